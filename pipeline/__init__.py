@@ -1,0 +1,1 @@
+"""What joins the two stages: configs, contracts between them, storage, and every process."""

@@ -1,0 +1,148 @@
+"""What a job is: the typed config, one frozen object per section.
+
+A config is one YAML file. Every value has a type, a range and, where one is sensible, a
+default; unknown keys are refused. `pipeline.config_file` reads files into these objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+Fraction = Annotated[float, pydantic.Field(ge=0.0, lt=1.0)]
+Positive = Annotated[int, pydantic.Field(gt=0)]
+NotNegative = Annotated[int, pydantic.Field(ge=0)]
+
+# Names become folder names, so they must not be able to leave the folder they are put in.
+NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+Name = Annotated[str, pydantic.Field(pattern=NAME_PATTERN)]
+
+SPLITS = ("train", "eval", "test")
+
+
+class Section(pydantic.BaseModel):
+    """A part of the config: immutable, and with no keys but its own."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class Column(Section):
+    """One column of a record: what preprocessing enforces and the trainer parses.
+
+    A `uint8` column holds `shape` unsigned bytes, row-major, as one bytes feature; `int64` and
+    `float32` hold `shape` numbers; `string` holds UTF-8 text. `min` and `max` are inclusive.
+    """
+
+    type: Literal["uint8", "int64", "float32", "string"]
+    shape: tuple[Positive, ...] = ()
+    min: float | None = None
+    max: float | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of values in one record."""
+        count = 1
+        for length in self.shape:
+            count *= length
+        return count
+
+
+class EvalSplit(Section):
+    """Cuts the `eval` split out of `train` by a hash of each record's stable key."""
+
+    share: Fraction = 0.1
+    salt: str = "eval"
+
+
+class Data(Section):
+    """Where the raw data is and how it becomes records.
+
+    `inputs` names the files of each split, in the terms of the source: `idx` takes `images` and
+    `labels`. Relative paths start at the folder of the config file.
+    """
+
+    source: str = "idx"
+    inputs: dict[Literal["train", "eval", "test"], dict[str, str]]
+    columns: Annotated[dict[str, Column], pydantic.Field(min_length=1)]
+    label: str
+    eval: EvalSplit = EvalSplit()
+    # Files written per split; more of them than workers keeps re-reading cheap on gs://.
+    shards: dict[Literal["train", "eval", "test"], Positive] = {"train": 8, "eval": 1, "test": 1}
+    # Records between two seekable offsets of a shard: the unit of shuffling and of resuming.
+    block_records: Positive = 256
+    seed: int = 0
+
+    @pydantic.model_validator(mode="after")
+    def _label_is_a_column(self) -> Data:
+        if self.label not in self.columns:
+            raise ValueError(f"label: {self.label!r} is not among the columns {list(self.columns)}")
+        return self
+
+
+class Model(Section):
+    """Which model: a name of `trainer.models`, or `package.module:model_fn` of your own."""
+
+    name: str
+    params: dict[str, Any] = {}
+
+
+class Optimizer(Section):
+    """How parameters are updated."""
+
+    name: Literal["adam", "sgd", "momentum", "adagrad"] = "adam"
+    learning_rate: Annotated[float, pydantic.Field(gt=0)] = 1e-3
+
+
+class Train(Section):
+    """How long and on what batches.
+
+    `steps` counts global steps: in asynchronous modes each worker's update is one.
+    """
+
+    steps: Positive
+    # Examples in one update of one replica.
+    batch_size: Positive = 128
+    optimizer: Optimizer = Optimizer()
+    seed: int = 1
+    save_steps: Positive = 500
+    summary_steps: Positive = 100
+    keep_checkpoints: Annotated[int, pydantic.Field(ge=2)] = 5
+    # Blocks of records open at once, whose records are mixed with each other.
+    open_blocks: Positive = 16
+    hooks: tuple[str, ...] = ()
+
+
+class Eval(Section):
+    """How the model is judged. `metric` decides which checkpoint is the best one."""
+
+    batch_size: Positive = 500
+    metric: str = "accuracy"
+    higher_is_better: bool = True
+
+
+class Cluster(Section):
+    """Which processes train. `None` counts are filled in by what the strategy needs."""
+
+    strategy: Literal["none", "parameter_server"] = "none"
+    workers: NotNegative | None = None
+    ps: NotNegative | None = None
+
+
+class Config(Section):
+    """One job."""
+
+    name: Name
+    data: Data
+    model: Model
+    train: Train
+    eval: Eval = Eval()
+    cluster: Cluster = Cluster()
+
+
+def digest(section: pydantic.BaseModel | dict[str, Any]) -> str:
+    """Returns a hex SHA-256 of the values of `section`, the same for equal values."""
+    values = section.model_dump(mode="json") if isinstance(section, Section) else section
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

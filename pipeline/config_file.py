@@ -1,0 +1,141 @@
+"""Reads a config file and `--set` overrides into a `Config`, and explains what is wrong."""
+
+from __future__ import annotations
+
+import pathlib
+import typing
+from typing import Any
+
+import pydantic
+import yaml
+
+from pipeline import errors, storage
+from pipeline.config import Config
+
+SHIPPED = pathlib.Path(__file__).resolve().parent.parent / "configs"
+
+
+def load(name_or_path: str, overrides: list[str] | tuple[str, ...] = ()) -> Config:
+    """Returns the validated config of a shipped name or of any path, local or gs://.
+
+    `overrides` are `section.key=value` strings, the values written as in YAML. Raises
+    `UsageError` with the key path, what was given and what is allowed.
+    """
+    path = locate(name_or_path)
+    tree = _read_yaml(path)
+    for override in overrides:
+        _apply(tree, override)
+    _absolutise_inputs(tree, path)
+    return validate(tree, where=name_or_path)
+
+
+def locate(name_or_path: str) -> str:
+    """Returns the path of a config; a bare name is looked up among the shipped ones."""
+    if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
+        if not storage.exists(name_or_path):
+            raise errors.UsageError(f"config {name_or_path!r}: no such file")
+        return name_or_path
+    path = SHIPPED / f"{name_or_path}.yaml"
+    if not path.is_file():
+        known = sorted(p.stem for p in SHIPPED.glob("*.yaml"))
+        raise errors.UsageError(
+            f"config {name_or_path!r}: not one of {', '.join(known)}"
+            f"{errors.nearest(name_or_path, known)}; a path must end in .yaml or hold a '/'"
+        )
+    return str(path)
+
+
+def validate(tree: Any, where: str) -> Config:
+    """Turns a parsed YAML tree into a `Config`; `where` names its origin in errors."""
+    if not isinstance(tree, dict):
+        raise errors.UsageError(f"config {where!r}: must be a mapping of sections, got {tree!r}")
+    try:
+        return Config.model_validate(tree)
+    except pydantic.ValidationError as error:
+        found = "; ".join(_explain(detail) for detail in error.errors())
+        raise errors.UsageError(f"config {where!r}: {found}") from None
+
+
+def dump(config: Config) -> str:
+    """Returns `config` as YAML that `load` reads back to an equal object."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+
+
+def _read_yaml(path: str) -> Any:
+    try:
+        tree = yaml.safe_load(storage.read_text(path))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise errors.UsageError(f"config {path!r}{line}: not valid YAML: {problem}") from None
+    if not isinstance(tree, dict):
+        raise errors.UsageError(f"config {path!r}: must be a mapping of sections, got {tree!r}")
+    return tree
+
+
+def _apply(tree: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise errors.UsageError(f"--set {override!r}: must be section.key=value")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise errors.UsageError(f"--set {override!r}: {text!r} is not a YAML value") from None
+    *parents, last = key.split(".")
+    node = tree
+    for part in parents:
+        child = node.setdefault(part, {})
+        if not isinstance(child, dict):
+            raise errors.UsageError(f"--set {override!r}: {part!r} has no keys below it")
+        node = child
+    node[last] = value
+
+
+def _absolutise_inputs(tree: dict[str, Any], path: str) -> None:
+    """Makes raw paths absolute, so that a config means the same from every folder."""
+    data = tree.get("data")
+    inputs = data.get("inputs") if isinstance(data, dict) else None
+    for files in inputs.values() if isinstance(inputs, dict) else ():
+        for role, name in files.items() if isinstance(files, dict) else ():
+            if isinstance(name, str):
+                files[role] = storage.join(storage.parent(storage.absolute(path)), name)
+
+
+def _explain(detail: Any) -> str:
+    """Puts one of pydantic's findings in our words: key path, what was given, what is allowed."""
+    path = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        known = _keys_at(detail["loc"][:-1])
+        word = str(detail["loc"][-1])
+        return (
+            f"unknown key {path!r}{errors.nearest(word, known)}; known here: {', '.join(known)}"
+        )
+    if detail["type"] == "missing":
+        return f"missing key {path!r}"
+    message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "value_error":
+        return f"{path}: {message}" if path else message
+    return f"{path}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"
+
+
+def _keys_at(location: tuple[int | str, ...]) -> list[str]:
+    """Returns the keys the schema knows at `location`."""
+    model: Any = Config
+    parts = iter(location)
+    for part in parts:
+        annotation = model.model_fields[part].annotation
+        if typing.get_origin(annotation) is dict:
+            next(parts, None)  # a key of the user's own; the mapping's values hold the model
+        model = _section_in(annotation)
+        if model is None:
+            return []
+    return list(model.model_fields)
+
+
+def _section_in(annotation: Any) -> Any:
+    """Finds the section class within `Annotated`, `X | None` and `dict[str, X]`, or `None`."""
+    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
+        return annotation
+    found = (_section_in(argument) for argument in typing.get_args(annotation))
+    return next((section for section in found if section is not None), None)

@@ -1,0 +1,62 @@
+"""The ways a command can fail, each with the exit code a supervisor acts on.
+
+The numbers follow BSD `sysexits.h` where it has a fitting one. A supervisor retries 75 and
+deaths by signal; it never retries 64, 65 or 70, because the same input fails the same way.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+from collections.abc import Iterable
+
+
+class PipelineError(Exception):
+    """Base of all failures a user can cause or cure; its text is one line for a person."""
+
+    exit_code = 1
+
+
+class UsageError(PipelineError, ValueError):
+    """Bad flag, bad config, or a request that cannot work on this machine."""
+
+    exit_code = 64
+
+
+class DataError(PipelineError, ValueError):
+    """Raw data or records that are missing, malformed or altered."""
+
+    exit_code = 65
+
+
+class ModelError(PipelineError, RuntimeError):
+    """Training went wrong in the model itself, such as a loss that is not a number."""
+
+    exit_code = 70
+
+
+class RetryableError(PipelineError, RuntimeError):
+    """Stopped by something outside (preemption, full disk, lost peer): run it again to resume."""
+
+    exit_code = 75
+
+
+# Failures that come from the operating system, by what the user has to do about them.
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENOENT)
+
+
+def from_os_error(error: OSError, doing: str) -> PipelineError:
+    """Turns an `OSError` met while `doing` something into the one-line error for it."""
+    place = f"{doing}: {error.strerror or error}"
+    if error.errno in _DISK_FULL:
+        return RetryableError(f"{place}. Free some space and run the same command again.")
+    if error.errno in _NOT_ALLOWED:
+        return UsageError(f"{place}. Choose a place you can write to with STORAGE=.")
+    return RetryableError(f"{place}. Run the same command again.")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Returns ` (did you mean 'x'?)` for the closest of `known`, or an empty string."""
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {matches[0]!r}?)" if matches else ""

@@ -1,0 +1,174 @@
+"""`manifest.json`: the one object that says what the records are, written last and atomically.
+
+Readers take shards from it and never glob, so a partial or doubled set cannot be read. It holds
+no time and no absolute path: equal input, config and seed give an equal manifest, and its hash
+names the data a model was trained on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+import google_crc32c
+import pydantic
+
+from pipeline import config, errors, storage
+
+FILE_NAME = "manifest.json"
+VERSION = 1
+_CHUNK = 8 << 20
+
+
+class Source(config.Section):
+    """One raw file that went in. `sha256` is of the bytes as they lie on disk."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Shard(config.Section):
+    """One TFRecord file.
+
+    `path` is relative to the manifest's folder, `crc32c` that of the whole file (the checksum
+    Cloud Storage keeps of every object), `blocks` the byte offset at which each block of
+    `block_records` records starts; the last block may be short.
+    """
+
+    path: str
+    records: int
+    bytes: int
+    crc32c: str
+    blocks: tuple[int, ...]
+
+
+class Split(config.Section):
+    """The shards of one split, in order."""
+
+    records: int
+    shards: tuple[Shard, ...]
+
+
+class Manifest(config.Section):
+    """What preprocessing made: schema, splits and where they came from."""
+
+    version: int = VERSION
+    # Of the data section and the raw files; equal fingerprints need no second run.
+    fingerprint: str
+    columns: dict[str, config.Column]
+    label: str
+    block_records: int
+    sources: tuple[Source, ...]
+    splits: dict[str, Split]
+
+    @property
+    def sha256(self) -> str:
+        """Names this exact set of records; goes into `run.json` and every export."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Returns the manifest as it is stored."""
+        return json.dumps(self.model_dump(mode="json"), indent=1) + "\n"
+
+    def split(self, name: str) -> Split:
+        """Returns a split. Raises `DataError` if there is none or it has no records."""
+        found = self.splits.get(name)
+        if found is None or found.records == 0:
+            having = [n for n, s in self.splits.items() if s.records]
+            raise errors.DataError(f"split {name!r}: no records; the manifest has {having}")
+        return found
+
+
+def path_in(folder: str) -> str:
+    """Returns where the manifest of a records folder lies."""
+    return storage.join(folder, FILE_NAME)
+
+
+def read(folder: str) -> Manifest:
+    """Reads the manifest of a records folder. Raises `DataError` if it is absent or unusable."""
+    path = path_in(folder)
+    if not storage.exists(path):
+        raise errors.DataError(
+            f"{path!r}: no manifest, so the records are absent or unfinished. Run make preprocess."
+        )
+    try:
+        manifest = Manifest.model_validate_json(storage.read_text(path))
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise errors.DataError(
+            f"{path!r}: not a manifest of ours ({place or 'whole file'}: {first['msg']}). "
+            "Run make preprocess."
+        ) from None
+    if manifest.version != VERSION:
+        raise errors.DataError(
+            f"{path!r}: version {manifest.version}, this code reads {VERSION}. Run make preprocess."
+        )
+    return manifest
+
+
+def write(folder: str, manifest: Manifest) -> None:
+    """Publishes the records in `folder`: before this call they do not exist for any reader."""
+    storage.write_text(path_in(folder), manifest.to_json())
+
+
+def check_schema(manifest: Manifest, data: config.Data, folder: str) -> None:
+    """Refuses records that were made for other columns than the config declares."""
+    if manifest.columns != data.columns or manifest.label != data.label:
+        wanted = config.digest({n: c.model_dump() for n, c in data.columns.items()})[:12]
+        found = config.digest({n: c.model_dump() for n, c in manifest.columns.items()})[:12]
+        differ = sorted(
+            name
+            for name in manifest.columns.keys() | data.columns.keys()
+            if manifest.columns.get(name) != data.columns.get(name)
+        ) or [f"label {manifest.label!r} is now {data.label!r}"]
+        raise errors.DataError(
+            f"{path_in(folder)!r}: made with schema {found}, the config has {wanted} "
+            f"(differs in {', '.join(differ)}). Run make preprocess."
+        )
+
+
+def verify(
+    folder: str, manifest: Manifest, *, contents: bool, progress: Callable[[int], None] | None = None
+) -> None:
+    """Checks that every shard is there and as it was written.
+
+    With `contents` each file is read and its CRC-32C compared, otherwise only its length.
+    `progress` is called with numbers of bytes read. Raises `DataError` naming the shard.
+    """
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            _verify_shard(folder, shard, contents=contents, progress=progress or _ignore)
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+def _verify_shard(
+    folder: str, shard: Shard, *, contents: bool, progress: Callable[[int], None]
+) -> None:
+    path = storage.join(folder, shard.path)
+    again = "Run make preprocess to make the records again."
+    try:
+        found = storage.size(path)
+    except FileNotFoundError:
+        raise errors.DataError(f"shard {path!r}: missing. {again}") from None
+    if found != shard.bytes:
+        raise errors.DataError(
+            f"shard {path!r}: {found} bytes, the manifest says {shard.bytes}. {again}"
+        )
+    if not contents:
+        return
+    checksum = google_crc32c.Checksum()
+    with storage.open_file(path) as file:
+        while chunk := file.read(_CHUNK):
+            checksum.update(chunk)
+            progress(len(chunk))
+    if checksum.hexdigest().decode() != shard.crc32c:
+        raise errors.DataError(
+            f"shard {path!r}: CRC-32C {checksum.hexdigest().decode()}, the manifest says "
+            f"{shard.crc32c}: it was altered. {again}"
+        )

@@ -1,0 +1,55 @@
+"""Packaging of estimator-pipeline: what it needs, and the Pythons it runs on.
+
+`make setup` installs from the hash-pinned lock files made from the lists below
+(`make lock` writes them again); pip users get the same names with open upper ends.
+"""
+
+from setuptools import setup
+
+setup(
+    name="estimator-pipeline",
+    version="0.1.0",
+    description="Production training pipeline for TensorFlow Estimators",
+    # TensorFlow 2.15 is the last release with Estimators and has wheels for 3.9 to 3.11;
+    # 3.9 is past its end of life.
+    python_requires=">=3.10,<3.12",
+    packages=[
+        "pipeline",
+        "preprocessing",
+        "preprocessing.sources",
+        "trainer",
+        "trainer.models",
+    ],
+    install_requires=[
+        "absl-py>=2.1",
+        "apache-beam>=2.72,<2.73",
+        "google-cloud-storage>=3",
+        "google-crc32c>=1.5",
+        "numpy>=1.26,<2",
+        "pillow>=10",
+        "pyarrow>=15",
+        "pydantic>=2.7,<3",
+        "PyYAML>=6",
+        # tensorboard 2.15 still imports pkg_resources, which setuptools 81 dropped.
+        "setuptools<81",
+        "tensorboard>=2.15,<2.16",
+        "tensorflow==2.15.1",
+        "tensorflow-estimator==2.15.0",
+        "tqdm>=4.66",
+    ],
+    extras_require={
+        "gcp": ["apache-beam[gcp]>=2.72,<2.73", "google-cloud-aiplatform>=1.60"],
+        "cuda": ["tensorflow[and-cuda]==2.15.1"],
+        "dev": [
+            "hypothesis>=6.100",
+            "mypy>=1.10",
+            "pytest>=8",
+            "pytest-timeout>=2.3",
+            "pytest-xdist>=3.6",
+            "ruff>=0.5",
+            "types-PyYAML",
+            "types-tqdm",
+            "uv>=0.8",
+        ],
+    },
+)
