@@ -1,0 +1,128 @@
+"""Where everything of a run lies, and the small files its processes speak to each other by.
+
+All of them are single objects that appear whole, so they mean the same on a disk, on NFS and
+on gs://, and from every host.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from pipeline import config, config_file, errors, storage
+
+
+def records_folder(storage_root: str, config_name: str) -> str:
+    """Returns where the records of a config are kept."""
+    return storage.child(storage.join(storage.absolute(storage_root), "records"), config_name)
+
+
+def run_folder(storage_root: str, run: str) -> str:
+    """Returns the folder of a run. Raises `UsageError` for names that could leave the root."""
+    return storage.child(storage.join(storage.absolute(storage_root), "runs"), run)
+
+
+def run_name(job: config.Config) -> str:
+    """Names a run after its config, so that the same command finds the same run again."""
+    return f"{job.name[:50]}-{config.digest(job)[:8]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+    """Paths and marker files of one run. `path` is also the Estimator's `model_dir`."""
+
+    path: str
+
+    @property
+    def config_path(self) -> str:
+        """The resolved config, as every process of the run reads it."""
+        return storage.join(self.path, "config.yaml")
+
+    @property
+    def record_path(self) -> str:
+        """`run.json`: what happened, for machines."""
+        return storage.join(self.path, "run.json")
+
+    @property
+    def exports(self) -> str:
+        """Holds `best/` and `final/`."""
+        return storage.join(self.path, "export")
+
+    def log_path(self, task_name: str) -> str:
+        """The output of one process, appended over restarts."""
+        return storage.join(self.path, "logs", f"{task_name}.log")
+
+    def read_config(self) -> config.Config:
+        """Returns the config the run was started with."""
+        return config_file.load(self.config_path)
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Returns a JSON file of the run, or `None` while there is none."""
+        path = storage.join(self.path, name)
+        if not storage.exists(path):
+            return None
+        try:
+            content = json.loads(storage.read_text(path))
+        except json.JSONDecodeError as error:
+            raise errors.DataError(f"{path!r}: not JSON ({error}); remove it and run again") from None
+        return dict(content)
+
+    def write(self, name: str, content: dict[str, Any]) -> None:
+        """Writes a JSON file of the run; readers see the old one or the new one."""
+        path = storage.join(self.path, name)
+        storage.makedirs(storage.parent(path))
+        storage.write_text(path, json.dumps(content, indent=1) + "\n")
+
+    def remove(self, name: str) -> None:
+        """Removes a file of the run; absent is fine."""
+        storage.remove(storage.join(self.path, name))
+
+
+# What the chief writes when training is over: {"final_step": int, "reason": str}. By it the
+# evaluator knows which checkpoint is the last, and roles started by hand find the end.
+TRAINING_DONE = "TRAINING_DONE.json"
+# What the evaluating process writes when the final checkpoint has been evaluated and exported.
+# {"final_step": int, "metrics": {"eval": {...}, "test": {...}}, "exports": {...}, "best": {...}}
+RESULT = "RESULT.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """What one process last said of itself, in `status/<role>-<index>.json`.
+
+    `state` is starting, waiting, training, evaluating, exporting, done or failed; `time` is Unix
+    time in seconds; rates are of this process alone.
+    """
+
+    task: str
+    pid: int
+    host: str
+    state: str
+    time: float
+    step: int | None = None
+    max_steps: int | None = None
+    loss: float | None = None
+    examples_per_second: float | None = None
+    # Newest evaluation, from the evaluating process: {"step": int, "accuracy": float, ...}.
+    evaluation: dict[str, float] | None = None
+    # One line on why it failed, with the exit code it ended with.
+    error: str | None = None
+    exit_code: int | None = None
+
+
+def write_status(run: RunFolder, status: Status) -> None:
+    """Says how this process is doing; the launcher and `make status` read it."""
+    run.write(f"status/{status.task}.json", dataclasses.asdict(status))
+
+
+def read_statuses(run: RunFolder) -> dict[str, Status]:
+    """Returns the newest word of every process of the run, by task name."""
+    folder = storage.join(run.path, "status")
+    found = {}
+    for name in storage.listdir(folder):
+        if name.endswith(".json"):
+            content = run.read(f"status/{name}")
+            if content is not None:
+                found[name.removesuffix(".json")] = Status(**content)
+    return found

@@ -1,0 +1,189 @@
+"""Which processes there are, which of them this one is, and what each must be told.
+
+Pure functions of data: nothing here looks at the environment or opens a port. No other module
+reads or writes `TF_CONFIG`; `RunConfig` is not asked for role or rank, because it gives wrong
+answers on one of TensorFlow's two cluster paths (traps A20).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+
+from pipeline import config, errors
+
+CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
+ROLES = (CHIEF, WORKER, PS, EVALUATOR)
+TRAINING_ROLES = (CHIEF, WORKER)
+
+
+@dataclasses.dataclass(frozen=True)
+class Strategy:
+    """What a distribution strategy asks of the processes.
+
+    Counts are (fewest, default, most); `None` means no upper bound. The chief trains too, so
+    one chief and one worker are two training processes.
+    """
+
+    summary: str
+    workers: tuple[int, int, int | None]
+    ps: tuple[int, int, int | None]
+    own_evaluator: bool
+
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "none": Strategy(
+        "one process that trains and evaluates in turn",
+        workers=(0, 0, 0),
+        ps=(0, 0, 0),
+        own_evaluator=False,
+    ),
+    "parameter_server": Strategy(
+        "asynchronous workers that share variables on parameter servers",
+        workers=(0, 1, None),
+        ps=(1, 1, None),
+        own_evaluator=True,
+    ),
+}
+
+
+def role_counts(cluster: config.Cluster) -> dict[str, int]:
+    """Returns how many processes of each role to start.
+
+    Raises `UsageError` if the strategy cannot run with the counts asked for, before anything
+    starts, with the nearest setting that can.
+    """
+    strategy = STRATEGIES[cluster.strategy]
+    workers = _count("workers", cluster.workers, strategy.workers, cluster.strategy)
+    ps = _count("ps", cluster.ps, strategy.ps, cluster.strategy)
+    return {CHIEF: 1, WORKER: workers, PS: ps, EVALUATOR: int(strategy.own_evaluator)}
+
+
+def _count(key: str, given: int | None, allowed: tuple[int, int, int | None], name: str) -> int:
+    fewest, default, most = allowed
+    if given is None:
+        return default
+    nearest = max(fewest, given if most is None else min(given, most))
+    if given == nearest:
+        return given
+    others = [
+        other
+        for other, strategy in STRATEGIES.items()
+        if _accepts(getattr(strategy, key), given) and other != name
+    ]
+    instead = f" or strategy {others[0]!r}" if others else ""
+    raise errors.UsageError(
+        f"cluster.{key}: strategy {name!r} ({STRATEGIES[name].summary}) cannot run with {given}; "
+        f"use {key}={nearest}{instead}"
+    )
+
+
+def _accepts(allowed: tuple[int, int, int | None], given: int) -> bool:
+    return given >= allowed[0] and (allowed[2] is None or given <= allowed[2])
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One process of a cluster. An empty `cluster` is a single process without peers.
+
+    `cluster` maps role to `host:port` addresses, in order of task index. The evaluator is a role
+    but not a member: it talks to no one and needs no address.
+    """
+
+    job_name: str
+    task_index: int
+    cluster: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.job_name not in ROLES:
+            raise errors.UsageError(
+                f"--job_name {self.job_name!r}: must be one of {', '.join(ROLES)}"
+                f"{errors.nearest(self.job_name, ROLES)}"
+            )
+        known = max(1, len(self.cluster.get(self.job_name, ())))
+        if self.job_name == EVALUATOR or not self.cluster:
+            known = 1
+        elif self.job_name not in self.cluster:
+            raise errors.UsageError(
+                f"--job_name {self.job_name!r}: the cluster has only {', '.join(self.cluster)}"
+            )
+        if not 0 <= self.task_index < known:
+            raise errors.UsageError(
+                f"--task_index {self.task_index}: there are {known} of {self.job_name}, "
+                f"so it must be 0{f' to {known - 1}' if known > 1 else ''}"
+            )
+
+    @property
+    def name(self) -> str:
+        """Returns for instance `worker-0`: what logs and status files are called."""
+        return f"{self.job_name}-{self.task_index}"
+
+    @property
+    def is_chief(self) -> bool:
+        """The one process that writes checkpoints and train events."""
+        return self.job_name == CHIEF
+
+    @property
+    def rank(self) -> int:
+        """Position among the processes that read training data: chief 0, worker i is i + 1."""
+        if self.job_name not in TRAINING_ROLES:
+            raise ValueError(f"{self.name} reads no training data")
+        return 0 if self.is_chief else self.task_index + 1
+
+    @property
+    def num_readers(self) -> int:
+        """Number of processes that share the training data."""
+        return 1 + len(self.cluster.get(WORKER, ()))
+
+    def tf_config(self) -> str:
+        """Returns the `TF_CONFIG` for this process.
+
+        The evaluator gets no cluster: with one, it is asked for its own address (traps A22).
+        """
+        if not self.cluster or self.job_name == EVALUATOR:
+            return "{}"
+        cluster = {role: list(addresses) for role, addresses in self.cluster.items()}
+        return json.dumps({"cluster": cluster, "task": {"type": self.job_name, "index": self.task_index}})
+
+
+def cluster_of(counts: Mapping[str, int], addresses: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Deals addresses to the members (chief, workers, parameter servers) of a cluster.
+
+    A chief alone needs no cluster: it gets an empty one.
+    """
+    roles = [role for role in (CHIEF, WORKER, PS) for _ in range(counts.get(role, 0))]
+    if len(roles) == 1:
+        return {}
+    cluster: dict[str, list[str]] = {}
+    for role, address in zip(roles, addresses, strict=True):
+        cluster.setdefault(role, []).append(address)
+    return {role: tuple(members) for role, members in cluster.items()}
+
+
+def parse_cluster_spec(text: str) -> dict[str, tuple[str, ...]]:
+    """Reads `--cluster_spec`, a JSON object from role to a list of `host:port`."""
+    try:
+        spec = json.loads(text) if text else {}
+    except json.JSONDecodeError as error:
+        raise errors.UsageError(f"--cluster_spec {text!r}: not JSON: {error}") from None
+    if not isinstance(spec, dict):
+        raise errors.UsageError(f"--cluster_spec {text!r}: must be an object of role: [host:port]")
+    for role, members in spec.items():
+        if role not in ROLES:
+            raise errors.UsageError(
+                f"--cluster_spec: unknown role {role!r}{errors.nearest(role, ROLES)}; "
+                f"known: {', '.join(ROLES)}"
+            )
+        if not isinstance(members, list) or not all(_is_address(m) for m in members):
+            raise errors.UsageError(
+                f"--cluster_spec: {role}: must be a list of 'host:port', got {members!r}"
+            )
+    if spec and len(spec.get(CHIEF, ())) != 1:
+        raise errors.UsageError("--cluster_spec: must have exactly one chief")
+    return {role: tuple(members) for role, members in spec.items() if role != EVALUATOR}
+
+
+def _is_address(value: object) -> bool:
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    return bool(host) and port.isdigit() and 0 < int(port) < 65536
