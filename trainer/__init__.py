@@ -1,0 +1,1 @@
+"""The training stage: an Estimator on records, on any topology."""

@@ -1,0 +1,114 @@
+"""Judging a run: while it trains, and at its end.
+
+The framework's evaluator ends only when a checkpoint at `max_steps` turns up, so after any other
+end it never does (traps A6); ours ends when training says that it is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, errors, run_folder
+from pipeline.run_folder import RunFolder
+from trainer import checkpoints, exporters
+from trainer.input import Records
+from trainer.reporter import Reporter
+
+_POLL = 0.2  # seconds between looks for a new checkpoint
+# A checkpoint may be deleted while it is read (traps A8), and NFS may show it late (A30).
+_ATTEMPTS = 5
+
+
+class Evaluation:
+    """The evaluating side of a run: an estimator, the records and where results go."""
+
+    def __init__(
+        self, job: config.Config, run: RunFolder, records: Records, estimator: Any, reporter: Reporter
+    ) -> None:
+        self._job = job
+        self._run = run
+        self._records = records
+        self._estimator = estimator
+        self._reporter = reporter
+        self.judge = exporters.Judge(job, run, reporter)
+        self._newest: dict[str, float] = {}
+
+    def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Evaluates each new checkpoint until the final one, then `finish`es.
+
+        Ends when `TRAINING_DONE.json` is there and its checkpoint has been judged.
+        """
+        self._reporter.say("waiting")
+        judged = None
+        while True:
+            # Looked at before the checkpoint: what it names has been written by then.
+            done = self._done()
+            checkpoint = checkpoints.newest(self._run.path)
+            if checkpoint not in (None, judged) and checkpoints.step_of(checkpoint) > 0:
+                judged = self._evaluate_newest(checkpoint)
+            elif done is not None:
+                self.finish()
+                return
+            else:
+                sleep(_POLL)
+
+    def _done(self) -> dict[str, Any] | None:
+        done = self._run.read(run_folder.TRAINING_DONE)
+        # One of an earlier start of this run, before it was given more steps.
+        return done if done and done["final_step"] >= self._job.train.steps else None
+
+    def _evaluate_newest(self, checkpoint: str) -> str:
+        metrics, checkpoint = self._evaluate("eval", checkpoint)
+        self.judge.export(self._estimator, "", checkpoint, metrics, False)
+        self._newest = metrics
+        return checkpoint
+
+    def _evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
+        """Returns the metrics on a split, and the checkpoint they are of."""
+        self._reporter.say("evaluating")
+        for attempt in range(_ATTEMPTS):
+            try:
+                metrics = self._estimator.evaluate(
+                    self._records.eval_input_fn(split), checkpoint_path=checkpoint, name=split
+                )
+                return exporters.plain(metrics), checkpoint
+            except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
+                newer = checkpoints.newest(self._run.path)
+                if attempt == _ATTEMPTS - 1 or (isinstance(error, ValueError) and newer == checkpoint):
+                    raise
+                tf.get_logger().warning("checkpoint %s is gone or unreadable; trying %s", checkpoint, newer)
+                checkpoint = newer or checkpoint
+                time.sleep(1)
+        raise AssertionError("unreachable")
+
+    def finish(self) -> None:
+        """Judges the final checkpoint on the eval and test splits and exports it.
+
+        Writes `RESULT.json` last: a run without it has not succeeded.
+        """
+        checkpoint = checkpoints.newest(self._run.path)
+        if checkpoint is None:
+            raise errors.ModelError(f"{self._run.path!r}: training ended without a checkpoint")
+        step = checkpoints.step_of(checkpoint)
+        if self._newest.get("global_step") != step:
+            self._newest, checkpoint = self._evaluate("eval", checkpoint)
+            self.judge.export(self._estimator, "", checkpoint, self._newest, True)
+        metrics = {"eval": self._newest}
+        if self._records.has("test"):
+            metrics["test"], _ = self._evaluate("test", checkpoint)
+        self._reporter.say("exporting")
+        final = exporters.publish(self._estimator, self._job, self._run, "final", checkpoint, step)
+        best = self._run.read(exporters.BEST)
+        self._run.write(
+            run_folder.RESULT,
+            {
+                "final_step": step,
+                "metrics": metrics,
+                "best": best,
+                "exports": {"final": final, "best": best["export"] if best else None},
+            },
+        )

@@ -1,0 +1,91 @@
+"""The trainer's centre: an Estimator with what it trains on and how it is judged."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, topology
+from pipeline.run_folder import RunFolder
+from trainer import checkpoints, models, sessions
+from trainer.evaluation import Evaluation
+from trainer.hooks import ProgressHook, StopHook
+from trainer.input import Records
+from trainer.reporter import Reporter
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """What `tf.estimator.train_and_evaluate` takes, and the evaluation that outlives it."""
+
+    estimator: Any
+    train_spec: Any
+    eval_spec: Any
+    evaluation: Evaluation
+
+
+def build(
+    job: config.Config, run: RunFolder, records: Records, task: topology.Task, reporter: Reporter
+) -> Experiment:
+    """Builds the experiment as the process `task` needs it; no op runs yet."""
+    estimator = tf.estimator.Estimator(
+        models.find(job.model.name),
+        config=run_config(job, run, task),
+        params={**job.model.params, "optimizer": job.train.optimizer},
+    )
+    evaluation = Evaluation(job, run, records, estimator, reporter)
+    return Experiment(
+        estimator,
+        _train_spec(job, run, records, task, reporter),
+        # Every checkpoint, at once, and the whole split: the framework's defaults wait two
+        # minutes, then ten, and look at 100 batches (traps A4).
+        tf.estimator.EvalSpec(
+            records.eval_input_fn("eval"),
+            steps=None,
+            name="eval",
+            exporters=[evaluation.judge],
+            start_delay_secs=0,
+            throttle_secs=0,
+        ),
+        evaluation,
+    )
+
+
+def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
+    """Returns the `RunConfig` of one process. It reads `TF_CONFIG`, so that is set here."""
+    os.environ["TF_CONFIG"] = task.tf_config()
+    return tf.estimator.RunConfig(
+        model_dir=run.path,
+        tf_random_seed=job.train.seed,
+        save_summary_steps=job.train.summary_steps,
+        log_step_count_steps=job.train.summary_steps,
+        save_checkpoints_steps=job.train.save_steps,
+        keep_checkpoint_max=job.train.keep_checkpoints,
+        session_config=sessions.session_config(task),
+        # Workers wait for the chief, not for a number of seconds (traps A3).
+        experimental_max_worker_delay_secs=0,
+        session_creation_timeout_secs=300,
+    )
+
+
+def _train_spec(
+    job: config.Config, run: RunFolder, records: Records, task: topology.Task, reporter: Reporter
+) -> Any:
+    if task.job_name not in topology.TRAINING_ROLES:
+        return None
+    batch = job.train.batch_size
+    # Each step of every reader has applied one batch.
+    records_read = checkpoints.current_step(run.path) * batch
+    hooks = [
+        StopHook(),
+        ProgressHook(reporter, batch, job.train.summary_steps, run.path if task.is_chief else None),
+        *(models.load_attribute(hook, "train.hooks")() for hook in job.train.hooks),
+    ]
+    return tf.estimator.TrainSpec(
+        records.train_input_fn(task.rank, task.num_readers, records_read),
+        max_steps=job.train.steps,
+        hooks=hooks,
+    )

@@ -1,0 +1,119 @@
+"""What is published of a run: the best and the final model, as SavedModels.
+
+`tf.estimator.BestExporter` forgets its best at every restart and lets a worse model replace it
+(traps A13); here the best is a file, `best.json`.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, errors, storage
+from pipeline.run_folder import RunFolder
+from trainer import features
+from trainer.reporter import Reporter
+
+BEST = "best.json"
+
+
+class Judge(tf.estimator.Exporter):  # type: ignore[misc]
+    """Looks at every evaluation: reports it, and exports the model if it is the best so far.
+
+    It is an `Exporter`, so `train_and_evaluate` calls it in a single process; the evaluator of a
+    cluster calls it itself.
+    """
+
+    def __init__(self, job: config.Config, run: RunFolder, reporter: Reporter) -> None:
+        self._job = job
+        self._run = run
+        self._reporter = reporter
+
+    @property
+    def name(self) -> str:
+        """The folder `train_and_evaluate` offers below `export/`."""
+        return "best"
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any],
+        is_the_final_export: bool,
+    ) -> str | None:
+        """Exports `checkpoint_path` if its metric beats the recorded best; returns the path."""
+        metrics = plain(eval_result)
+        step = int(metrics["global_step"])
+        self._reporter.say("evaluating", step=step, evaluation={"step": step, **metrics})
+        metric = self._job.eval.metric
+        if metric not in metrics:
+            known = sorted(set(metrics) - {"global_step"})
+            raise errors.UsageError(
+                f"eval.metric {metric!r}: the model reports {', '.join(known)}"
+                f"{errors.nearest(metric, known)}"
+            )
+        best = self._run.read(BEST)
+        if not is_better(metrics[metric], best, self._job.eval.higher_is_better):
+            return None
+        path = publish(estimator, self._job, self._run, "best", checkpoint_path, step)
+        self._run.write(
+            BEST, {"step": step, "metric": metric, "value": metrics[metric], "export": path}
+        )
+        if best is not None and best["export"] != path:
+            storage.remove(best["export"])
+        return path
+
+
+def is_better(value: float, best: Mapping[str, Any] | None, higher_is_better: bool) -> bool:
+    """True if `value` beats the recorded best. NaN never wins; of two equals the older stays."""
+    if math.isnan(value):
+        return False
+    if best is None:
+        return True
+    old = float(best["value"])
+    return value > old if higher_is_better else value < old
+
+
+def publish(
+    estimator: Any, job: config.Config, run: RunFolder, kind: str, checkpoint: str, step: int
+) -> str:
+    """Exports a checkpoint to `export/<kind>/<step>` and returns that path.
+
+    The folder appears whole: the model is written beside it and renamed. One that is already
+    there is left as it is.
+    """
+    target = storage.join(run.exports, kind, str(step))
+    if storage.exists(storage.join(target, "saved_model.pb")):
+        return target
+    staging = storage.join(run.exports, f".staging-{uuid.uuid4().hex}")
+    written = estimator.export_saved_model(
+        staging, serving_input_fn(job.data), checkpoint_path=checkpoint
+    )
+    storage.makedirs(storage.parent(target))
+    tf.io.gfile.rename(written.decode(), target)
+    storage.remove(staging)
+    return target
+
+
+def serving_input_fn(data: config.Data) -> Any:
+    """Returns the receiver of the exported model: one tensor of raw values a feature.
+
+    A uint8 feature is fed as `[batch]` strings of its bytes, row-major.
+    """
+
+    def receiver() -> Any:
+        raw = features.raw_placeholders(data.columns, data.label)
+        decoded = {n: features.decode(t, data.columns[n]) for n, t in raw.items()}
+        return tf.estimator.export.ServingInputReceiver(decoded, raw)
+
+    return receiver
+
+
+def plain(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Returns metrics as Python numbers, which JSON can hold."""
+    return {name: float(value) for name, value in metrics.items()}

@@ -1,0 +1,55 @@
+"""Records to tensors: one declaration of columns, parsed alike in training and in serving."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from pipeline.config import Column
+
+Tensors = dict[str, tf.Tensor]
+
+_STORED = {"uint8": tf.string, "string": tf.string, "int64": tf.int64, "float32": tf.float32}
+
+
+def parsing_spec(columns: Mapping[str, Column]) -> dict[str, tf.io.FixedLenFeature]:
+    """Returns what `tf.io.parse_example` needs to read the columns.
+
+    A uint8 column is stored as one string of bytes, whatever its shape.
+    """
+    return {
+        name: tf.io.FixedLenFeature(
+            () if column.type == "uint8" else column.shape, _STORED[column.type]
+        )
+        for name, column in columns.items()
+    }
+
+
+def parse(serialized: tf.Tensor, columns: Mapping[str, Column]) -> Tensors:
+    """Parses a batch of serialized `tf.train.Example`, `[batch]` strings, in one op."""
+    stored = tf.io.parse_example(serialized, parsing_spec(columns))
+    return {name: decode(stored[name], column) for name, column in columns.items()}
+
+
+def decode(stored: tf.Tensor, column: Column) -> tf.Tensor:
+    """Turns a stored batch into values, `[batch, *shape]` of the column's type.
+
+    Raises `InvalidArgumentError` when run, if bytes do not have the length the shape asks for.
+    """
+    if column.type != "uint8":
+        return stored
+    return tf.reshape(tf.io.decode_raw(stored, tf.uint8), [-1, *column.shape])
+
+
+def raw_placeholders(columns: Mapping[str, Column], label: str) -> Tensors:
+    """Returns one placeholder a feature, as a caller of the exported model feeds them."""
+    return {
+        name: tf.compat.v1.placeholder(
+            _STORED[column.type],
+            [None, *(() if column.type == "uint8" else column.shape)],
+            name=name,
+        )
+        for name, column in columns.items()
+        if name != label
+    }

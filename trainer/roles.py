@@ -1,0 +1,144 @@
+"""What each role does from start to end, and which exit code its failures get."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, errors, manifest, run_folder, topology
+from pipeline.run_folder import RunFolder
+from trainer import checkpoints, experiment, quiet, signals
+from trainer.input import Records
+from trainer.reporter import Reporter
+
+_POLL = 0.1  # seconds
+
+
+def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
+    """Runs `task` to its end.
+
+    Raises `PipelineError`s: `ModelError` when the loss is not a number, `RetryableError` when
+    asked to stop or when a peer was lost, `DataError` for records that are not as they were made.
+    """
+    quiet.configure_logging()
+    job = run.read_config()
+    reporter = Reporter(run, task.name, job.train.steps)
+    reporter.say("starting")
+    with _explained(reporter):
+        if task.job_name == topology.PS:
+            _serve(job, run, task, reporter)
+        records = _open_records(job, records_path, task)
+        parts = experiment.build(job, run, records, task, reporter)
+        if task.job_name == topology.EVALUATOR:
+            signals.stop_at_once()
+            parts.evaluation.follow()
+        else:
+            _train(job, run, task, parts, reporter)
+        reporter.say("done")
+
+
+def _open_records(job: config.Config, folder: str, task: topology.Task) -> Records:
+    """Checks the records against their manifest; the chief alone reads them whole for it."""
+    contents = manifest.read(folder)
+    manifest.check_schema(contents, job.data, folder)
+    manifest.verify(folder, contents, contents=task.is_chief)
+    return Records(job, folder, contents)
+
+
+def _serve(job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:
+    """Serves variables until the supervisor ends this process: TensorFlow has no way to ask a
+    parameter server to stop (traps A1)."""
+    signals.stop_at_once()
+    server = tf.distribute.Server(
+        tf.train.ClusterSpec({role: list(a) for role, a in task.cluster.items()}),
+        job_name=task.job_name,
+        task_index=task.task_index,
+        config=experiment.run_config(job, run, task).session_config,
+    )
+    reporter.say("serving")
+    server.join()
+
+
+def _train(
+    job: config.Config,
+    run: RunFolder,
+    task: topology.Task,
+    parts: experiment.Experiment,
+    reporter: Reporter,
+) -> None:
+    signals.stop_softly()
+    if task.is_chief:
+        # Of an earlier start, before the run was given more steps.
+        run.remove(run_folder.TRAINING_DONE)
+    else:
+        _await_chief(run)
+    tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
+    if signals.stop_requested.is_set():
+        step = checkpoints.current_step(run.path)
+        raise errors.RetryableError(f"stopped at step {step}. Run the same command to go on.")
+    if task.is_chief:
+        _declare_done(job, run)
+        if not task.cluster:
+            parts.evaluation.finish()
+
+
+def _await_chief(run: RunFolder) -> None:
+    """Waits until the chief has made the variables: a worker that looks too early sleeps for 30
+    seconds before it looks again (traps A3)."""
+    while not signals.stop_requested.is_set():
+        chief = run_folder.read_statuses(run).get("chief-0")
+        if chief is not None and chief.state in ("training", "done"):
+            return
+        time.sleep(_POLL)
+    raise errors.RetryableError("stopped before training began. Run the same command to go on.")
+
+
+def _declare_done(job: config.Config, run: RunFolder) -> None:
+    """Says that training is over, unless it made fewer steps than it should: input that ends
+    early looks like success to the framework (traps A28)."""
+    step = checkpoints.current_step(run.path)
+    if step < job.train.steps:
+        raise errors.ModelError(
+            f"training ended at step {step} of {job.train.steps} without being asked to"
+        )
+    run.write(run_folder.TRAINING_DONE, {"final_step": step, "reason": "steps"})
+
+
+@contextlib.contextmanager
+def _explained(reporter: Reporter) -> Iterator[None]:
+    """Turns TensorFlow's failures into ours, and leaves the last word in the status file."""
+    try:
+        try:
+            yield
+        except Exception as error:
+            raise _as_ours(error) from error
+    except errors.PipelineError as error:
+        reporter.say("failed", error=str(error), exit_code=error.exit_code)
+        raise
+    except Exception as error:
+        reporter.say("failed", error=f"{type(error).__name__}: {error}".splitlines()[0], exit_code=1)
+        raise
+
+
+def _as_ours(error: Exception) -> Exception:
+    first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    kinds: list[tuple[Any, type[errors.PipelineError], str]] = [
+        (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),
+        (tf.errors.DataLossError, errors.DataError, "a record is damaged"),
+        (tf.errors.ResourceExhaustedError, errors.RetryableError, "out of memory or disk"),
+        (
+            (tf.errors.UnavailableError, tf.errors.AbortedError),
+            errors.RetryableError,
+            "a peer was lost",
+        ),
+    ]
+    for kind, ours, meaning in kinds:
+        if isinstance(error, kind):
+            return ours(f"{meaning}: {first_line}")
+    if isinstance(error, OSError):
+        return errors.from_os_error(error, f"cannot access {error.filename!r}")
+    return error

@@ -1,0 +1,50 @@
+"""One process of a training run: chief, worker, ps or evaluator.
+
+The launcher starts these by itself; by hand, on any hosts that share a folder:
+
+  python -m trainer.task --config=mnist --run=by-hand --job_name=worker --task_index=0 \\
+      --cluster_spec='{"chief": ["h0:2222"], "worker": ["h1:2222"], "ps": ["h2:2222"]}'
+
+Without --job_name it is a single process that trains, evaluates and exports.
+"""
+
+from __future__ import annotations
+
+import os
+
+from absl import flags
+
+from pipeline import cli, config_file, run_folder, storage, topology, versions
+from trainer import roles
+
+_CONFIG = flags.DEFINE_string("config", None, "Shipped config name, or path of a YAML file.")
+_RUN = flags.DEFINE_string("run", None, "Name of the run; its folder is <storage>/runs/<run>.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
+_JOB_NAME = flags.DEFINE_string("job_name", topology.CHIEF, "chief, worker, ps or evaluator.")
+_TASK_INDEX = flags.DEFINE_integer("task_index", 0, "Index among the tasks of that job name.")
+_CLUSTER_SPEC = flags.DEFINE_string("cluster_spec", "", "JSON: role to list of host:port.")
+flags.mark_flags_as_required(["config", "run"])
+
+
+def run_task(run_path: str, records_path: str, task: topology.Task) -> None:
+    """Runs one process of the run at `run_path` to its end; the launcher's way in."""
+    roles.run(run_folder.RunFolder(run_path), records_path, task)
+
+
+def main() -> None:
+    """Runs one process as the flags say."""
+    versions.require_estimators()
+    job = config_file.load(_CONFIG.value, _SET.value)
+    cluster = topology.parse_cluster_spec(_CLUSTER_SPEC.value)
+    task = topology.Task(_JOB_NAME.value, _TASK_INDEX.value, cluster)
+    run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
+    if task.is_chief or not storage.exists(run.config_path):
+        storage.makedirs(run.path)
+        storage.write_text(run.config_path, config_file.dump(job))
+    run_task(run.path, run_folder.records_folder(_STORAGE.value, job.name), task)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    cli.run(main)
