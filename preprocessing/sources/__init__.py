@@ -1,0 +1,35 @@
+"""Chooses the kind of raw data: one of ours by name, or a class of the user's own."""
+
+from __future__ import annotations
+
+import importlib
+
+from pipeline import config, errors
+from preprocessing.sources.base import Source
+
+# Name in the config -> module and class; modules are imported only when chosen.
+SOURCES = {"idx": "preprocessing.sources.idx:IdxSource"}
+
+
+def choose(data: config.Data) -> Source:
+    """Returns the source that `data.source` names, ready to plan and read.
+
+    It is a key of `SOURCES` or `package.module:Class`. Raises `UsageError` for anything else.
+    """
+    name = data.source
+    path = SOURCES.get(name, name)
+    module_name, colon, attribute = path.partition(":")
+    if not colon:
+        raise errors.UsageError(
+            f"data.source: {name!r} is not one of {', '.join(sorted(SOURCES))}"
+            f"{errors.nearest(name, SOURCES)}, nor package.module:Class of your own"
+        )
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise errors.UsageError(f"data.source: cannot load {name!r}: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, Source)):
+        raise errors.UsageError(
+            f"data.source: {name!r} is not a subclass of preprocessing.sources.base.Source"
+        )
+    return found(data)

@@ -1,0 +1,82 @@
+"""Beam's own options, pinned so that a local run stays on this machine and is quiet."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+from collections.abc import Iterator, Sequence
+
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    PipelineOptions,
+    SetupOptions,
+    StandardOptions,
+    WorkerOptions,
+)
+
+from pipeline import errors
+
+# Beam's default, DirectRunner, is Prism, which downloads a Go program first (traps D1).
+LOCAL_RUNNER = "FnApiRunner"
+
+
+def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
+    """Returns the options of a run on `num_workers` local processes.
+
+    `arguments` are Beam's own flags, such as `--runner=DataflowRunner`; they win over ours.
+    Raises `UsageError` for one that Beam does not know or cannot read.
+    """
+    options = _parse(arguments)
+    standard = options.view_as(StandardOptions)
+    standard.runner = standard.runner or LOCAL_RUNNER
+    if is_local(options):
+        direct = options.view_as(DirectOptions)
+        direct.direct_num_workers = num_workers
+        # in_memory ignores a number of workers other than 1 (traps D2).
+        direct.direct_running_mode = "in_memory" if num_workers == 1 else "multi_processing"
+        options.view_as(WorkerOptions).default_sdk_harness_log_level = "CRITICAL"
+    # All our DoFns are importable, and nothing of __main__ is theirs (traps D10).
+    options.view_as(SetupOptions).save_main_session = False
+    return options
+
+
+def runner(options: PipelineOptions) -> str:
+    """Returns the name of the runner that will be used."""
+    return str(options.view_as(StandardOptions).runner)
+
+
+def is_local(options: PipelineOptions) -> bool:
+    """Tells if the pipeline runs in processes of this machine."""
+    return runner(options) == LOCAL_RUNNER
+
+
+@contextlib.contextmanager
+def quiet(options: PipelineOptions) -> Iterator[None]:
+    """Keeps Beam from logging a worker's traceback that the driver gets as an exception too."""
+    logger = logging.getLogger("apache_beam")
+    before = logger.level
+    if is_local(options):
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _parse(arguments: Sequence[str]) -> PipelineOptions:
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            options = PipelineOptions(list(arguments))
+            everything = options.get_all_options(retain_unknown_options=True)
+            known = PipelineOptions([]).get_all_options()
+    except SystemExit:
+        last = complaint.getvalue().strip().splitlines()[-1]
+        raise errors.UsageError(f"--pipeline_options: {last}") from None
+    unknown = sorted(everything.keys() - known.keys())
+    if unknown:
+        raise errors.UsageError(
+            f"--pipeline_options: Beam has no --{unknown[0]}{errors.nearest(unknown[0], known)}"
+        )
+    return options

@@ -1,0 +1,135 @@
+"""Turns a whole batch into framed `tf.train.Example` records, with no Python object per value.
+
+A row's bytes are the concatenation of parts: constant tags, lengths, and the values themselves.
+Parts are Arrow arrays and are joined per row in C++, several times as fast as protobuf
+objects. The bytes are those of `Example.SerializeToString(deterministic=True)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import config, records
+from preprocessing import schema
+
+# Tags of wire type 2 (length-delimited) by field number, from tensorflow/core/example/*.proto.
+# Example.features, Features.feature (a map), its entry's key, and the value of any list are all
+# field 1; an entry's value is field 2.
+_FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
+# The member of Feature that holds each type: bytes_list, float_list, int64_list.
+_LIST = {"uint8": _FIELD_1, "string": _FIELD_1, "float32": _FIELD_2, "int64": _FIELD_3}
+
+
+def frame(payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Returns payloads as TFRecords, ready to be written one after the other."""
+    crc = google_crc32c.value
+    crcs = np.array([crc(payload) for payload in payloads.to_pylist()], np.uint32)
+    masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(records.MASK_DELTA)
+    footers = _binary(masked.astype("<u4"), np.full(len(masked), records.FOOTER_BYTES))
+    return _join(_by_length(_lengths(payloads), records.header), payloads, footers)
+
+
+def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.LargeBinaryArray:
+    """Returns one serialized `tf.train.Example` a row.
+
+    `uint8` becomes a bytes feature of `size` bytes; the others a list of `size` values.
+    """
+    parts: list[pa.Array] = []
+    # A deterministic map is written in the order of its keys.
+    for name in sorted(columns, key=str.encode):
+        content = _list_content(batch.column(name), columns[name])
+        prefix = _entry_prefix(name.encode(), _LIST[columns[name].type])
+        parts += [_by_length(_lengths(content), prefix), content]
+    total = sum(_lengths(part) for part in parts)
+    return _join(_by_length(total, lambda size: _FIELD_1 + varint(size)), *parts)
+
+
+def varint(number: int) -> bytes:
+    """Returns a non-negative number as a protobuf varint."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _entry_prefix(name: bytes, list_tag: bytes) -> Callable[[int], bytes]:
+    """Returns what precedes a list's content of a given length: everything up to it."""
+    key = _FIELD_1 + varint(len(name)) + name
+
+    def prefix(size: int) -> bytes:
+        feature_head = list_tag + varint(size)
+        value_head = _FIELD_2 + varint(len(feature_head) + size) + feature_head
+        entry_size = len(key) + len(value_head) + size
+        return _FIELD_1 + varint(entry_size) + key + value_head
+
+    return prefix
+
+
+def _list_content(array: pa.Array, column: config.Column) -> pa.LargeBinaryArray:
+    """Returns the message of BytesList, FloatList or Int64List for each row."""
+    if column.type == "string":
+        return _strings(array, column)
+    if column.type == "int64":
+        packed = _varints(schema.values(array, column))
+    else:
+        numbers = schema.values(array, column).astype("u1" if column.type == "uint8" else "<f4")
+        packed = _binary(numbers, np.full(len(array), column.size * numbers.itemsize))
+    return _join(_by_length(_lengths(packed), _value_head), packed)
+
+
+def _value_head(size: int) -> bytes:
+    return _FIELD_1 + varint(size)
+
+
+def _strings(array: pa.Array, column: config.Column) -> pa.LargeBinaryArray:
+    flat = (array.flatten() if column.shape else array).cast(pa.large_binary())
+    framed = _join(_by_length(_lengths(flat), _value_head), flat)
+    return _binary(
+        np.frombuffer(framed.buffers()[2] or b"", np.uint8),
+        _lengths(framed).reshape(len(array), column.size).sum(axis=1),
+    )
+
+
+def _varints(numbers: np.ndarray) -> pa.LargeBinaryArray:
+    """Returns the varints of each row of int64 [rows, size], one after the other.
+
+    Negative numbers take ten bytes, as protobuf's int64 does.
+    """
+    unsigned = numbers.reshape(-1, 1).astype(np.int64).view(np.uint64)
+    limits = np.uint64(1) << np.arange(7, 64, 7, dtype=np.uint64)
+    sizes = 1 + (unsigned >= limits).sum(axis=1)
+    places = np.arange(sizes.max(initial=1))
+    groups = ((unsigned >> (7 * places).astype(np.uint64)) & np.uint64(0x7F)).astype(np.uint8)
+    groups[places < sizes[:, None] - 1] |= 0x80
+    return _binary(groups[places < sizes[:, None]], sizes.reshape(numbers.shape).sum(axis=1))
+
+
+def _by_length(lengths: np.ndarray, make: Callable[[int], bytes]) -> pa.LargeBinaryArray:
+    """Returns `make(length)` for each row, calling it once per different length."""
+    different, inverse = np.unique(lengths, return_inverse=True)
+    made = pa.array([make(int(size)) for size in different], pa.large_binary())
+    return made.take(pa.array(inverse))
+
+
+def _lengths(array: pa.LargeBinaryArray) -> np.ndarray:
+    return pc.binary_length(array).to_numpy()
+
+
+def _binary(data: np.ndarray, lengths: np.ndarray) -> pa.LargeBinaryArray:
+    """Cuts the bytes of `data` into one value per length."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers)
+
+
+def _join(*parts: pa.Array) -> pa.LargeBinaryArray:
+    nothing = pa.scalar(b"", pa.large_binary())
+    return pc.binary_join_element_wise(*parts, nothing)

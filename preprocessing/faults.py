@@ -1,0 +1,52 @@
+"""Carries our one-line errors from a worker through Beam to the command that must show them.
+
+What a runner raises for a failed worker differs: the worker's own exception with a suffix, or a
+RuntimeError whose text holds the worker's traceback. All keep the text, so the error
+travels as a token in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+
+from pipeline import errors
+
+_TOKEN = re.compile(r"<fault:([A-Za-z0-9+/=]+)>")
+_KINDS = {
+    kind.__name__: kind
+    for kind in (errors.UsageError, errors.DataError, errors.RetryableError, errors.PipelineError)
+}
+
+
+class Carried(Exception):
+    """An error on its way to `find`. Its text holds the token and the line in plain."""
+
+
+@contextlib.contextmanager
+def carried(doing: str) -> Iterator[None]:
+    """Around the work of a DoFn: lets errors of ours and of the disk arrive at the driver."""
+    try:
+        yield
+    except errors.PipelineError as error:
+        raise _pack(error) from None
+    except OSError as error:
+        raise _pack(errors.from_os_error(error, doing)) from None
+
+
+def find(error: BaseException) -> errors.PipelineError | None:
+    """Returns the error that a worker meant, or `None` if it is not one of ours."""
+    match = _TOKEN.search(str(error))
+    if match is None:
+        return None
+    kind, text = json.loads(base64.b64decode(match[1]))
+    return _KINDS[kind](text)
+
+
+def _pack(error: errors.PipelineError) -> Carried:
+    kind = type(error).__name__ if type(error).__name__ in _KINDS else "PipelineError"
+    token = base64.b64encode(json.dumps([kind, str(error)]).encode()).decode()
+    return Carried(f"{error} <fault:{token}>")

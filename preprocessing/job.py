@@ -1,0 +1,206 @@
+"""The whole of preprocessing: from a config to published records.
+
+Order matters: the old manifest is withdrawn before anything is written, and the new one is
+the last thing to appear, so whatever is killed when, records are complete or are not there.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+
+from pipeline import config, errors, manifest, progress, run_folder, storage
+from preprocessing import fingerprint, layout, order, sources, spill
+from preprocessing.sources.base import Chunk, Source
+
+# Seconds between two looks at how far the workers are.
+_POLL = 0.2
+
+
+def run(
+    job: config.Config,
+    storage_root: str,
+    *,
+    num_workers: int = 1,
+    pipeline_options: Sequence[str] = (),
+) -> manifest.Manifest:
+    """Makes the records of `job` below `storage_root` unless they are there already.
+
+    Raises `DataError` for bad raw data, `UsageError` for a place that cannot be written to,
+    `RetryableError` for a full disk or if another run is at work; none leaves a manifest.
+    """
+    folder = run_folder.records_folder(storage_root, job.name)
+    try:
+        storage.makedirs(folder)
+        with layout.locked(folder):
+            return _run(job.data, folder, num_workers, pipeline_options)
+    except OSError as error:
+        raise errors.from_os_error(error, f"cannot write records in {folder!r}") from None
+
+
+def _run(
+    data: config.Data, folder: str, num_workers: int, pipeline_options: Sequence[str]
+) -> manifest.Manifest:
+    started = time.monotonic()
+    layout.clean(folder)
+    source = sources.choose(data)
+    with concurrent.futures.ThreadPoolExecutor(1) as background:
+        # Hashing releases the interpreter, so it goes on while Beam is imported and plans.
+        hashing = background.submit(fingerprint.sources, source.files())
+        published = _published(folder)
+        if published is None:
+            _import_beam()
+        found = hashing.result()
+    name = fingerprint.fingerprint(data, found)
+    if published is not None and published.fingerprint == name:
+        print(f"{folder}: up to date ({_counts(published)}), nothing to do", flush=True)
+        return published
+    chunks = [chunk for split in sorted(data.inputs) for chunk in source.plan(split)]
+    _say_what_is_read(data, chunks, found)
+    folders = _make_room(folder, name)
+    try:
+        _run_beam(chunks, source, data, folders, num_workers, pipeline_options)
+        result = _manifest(data, folders, name, found)
+        manifest.write(folder, result)
+    finally:
+        storage.remove(folders.temporary)
+    layout.clean(folder)
+    _say_what_was_made(result, folder, time.monotonic() - started)
+    return result
+
+
+def _published(folder: str) -> manifest.Manifest | None:
+    """Returns the manifest of an earlier run if its shards are all there with the right size."""
+    try:
+        found = manifest.read(folder)
+        manifest.verify(folder, found, contents=False)
+    except errors.DataError:
+        return None
+    return found
+
+
+def _make_room(folder: str, name: str) -> layout.Folders:
+    """Withdraws what another config or other raw files made, and creates the new folders."""
+    storage.remove(manifest.path_in(folder))
+    layout.clean(folder)
+    return layout.prepare(folder, name)
+
+
+def _import_beam() -> None:
+    """Imports Beam, which takes seconds, without the warnings of what it can do without."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            import preprocessing.stages
+        finally:
+            logging.disable(logging.NOTSET)
+
+
+def _run_beam(
+    chunks: list[Chunk],
+    source: Source,
+    data: config.Data,
+    folders: layout.Folders,
+    num_workers: int,
+    pipeline_options: Sequence[str],
+) -> None:
+    _import_beam()
+    from preprocessing import beam_options, stages
+
+    options = beam_options.build(pipeline_options, num_workers)
+    print(f"running on Beam's {beam_options.runner(options)}, workers: {num_workers}", flush=True)
+    rows = None if any(chunk.rows is None for chunk in chunks) else sum(c.rows or 0 for c in chunks)
+    with _reporting(folders, rows), beam_options.quiet(options):
+        stages.run(chunks, source, data, folders, options)
+
+
+@contextlib.contextmanager
+def _reporting(folders: layout.Folders, rows: int | None) -> Iterator[None]:
+    """Shows progress while the body runs, by looking at the files that workers leave.
+
+    Files are what workers in this process, in others and on other hosts have in common.
+    """
+    finished = threading.Event()
+    thread = threading.Thread(target=_report, args=(folders, rows, finished), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
+
+
+def _report(folders: layout.Folders, rows: int | None, finished: threading.Event) -> None:
+    read = 0
+    with progress.Progress("reading", rows) as reading:
+        while not finished.wait(_POLL) and not folders.rows_finished():
+            read = spill.rows_written(folders.temporary)
+            reading.reach(read)
+            if read == rows:
+                break
+    with progress.Progress("writing", rows or read) as writing:
+        while not finished.wait(_POLL):
+            writing.reach(folders.rows_finished())
+
+
+def _manifest(
+    data: config.Data,
+    folders: layout.Folders,
+    name: str,
+    found: tuple[manifest.Source, ...],
+) -> manifest.Manifest:
+    receipts = folders.receipts()
+    splits = {}
+    for split in order.splits_of(data):
+        total = order.shards_of(data, split)
+        shards = tuple(
+            receipts.pop((split, index), None) or _empty_shard(folders, split, index, total)
+            for index in range(total)
+        )
+        splits[split] = manifest.Split(records=sum(s.records for s in shards), shards=shards)
+    assert not receipts, f"shards nobody expects: {list(receipts)}"
+    return manifest.Manifest(
+        fingerprint=name,
+        columns=data.columns,
+        label=data.label,
+        block_records=data.block_records,
+        sources=found,
+        splits=splits,
+    )
+
+
+def _empty_shard(folders: layout.Folders, split: str, index: int, total: int) -> manifest.Shard:
+    """Writes the file of a shard to which no row was assigned."""
+    from preprocessing import assemble
+
+    name = folders.shard_name(split, index, total)
+    return assemble.write_shard(storage.join(folders.records, name), name, [], block_records=1)
+
+
+def _say_what_is_read(
+    data: config.Data, chunks: list[Chunk], found: tuple[manifest.Source, ...]
+) -> None:
+    for split in sorted(data.inputs):
+        counts = [chunk.rows for chunk in chunks if chunk.split == split]
+        rows = "" if None in counts else f"{sum(c or 0 for c in counts):,} records of "
+        print(f"reading {rows}{split} from {', '.join(data.inputs[split].values())}")
+    print(f"{sum(source.bytes for source in found) / 1e6:,.1f} MB in all", flush=True)
+
+
+def _say_what_was_made(result: manifest.Manifest, folder: str, seconds: float) -> None:
+    records = sum(split.records for split in result.splits.values())
+    print(
+        f"{_counts(result)}: {records:,} records in {seconds:.1f} s "
+        f"({records / seconds:,.0f}/s), in {folder}",
+        flush=True,
+    )
+
+
+def _counts(result: manifest.Manifest) -> str:
+    return ", ".join(f"{name} {split.records:,}" for name, split in result.splits.items())
