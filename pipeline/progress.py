@@ -39,7 +39,7 @@ class Progress:
         self._done = self._first = 0
         self._bar = self._make_bar() if self._stream.isatty() else None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Progress:  # noqa: PYI034, typing.Self is newer than Python 3.10
         return self
 
     def __exit__(

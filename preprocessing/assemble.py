@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import manifest, storage
-from preprocessing import spill
+from preprocessing import binary, spill
 
 # Bytes merged at a time. It bounds memory whatever the size of the shard: orders are hashes, so
 # equal ranges of them hold about equally many records.
@@ -29,10 +29,10 @@ def write_shard(
     lengths: list[np.ndarray] = []
     with storage.open_file(path, "wb") as file:
         for window in _windows(sorted(segments, key=lambda s: s.origin)):
-            data = _data(window)
+            data = binary.data(window)
             checksum.update(data)
             file.write(data)
-            lengths.append(np.diff(spill.offsets_of(window)))
+            lengths.append(binary.lengths(window))
     ends = np.cumsum(np.concatenate(lengths)) if lengths else np.zeros(0, np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
     return manifest.Shard(
@@ -67,9 +67,3 @@ def _rows_below(orders: np.ndarray, window: int, count: int) -> int:
     if window == count:
         return len(orders)
     return int(np.searchsorted(orders, np.uint64(window * 2**64 // count)))
-
-
-def _data(records: pa.LargeBinaryArray) -> bytes:
-    offsets = spill.offsets_of(records)
-    data = records.buffers()[2]
-    return b"" if data is None else bytes(data.slice(offsets[0], offsets[-1] - offsets[0]))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config, records
-from preprocessing import schema
+from preprocessing import binary, schema
 
 # Tags of wire type 2 (length-delimited) by field number, from tensorflow/core/example/*.proto.
 # Example.features, Features.feature (a map), its entry's key, and the value of any list are all
@@ -24,13 +24,16 @@ _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
 # The member of Feature that holds each type: bytes_list, float_list, int64_list.
 _LIST = {"uint8": _FIELD_1, "string": _FIELD_1, "float32": _FIELD_2, "int64": _FIELD_3}
 
+# Makes the bytes in front of content of a given length.
+Prefix = Callable[[int], bytes]
+
 
 def frame(payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Returns payloads as TFRecords, ready to be written one after the other."""
     crc = google_crc32c.value
-    crcs = np.array([crc(payload) for payload in payloads.to_pylist()], np.uint32)
+    crcs = np.array([crc(payload) for payload in binary.views(payloads)], np.uint32)
     masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(records.MASK_DELTA)
-    footers = _binary(masked.astype("<u4"), np.full(len(masked), records.FOOTER_BYTES))
+    footers = binary.cut(masked.astype("<u4"), np.full(len(masked), records.FOOTER_BYTES))
     return _join(_by_length(_lengths(payloads), records.header), payloads, footers)
 
 
@@ -39,11 +42,11 @@ def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.La
 
     `uint8` becomes a bytes feature of `size` bytes; the others a list of `size` values.
     """
-    parts: list[pa.Array] = []
+    parts: list[pa.Array | pa.Scalar] = []
     # A deterministic map is written in the order of its keys.
     for name in sorted(columns, key=str.encode):
-        content = _list_content(batch.column(name), columns[name])
-        prefix = _entry_prefix(name.encode(), _LIST[columns[name].type])
+        content, inner = _content(batch.column(name), columns[name])
+        prefix = _entry_prefix(name.encode(), _LIST[columns[name].type], inner)
         parts += [_by_length(_lengths(content), prefix), content]
     total = sum(_lengths(part) for part in parts)
     return _join(_by_length(total, lambda size: _FIELD_1 + varint(size)), *parts)
@@ -59,42 +62,47 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _entry_prefix(name: bytes, list_tag: bytes) -> Callable[[int], bytes]:
-    """Returns what precedes a list's content of a given length: everything up to it."""
+def _entry_prefix(name: bytes, list_tag: bytes, head: Prefix) -> Prefix:
+    """Returns what makes, for content of a given length, all that precedes it in its entry.
+
+    `head` gives the innermost part, that of the list's values.
+    """
     key = _FIELD_1 + varint(len(name)) + name
 
     def prefix(size: int) -> bytes:
-        feature_head = list_tag + varint(size)
+        inner = head(size)
+        feature_head = list_tag + varint(len(inner) + size) + inner
         value_head = _FIELD_2 + varint(len(feature_head) + size) + feature_head
-        entry_size = len(key) + len(value_head) + size
-        return _FIELD_1 + varint(entry_size) + key + value_head
+        return _FIELD_1 + varint(len(key) + len(value_head) + size) + key + value_head
 
     return prefix
 
 
-def _list_content(array: pa.Array, column: config.Column) -> pa.LargeBinaryArray:
-    """Returns the message of BytesList, FloatList or Int64List for each row."""
+def _content(array: pa.Array, column: config.Column) -> tuple[pa.LargeBinaryArray, Prefix]:
+    """Returns the values of each row as they lie in their list, and what makes their head."""
     if column.type == "string":
-        return _strings(array, column)
+        flat = (array.flatten() if column.shape else array).cast(pa.large_binary())
+        # Every string has a head of its own, so the list has none.
+        return (_strings(flat, column), _no_head) if column.shape else (flat, _value_head)
     if column.type == "int64":
-        packed = _varints(schema.values(array, column))
-    else:
-        numbers = schema.values(array, column).astype("u1" if column.type == "uint8" else "<f4")
-        packed = _binary(numbers, np.full(len(array), column.size * numbers.itemsize))
-    return _join(_by_length(_lengths(packed), _value_head), packed)
+        return _varints(schema.values(array, column)), _value_head
+    numbers = schema.values(array, column).astype("u1" if column.type == "uint8" else "<f4")
+    return binary.cut(numbers, np.full(len(array), column.size * numbers.itemsize)), _value_head
 
 
 def _value_head(size: int) -> bytes:
     return _FIELD_1 + varint(size)
 
 
-def _strings(array: pa.Array, column: config.Column) -> pa.LargeBinaryArray:
-    flat = (array.flatten() if column.shape else array).cast(pa.large_binary())
+def _no_head(size: int) -> bytes:
+    return b""
+
+
+def _strings(flat: pa.LargeBinaryArray, column: config.Column) -> pa.LargeBinaryArray:
+    """Returns `column.size` strings a row with their heads, one after the other."""
     framed = _join(_by_length(_lengths(flat), _value_head), flat)
-    return _binary(
-        np.frombuffer(framed.buffers()[2] or b"", np.uint8),
-        _lengths(framed).reshape(len(array), column.size).sum(axis=1),
-    )
+    sizes = _lengths(framed).reshape(-1, column.size).sum(axis=1)
+    return binary.cut(binary.data(framed), sizes)
 
 
 def _varints(numbers: np.ndarray) -> pa.LargeBinaryArray:
@@ -108,28 +116,26 @@ def _varints(numbers: np.ndarray) -> pa.LargeBinaryArray:
     places = np.arange(sizes.max(initial=1))
     groups = ((unsigned >> (7 * places).astype(np.uint64)) & np.uint64(0x7F)).astype(np.uint8)
     groups[places < sizes[:, None] - 1] |= 0x80
-    return _binary(groups[places < sizes[:, None]], sizes.reshape(numbers.shape).sum(axis=1))
+    return binary.cut(groups[places < sizes[:, None]], sizes.reshape(numbers.shape).sum(axis=1))
 
 
-def _by_length(lengths: np.ndarray, make: Callable[[int], bytes]) -> pa.LargeBinaryArray:
-    """Returns `make(length)` for each row, calling it once per different length."""
+def _by_length(lengths: np.ndarray, make: Prefix) -> pa.Array | pa.Scalar:
+    """Returns `make(length)` for each row, calling it once per different length.
+
+    It is a scalar if all lengths are the same, which joins much faster.
+    """
+    if len(lengths) and (lengths == lengths[0]).all():
+        return pa.scalar(make(int(lengths[0])), pa.large_binary())
     different, inverse = np.unique(lengths, return_inverse=True)
     made = pa.array([make(int(size)) for size in different], pa.large_binary())
     return made.take(pa.array(inverse))
 
 
-def _lengths(array: pa.LargeBinaryArray) -> np.ndarray:
-    return pc.binary_length(array).to_numpy()
+def _lengths(part: pa.Array | pa.Scalar) -> np.ndarray:
+    """Returns the length of each value; of a scalar, an array that broadcasts."""
+    return np.array([len(part.as_py())]) if isinstance(part, pa.Scalar) else binary.lengths(part)
 
 
-def _binary(data: np.ndarray, lengths: np.ndarray) -> pa.LargeBinaryArray:
-    """Cuts the bytes of `data` into one value per length."""
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers)
-
-
-def _join(*parts: pa.Array) -> pa.LargeBinaryArray:
+def _join(*parts: pa.Array | pa.Scalar) -> pa.LargeBinaryArray:
     nothing = pa.scalar(b"", pa.large_binary())
     return pc.binary_join_element_wise(*parts, nothing)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import importlib
 import logging
 import threading
 import time
@@ -97,7 +98,7 @@ def _import_beam() -> None:
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         try:
-            import preprocessing.stages
+            importlib.import_module("preprocessing.stages")
         finally:
             logging.disable(logging.NOTSET)
 

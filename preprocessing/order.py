@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import config
+from preprocessing import binary
 
 # Splits are numbered by their place here.
 SPLITS = config.SPLITS
@@ -57,8 +58,14 @@ def place(keys: pa.BinaryArray, split: str, data: config.Data) -> Places:
 
 def _hash(keys: pa.BinaryArray, salt: str) -> np.ndarray:
     """Returns 128 bits a key as uint64 [rows, 2]: the first for the split, the other for order."""
-    blake, salted = hashlib.blake2b, hashlib.blake2b(salt.encode(), digest_size=16).digest()
-    digests = [blake(key, digest_size=16, salt=salted).digest() for key in keys.to_pylist()]
+    salted = hashlib.blake2b(salt.encode(), digest_size=16).digest()
+    start = hashlib.blake2b(digest_size=16, salt=salted)
+    digests = []
+    for key in binary.values(keys):
+        # A copy of the prepared state takes half the time of a new one.
+        state = start.copy()
+        state.update(key)
+        digests.append(state.digest())
     return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
 
 

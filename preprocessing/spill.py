@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import storage
+from preprocessing import binary
 from preprocessing.order import SPLITS, Places
 
 _SCHEMA = pa.schema([("order", pa.uint64()), ("record", pa.large_binary())])
@@ -52,7 +53,7 @@ def write(
             record = framed.slice(start, end - start)
             writer.write_batch(pa.record_batch([order.slice(start, end - start), record], _SCHEMA))
             split_index, shard = divmod(int(group[start]), 1 << 32)
-            segment = Segment(path, batch, origin, end - start, content_bytes(record))
+            segment = Segment(path, batch, origin, end - start, int(binary.lengths(record).sum()))
             yield (SPLITS[split_index], shard), segment
             start = end
 
@@ -71,15 +72,3 @@ def rows_written(folder: str) -> int:
     """Returns how many rows the spill files in `folder` hold or are about to."""
     found = (_NAME.match(name) for name in storage.listdir(folder))
     return sum(int(match["rows"]) for match in found if match)
-
-
-def content_bytes(array: pa.LargeBinaryArray) -> int:
-    """Returns the number of bytes in all values together."""
-    offsets = offsets_of(array)
-    return int(offsets[-1] - offsets[0])
-
-
-def offsets_of(array: pa.LargeBinaryArray) -> np.ndarray:
-    """Returns where each value begins in the data buffer, and where the last one ends."""
-    everything = np.frombuffer(array.buffers()[1], np.int64)
-    return everything[array.offset : array.offset + len(array) + 1]

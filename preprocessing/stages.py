@@ -6,7 +6,6 @@ why). Both DoFns give the same files however often and wherever they run.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
