@@ -15,6 +15,7 @@ setup(
     python_requires=">=3.10,<3.12",
     packages=[
         "pipeline",
+        "pipeline.launchers",
         "preprocessing",
         "preprocessing.sources",
         "trainer",

@@ -32,6 +32,8 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
         main()
         sys.stdout.flush()
         return 0
+    except errors.ReportedError as error:
+        return error.exit_code
     except errors.PipelineError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

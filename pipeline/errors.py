@@ -41,6 +41,20 @@ class RetryableError(PipelineError, RuntimeError):
     exit_code = 75
 
 
+class ReportedError(PipelineError):
+    """A command that we ran has failed and has already printed its own line."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__("")
+        self.exit_code = exit_code
+
+
+def of_exit_code(code: int, text: str) -> PipelineError:
+    """Returns the error that ends this process with the exit code another one ended with."""
+    kinds = (UsageError, DataError, ModelError, RetryableError)
+    return next((kind for kind in kinds if kind.exit_code == code), PipelineError)(text)
+
+
 # Failures that come from the operating system, by what the user has to do about them.
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENOENT)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from pipeline import config, errors
 
@@ -30,6 +31,8 @@ class Strategy:
     workers: tuple[int, int, int | None]
     ps: tuple[int, int, int | None]
     own_evaluator: bool
+    # What is started again when a process is lost: it alone, or all that train together.
+    restart_unit: Literal["task", "gang"] = "task"
 
 
 STRATEGIES: Mapping[str, Strategy] = {

@@ -1,0 +1,178 @@
+"""What a run shows on the terminal: how far it is, each evaluation, and the summary at the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TextIO
+
+import tqdm
+
+from pipeline import topology
+from pipeline.job import Job
+from pipeline.progress import Progress, duration
+from pipeline.run_folder import Status
+from pipeline.run_record import RunRecord
+
+
+class Display:
+    """Shows the live state of a run; an `Observer` of the supervisor.
+
+    On a terminal one bar follows the newest step; elsewhere one line every few seconds. Each new
+    evaluation is a line of its own either way.
+    """
+
+    def __init__(
+        self,
+        max_steps: int,
+        *,
+        stream: TextIO | None = None,
+        progress: Callable[..., Progress] = Progress,
+    ) -> None:
+        self._max_steps = max_steps
+        self._stream = sys.stdout if stream is None else stream
+        self._make_progress = progress
+        self._progress: Progress | None = None
+        self._evaluated: float | None = None
+        self._finishing = ""
+
+    def say(self, line: str) -> None:
+        """Shows one line, above the bar if there is one."""
+        tqdm.tqdm.write(line, file=self._stream)
+        self._stream.flush()
+
+    def show(self, statuses: Mapping[str, Status]) -> None:
+        """Shows steps, loss, rate and newest evaluation out of what processes say."""
+        training = [s for name, s in statuses.items() if _trains(name) and s.step is not None]
+        if training:
+            self._show_training(training)
+        for status in statuses.values():
+            self._show_evaluation(status)
+
+    def _show_training(self, training: list[Status]) -> None:
+        step = max(status.step or 0 for status in training)
+        if self._progress is None:
+            self._progress = self._make_progress(
+                "training", self._max_steps, unit="steps", stream=self._stream
+            )
+            self._progress.begin_at(step)
+        if step >= self._max_steps:
+            self._end_bar()
+        elif not self._finishing:
+            self._progress.reach(step, _note(training))
+
+    def _end_bar(self) -> None:
+        if self._progress is not None and not self._finishing:
+            self._progress.close()
+            self._finishing = "final evaluation and export"
+            self.say(f"training: {self._max_steps:,} steps made; {self._finishing}")
+
+    def _show_evaluation(self, status: Status) -> None:
+        found = status.evaluation
+        if not found or found.get("step") == self._evaluated:
+            return
+        self._evaluated = found.get("step")
+        values = ", ".join(
+            f"{name} {value:.4f}"
+            for name, value in found.items()
+            if name not in ("step", "global_step")
+        )
+        self.say(f"evaluation at step {self._evaluated:.0f}: {values}")
+
+    def __enter__(self) -> Display:  # noqa: PYI034, typing.Self is newer than Python 3.10
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._progress is not None:
+            self._progress.close()
+
+
+def _trains(task_name: str) -> bool:
+    return task_name.rpartition("-")[0] in topology.TRAINING_ROLES
+
+
+def _note(training: list[Status]) -> str:
+    newest = max(training, key=lambda status: status.time)
+    parts = []
+    if newest.loss is not None:
+        parts.append(f"loss {newest.loss:.4f}")
+    rates = [s.examples_per_second for s in training if s.examples_per_second is not None]
+    if rates:
+        parts.append(f"{sum(rates):,.0f} examples/s")
+    return ", ".join(parts)
+
+
+def introduction(job: Job, *, resumes: bool) -> str:
+    """Returns the line that says what is about to run."""
+    counts = ", ".join(f"{count} {role}" for role, count in job.counts.items() if count)
+    verb = "resuming" if resumes else "starting"
+    return f"{verb} run {job.name} in {job.run.path}: {job.config.cluster.strategy} with {counts}"
+
+
+def summary(job: Job, record: RunRecord) -> str:
+    """Returns what is told when a run is done: the result, the time, the places, what to try."""
+    lines = [f"result   {_result(record)}"]
+    if record.seconds:
+        lines.append(f"time     {_time(record)}")
+    shown = _short(job.run.path)
+    lines.append(f"run      {shown} (run.json says what happened, for machines)")
+    lines.append(f"logs     {shown}/logs")
+    lines += [f"export   {_short(path)} ({kind})" for kind, path in record.exports.items() if path]
+    arguments = _make_arguments(job)
+    lines.append(f"next     make predict{arguments}        what the model says on the test split")
+    lines.append(f"         make tensorboard{arguments}    curves of loss and accuracy")
+    if job.config.cluster.strategy != "none":
+        lines.append("         make train STRATEGY=none  the same job in a single process")
+    return "\n".join(lines)
+
+
+def _result(record: RunRecord) -> str:
+    parts = [f"step {record.final_step}"]
+    for split in ("test", "eval"):
+        values = record.metrics.get(split, {})
+        parts += [
+            f"{split} {name} {value:.4f}"
+            for name, value in values.items()
+            if name in ("accuracy", "loss", (record.best or {}).get("metric"))
+        ]
+    best = record.best
+    if best:
+        parts.append(f"best {best['metric']} {best['value']:.4f} at step {best['step']}")
+    return ", ".join(parts)
+
+
+def _time(record: RunRecord) -> str:
+    names = {
+        "to_first_step": "to the first step",
+        "training": "training",
+        "evaluation": "final evaluation and export",
+    }
+    parts = [
+        f"{duration(record.seconds[key])} {text}"
+        for key, text in names.items()
+        if key in record.seconds
+    ]
+    rate = record.examples_per_second
+    speed = f"; {rate:,.0f} examples/s" if rate else ""
+    return f"{duration(record.seconds['total'])}: {', '.join(parts)}{speed}"
+
+
+def _make_arguments(job: Job) -> str:
+    default = os.path.abspath("output")
+    storage = "" if job.storage_root == default else f" STORAGE={job.storage_root}"
+    return f" RUN={job.name}{storage}"
+
+
+def _short(path: str) -> str:
+    """Returns a path below the current folder relative to it."""
+    if "://" in path:
+        return path
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative

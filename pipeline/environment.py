@@ -1,0 +1,65 @@
+"""Which environment variables a child process gets: an allow-list, so that no secret leaks in.
+
+Pure functions of a mapping; the caller passes `os.environ`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_ALLOWED = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR"),
+        *("COLUMNS", "NO_COLOR", "VIRTUAL_ENV", "LD_LIBRARY_PATH"),
+        *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+        *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CONFIG"),
+        *("GOOGLE_AUTH_TOKEN_FOR_TESTING", "NO_GCE_CHECK", "GCE_METADATA_HOST"),
+        "STORAGE_EMULATOR_HOST",
+    }
+)
+# PIPELINE_ is for the user's own: whatever a hook or a model of theirs must be told.
+_ALLOWED_PREFIXES = (
+    *("LC_", "PYTHON", "TF_", "XLA_", "CUDA", "NVIDIA_", "NCCL_", "OMP_", "KMP_", "MKL_"),
+    *("GCS_", "PIPELINE_"),
+)
+_REMOVED = frozenset(
+    {
+        # Each process is told its place in the cluster by us, not by what we were started with.
+        *("TF_CONFIG", "CLUSTER_SPEC"),
+        # Crashes the process with SIGSEGV unless five other variables are set too (traps E3).
+        "TF_USE_MODULAR_FILESYSTEM",
+    }
+)
+_DEFAULTS = {
+    # TensorFlow's banners of information (0) and warnings (1) would bury our own lines.
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    # Several processes share each GPU of a local cluster; by default the first takes it all.
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+def for_children(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that processes of a run are started with.
+
+    Lowercase proxy variables are dropped, because gRPC would send a cluster's own traffic
+    through the proxy (traps A34); what https_proxy says goes on as HTTPS_PROXY, which gs:// obeys
+    and gRPC does not.
+    """
+    kept = {name: value for name, value in environment.items() if _is_allowed(name)}
+    for lower in ("https_proxy", "no_proxy"):
+        if lower in environment:
+            kept.setdefault(lower.upper(), environment[lower])
+    return {**_DEFAULTS, **kept}
+
+
+def for_role(role: str) -> dict[str, str]:
+    """Returns what one role gets on top: parameter servers keep their hands off the GPUs."""
+    return {"CUDA_VISIBLE_DEVICES": ""} if role == "ps" else {}
+
+
+def _is_allowed(name: str) -> bool:
+    if name in _REMOVED:
+        return False
+    return name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)

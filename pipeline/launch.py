@@ -1,0 +1,49 @@
+"""Trains a job from start to finish: preprocesses if needed, trains, evaluates and exports.
+
+  python -m pipeline.launch --config=mnist --cluster=local
+
+Running the same command again resumes what was interrupted and does nothing when all is done. The
+shipped MNIST job takes about two minutes on two cores and reaches 0.99 test accuracy.
+"""
+
+from __future__ import annotations
+
+import time
+
+from absl import flags
+
+from pipeline import cli, display, job, launchers, run_record, versions
+
+_CONFIG = flags.DEFINE_string(
+    "config", None, "Shipped config name, or path of a YAML file.", required=True
+)
+_CLUSTER = flags.DEFINE_enum_class(
+    "cluster", launchers.Place.LOCAL, launchers.Place, "Where the processes run."
+)
+_RUN = flags.DEFINE_string("run", None, "Name of the run. Default: named after the config.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
+_STRATEGY = flags.DEFINE_string("strategy", None, "Short for --set=cluster.strategy=...")
+_WORKERS = flags.DEFINE_integer("workers", None, "Workers besides the chief.", lower_bound=0)
+_PS = flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0)
+
+
+def main() -> None:
+    """Plans the job, and has the launcher of the chosen place run it."""
+    started = time.time()
+    versions.require_estimators()
+    short = job.cluster_overrides(_STRATEGY.value, _WORKERS.value, _PS.value)
+    wanted = job.plan(
+        _CONFIG.value, [*_SET.value, *short], run=_RUN.value, storage_root=_STORAGE.value
+    )
+    launcher = launchers.choose(_CLUSTER.value)
+    record = run_record.finished(wanted.config, wanted.run)
+    if record is not None:
+        print(f"run {wanted.name} is already finished; nothing to do")
+    else:
+        record = launcher.run(wanted, started=started)
+    print(display.summary(wanted, record))
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,24 @@
+"""Places to run a job at. Choosing one happens here, and only here."""
+
+from __future__ import annotations
+
+import enum
+
+from pipeline import errors
+from pipeline.launchers.base import Launcher
+
+
+class Place(enum.Enum):
+    """The values of CLUSTER=."""
+
+    LOCAL = "local"
+    GCP = "gcp"
+
+
+def choose(place: Place) -> Launcher:
+    """Returns the launcher of a place, importing only what that place needs."""
+    if place is Place.LOCAL:
+        from pipeline.launchers.local import LocalLauncher
+
+        return LocalLauncher()
+    raise errors.UsageError(f"CLUSTER={place.value}: not built yet; use CLUSTER=local")

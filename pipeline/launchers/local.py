@@ -1,0 +1,181 @@
+"""Runs a job on this machine: preprocessing if needed, then every process of the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from pipeline import (
+    config_file,
+    display,
+    environment,
+    errors,
+    manifest,
+    restarts,
+    run_folder,
+    run_record,
+    storage,
+    supervisor,
+    topology,
+)
+from pipeline import job as jobs
+from pipeline.job import Job
+from pipeline.processes import ForkServer, StopRequest, run_command
+from pipeline.run_record import RunRecord
+
+# Named, not imported: this package knows the stages only by what they read and write.
+_TRAINER = "trainer.task"
+_ENTRY = f"{_TRAINER}:run_task"
+_PREPROCESSING = (sys.executable, "-m", "preprocessing.main")
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalLauncher:
+    """A launcher for this machine. The fields are what tests put others in place of."""
+
+    preload: str = _TRAINER
+    entry: str = _ENTRY
+    preprocessing: Sequence[str] = _PREPROCESSING
+    graces: supervisor.Graces | None = None
+    clock: Callable[[], float] = time.time
+
+    def run(self, job: Job, *, started: float) -> RunRecord:
+        """Runs `job` as `base.Launcher` says."""
+        children = environment.for_children(os.environ)
+        with StopRequest().installed() as stop, jobs.lock(job) as lock, _log_folder(job) as logs:
+            record = _open_run(job)
+            server_log = os.path.join(logs, "fork-server.log")
+            try:
+                # It imports TensorFlow while preprocessing looks whether there is work to do.
+                with ForkServer(
+                    self.preload, log=server_log, environment=children, held=[lock]
+                ) as server:
+                    self._preprocess(job, stop, children)
+                    record.manifest = _checked_manifest(job).sha256
+                    self._train(job, server, stop, record=record, logs=logs, started=started)
+            except errors.PipelineError as error:
+                _close(job, record, error, stopped=bool(stop.count))
+                raise
+            _close(job, record, None, stopped=False)
+        return record
+
+    def _preprocess(self, job: Job, stop: StopRequest, children: dict[str, str]) -> None:
+        """Makes the records, or lets preprocessing see that they are there already."""
+        command = [
+            *self.preprocessing,
+            f"--config={job.run.config_path}",
+            f"--storage={job.storage_root}",
+        ]
+        code = run_command(command, environment=children, stop=stop)
+        if stop.count:
+            raise errors.RetryableError(
+                f"stopped by {stop.name} while preprocessing. Run the same command again."
+            )
+        if code:
+            raise errors.ReportedError(code if code > 0 else errors.RetryableError.exit_code)
+
+    def _train(
+        self,
+        job: Job,
+        server: ForkServer,
+        stop: StopRequest,
+        *,
+        record: RunRecord,
+        logs: str,
+        started: float,
+    ) -> None:
+        strategy = topology.STRATEGIES[job.config.cluster.strategy]
+        with display.Display(job.config.train.steps) as shown:
+            boss = supervisor.Supervisor(
+                supervisor.Plan(
+                    job.run, job.records, self.entry, job.counts, job.config.train.steps, logs
+                ),
+                server,
+                stop,
+                observer=shown,
+                policy=restarts.Policy(strategy.restart_unit),
+                graces=self.graces,
+            )
+            try:
+                boss.run()
+            finally:
+                _book(job, record, boss, started=started, ended=self.clock())
+
+
+def _open_run(job: Job) -> RunRecord:
+    """Makes the run folder what the processes expect, and says what is about to happen."""
+    resumes = storage.exists(job.run.config_path)
+    for line in jobs.changes(job):
+        print(f"changed since the last start: {line}")
+    record = run_record.begin(job.config, job.run)
+    # What earlier processes said of themselves would be taken for news.
+    for name in ("status", run_folder.TRAINING_DONE, run_folder.RESULT):
+        job.run.remove(name)
+    storage.write_text(job.run.config_path, config_file.dump(job.config))
+    run_record.write(job.run, record)
+    print(display.introduction(job, resumes=resumes), flush=True)
+    return record
+
+
+def _checked_manifest(job: Job) -> manifest.Manifest:
+    found = manifest.read(job.records)
+    manifest.check_schema(found, job.config.data, job.records)
+    return found
+
+
+def _book(
+    job: Job, record: RunRecord, boss: supervisor.Supervisor, *, started: float, ended: float
+) -> None:
+    """Puts what the supervisor has seen into the record."""
+    pace = boss.pace
+    record.cluster = {role: list(members) for role, members in boss.cluster.items()}
+    record.restarts = [*record.restarts, *boss.restarts]
+    record.final_step = pace.newest_step
+    record.seconds["total"] = round(ended - started, 3)
+    if pace.first_step_at is None:
+        return
+    trained_at = pace.trained_at or ended
+    training = max(trained_at - pace.first_step_at, 1e-9)
+    record.seconds["to_first_step"] = round(pace.first_step_at - started, 3)
+    record.seconds["training"] = round(training, 3)
+    record.seconds["evaluation"] = round(ended - trained_at, 3)
+    steps = (pace.newest_step or 0) - (pace.start_step or 0)
+    record.examples_per_second = round(steps * job.config.train.batch_size / training, 1)
+
+
+def _close(
+    job: Job, record: RunRecord, error: errors.PipelineError | None, *, stopped: bool
+) -> None:
+    """Writes how the run ended."""
+    run_record.add_result(record, job.run)
+    if error is None:
+        record.status, record.reason, record.exit_code = "done", "all steps made", 0
+    else:
+        record.status = "stopped" if stopped else "failed"
+        record.reason = str(error) or "preprocessing failed"
+        record.exit_code = error.exit_code
+    # A full disk must not hide why the run ended.
+    with contextlib.suppress(errors.PipelineError) if error else contextlib.nullcontext():
+        run_record.write(job.run, record)
+
+
+@contextlib.contextmanager
+def _log_folder(job: Job) -> Iterator[str]:
+    """Yields a local folder for the logs; those of a run on gs:// are copied there at the end."""
+    target = storage.parent(job.run.log_path("any"))
+    if not storage.is_remote(target):
+        storage.makedirs(target)
+        yield target
+        return
+    with tempfile.TemporaryDirectory(prefix="estimator-pipeline-") as folder:
+        try:
+            yield folder
+        finally:
+            for name in os.listdir(folder):
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    storage.write_text(storage.join(target, name), file.read())

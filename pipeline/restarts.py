@@ -1,0 +1,155 @@
+"""What to do when a process of a run is lost, and what each loss cost. Pure: time is passed in."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+import pydantic
+
+from pipeline import errors, topology
+from pipeline.run_folder import Status
+
+# The same input fails the same way: these are never tried again.
+FINAL_CODES = (
+    errors.UsageError.exit_code,
+    errors.DataError.exit_code,
+    errors.ModelError.exit_code,
+)
+# What TensorFlow's server and the system say when a port is taken.
+_PORT_TAKEN = ("could not start grpc server", "address already in use", "address in use")
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """A process that ended otherwise than it should.
+
+    `code` is its exit code, or minus the number of the signal that killed it; `worked` is true if
+    it had made steps (or evaluated) before.
+    """
+
+    task: topology.Task
+    code: int
+    cause: str
+    worked: bool
+
+    @property
+    def port_taken(self) -> bool:
+        """True if another program listens on the port of this process."""
+        return any(words in self.cause.lower() for words in _PORT_TAKEN)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What happens next: `task` starts that one again, `gang` all but the evaluator on new
+    ports, `fail` ends the run with `code`."""
+
+    action: Literal["task", "gang", "fail"]
+    delay: float = 0.0
+    code: int = 0
+
+
+class Policy:
+    """Decides about losses: bounded attempts, with growing pauses.
+
+    At most `most` restarts of one task within `window` seconds. A Python error before any step was
+    made will most likely come again: it is tried once more only.
+    """
+
+    def __init__(
+        self,
+        unit: Literal["task", "gang"],
+        *,
+        most: int = 10,
+        window: float = 600.0,
+        delays: tuple[float, ...] = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0),
+        most_port_changes: int = 3,
+    ) -> None:
+        self._unit = unit
+        self._most, self._window, self._delays = most, window, delays
+        self._most_port_changes = most_port_changes
+        self._restarts: dict[str, list[float]] = collections.defaultdict(list)
+        self._useless: collections.Counter[str] = collections.Counter()
+        self._port_changes = 0
+
+    def decide(self, loss: Loss, now: float) -> Decision:
+        """Returns what to do about `loss`, and counts it."""
+        if loss.code in FINAL_CODES:
+            return Decision("fail", code=loss.code)
+        if loss.port_taken:
+            self._port_changes += 1
+            if self._port_changes > self._most_port_changes:
+                return Decision("fail", code=errors.RetryableError.exit_code)
+            return Decision("gang")
+        name = loss.task.name
+        self._useless[name] = 0 if loss.worked or loss.code != 1 else self._useless[name] + 1
+        recent = [time for time in self._restarts[name] if now - time < self._window]
+        if self._useless[name] > 1 or len(recent) >= self._most:
+            return Decision("fail", code=loss.code if loss.code > 0 else 75)
+        self._restarts[name] = [*recent, now]
+        delay = self._delays[min(len(recent), len(self._delays) - 1)]
+        alone = loss.task.job_name == topology.EVALUATOR or self._unit == "task"
+        return Decision("task" if alone else "gang", delay=delay)
+
+
+class Restart(pydantic.BaseModel):
+    """One restart, as `run.json` tells it.
+
+    `step` is the newest that was seen before the loss, `steps_lost` how far the global step fell
+    back, `seconds_to_next_step` the time from the loss until training (or the evaluator) went on.
+    The last two stay `None` if it never did.
+    """
+
+    role: str
+    index: int
+    cause: str
+    step: int | None = None
+    steps_lost: int | None = None
+    seconds_to_next_step: float | None = None
+
+
+class Recovery:
+    """Watches one restart until the process, or the training that hung on it, goes on.
+
+    A training process shows its own recovery (its loss, once it has made a step); that of a
+    parameter server is seen in the chief's steps.
+    """
+
+    def __init__(self, restart: Restart, *, wall_time: float) -> None:
+        self.restart = restart
+        self._since = wall_time
+        own = restart.role != topology.PS
+        self._watched = f"{restart.role}-{restart.index}" if own else "chief-0"
+        # The chief and the parameter servers take the global step back with them.
+        self._falls_back = restart.role in (topology.CHIEF, topology.PS)
+        self._lowest: int | None = None
+
+    def see(self, statuses: Mapping[str, Status]) -> bool:
+        """Takes in what processes say; returns true once the restart is over."""
+        status = statuses.get(self._watched)
+        if status is None or status.time <= self._since:
+            return False
+        if self.restart.role == topology.EVALUATOR:
+            return self._over(status, lost=0)
+        if status.state not in ("training", "done") or status.step is None:
+            return False
+        self._lowest = status.step if self._lowest is None else min(self._lowest, status.step)
+        if not self._goes_on(status, self._lowest):
+            return False
+        before = self.restart.step
+        lost = max(0, before - self._lowest) if self._falls_back and before is not None else 0
+        return self._over(status, lost=lost)
+
+    def _goes_on(self, status: Status, lowest: int) -> bool:
+        if status.state == "done":
+            return True
+        if self.restart.role == topology.PS:
+            return status.step is not None and status.step > lowest
+        return status.loss is not None
+
+    def _over(self, status: Status, *, lost: int) -> bool:
+        self.restart.steps_lost = lost
+        self.restart.seconds_to_next_step = round(status.time - self._since, 3)
+        return True

@@ -1,0 +1,107 @@
+"""`run.json`: what happened to a run, for machines. Written at the start and again at the end."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any, Literal
+
+import pydantic
+
+from pipeline import config, errors, run_folder, topology, versions
+from pipeline.restarts import Restart
+from pipeline.run_folder import RunFolder
+
+FILE_NAME = "run.json"
+
+
+class Launcher(pydantic.BaseModel):
+    """The process that looks after the run, or did."""
+
+    host: str
+    pid: int
+
+
+class RunRecord(pydantic.BaseModel):
+    """One run. `seconds`, `examples_per_second` and `topology` are of the newest launch;
+    `restarts` and `launches` count over all of them. It holds no environment and no secret."""
+
+    model_config = pydantic.ConfigDict(extra="ignore")
+
+    status: Literal["running", "done", "stopped", "failed"]
+    # One line: why it ended as it did.
+    reason: str
+    exit_code: int | None = None
+    config: str
+    strategy: str
+    # Role to number of processes.
+    topology: dict[str, int]
+    # Role to addresses; empty for a single process.
+    cluster: dict[str, list[str]] = {}
+    launcher: Launcher
+    launches: int = 1
+    final_step: int | None = None
+    # Split to metric to value, of the final evaluation.
+    metrics: dict[str, dict[str, float]] = {}
+    best: dict[str, Any] | None = None
+    exports: dict[str, str | None] = {}
+    restarts: list[Restart] = []
+    # What the input did, per epoch, as the trainer reports it.
+    input: Any = None
+    # to_first_step (from the start of the command), training, evaluation (after training), total.
+    seconds: dict[str, float] = {}
+    # Steps of the newest launch times batch size, over seconds of training.
+    examples_per_second: float | None = None
+    versions: dict[str, str] = {}
+    # SHA-256 of the manifest: names the data that was trained on.
+    manifest: str | None = None
+
+
+def begin(job: config.Config, run: RunFolder) -> RunRecord:
+    """Returns the record of a run that is about to start, going on from an earlier launch's."""
+    earlier = read(run)
+    return RunRecord(
+        status="running",
+        reason="training",
+        config=job.name,
+        strategy=job.cluster.strategy,
+        topology=topology.role_counts(job.cluster),
+        launcher=Launcher(host=socket.gethostname(), pid=os.getpid()),
+        launches=earlier.launches + 1 if earlier else 1,
+        restarts=earlier.restarts if earlier else [],
+        versions=versions.installed(),
+    )
+
+
+def read(run: RunFolder) -> RunRecord | None:
+    """Returns the record of a run, or `None` if there is none that can be used."""
+    try:
+        content = run.read(FILE_NAME)
+        return None if content is None else RunRecord.model_validate(content)
+    except (errors.DataError, pydantic.ValidationError):
+        return None
+
+
+def write(run: RunFolder, record: RunRecord) -> None:
+    """Stores the record; readers see the old one or the new one."""
+    run.write(FILE_NAME, record.model_dump(mode="json"))
+
+
+def add_result(record: RunRecord, run: RunFolder) -> None:
+    """Fills in what the evaluating process found, if it has got that far."""
+    result = run.read(run_folder.RESULT)
+    if result is None:
+        return
+    record.final_step = result["final_step"]
+    record.metrics = result.get("metrics", {})
+    record.best = result.get("best")
+    record.exports = result.get("exports", {})
+    record.input = result.get("input")
+
+
+def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
+    """Returns the record of a run that has nothing left to do, otherwise `None`."""
+    record, result = read(run), run.read(run_folder.RESULT)
+    if record is None or result is None or record.status != "done":
+        return None
+    return record if result["final_step"] >= job.train.steps else None

@@ -1,0 +1,383 @@
+"""Owns the life of every process of a run: starts, watches, restarts and ends them.
+
+No TensorFlow process shuts itself down reliably (traps A1, A6, A7): parameter servers never end,
+so they are ended here once chief and workers have; the run has succeeded only when the evaluating
+process has written the result of the final step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, Protocol
+
+from pipeline import environment, errors, restarts, run_folder, storage, topology
+from pipeline.ports import Reservation
+from pipeline.processes import Ended, Event, ForkServer, Spawn, Started, StopRequest, describe_exit
+from pipeline.run_folder import RunFolder, Status
+
+_TAIL_LINES = 15
+
+
+class Observer(Protocol):
+    """Where a supervisor tells what is going on."""
+
+    def say(self, line: str) -> None:
+        """Shows one line."""
+
+    def show(self, statuses: Mapping[str, Status]) -> None:
+        """Shows how far the processes are; called a few times a second."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Graces:
+    """Seconds given after SIGTERM, before SIGKILL; `stragglers` is how long workers may go on
+    after the chief has ended. A training process may have to write a large checkpoint."""
+
+    training: float = 30.0
+    evaluator: float = 5.0
+    ps: float = 2.0
+    stragglers: float = 60.0
+    poll: float = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What to run: `entry` is called in each process with the run's path, the path of the records
+    and the `Task`. `logs` is a local folder."""
+
+    run: RunFolder
+    records: str
+    entry: str
+    counts: Mapping[str, int]
+    steps: int
+    logs: str
+
+
+@dataclasses.dataclass
+class Pace:
+    """When training really took place, in Unix time, and from which step on."""
+
+    start_step: int | None = None
+    newest_step: int | None = None
+    first_step_at: float | None = None
+    trained_at: float | None = None
+
+    def see(self, statuses: Iterable[Status]) -> None:
+        """Takes in what training processes say of themselves."""
+        for status in statuses:
+            if status.step is None or status.state not in ("training", "done"):
+                continue
+            if self.start_step is None:
+                self.start_step = status.step
+            self.newest_step = max(status.step, self.newest_step or 0)
+            # The loss is known once a step has been made, not when one was restored.
+            if self.first_step_at is None and status.loss is not None:
+                self.first_step_at = status.time
+
+
+@dataclasses.dataclass
+class _Member:
+    role: str
+    index: int
+    task: topology.Task
+    state: Literal["due", "running", "done"] = "due"
+    due: float = 0.0
+    pid: int = 0
+    log_start: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.task.name
+
+
+class Supervisor:
+    """Runs the processes of one plan to their common end."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        server: ForkServer,
+        stop: StopRequest,
+        *,
+        observer: Observer,
+        policy: restarts.Policy,
+        reserve: Callable[[int], Reservation] = Reservation,
+        graces: Graces | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._plan, self._server, self._stop = plan, server, stop
+        self._observer, self._policy, self._reserve = observer, policy, reserve
+        self._graces = graces or Graces()
+        self._clock, self._wall_clock = clock, wall_clock
+        self._ports: Reservation | None = None
+        self._members: dict[str, _Member] = {}
+        self._backlog: list[Event] = []
+        self._observed = -1e9
+        self._chief_done_at: float | None = None
+        self._recoveries: list[restarts.Recovery] = []
+        self.restarts: list[restarts.Restart] = []
+        self.cluster: dict[str, tuple[str, ...]] = {}
+        self.pace = Pace()
+
+    def run(self) -> None:
+        """Returns when the run has succeeded, with every process gone.
+
+        Raises the `PipelineError` of what went wrong, `RetryableError` after a stop request; then
+        too every process is gone.
+        """
+        self._place()
+        try:
+            while not self._complete():
+                self._turn()
+            self._end([topology.PS], self._graces.ps, patience=0)
+            self._observe()
+            self._check_result()
+        except errors.PipelineError as error:
+            self._end_all(softly=error.exit_code not in restarts.FINAL_CODES)
+            raise
+        finally:
+            if self._ports is not None:
+                self._ports.release()
+
+    def _place(self) -> None:
+        """Makes the members of a cluster on fresh ports, all due at once.
+
+        An evaluator that is at work stays: it needs no address.
+        """
+        counts = self._plan.counts
+        addressed = sum(counts.get(role, 0) for role in (*topology.TRAINING_ROLES, topology.PS))
+        if addressed > 1:
+            if self._ports is not None:
+                self._ports.release()
+            self._ports = self._reserve(addressed)
+            self.cluster = topology.cluster_of(counts, self._ports.addresses)
+            listed = ", ".join(map(str, self._ports.ports))
+            self._observer.say(
+                f"note: TensorFlow's servers let in anyone who reaches their ports ({listed} on "
+                "all addresses of this machine); keep them behind a firewall"
+            )
+        for role, count in counts.items():
+            for index in range(count):
+                member = _Member(role, index, topology.Task(role, index, self.cluster))
+                if role != topology.EVALUATOR or member.name not in self._members:
+                    self._members[member.name] = member
+
+    def _complete(self) -> bool:
+        return all(m.state == "done" for m in self._members.values() if m.role != topology.PS)
+
+    def _turn(self) -> None:
+        """Waits for something to happen, and acts on it."""
+        self._start_due()
+        self._receive(self._graces.poll)
+        events, self._backlog = self._backlog, []
+        for event in events:
+            if isinstance(event, Ended):
+                self._judge(self._members[event.name], event.code)
+        if self._stop.count:
+            step = self.pace.newest_step
+            raise errors.RetryableError(
+                f"stopped by {self._stop.name}{f' near step {step}' if step else ''}. "
+                "Run the same command again to resume."
+            )
+        self._end_stragglers()
+        self._observe()
+
+    def _start_due(self) -> None:
+        for member in self._members.values():
+            if member.state == "due" and member.due <= self._clock():
+                log = self._log(member.name)
+                member.log_start = os.path.getsize(log) if os.path.exists(log) else 0
+                member.state, member.pid = "running", 0
+                arguments = (self._plan.run.path, self._plan.records, member.task)
+                extra = environment.for_role(member.role)
+                self._server.spawn(Spawn(member.name, self._plan.entry, arguments, log, extra))
+
+    def _receive(self, timeout: float) -> None:
+        """Books the events of processes; ends are also kept for `_judge`."""
+        for event in self._server.wait(timeout, also=[self._stop.descriptor]):
+            member = self._members[event.name]
+            if isinstance(event, Started):
+                member.pid = event.pid
+            else:
+                member.state = "done"
+                self._backlog.append(event)
+        self._stop.drain()
+
+    def _judge(self, member: _Member, code: int) -> None:
+        """Decides what the end of a process means."""
+        if code == 0 and member.role != topology.PS:
+            self._check_markers(member)
+            if member.role == topology.CHIEF:
+                self._chief_done_at = self._clock()
+                self.pace.trained_at = self.pace.trained_at or self._wall_clock()
+            return
+        if self._chief_done_at is not None and member.role in (topology.WORKER, topology.PS):
+            return  # training is over, and nothing of it is in this process
+        cause = self._cause(member, code)
+        worked = self._status_of(member)
+        loss = restarts.Loss(
+            member.task,
+            code,
+            cause,
+            worked=worked is not None and (worked.loss or worked.evaluation) is not None,
+        )
+        decision = self._policy.decide(loss, self._clock())
+        if decision.action == "fail":
+            raise self._failure(member, loss, decision.code)
+        self._restart(member, loss, decision)
+
+    def _check_markers(self, member: _Member) -> None:
+        """A process that ended well has left the file that says what it has done."""
+        evaluates = self._plan.counts.get(topology.EVALUATOR, 0) == 0
+        expected = {
+            topology.CHIEF: run_folder.RESULT if evaluates else run_folder.TRAINING_DONE,
+            topology.EVALUATOR: run_folder.RESULT,
+        }.get(member.role)
+        if expected is not None and self._plan.run.read(expected) is None:
+            raise errors.PipelineError(
+                f"{member.name}: ended without writing {expected}. Log: {self._log(member.name)}"
+            )
+
+    def _restart(self, member: _Member, loss: restarts.Loss, decision: restarts.Decision) -> None:
+        what = "it" if decision.action == "task" else "all training processes"
+        again = f"in {decision.delay:g} s" if decision.delay else "now"
+        self._observer.say(f"{member.name}: {loss.cause}; starting {what} again {again}")
+        restart = restarts.Restart(
+            role=member.role, index=member.index, cause=loss.cause, step=self.pace.newest_step
+        )
+        self.restarts.append(restart)
+        self._recoveries.append(restarts.Recovery(restart, wall_time=self._wall_clock()))
+        if decision.action == "gang":
+            gang = [topology.PS, *topology.TRAINING_ROLES]
+            self._end(gang, 0.0, patience=0)
+            self._backlog = [
+                event for event in self._backlog if self._members[event.name].role not in gang
+            ]
+            self._place()
+            member = self._members[member.name]
+        member.state, member.due = "due", self._clock() + decision.delay
+
+    def _failure(self, member: _Member, loss: restarts.Loss, code: int) -> errors.PipelineError:
+        log = self._log(member.name)
+        if code not in restarts.FINAL_CODES:
+            for line in self._tail(member)[-_TAIL_LINES:]:
+                self._observer.say(f"{member.name} | {line}")
+        hint = "" if code in restarts.FINAL_CODES else " Run the same command again to resume."
+        return errors.of_exit_code(
+            code, f"{member.name}: {loss.cause.rstrip('.')}.{hint} Log: {log}"
+        )
+
+    def _check_result(self) -> None:
+        result = self._plan.run.read(run_folder.RESULT)
+        if result is None:
+            raise errors.PipelineError("every process ended well, but there is no result")
+        if result["final_step"] < self._plan.steps:
+            raise errors.ModelError(
+                f"training ended at step {result['final_step']} of {self._plan.steps}"
+            )
+
+    def _end_stragglers(self) -> None:
+        """Ends what only trains once training is over (traps A1)."""
+        if self._chief_done_at is None:
+            return
+        workers = self._running([topology.WORKER])
+        if not workers:
+            self._end([topology.PS], self._graces.ps, patience=0)
+        elif self._clock() - self._chief_done_at > self._graces.stragglers:
+            names = ", ".join(member.name for member in workers)
+            self._observer.say(f"{names}: still there after the end of training; ending it")
+            self._end([topology.WORKER], self._graces.ps, patience=0)
+
+    def _end_all(self, *, softly: bool) -> None:
+        """Ends every process: those that train first, so that they can save, and the parameter
+        servers, which they need for that, last. After a fatal error nothing is worth saving."""
+        steps = (
+            ([*topology.TRAINING_ROLES], self._graces.training),
+            ([topology.EVALUATOR], self._graces.evaluator),
+            ([topology.PS], self._graces.ps),
+        )
+        if softly and self._running(topology.TRAINING_ROLES):
+            self._observer.say("saving and stopping; Ctrl-C again stops at once")
+        patience = self._stop.count
+        for roles, grace in steps:
+            try:
+                self._end(roles, grace if softly else 0.0, patience=patience)
+            except errors.PipelineError:
+                return  # the fork server is gone, and every process with it
+
+    def _end(self, roles: Iterable[str], grace: float, *, patience: int) -> None:
+        """Ends the processes of `roles`: SIGTERM, then SIGKILL after `grace` seconds, or as soon
+        as there have been more than `patience` stop requests."""
+        for member in self._members.values():
+            if member.role in roles and member.state == "due":
+                member.state = "done"
+        pending = self._running(roles)
+        if grace:
+            for member in pending:
+                self._server.signal(member.name, signal.SIGTERM)
+        deadline, killed = self._clock() + grace, False
+        while pending:
+            if not killed and (self._clock() >= deadline or self._stop.count > patience):
+                killed = True
+                for member in pending:
+                    self._server.signal(member.name, signal.SIGKILL)
+            self._receive(min(self._graces.poll, max(0.0, deadline - self._clock()) + 0.01))
+            pending = self._running(roles)
+
+    def _running(self, roles: Iterable[str]) -> list[_Member]:
+        wanted = set(roles)
+        return [m for m in self._members.values() if m.role in wanted and m.state == "running"]
+
+    def _observe(self) -> None:
+        """Looks at what the processes say of themselves."""
+        every = 5.0 if storage.is_remote(self._plan.run.path) else self._graces.poll
+        if self._clock() - self._observed < every and not self._complete():
+            return
+        self._observed = self._clock()
+        statuses = {
+            name: status
+            for name, status in run_folder.read_statuses(self._plan.run).items()
+            if name in self._members and status.pid == self._members[name].pid
+        }
+        training = (*topology.TRAINING_ROLES,)
+        self.pace.see(s for n, s in statuses.items() if self._members[n].role in training)
+        self._recoveries = [one for one in self._recoveries if not one.see(statuses)]
+        self._observer.show(statuses)
+
+    def _status_of(self, member: _Member) -> Status | None:
+        content = self._plan.run.read(f"status/{member.name}.json")
+        status = Status(**content) if content else None
+        return status if status is not None and status.pid == member.pid else None
+
+    def _cause(self, member: _Member, code: int) -> str:
+        """Returns one line on why a process ended."""
+        status = self._status_of(member)
+        if status is not None and status.error:
+            return status.error
+        if code < 0:
+            hint = " (perhaps for lack of memory)" if -code == signal.SIGKILL else ""
+            return f"{describe_exit(code)}{hint}"
+        lines = self._tail(member)
+        said = next((line for line in reversed(lines) if line.startswith("error: ")), None)
+        if said is not None:
+            return said.removeprefix("error: ")
+        return lines[-1] if lines and code else f"ended with {describe_exit(code)}"
+
+    def _log(self, name: str) -> str:
+        return os.path.join(self._plan.logs, f"{name}.log")
+
+    def _tail(self, member: _Member) -> list[str]:
+        """Returns the last lines that this attempt of a process has put out."""
+        try:
+            with open(self._log(member.name), "rb") as file:
+                file.seek(0, os.SEEK_END)
+                file.seek(max(member.log_start, file.tell() - 16384))
+                text = file.read().decode(errors="replace")
+        except OSError:
+            return []
+        return [line.rstrip() for line in text.splitlines() if line.strip()]
