@@ -31,14 +31,10 @@ def build(
     job: config.Config, run: RunFolder, records: Records, task: topology.Task, reporter: Reporter
 ) -> Experiment:
     """Builds the experiment as the process `task` needs it; no op runs yet."""
-    estimator = tf.estimator.Estimator(
-        models.find(job.model.name),
-        config=run_config(job, run, task),
-        params={**job.model.params, "optimizer": job.train.optimizer},
-    )
-    evaluation = Evaluation(job, run, records, estimator, reporter)
+    built = estimator(job, run, task)
+    evaluation = Evaluation(job, run, records, built, reporter)
     return Experiment(
-        estimator,
+        built,
         _train_spec(job, run, records, task, reporter),
         # Every checkpoint, at once, and the whole split: the framework's defaults wait two
         # minutes, then ten, and look at 100 batches (traps A4).
@@ -51,6 +47,15 @@ def build(
             throttle_secs=0,
         ),
         evaluation,
+    )
+
+
+def estimator(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
+    """Returns the Estimator of the config's model in one process."""
+    return tf.estimator.Estimator(
+        models.find(job.model.name),
+        config=run_config(job, run, task),
+        params={**job.model.params, "optimizer": job.train.optimizer},
     )
 
 

@@ -13,6 +13,12 @@ from trainer import features, order
 InputFn = Callable[[], tf.data.Dataset]
 
 _READ_BUFFER = 256 << 10  # bytes
+_OPTIONS = tf.data.Options()
+_OPTIONS.deterministic = True
+# The autotuner's thread sleeps for up to a minute between looks, and closing a session of a
+# cluster waits for it: runs hung that long at their end.
+_OPTIONS.autotune.enabled = False
+
 # Records that travel together between reading and batching: fewer elements, the same mixing.
 _SLICE = 8
 
@@ -55,6 +61,7 @@ class Records:
                 .rebatch(train.batch_size, drop_remainder=True)
                 .map(lambda batch: _split_label(features.parse(batch, columns), label))
                 .prefetch(2)
+                .with_options(_OPTIONS)
             )
 
         return input_fn
@@ -70,6 +77,7 @@ class Records:
                 .batch(self.job.eval.batch_size)
                 .map(lambda batch: _split_label(features.parse(batch, columns), label))
                 .prefetch(2)
+                .with_options(_OPTIONS)
             )
 
         return input_fn

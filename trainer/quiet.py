@@ -11,9 +11,10 @@ import tensorflow as tf
 _NOISE = re.compile(r"is deprecated and will be removed in a future version")
 
 
-def configure_logging() -> None:
-    """Logs at INFO with a time on each line, and without the deprecation notices."""
-    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.INFO)
+def configure_logging(*, verbose: bool = True) -> None:
+    """Logs at INFO (errors only if not `verbose`) with times, without deprecation notices."""
+    levels = tf.compat.v1.logging
+    levels.set_verbosity(levels.INFO if verbose else levels.ERROR)
     logger = tf.get_logger()
     logger.propagate = False
     for handler in logger.handlers:
