@@ -1,0 +1,84 @@
+# estimator-pipeline: `make` lists what there is. Every target installs what it needs first.
+
+CONFIG   ?= mnist
+CLUSTER  ?= local
+STORAGE  ?= output
+VENV     := .venv
+PY       := $(VENV)/bin/python
+
+# The first Python that TensorFlow 2.15 has builds for; name another with PYTHON=.
+PYTHON   ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(shell \
+	command -v $(p) >/dev/null 2>&1 && $(p) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' \
+	>/dev/null 2>&1 && echo $(p))))
+
+COMMON    = --config=$(CONFIG) --storage=$(STORAGE) $(foreach s,$(SET),--set=$(s))
+OF_RUN    = --storage=$(STORAGE) $(if $(RUN),--run=$(RUN))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup preprocess train evaluate predict tensorboard doctor test lint bench lock clean
+
+help: ## list the targets
+	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo '  CONFIG=mnist|path.yaml  CLUSTER=local  STRATEGY=none|parameter_server  WORKERS=n  PS=n  RUN=name'
+	@echo '  SET="train.steps=500 train.batch_size=64"  STORAGE=output  INPUT=digit.png (predict)  ONLY=name (bench)'
+
+setup: $(VENV)/.installed ## install into .venv from the hash-pinned lock file
+	@echo "$(VENV) is up to date"
+
+$(VENV)/.installed: requirements.lock setup.py
+	@$(if $(PYTHON),:,echo "error: no Python 3.10 or 3.11 found; TensorFlow 2.15, the last with Estimators, has builds for no newer one. Install one of them, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 64)
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v in ((3, 10), (3, 11)) or sys.exit("error: Python %d.%d: this needs 3.10 or 3.11, because TensorFlow 2.15, the last with Estimators, has builds for no newer one. Name one: make setup PYTHON=/path/to/python3.11" % v)'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "error: $(PYTHON) cannot make virtual environments; install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 64; }
+	@echo "installing into $(VENV) (TensorFlow is 450 MB; a few minutes the first time)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
+	@echo "installing what tests need"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG
+	@$(PY) -m preprocessing.main $(COMMON) $(if $(NUM_WORKERS),--num_workers=$(NUM_WORKERS))
+
+train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and export
+	@$(PY) -m pipeline.launch $(COMMON) --cluster=$(CLUSTER) $(if $(RUN),--run=$(RUN)) \
+		$(if $(STRATEGY),--strategy=$(STRATEGY)) $(if $(WORKERS),--workers=$(WORKERS)) $(if $(PS),--ps=$(PS))
+
+evaluate: $(VENV)/.installed ## metrics of the newest checkpoint of RUN (default: the newest run)
+	@$(PY) -m trainer.evaluate $(OF_RUN)
+
+predict: $(VENV)/.installed ## first predictions of the exported model, on the test split or INPUT=
+	@$(PY) -m trainer.predict $(OF_RUN) $(if $(INPUT),--input=$(INPUT))
+
+tensorboard: $(VENV)/.installed ## curves of all runs, on http://localhost:6006
+	@$(VENV)/bin/tensorboard --logdir=$(STORAGE)/runs --port=$(or $(PORT),6006)
+
+doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE
+	@$(PY) -m pipeline.doctor --storage=$(STORAGE)
+
+test: lint ## lint, types and all tests
+	@$(PY) -m pytest
+
+lint: $(VENV)/.installed-dev ## formatting, lint and types
+	@$(VENV)/bin/ruff format --check --quiet . || { echo "run: $(VENV)/bin/ruff format ." >&2; exit 1; }
+	@$(VENV)/bin/ruff check --quiet .
+	@$(VENV)/bin/mypy
+
+bench: $(VENV)/.installed-dev ## figures, as a table and in STORAGE/bench.json; one with ONLY=
+	@$(PY) -m benchmarks.main --storage=$(STORAGE) $(if $(ONLY),--only=$(ONLY))
+
+lock: $(VENV)/.installed-dev ## write the lock files again from setup.py
+	@$(VENV)/bin/uv pip compile setup.py --universal --python-version 3.10 --generate-hashes \
+		--no-annotate --no-header --quiet --output-file requirements.lock >/dev/null
+	@$(VENV)/bin/uv pip compile setup.py --extra dev --constraint requirements.lock --universal --python-version 3.10 \
+		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-dev.lock >/dev/null
+
+clean: ## remove caches and .venv; what was written to STORAGE stays
+	@rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
