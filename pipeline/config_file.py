@@ -108,9 +108,7 @@ def _explain(detail: Any) -> str:
     if detail["type"] == "extra_forbidden":
         known = _keys_at(detail["loc"][:-1])
         word = str(detail["loc"][-1])
-        return (
-            f"unknown key {path!r}{errors.nearest(word, known)}; known here: {', '.join(known)}"
-        )
+        return f"unknown key {path!r}{errors.nearest(word, known)}; known here: {', '.join(known)}"
     if detail["type"] == "missing":
         return f"missing key {path!r}"
     message = detail["msg"].removeprefix("Value error, ")

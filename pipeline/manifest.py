@@ -131,7 +131,11 @@ def check_schema(manifest: Manifest, data: config.Data, folder: str) -> None:
 
 
 def verify(
-    folder: str, manifest: Manifest, *, contents: bool, progress: Callable[[int], None] | None = None
+    folder: str,
+    manifest: Manifest,
+    *,
+    contents: bool,
+    progress: Callable[[int], None] | None = None,
 ) -> None:
     """Checks that every shard is there and as it was written.
 

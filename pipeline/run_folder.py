@@ -23,6 +23,24 @@ def run_folder(storage_root: str, run: str) -> str:
     return storage.child(storage.join(storage.absolute(storage_root), "runs"), run)
 
 
+def find_run(storage_root: str, run: str | None) -> RunFolder:
+    """Returns the run of that name, or the newest one. Raises `UsageError` if there is none."""
+    if run is None:
+        root = storage.join(storage.absolute(storage_root), "runs")
+        folders = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
+        started = [folder for folder in folders if storage.exists(folder.config_path)]
+        if not started:
+            raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
+        return max(started, key=lambda folder: storage.modified(folder.config_path))
+    folder = RunFolder(run_folder(storage_root, run))
+    if not storage.exists(folder.config_path):
+        known = storage.listdir(storage.parent(folder.path))
+        raise errors.UsageError(
+            f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}"
+        )
+    return folder
+
+
 def run_name(job: config.Config) -> str:
     """Names a run after its config, so that the same command finds the same run again."""
     return f"{job.name[:50]}-{config.digest(job)[:8]}"
@@ -33,6 +51,11 @@ class RunFolder:
     """Paths and marker files of one run. `path` is also the Estimator's `model_dir`."""
 
     path: str
+
+    @property
+    def name(self) -> str:
+        """What `RUN=` takes."""
+        return self.path.rpartition("/")[2]
 
     @property
     def config_path(self) -> str:
@@ -65,7 +88,9 @@ class RunFolder:
         try:
             content = json.loads(storage.read_text(path))
         except json.JSONDecodeError as error:
-            raise errors.DataError(f"{path!r}: not JSON ({error}); remove it and run again") from None
+            raise errors.DataError(
+                f"{path!r}: not JSON ({error}); remove it and run again"
+            ) from None
         return dict(content)
 
     def write(self, name: str, content: dict[str, Any]) -> None:

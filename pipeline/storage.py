@@ -25,7 +25,9 @@ def is_remote(path: str) -> bool:
     if match is None:
         return False
     if match[1] != "gs":
-        raise errors.UsageError(f"path {path!r}: {match[1]}:// is not supported; use a folder or gs://")
+        raise errors.UsageError(
+            f"path {path!r}: {match[1]}:// is not supported; use a folder or gs://"
+        )
     return True
 
 
@@ -84,6 +86,13 @@ def size(path: str) -> int:
     return int(_gfile().stat(path).length)
 
 
+def modified(path: str) -> float:
+    """Returns when a file was last written, as Unix time in seconds."""
+    if is_remote(path):
+        return float(_gfile().stat(path).mtime_nsec) / 1e9
+    return os.stat(path).st_mtime
+
+
 def listdir(path: str) -> list[str]:
     """Returns the names in a folder, sorted; an absent folder is empty."""
     if is_remote(path):
@@ -101,7 +110,7 @@ def makedirs(path: str) -> None:
 
 def open_file(path: str, mode: str = "rb") -> Any:
     """Opens a file for `rb`, `r`, `wb` or `w`."""
-    return _gfile().GFile(path, mode) if is_remote(path) else open(path, mode)  # noqa: SIM115
+    return _gfile().GFile(path, mode) if is_remote(path) else open(path, mode)
 
 
 def read_text(path: str) -> str:

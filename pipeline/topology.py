@@ -147,7 +147,9 @@ class Task:
         if not self.cluster or self.job_name == EVALUATOR:
             return "{}"
         cluster = {role: list(addresses) for role, addresses in self.cluster.items()}
-        return json.dumps({"cluster": cluster, "task": {"type": self.job_name, "index": self.task_index}})
+        return json.dumps(
+            {"cluster": cluster, "task": {"type": self.job_name, "index": self.task_index}}
+        )
 
 
 def cluster_of(counts: Mapping[str, int], addresses: Sequence[str]) -> dict[str, tuple[str, ...]]:

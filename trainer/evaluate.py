@@ -1,7 +1,7 @@
 """Evaluates a checkpoint of a run on its eval and test splits and prints the metrics.
 
-  python -m trainer.evaluate --run=NAME        the newest run without --run
-  make evaluate [RUN=name]
+python -m trainer.evaluate --run=NAME        the newest run without --run
+make evaluate [RUN=name]
 """
 
 from __future__ import annotations

@@ -27,7 +27,12 @@ class Evaluation:
     """The evaluating side of a run: an estimator, the records and where results go."""
 
     def __init__(
-        self, job: config.Config, run: RunFolder, records: Records, estimator: Any, reporter: Reporter
+        self,
+        job: config.Config,
+        run: RunFolder,
+        records: Records,
+        estimator: Any,
+        reporter: Reporter,
     ) -> None:
         self._job = job
         self._run = run
@@ -78,9 +83,13 @@ class Evaluation:
                 return exporters.plain(metrics), checkpoint
             except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
                 newer = checkpoints.newest(self._run.path)
-                if attempt == _ATTEMPTS - 1 or (isinstance(error, ValueError) and newer == checkpoint):
+                if attempt == _ATTEMPTS - 1 or (
+                    isinstance(error, ValueError) and newer == checkpoint
+                ):
                     raise
-                tf.get_logger().warning("checkpoint %s is gone or unreadable; trying %s", checkpoint, newer)
+                tf.get_logger().warning(
+                    "checkpoint %s is gone or unreadable; trying %s", checkpoint, newer
+                )
                 checkpoint = newer or checkpoint
                 time.sleep(1)
         raise AssertionError("unreachable")

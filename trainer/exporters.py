@@ -21,7 +21,7 @@ from trainer.reporter import Reporter
 BEST = "best.json"
 
 
-class Judge(tf.estimator.Exporter):  # type: ignore[misc]
+class Judge(tf.estimator.Exporter):
     """Looks at every evaluation: reports it, and exports the model if it is the best so far.
 
     It is an `Exporter`, so `train_and_evaluate` calls it in a single process; the evaluator of a

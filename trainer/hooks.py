@@ -17,7 +17,7 @@ from trainer.reporter import Reporter
 _train = tf.compat.v1.train
 
 
-class StopHook(_train.SessionRunHook):  # type: ignore[misc]
+class StopHook(tf.compat.v1.train.SessionRunHook):
     """Ends training after the step under way once SIGTERM or SIGINT has come.
 
     The chief's `CheckpointSaverHook` then saves as at any end, so no step is lost.
@@ -28,7 +28,7 @@ class StopHook(_train.SessionRunHook):  # type: ignore[misc]
             run_context.request_stop()
 
 
-class ProgressHook(_train.SessionRunHook):  # type: ignore[misc]
+class ProgressHook(tf.compat.v1.train.SessionRunHook):
     """Reports step, loss and examples per second, and writes the latter as a summary.
 
     Step and loss are fetched only when a report is due: every fetch costs a little each step.

@@ -91,7 +91,7 @@ def _split_label(parsed: features.Tensors, label: str) -> tuple[features.Tensors
 def _block_stream(
     blocks: order.Blocks, seed: int, rank: int, num_readers: int, start: order.Start
 ) -> tf.data.Dataset:
-    """Yields `[5]` int64 rows (shard, offset, records, seed, seed) of this reader's blocks, endlessly."""
+    """Yields this reader's blocks, endlessly, as `[5]` int64 (shard, offset, records, 2 seeds)."""
 
     def plan(epoch: np.ndarray) -> np.ndarray:
         """Lays out one epoch; runs in Python once an epoch."""
@@ -116,7 +116,9 @@ def _block_reader(paths: tuple[str, ...]) -> Callable[[tf.Tensor], tf.data.Datas
     def read(row: tf.Tensor) -> tf.data.Dataset:
         path = tf.gather(tf.constant(paths), row[0])
         block = _records_at(path, row[1]).take(row[2]).batch(tf.int64.max)
-        return block.map(lambda r: tf.random.experimental.stateless_shuffle(r, row[3:])).rebatch(_SLICE)
+        return block.map(lambda r: tf.random.experimental.stateless_shuffle(r, row[3:])).rebatch(
+            _SLICE
+        )
 
     return read
 

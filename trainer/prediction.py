@@ -56,7 +56,9 @@ def table(predictions: Predictions, examples: Examples, rows: int) -> str:
     if labels is not None:
         accuracy = float(np.mean(predictions.classes == labels))
         lines.append(f"accuracy {accuracy:.4f} on {len(examples):,} examples")
-    lines.append(f"{'example':>8} {'class':>6} {'probability':>12}" + " label" * (labels is not None))
+    lines.append(
+        f"{'example':>8} {'class':>6} {'probability':>12}" + " label" * (labels is not None)
+    )
     for row in range(min(rows, len(examples))):
         guess = predictions.classes[row]
         line = f"{row:>8} {guess:>6} {predictions.probabilities[row].max():>12.4f}"

@@ -39,7 +39,5 @@ class Reporter:
     def say(self, state: str, **values: Any) -> None:
         """Writes the status now. `values` are fields of `Status`; the others keep theirs."""
         self._written = time.time()
-        self._status = dataclasses.replace(
-            self._status, state=state, time=self._written, **values
-        )
+        self._status = dataclasses.replace(self._status, state=state, time=self._written, **values)
         run_folder.write_status(self._run, self._status)

@@ -120,7 +120,9 @@ def _explained(reporter: Reporter) -> Iterator[None]:
         reporter.say("failed", error=str(error), exit_code=error.exit_code)
         raise
     except Exception as error:
-        reporter.say("failed", error=f"{type(error).__name__}: {error}".splitlines()[0], exit_code=1)
+        reporter.say(
+            "failed", error=f"{type(error).__name__}: {error}".splitlines()[0], exit_code=1
+        )
         raise
 
 

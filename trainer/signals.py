@@ -1,4 +1,4 @@
-"""Being asked to stop: SIGTERM (preemption, the launcher) and SIGINT (Ctrl-C) end training softly."""
+"""Being asked to stop: SIGTERM (preemption, the launcher) or SIGINT (Ctrl-C) end it softly."""
 
 from __future__ import annotations
 

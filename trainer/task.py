@@ -17,14 +17,17 @@ from absl import flags
 from pipeline import cli, config_file, run_folder, storage, topology, versions
 from trainer import roles
 
-_CONFIG = flags.DEFINE_string("config", None, "Shipped config name, or path of a YAML file.")
-_RUN = flags.DEFINE_string("run", None, "Name of the run; its folder is <storage>/runs/<run>.")
+_CONFIG = flags.DEFINE_string(
+    "config", None, "Shipped config name, or path of a YAML file.", required=True
+)
+_RUN = flags.DEFINE_string(
+    "run", None, "Name of the run; its folder is <storage>/runs/<run>.", required=True
+)
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 _SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
 _JOB_NAME = flags.DEFINE_string("job_name", topology.CHIEF, "chief, worker, ps or evaluator.")
 _TASK_INDEX = flags.DEFINE_integer("task_index", 0, "Index among the tasks of that job name.")
 _CLUSTER_SPEC = flags.DEFINE_string("cluster_spec", "", "JSON: role to list of host:port.")
-flags.mark_flags_as_required(["config", "run"])
 
 
 def run_task(run_path: str, records_path: str, task: topology.Task) -> None:

@@ -9,18 +9,17 @@ import tensorflow as tf
 from trainer import optimizers
 
 
-def estimator_spec(logits: Any, features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any:
+def estimator_spec(
+    logits: Any, features: Any, labels: Any, mode: str, params: dict[str, Any]
+) -> Any:
     """Returns the spec of a classifier over `params["classes"]` classes.
 
     `logits` is `[batch, classes]`, `labels` `[batch]` int64. The serving signature returns
     `class`, `[batch]` int64, and `probabilities`, `[batch, classes]` float32.
     """
     classes = params["classes"]
-    head: Any
-    if classes == 2:
-        head = tf.estimator.BinaryClassHead()
-    else:
-        head = tf.estimator.MultiClassHead(classes)
+    kinds = tf.estimator
+    head: Any = kinds.BinaryClassHead() if classes == 2 else kinds.MultiClassHead(classes)
     spec = head.create_estimator_spec(
         features=features,
         mode=mode,
