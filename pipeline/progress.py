@@ -39,7 +39,7 @@ class Progress:
         self._done = self._first = 0
         self._bar = self._make_bar() if self._stream.isatty() else None
 
-    def __enter__(self) -> Progress:  # noqa: PYI034, typing.Self is newer than Python 3.10
+    def __enter__(self) -> Progress:
         return self
 
     def __exit__(
@@ -90,7 +90,7 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
-    def _make_bar(self) -> tqdm.tqdm[None]:
+    def _make_bar(self) -> tqdm.tqdm:
         return tqdm.tqdm(
             desc=self._label,
             total=self._total,

@@ -1,0 +1,1 @@
+"""The first stage: raw data to TFRecords and the manifest that names them."""

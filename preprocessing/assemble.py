@@ -63,7 +63,7 @@ def _windows(segments: list[spill.Segment]) -> Iterator[pa.LargeBinaryArray]:
 
 
 def _rows_below(orders: np.ndarray, window: int, count: int) -> int:
-    """Returns how many of the ascending `orders` belong to the first `window` of `count` windows."""
+    """Returns how many of the ascending `orders` lie in the first `window` of `count` windows."""
     if window == count:
         return len(orders)
     return int(np.searchsorted(orders, np.uint64(window * 2**64 // count)))

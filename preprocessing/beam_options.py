@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
 
 from apache_beam.options.pipeline_options import (
@@ -12,8 +14,10 @@ from apache_beam.options.pipeline_options import (
     PipelineOptions,
     SetupOptions,
     StandardOptions,
-    WorkerOptions,
 )
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.runners.runner import PipelineRunner
+from apache_beam.transforms import environments
 
 from pipeline import errors
 
@@ -30,25 +34,34 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     options = _parse(arguments)
     standard = options.view_as(StandardOptions)
     standard.runner = standard.runner or LOCAL_RUNNER
-    if is_local(options):
-        direct = options.view_as(DirectOptions)
-        direct.direct_num_workers = num_workers
-        # in_memory ignores a number of workers other than 1 (traps D2).
-        direct.direct_running_mode = "in_memory" if num_workers == 1 else "multi_processing"
-        options.view_as(WorkerOptions).default_sdk_harness_log_level = "CRITICAL"
+    options.view_as(DirectOptions).direct_num_workers = num_workers
     # All our DoFns are importable, and nothing of __main__ is theirs (traps D10).
     options.view_as(SetupOptions).save_main_session = False
     return options
 
 
-def runner(options: PipelineOptions) -> str:
+def runner(options: PipelineOptions) -> PipelineRunner | str:
+    """Returns what `beam.Pipeline` takes as its runner.
+
+    One local worker lives in this process. More are processes of their own, as with Beam's
+    `--direct_running_mode=multi_processing`, except that they are `preprocessing.beam_worker`.
+    """
+    if not is_local(options):
+        return runner_name(options)
+    if options.view_as(DirectOptions).direct_num_workers == 1:
+        return FnApiRunner()
+    command = f"{shlex.quote(sys.executable)} -W ignore -m preprocessing.beam_worker"
+    return FnApiRunner(environments.SubprocessSDKEnvironment.from_command_string(command))
+
+
+def runner_name(options: PipelineOptions) -> str:
     """Returns the name of the runner that will be used."""
     return str(options.view_as(StandardOptions).runner)
 
 
 def is_local(options: PipelineOptions) -> bool:
     """Tells if the pipeline runs in processes of this machine."""
-    return runner(options) == LOCAL_RUNNER
+    return runner_name(options) == LOCAL_RUNNER
 
 
 @contextlib.contextmanager

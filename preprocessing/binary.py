@@ -6,12 +6,13 @@ Going through these is many times as fast as `to_pylist`, which makes a scalar o
 from __future__ import annotations
 
 import itertools
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 # Both keep their data in the third buffer; offsets are of 4 and of 8 bytes.
-Binary = pa.BinaryArray | pa.LargeBinaryArray
+Binary: TypeAlias = pa.BinaryArray | pa.LargeBinaryArray
 
 
 def offsets(array: Binary) -> np.ndarray:

@@ -48,7 +48,7 @@ def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.La
         content, inner = _content(batch.column(name), columns[name])
         prefix = _entry_prefix(name.encode(), _LIST[columns[name].type], inner)
         parts += [_by_length(_lengths(content), prefix), content]
-    total = sum(_lengths(part) for part in parts)
+    total = sum((_lengths(part) for part in parts), np.zeros(1, np.int64))
     return _join(_by_length(total, lambda size: _FIELD_1 + varint(size)), *parts)
 
 

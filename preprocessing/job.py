@@ -115,7 +115,8 @@ def _run_beam(
     from preprocessing import beam_options, stages
 
     options = beam_options.build(pipeline_options, num_workers)
-    print(f"running on Beam's {beam_options.runner(options)}, workers: {num_workers}", flush=True)
+    name = beam_options.runner_name(options)
+    print(f"running on Beam's {name}, workers: {num_workers}", flush=True)
     rows = None if any(chunk.rows is None for chunk in chunks) else sum(c.rows or 0 for c in chunks)
     with _reporting(folders, rows), beam_options.quiet(options):
         stages.run(chunks, source, data, folders, options)
@@ -161,11 +162,12 @@ def _manifest(
     for split in order.splits_of(data):
         total = order.shards_of(data, split)
         shards = tuple(
-            receipts.pop((split, index), None) or _empty_shard(folders, split, index, total)
+            receipts.get((split, index)) or _empty_shard(folders, split, index, total)
             for index in range(total)
         )
         splits[split] = manifest.Split(records=sum(s.records for s in shards), shards=shards)
-    assert not receipts, f"shards nobody expects: {list(receipts)}"
+    written, read = sum(s.records for s in splits.values()), spill.rows_written(folders.temporary)
+    assert written == read, f"{read} records were read and {written} written"
     return manifest.Manifest(
         fingerprint=name,
         columns=data.columns,

@@ -13,12 +13,13 @@ from absl import flags
 from pipeline import cli, config_file
 from preprocessing import job
 
-_CONFIG = flags.DEFINE_string("config", None, "Name in configs/, or path of a config file.")
+_CONFIG = flags.DEFINE_string(
+    "config", None, "Name in configs/, or path of a config file.", required=True
+)
 _SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
 _WORKERS = flags.DEFINE_integer("num_workers", 1, "Local processes that work.", lower_bound=1)
 _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
-flags.mark_flag_as_required("config")
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipeline import config, storage
-from preprocessing import assemble, encode, faults, layout, order, schema, spill
+from preprocessing import assemble, beam_options, encode, faults, layout, order, schema, spill
 from preprocessing.sources.base import Chunk, Source
 
 # A key of the grouping: split and number of the shard.
@@ -61,7 +61,7 @@ def run(
     options: PipelineOptions,
 ) -> None:
     """Runs both stages to their end. Raises what the workers meant to say."""
-    pipeline = beam.Pipeline(options=options)
+    pipeline = beam.Pipeline(beam_options.runner(options), options)
     _ = (
         pipeline
         | "Chunks" >> beam.Create(chunks)
