@@ -81,7 +81,7 @@ class Display:
         )
         self.say(f"evaluation at step {self._evaluated:.0f}: {values}")
 
-    def __enter__(self) -> Display:  # noqa: PYI034, typing.Self is newer than Python 3.10
+    def __enter__(self) -> Display:
         return self
 
     def __exit__(
@@ -125,12 +125,21 @@ def summary(job: Job, record: RunRecord) -> str:
     lines.append(f"run      {shown} (run.json says what happened, for machines)")
     lines.append(f"logs     {shown}/logs")
     lines += [f"export   {_short(path)} ({kind})" for kind, path in record.exports.items() if path]
-    arguments = _make_arguments(job)
-    lines.append(f"next     make predict{arguments}        what the model says on the test split")
-    lines.append(f"         make tensorboard{arguments}    curves of loss and accuracy")
-    if job.config.cluster.strategy != "none":
-        lines.append("         make train STRATEGY=none  the same job in a single process")
+    lines += [f"{'next' if i == 0 else '':9}{line}" for i, line in enumerate(_next_steps(job))]
     return "\n".join(lines)
+
+
+def _next_steps(job: Job) -> list[str]:
+    default = job.storage_root == os.path.abspath("output")
+    where = "" if default else f" STORAGE={_short(job.storage_root)}"
+    steps = {
+        f"make predict{where}": "what the exported model says on the test split",
+        f"make tensorboard{where}": "curves of loss and accuracy",
+    }
+    if job.config.cluster.strategy != "none":
+        steps[f"make train STRATEGY=none{where}"] = "the same job in a single process"
+    width = max(map(len, steps))
+    return [f"{command:{width}}  {meaning}" for command, meaning in steps.items()]
 
 
 def _result(record: RunRecord) -> str:
@@ -162,12 +171,6 @@ def _time(record: RunRecord) -> str:
     rate = record.examples_per_second
     speed = f"; {rate:,.0f} examples/s" if rate else ""
     return f"{duration(record.seconds['total'])}: {', '.join(parts)}{speed}"
-
-
-def _make_arguments(job: Job) -> str:
-    default = os.path.abspath("output")
-    storage = "" if job.storage_root == default else f" STORAGE={job.storage_root}"
-    return f" RUN={job.name}{storage}"
 
 
 def _short(path: str) -> str:

@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     launcher = connection.Connection(int(descriptors[0]))
     try:
         importlib.import_module(module)
-    except BaseException as error:  # noqa: BLE001  (the launcher tells it)
+    except BaseException as error:
         traceback.print_exc()
         with contextlib.suppress(OSError):
             launcher.send(Broken(f"cannot import {module}: {type(error).__name__}: {error}"))
@@ -151,7 +151,7 @@ def _call(request: Spawn) -> int:
         code = error.exit_code
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:  # noqa: BLE001  (it ends here, whatever it is)
+    except BaseException:
         traceback.print_exc()
         code = 1
     with contextlib.suppress(BaseException):

@@ -71,7 +71,7 @@ class Reservation:
         self._locks.clear()
         self.ports.clear()
 
-    def __enter__(self) -> Reservation:  # noqa: PYI034, typing.Self is newer than Python 3.10
+    def __enter__(self) -> Reservation:
         return self
 
     def __exit__(

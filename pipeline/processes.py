@@ -217,7 +217,7 @@ class ForkServer:
                 os.killpg(pid, signal.SIGKILL)
         self._pids.clear()
 
-    def __enter__(self) -> ForkServer:  # noqa: PYI034, typing.Self is newer than Python 3.10
+    def __enter__(self) -> ForkServer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -252,7 +252,7 @@ def run_command(
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=parent_death.arrange(),  # noqa: PLW1509  (the launcher has no threads)
+        preexec_fn=parent_death.arrange(),  # the launcher has no threads
     ) as process:
         asked = False
         try:

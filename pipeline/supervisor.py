@@ -135,7 +135,7 @@ class Supervisor:
             while not self._complete():
                 self._turn()
             self._end([topology.PS], self._graces.ps, patience=0)
-            self._observe()
+            self._observe(now=True)
             self._check_result()
         except errors.PipelineError as error:
             self._end_all(softly=error.exit_code not in restarts.FINAL_CODES)
@@ -218,6 +218,7 @@ class Supervisor:
             return
         if self._chief_done_at is not None and member.role in (topology.WORKER, topology.PS):
             return  # training is over, and nothing of it is in this process
+        self._observe(now=True)  # its last words
         cause = self._cause(member, code)
         worked = self._status_of(member)
         loss = restarts.Loss(
@@ -267,7 +268,10 @@ class Supervisor:
         if code not in restarts.FINAL_CODES:
             for line in self._tail(member)[-_TAIL_LINES:]:
                 self._observer.say(f"{member.name} | {line}")
-        hint = "" if code in restarts.FINAL_CODES else " Run the same command again to resume."
+        again = "Run the same command again to resume."
+        hint = {errors.RetryableError.exit_code: f" {again}", 1: f" Mend that. {again}"}.get(
+            code, ""
+        )
         return errors.of_exit_code(
             code, f"{member.name}: {loss.cause.rstrip('.')}.{hint} Log: {log}"
         )
@@ -333,10 +337,10 @@ class Supervisor:
         wanted = set(roles)
         return [m for m in self._members.values() if m.role in wanted and m.state == "running"]
 
-    def _observe(self) -> None:
-        """Looks at what the processes say of themselves."""
+    def _observe(self, *, now: bool = False) -> None:
+        """Looks at what the processes say of themselves, if it is time to."""
         every = 5.0 if storage.is_remote(self._plan.run.path) else self._graces.poll
-        if self._clock() - self._observed < every and not self._complete():
+        if not now and self._clock() - self._observed < every:
             return
         self._observed = self._clock()
         statuses = {
