@@ -43,6 +43,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._summary_steps = summary_steps
         self._model_dir = model_dir
         self._local_steps = 0
+        self._first_reported = False
         self._since = (0, 0.0)  # local steps and time at the last report
         self._summarised = (0, 0.0)
 
@@ -54,9 +55,10 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         self._since = self._summarised = (self._local_steps, time.time())
         self._reporter.say("training", step=int(session.run(self._step)))
+        self._first_reported = False
 
     def before_run(self, run_context: Any) -> Any:
-        wanted = self._reporter.due or self._summary_due
+        wanted = self._reporter.due or self._summary_due or not self._first_reported
         return _train.SessionRunArgs([self._step, self._loss]) if wanted else None
 
     @property
@@ -72,7 +74,11 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         if self._summary_due:
             rate, self._summarised = self._rate_since(self._summarised)
             self._write_summary(step, rate)
-        if self._reporter.due:
+        if not self._first_reported:
+            # At once, and not when due: by it the supervisor knows that training goes on.
+            self._first_reported = True
+            self._reporter.say("training", step=step, loss=loss)
+        elif self._reporter.due:
             rate, self._since = self._rate_since(self._since)
             self._reporter.say("training", step=step, loss=loss, examples_per_second=rate)
 
