@@ -1,0 +1,130 @@
+"""Roles without TensorFlow, for tests of what starts and ends them: real processes, no training.
+
+`play` does what `script.json` in the run folder says for its task: a list of behaviours, one per
+attempt, of which the last one is repeated. Without a script every role does its job at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from pipeline import errors, run_folder, topology
+from pipeline.run_folder import RunFolder, Status
+
+ENTRY = f"{__name__}:play"
+
+
+def play(run_path: str, records: str, task: topology.Task) -> None:
+    """Is the entry function that a supervisor calls in place of the trainer's."""
+    run = RunFolder(run_path)
+    folder = pathlib.Path(run_path)
+    notes = folder / f"attempts-{task.name}"
+    attempt = len(notes.read_text().splitlines()) if notes.exists() else 0
+    with notes.open("a") as file:
+        file.write(f"{os.getpid()} {json.dumps(task.cluster)}\n")
+    (folder / f"environment-{task.name}.json").write_text(json.dumps(dict(os.environ)))
+    behaviours = (run.read("script.json") or {}).get(task.name, ["work"])
+    name, *arguments = behaviours[min(attempt, len(behaviours) - 1)].split(":")
+    print(f"{task.name} plays {name}", flush=True)
+    globals()[f"_{name}"](run, task, *arguments)
+
+
+def say(run: RunFolder, task: topology.Task, state: str, **values) -> None:
+    status = Status(task.name, os.getpid(), socket.gethostname(), state, time.time(), **values)
+    run_folder.write_status(run, status)
+
+
+def _work(run, task, steps="20"):
+    """Makes its steps and ends well, as the real role would."""
+    if task.job_name == topology.PS:
+        _wait(lambda: False)
+    if task.job_name == topology.EVALUATOR:
+        _wait(lambda: run.read(run_folder.TRAINING_DONE))
+        say(run, task, "evaluating", evaluation={"step": 20, "accuracy": 0.5})
+        _write_result(run, run.read(run_folder.TRAINING_DONE)["final_step"])
+        return
+    say(run, task, "training", step=0)
+    say(run, task, "training", step=int(steps), loss=0.25, examples_per_second=100.0)
+    if task.is_chief:
+        run.write(run_folder.TRAINING_DONE, {"final_step": int(steps), "reason": "steps"})
+        if not task.cluster:
+            _write_result(run, int(steps))
+    say(run, task, "done", step=int(steps), loss=0.25)
+
+
+def _write_result(run, step):
+    metrics = {split: {"accuracy": 0.5, "loss": 1.0} for split in ("eval", "test")}
+    run.write(run_folder.RESULT, {"final_step": step, "metrics": metrics})
+
+
+def _train(run, task):
+    """Trains until it is asked to stop, then saves."""
+    asked = []
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
+    say(run, task, "training", step=7, loss=0.5)
+    _wait(lambda: asked)
+    run.write(f"saved-{task.name}.json", {"step": 7})
+    raise errors.RetryableError("stopped at step 7")
+
+
+def _hang(run, task):
+    """Does not react to SIGTERM, like a session that waits for a lost peer."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say(run, task, "training", step=3)
+    _wait(lambda: False)
+
+
+def _fail(run, task, code, text):
+    """Ends as the trainer does: the last word in the status, and an error with its exit code."""
+    error = errors.of_exit_code(int(code), text)
+    say(run, task, "failed", error=text, exit_code=int(code))
+    raise error
+
+
+def _crash(run, task):
+    raise KeyError("a bug")
+
+
+def _die(run, task, step="5"):
+    """Is killed after some steps."""
+    say(run, task, "training", step=int(step), loss=1.0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _silent(run, task):
+    """Ends well without having done anything."""
+
+
+def _bind(run, task):
+    """Needs its port, like a TensorFlow server."""
+    port = int(task.cluster[task.job_name][task.task_index].rpartition(":")[2])
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", port))
+        except OSError as error:
+            raise RuntimeError(f"Could not start gRPC server: {error}") from None
+        _work(run, task)
+
+
+def _breed(run, task):
+    """Starts a process of its own, which must not outlive it."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    run.write("bred.json", {"pid": child.pid})
+    _train(run, task)
+
+
+def _wait(until, seconds=60.0):
+    """Waits; nothing a test leaves behind lives longer than `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not until():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {seconds} s")
+        time.sleep(0.02)
