@@ -65,7 +65,9 @@ class Data(Section):
     """
 
     source: str = "idx"
-    inputs: dict[Literal["train", "eval", "test"], dict[str, str]]
+    inputs: Annotated[
+        dict[Literal["train", "eval", "test"], dict[str, str]], pydantic.Field(min_length=1)
+    ]
     columns: Annotated[dict[str, Column], pydantic.Field(min_length=1)]
     label: str
     eval: EvalSplit = EvalSplit()

@@ -31,7 +31,8 @@ class Places:
 
 def splits_of(data: config.Data) -> list[str]:
     """Returns the splits that will exist: those with inputs, and `eval` if it is cut."""
-    return [s for s in SPLITS if s in data.inputs or (s == "eval" and cuts_eval(data, "train"))]
+    having = set(data.inputs) | {"eval" for split in data.inputs if cuts_eval(data, split)}
+    return [split for split in SPLITS if split in having]
 
 
 def cuts_eval(data: config.Data, split: str) -> bool:

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import config, errors, storage
+from preprocessing import schema
 from preprocessing.sources import base
 
 _UNSIGNED_BYTE = 0x08
@@ -96,9 +97,7 @@ class IdxSource(base.Source):
         """Yields rows keyed `train/000123`, counted from the start of the files."""
         part: Range = chunk.details
         files = {self._image: part.images.path, self.data.label: part.labels.path}
-        schema = pa.schema(
-            [(self._image, pa.binary(part.images.row_bytes)), (self.data.label, pa.int64())]
-        ).empty_table()
+        wanted = schema.arrow_schema(self.data.columns)
         with _values(part.images, part) as images, _values(part.labels, part) as labels:
             for first, count in _steps(part, _rows_per_read(part.images)):
                 pixels = _take(images, part.images, count)
@@ -107,7 +106,7 @@ class IdxSource(base.Source):
                     self._image: _fixed_size(pixels, part.images.row_bytes),
                     self.data.label: pa.array(codes.astype(np.int64)),
                 }
-                batch = pa.record_batch([columns[n] for n in schema.column_names], schema.schema)
+                batch = pa.record_batch([columns[name] for name in wanted.names], wanted)
                 yield base.Rows(_keys(chunk.split, first, count), batch, first, files)
             _check_end(images, part.images, part)
             _check_end(labels, part.labels, part)

@@ -1,0 +1,75 @@
+"""A shard is the sorted union of its segments, with offsets and checksum that are true."""
+
+from __future__ import annotations
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline import records
+from preprocessing import assemble, encode, order, spill
+
+
+def _segments(folder, orders_by_chunk):
+    """Spills one chunk per list of orders; a record's payload says chunk, row and order."""
+    found = []
+    for chunk, orders in enumerate(orders_by_chunk):
+        payloads = [b"%d/%d/%d" % (chunk, row, rank) * 9 for row, rank in enumerate(orders)]
+        places = order.Places(
+            np.zeros(len(orders), np.uint8),
+            np.zeros(len(orders), np.uint32),
+            np.array(orders, np.uint64),
+        )
+        framed = encode.frame(pa.array(payloads, pa.large_binary()))
+        found += [s for _, s in spill.write(str(folder), "train", (chunk, 0), places, framed)]
+    return found
+
+
+def _random_orders(*counts):
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, 2**64, count, np.uint64).tolist() for count in counts]
+
+
+@pytest.mark.parametrize("window_bytes", [100, 5000, 16 << 20])
+def test_records_are_in_order_whatever_the_window(tmp_path, monkeypatch, window_bytes):
+    monkeypatch.setattr(assemble, "WINDOW_BYTES", window_bytes)
+    orders = _random_orders(40, 1, 25)
+    path = str(tmp_path / "out")
+    shard = assemble.write_shard(path, "f/out", _segments(tmp_path, orders), block_records=7)
+    found = [_order_of(payload) for payload in records.read(path)]
+    assert found == sorted(rank for chunk in orders for rank in chunk)
+    assert shard.records == 66 and shard.path == "f/out"
+
+
+def _order_of(payload: bytes) -> int:
+    """The payload is nine times the same text, whose last part is the order."""
+    text = payload[: len(payload) // 9]
+    return int(text.split(b"/")[2])
+
+
+def test_equal_orders_are_by_chunk_then_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(assemble, "WINDOW_BYTES", 50)
+    segments = _segments(tmp_path, [[5, 5, 9], [5, 1], [5]])
+    assemble.write_shard(str(tmp_path / "out"), "out", segments[::-1], block_records=7)
+    texts = [p[: len(p) // 9].decode() for p in records.read(str(tmp_path / "out"))]
+    assert texts == ["1/1/1", "0/0/5", "0/1/5", "1/0/5", "2/0/5", "0/2/9"]
+
+
+def test_the_figures_are_those_of_the_file(tmp_path):
+    path = tmp_path / "out"
+    shard = assemble.write_shard(str(path), "out", _segments(tmp_path, _random_orders(50)), 16)
+    content = path.read_bytes()
+    assert shard.bytes == len(content)
+    assert int(shard.crc32c, 16) == google_crc32c.value(content)
+    everything = list(records.read(str(path)))
+    assert len(shard.blocks) == 4
+    for block, offset in enumerate(shard.blocks):
+        wanted = everything[block * 16 : block * 16 + 16]
+        assert list(records.read(str(path), offset, 16)) == wanted
+
+
+def test_no_segments_give_an_empty_file(tmp_path):
+    shard = assemble.write_shard(str(tmp_path / "out"), "out", [], 16)
+    assert (shard.records, shard.bytes, shard.crc32c, shard.blocks) == (0, 0, "00000000", ())
+    assert (tmp_path / "out").read_bytes() == b""

@@ -1,0 +1,66 @@
+"""Equal work has equal names, other work has others."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from pipeline import errors
+from preprocessing import fingerprint
+from preprocessing.sources import base
+from tests.preprocessing import idx_files
+
+_INPUTS = {"train": {"images": "/a/i", "labels": "/a/l"}}
+
+
+def _name(inputs=None, files=(), **data):
+    return fingerprint.fingerprint(idx_files.make_config(inputs or _INPUTS, **data).data, files)
+
+
+def test_sources_hold_no_folder(tmp_path):
+    (tmp_path / "raw").write_bytes(b"abc")
+    (found,) = fingerprint.sources([base.RawFile("train/images/raw", str(tmp_path / "raw"))])
+    assert found.name == "train/images/raw" and found.bytes == 3
+    assert found.sha256 == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_where_the_files_lie_does_not_matter():
+    assert _name({"train": {"images": "/b/i", "labels": "/b/l"}}) == _name()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1},
+        {"block_records": 17},
+        {"shards": {"train": 4}},
+        {"eval": {"share": 0.2}},
+        {"eval": {"salt": "x"}},
+        {"columns": {"image": {"type": "uint8", "shape": [28, 28]}, "label": {"type": "int64"}}},
+    ],
+)
+def test_everything_that_decides_the_bytes_does(change):
+    assert _name(**change) != _name()
+
+
+def test_contents_of_files_matter(tmp_path):
+    path = tmp_path / "raw"
+    path.write_bytes(b"abc")
+    before = fingerprint.sources([base.RawFile("raw", str(path))])
+    path.write_bytes(b"abd")
+    after = fingerprint.sources([base.RawFile("raw", str(path))])
+    assert _name(files=before) != _name(files=after) != _name()
+
+
+def test_a_new_format_makes_new_records(monkeypatch):
+    before = _name()
+    monkeypatch.setattr(fingerprint, "FORMAT", fingerprint.FORMAT + 1)
+    assert _name() != before
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(errors.DataError, match="absent': no such file"):
+        fingerprint.sources([base.RawFile("x", str(tmp_path / "absent"))])
+    with pytest.raises(errors.DataError, match="cannot be read: Is a directory"):
+        fingerprint.sources([base.RawFile("x", str(tmp_path))])

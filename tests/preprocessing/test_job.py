@@ -1,0 +1,328 @@
+"""The whole job in this process: golden records, bad input, re-runs, and places that fail."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pathlib
+import socket
+import struct
+import subprocess
+
+import pytest
+import tensorflow as tf
+
+from pipeline import config, config_file, errors, manifest, run_folder
+from preprocessing import beam_options, job, layout
+from preprocessing.sources.idx import IdxSource
+from tests.golden import regenerate
+from tests.preprocessing import idx_files
+
+ROWS = 60
+
+
+@pytest.fixture
+def tiny(tmp_path) -> config.Config:
+    raw = tmp_path / "raw"
+    return idx_files.make_config(
+        {
+            "train": idx_files.write_pair(raw, "train", ROWS),
+            "test": idx_files.write_pair(raw, "test", 20, packed=True),
+        }
+    )
+
+
+@pytest.fixture
+def root(tmp_path) -> pathlib.Path:
+    return tmp_path / "output"
+
+
+def _folder(root, job_config) -> pathlib.Path:
+    return pathlib.Path(run_folder.records_folder(str(root), job_config.name))
+
+
+def _run(job_config, root, **options) -> tuple[manifest.Manifest, str]:
+    """Returns the manifest and what was printed."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        made = job.run(job_config, str(root), **options)
+    return made, said.getvalue()
+
+
+def _files(folder: pathlib.Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def _assert_nothing_is_left(folder: pathlib.Path) -> None:
+    assert not (folder / "manifest.json").exists()
+    assert not list(folder.glob("_tmp-*"))
+
+
+def _examples(folder, split: manifest.Split) -> list[tuple[bytes, int]]:
+    """Reads a split as the trainer does."""
+    features = {
+        "image": tf.io.FixedLenFeature([], tf.string),
+        "label": tf.io.FixedLenFeature([], tf.int64),
+    }
+    found = []
+    paths = [str(folder / shard.path) for shard in split.shards]
+    for batch in tf.data.TFRecordDataset(paths).batch(32):
+        parsed = tf.io.parse_example(batch, features)
+        found += zip(parsed["image"].numpy(), parsed["label"].numpy().tolist(), strict=True)
+    return found
+
+
+def test_golden_raw_files(tmp_path):
+    regenerate.write_raw(tmp_path)
+    for path in (regenerate.HERE / "raw").iterdir():
+        if path.suffix != ".gz":  # how zlib compresses may change, what it holds may not
+            assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_golden_records(root, workers):
+    loaded = config_file.load(str(regenerate.CONFIG))
+    made, _ = _run(loaded, root, num_workers=workers)
+    folder = _folder(root, loaded)
+    assert (folder / "manifest.json").read_text() == (
+        regenerate.RECORDS / "manifest.json"
+    ).read_text()
+    for split in made.splits.values():
+        for shard in split.shards:
+            golden = regenerate.RECORDS / pathlib.Path(shard.path).name
+            assert (folder / shard.path).read_bytes() == golden.read_bytes()
+
+
+def test_every_row_arrives_once_and_unchanged(tiny, root):
+    made, said = _run(tiny, root)
+    manifest.verify(str(_folder(root, tiny)), made, contents=True)
+    train, held, test = (
+        _examples(_folder(root, tiny), made.splits[name]) for name in ("train", "eval", "test")
+    )
+    pixels = [image.tobytes() for image in idx_files.images(ROWS)]
+    labels = idx_files.labels(ROWS).tolist()
+    assert sorted(train + held) == sorted(zip(pixels, labels, strict=True))
+    assert sorted(test) == sorted(zip(pixels[:20], labels, strict=False))
+    assert train != sorted(train, key=lambda e: pixels.index(e[0])), "must be shuffled"
+    assert 0 < len(held) < ROWS / 3
+    assert [len(made.splits[name].shards) for name in ("train", "eval", "test")] == [3, 1, 1]
+    assert f"reading {ROWS} records of train from {tiny.data.inputs['train']['images']}" in said
+    assert "running on Beam's FnApiRunner, workers: 1" in said
+    assert f"train {len(train)}, eval {len(held)}, test 20: 80 records in " in said
+
+
+def test_many_chunks_and_workers_give_the_same_bytes(tiny, root, tmp_path, monkeypatch):
+    _run(tiny, root)
+    whole = _files(_folder(root, tiny))
+    monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 7 * 784)
+    _run(tiny, tmp_path / "chunked")
+    assert _files(_folder(tmp_path / "chunked", tiny)) == whole
+    _run(tiny, tmp_path / "workers", num_workers=2)
+    assert _files(_folder(tmp_path / "workers", tiny)) == whole
+
+
+def test_plain_and_gz_give_the_same_records(tmp_path, root):
+    shards = []
+    for packed in (False, True):
+        inputs = {"train": idx_files.write_pair(tmp_path / str(packed), "t", ROWS, packed=packed)}
+        made, _ = _run(idx_files.make_config(inputs), root)
+        shards.append([s.crc32c for split in made.splits.values() for s in split.shards])
+    assert shards[0] == shards[1]
+
+
+def test_more_shards_than_rows_leaves_some_empty(tmp_path, root):
+    inputs = {"train": idx_files.write_pair(tmp_path, "train", 3)}
+    job_config = idx_files.make_config(inputs, shards={"train": 20}, eval={"share": 0})
+    made, _ = _run(job_config, root)
+    manifest.verify(str(_folder(root, job_config)), made, contents=True)
+    assert sum(shard.records == 0 for shard in made.splits["train"].shards) >= 17
+    assert made.splits["train"].records == 3
+
+
+def test_a_second_run_does_nothing_and_needs_no_beam(tiny, root, monkeypatch):
+    first, _ = _run(tiny, root)
+    before = {p: p.stat().st_mtime_ns for p in _folder(root, tiny).rglob("*") if p.is_file()}
+    monkeypatch.setattr(job, "_import_beam", lambda: pytest.fail("imported Beam"))
+    again, said = _run(tiny, root)
+    assert again == first
+    assert "up to date" in said and "nothing to do" in said
+    del before[_folder(root, tiny) / ".lock"]
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in before.items())
+
+
+@pytest.mark.parametrize("damage", ["remove", "shorten", "manifest"])
+def test_damaged_records_are_made_again(tiny, root, damage):
+    made, _ = _run(tiny, root)
+    whole = _files(_folder(root, tiny))
+    shard = _folder(root, tiny) / made.splits["train"].shards[1].path
+    if damage == "remove":
+        shard.unlink()
+    elif damage == "shorten":
+        os.truncate(shard, 10)
+    else:
+        (_folder(root, tiny) / "manifest.json").write_text("{}")
+    _run(tiny, root)
+    assert _files(_folder(root, tiny)) == whole
+
+
+def test_another_config_replaces_the_records(tiny, root):
+    first, _ = _run(tiny, root)
+    second, _ = _run(idx_files.make_config(dict(tiny.data.inputs), seed=5), root)
+    assert first.sha256 != second.sha256
+    builds = [path.name for path in _folder(root, tiny).iterdir() if path.is_dir()]
+    assert builds == [second.fingerprint[:12]]
+
+
+def test_what_killed_runs_left_is_removed(tiny, root):
+    folder = _folder(root, tiny)
+    for name in ("_tmp-0123", "0123456789ab"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "train-00000-of-00001.tfrecord").touch()
+    made, _ = _run(tiny, root)
+    names = {path.name for path in folder.iterdir()}
+    assert names == {".lock", "manifest.json", made.fingerprint[:12]}
+
+
+def _break_label(inputs):
+    with open(inputs["labels"], "r+b") as file:
+        file.seek(8 + 33)
+        file.write(b"\x0b")
+
+
+def _truncate(inputs):
+    os.truncate(inputs["images"], 1000)
+
+
+def _wrong_magic(inputs):
+    with open(inputs["images"], "r+b") as file:
+        file.write(b"\x89PNG")
+
+
+def _other_count(inputs):
+    with open(inputs["labels"], "wb") as file:
+        file.write(struct.pack(">HBBI", 0, 8, 1, 3) + bytes(3))
+
+
+def _missing(inputs):
+    os.unlink(inputs["images"])
+
+
+def _empty(inputs):
+    os.truncate(inputs["labels"], 0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_break_label, r"train-labels': row 33: column 'label' is 11, allowed is 0 to 9"),
+        (_truncate, r"train-images': truncated: 1000 bytes, its header says 47056"),
+        (_wrong_magic, r"train-images': begins with 89504e47, must be 00000803"),
+        (_other_count, r"has 60 images, '.*train-labels' has 3 labels"),
+        (_missing, r"train-images': no such file"),
+        (_empty, r"train-labels': no bytes"),
+    ],
+)
+def test_bad_input_ends_with_65_and_leaves_nothing(tiny, root, damage, message):
+    damage(tiny.data.inputs["train"])
+    with pytest.raises(errors.DataError, match=message) as info:
+        _run(tiny, root)
+    assert info.value.exit_code == 65
+    assert "\n" not in str(info.value)
+    _assert_nothing_is_left(_folder(root, tiny))
+
+
+def test_bad_input_met_by_a_worker_process(tiny, root, capfd):
+    _break_label(tiny.data.inputs["train"])
+    with pytest.raises(errors.DataError, match=r"row 33: column 'label' is 11, allowed is 0 to 9"):
+        _run(tiny, root, num_workers=2)
+    _assert_nothing_is_left(_folder(root, tiny))
+    assert capfd.readouterr().err == ""
+
+
+def test_bad_input_withdraws_older_records_only_once_work_begins(tiny, root):
+    _run(tiny, root)
+    _wrong_magic(tiny.data.inputs["train"])
+    with pytest.raises(errors.DataError, match="begins with"):
+        _run(tiny, root)
+    assert (_folder(root, tiny) / "manifest.json").exists()
+
+
+def test_the_error_is_gone_when_the_input_is_repaired(tiny, root):
+    _break_label(tiny.data.inputs["train"])
+    with pytest.raises(errors.DataError):
+        _run(tiny, root)
+    raw = pathlib.Path(tiny.data.inputs["train"]["labels"])
+    raw.write_bytes(idx_files.idx_bytes(idx_files.labels(ROWS)))
+    made, _ = _run(tiny, root)
+    assert made.splits["train"].records > 0
+
+
+def test_a_bug_keeps_its_traceback(tiny, root, monkeypatch):
+    monkeypatch.setattr(IdxSource, "read", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        _run(tiny, root)
+    _assert_nothing_is_left(_folder(root, tiny))
+
+
+def test_one_run_at_a_time(tiny, root):
+    _folder(root, tiny).mkdir(parents=True)
+    with (
+        layout.locked(str(_folder(root, tiny))),
+        pytest.raises(errors.RetryableError, match=f"process {os.getpid()} is preprocessing"),
+    ):
+        _run(tiny, root)
+
+
+@pytest.mark.parametrize("place", ["a_file", "a_file/below", "/proc/nothing", "/dev/null/x"])
+def test_storage_that_cannot_be_written(tiny, tmp_path, place):
+    (tmp_path / "a_file").touch()
+    with pytest.raises(errors.UsageError, match=r"cannot .*Choose a place you can write") as info:
+        _run(tiny, tmp_path / place)
+    assert info.value.exit_code == 64 and "\n" not in str(info.value)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 128 kB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"cannot mount a small disk: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_full_disk(tmp_path, small_disk, workers):
+    inputs = {"train": idx_files.write_pair(tmp_path / "raw", "train", 1000)}
+    job_config = idx_files.make_config(inputs)
+    with pytest.raises(errors.RetryableError, match=r"No space left on device\. Free some") as info:
+        _run(job_config, small_disk, num_workers=workers)
+    assert info.value.exit_code == 75
+    _assert_nothing_is_left(_folder(small_disk, job_config))
+
+
+def test_nothing_is_connected_to(tiny, root, monkeypatch):
+    """FnApiRunner is pinned: Beam's default would download a runner (traps D1)."""
+
+    def refuse(_, address):
+        raise AssertionError(f"connection to {address}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    made, _ = _run(tiny, root)
+    assert made.splits["test"].records == 20
+    assert beam_options.runner_name(beam_options.build([], 1)) == "FnApiRunner"
+
+
+def test_a_flag_beam_does_not_have(tiny, root):
+    with pytest.raises(errors.UsageError, match="Beam has no --nonsense"):
+        _run(tiny, root, pipeline_options=["--nonsense=1"])
+    _assert_nothing_is_left(_folder(root, tiny))

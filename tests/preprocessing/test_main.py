@@ -1,0 +1,187 @@
+"""The command, as a process of its own: flags, exit codes, and being killed at any point."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pipeline import manifest
+from tests.golden import regenerate
+from tests.preprocessing import idx_files
+
+REPOSITORY = regenerate.HERE.parent.parent
+COMMAND = [sys.executable, "-m", "preprocessing.main"]
+GOLDEN = f"--config={regenerate.CONFIG}"
+# Nothing here may take this long; it only keeps a hanging test from hanging all.
+SECONDS = 60
+
+
+def _run(*flags: str, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *flags],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        **options,
+    )
+
+
+def test_without_arguments_it_helps():
+    done = _run()
+    assert done.returncode == 0
+    assert "python -m preprocessing.main --config=mnist" in done.stdout
+
+
+def test_the_command_line_is_frozen():
+    lines = _run("--help").stdout.splitlines()
+    flags = [line.split(":")[0].strip() for line in lines if line.strip().startswith("--")]
+    assert flags == ["--config", "--num_workers", "--pipeline_options", "--set", "--storage"]
+
+
+def test_help_needs_neither_beam_nor_tensorflow():
+    script = (
+        "import sys, preprocessing.main; "
+        "print([m for m in ('apache_beam', 'tensorflow') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_a_whole_run_never_imports_tensorflow(tmp_path):
+    script = (
+        "import sys; from pipeline import config_file; from preprocessing import job; "
+        "job.run(config_file.load(sys.argv[1]), sys.argv[2]); "
+        "print('tensorflow' in sys.modules)"
+    )
+    command = [sys.executable, "-c", script, str(regenerate.CONFIG), str(tmp_path)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_a_run_and_its_repetition(tmp_path):
+    first = _run(GOLDEN, f"--storage={tmp_path}")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert "train 135, eval 15, test 50: 200 records in " in first.stdout
+    again = _run(GOLDEN, f"--storage={tmp_path}")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "up to date (train 135, eval 15, test 50), nothing to do" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "error"),
+    [
+        (["--confg=mnist"], 64, "Unknown command line flag 'confg'. Did you mean: config"),
+        (["--storage=x"], 64, "--config"),
+        (["--config=mnist", "extra"], 64, "unexpected argument 'extra'"),
+        (["--config=mnist", "--num_workers=0"], 64, "--num_workers"),
+        (["--config=mnits"], 64, "did you mean 'mnist'?"),
+        (["--config=mnist", "--set=data.seeds=1"], 64, "unknown key 'data.seeds' (did you mean"),
+        (["--config=mnist", "--set=data.source=ids"], 64, "(did you mean 'idx'?)"),
+        (["--config=mnist", "--set=data.inputs={}"], 64, "data.inputs: "),
+        (["--config=mnist", "--pipeline_options=--x=1"], 64, "Beam has no --x"),
+        (["--config=mnist", "--set=data.inputs.train.images=absent"], 65, "absent': no such file"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, flags, code, error):
+    storage = [] if any(f.startswith("--storage") for f in flags) else [f"--storage={tmp_path}"]
+    done = _run(*flags, *storage)
+    assert done.returncode == code
+    assert error in done.stderr
+    assert done.stderr.startswith("error: ") and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_bad_label_is_one_line_too(tmp_path, workers):
+    inputs = idx_files.write_pair(tmp_path, "t", 30)
+    with open(inputs["labels"], "r+b") as file:
+        file.seek(8 + 7)
+        file.write(b"\x63")
+    pair = f"{{images: {inputs['images']}, labels: {inputs['labels']}}}"
+    overrides = [f"--set=data.inputs={{train: {pair}}}", f"--num_workers={workers}"]
+    done = _run("--config=mnist", *overrides, f"--storage={tmp_path}")
+    assert done.returncode == 65
+    assert done.stderr == (
+        f"error: {inputs['labels']!r}: row 7: column 'label' is 99, allowed is 0 to 9\n"
+    )
+
+
+# What shows that a run has come so far, as a pattern below the records folder.
+STAGES = {
+    "folders": "_tmp-*",
+    "spilling": "_tmp-*/*.arrow",
+    "writing": "_tmp-*/*.json",
+}
+
+
+@pytest.mark.parametrize(
+    ("stage", "workers"), [("folders", 1), ("spilling", 1), ("writing", 1), ("writing", 2)]
+)
+def test_killed_at_any_point_it_leaves_no_manifest_and_runs_again(tmp_path, stage, workers):
+    """The shipped job with many shards, so that each stage lasts long enough to be met."""
+    flags = ["--config=mnist", f"--storage={tmp_path}", "--set=data.shards.train=64"]
+    flags += ["--set=data.shards.eval=32", f"--num_workers={workers}"]
+    folder = tmp_path / "records" / "mnist"
+    with subprocess.Popen(
+        [*COMMAND, *flags], cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        _wait(lambda: any(folder.glob(STAGES[stage])) or process.poll() is not None)
+        children = _children(process.pid)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL, "it ended before it was killed"
+    assert not (folder / "manifest.json").exists()
+    assert any(folder.glob("_tmp-*"))
+    _wait(lambda: not any(map(_alive, children)))
+    again = _run(*flags)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert not any(folder.glob("_tmp-*"))
+    manifest.verify(str(folder), manifest.read(str(folder)), contents=True)
+
+
+def test_interrupted_it_cleans_up_and_says_so(tmp_path):
+    folder = tmp_path / "records" / "mnist"
+    command = [*COMMAND, "--config=mnist", f"--storage={tmp_path}"]
+    with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
+        _wait(lambda: any(folder.glob("_tmp-*/*.arrow")) or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS) == 75
+        assert process.stderr.read() == "error: interrupted. Run the same command again to go on.\n"
+    assert not (folder / "manifest.json").exists()
+    assert not any(folder.glob("_tmp-*"))
+
+
+def _wait(condition) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.001)
+
+
+def _children(pid: int) -> list[int]:
+    """Returns all processes below `pid`, on Linux."""
+    found = []
+    with contextlib.suppress(OSError):
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += [int(child), *_children(int(child))]
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_alive_knows_the_living():
+    assert _alive(os.getpid())

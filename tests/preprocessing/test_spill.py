@@ -1,0 +1,72 @@
+"""What is written to a spill file comes back by shard, in order."""
+
+from __future__ import annotations
+
+import errno
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from preprocessing import order, spill
+
+_TRAIN, _EVAL = order.SPLITS.index("train"), order.SPLITS.index("eval")
+
+
+def _places(split, shard, rank):
+    return order.Places(
+        np.array(split, np.uint8), np.array(shard, np.uint32), np.array(rank, np.uint64)
+    )
+
+
+def _write(folder, places, records, origin=(3, 1)):
+    framed = pa.array(records, pa.large_binary())
+    return dict(spill.write(str(folder), "train", origin, places, framed))
+
+
+def test_each_shard_has_its_rows_in_ascending_order(tmp_path):
+    places = _places(
+        [_TRAIN, _EVAL, _TRAIN, _TRAIN, _TRAIN], [1, 0, 0, 1, 1], [9, 5, 7, 2**64 - 1, 4]
+    )
+    found = _write(tmp_path, places, [b"a", b"bb", b"ccc", b"d", b"e"])
+    assert list(found) == [("train", 0), ("train", 1), ("eval", 0)]
+    rows = {}
+    for key, segment in found.items():
+        assert segment.origin == (3, 1)
+        with spill.read(segment) as (orders, records):
+            rows[key] = list(zip(orders.tolist(), records.to_pylist(), strict=True))
+            assert segment.records == len(records)
+            assert segment.bytes == sum(map(len, records.to_pylist()))
+    assert rows["train", 0] == [(7, b"ccc")]
+    assert rows["train", 1] == [(4, b"e"), (9, b"a"), (2**64 - 1, b"d")]
+    assert rows["eval", 0] == [(5, b"bb")]
+
+
+def test_rows_of_equal_order_stay_as_they_were(tmp_path):
+    found = _write(tmp_path, _places([0] * 3, [0] * 3, [1, 1, 1]), [b"x", b"y", b"z"])
+    with spill.read(found["train", 0]) as (_, records):
+        assert records.to_pylist() == [b"x", b"y", b"z"]
+
+
+def test_one_file_a_chunk_and_its_rows_in_the_name(tmp_path):
+    _write(tmp_path, _places([0] * 5, range(5), range(5)), [b"x"] * 5, (0, 0))
+    _write(tmp_path, _places([0] * 7, range(7), range(7)), [b"x"] * 7, (0, 1))
+    (tmp_path / "train-00000.rows3.json").touch()
+    assert len(list(tmp_path.glob("*.arrow"))) == 2
+    assert spill.rows_written(str(tmp_path)) == 12
+    assert spill.rows_written(str(tmp_path / "absent")) == 0
+
+
+def test_writing_it_again_gives_the_same_file(tmp_path):
+    places = _places([0] * 50, [0, 1] * 25, range(50))
+    _write(tmp_path, places, [b"x"] * 50)
+    (path,) = tmp_path.iterdir()
+    before = path.read_bytes()
+    _write(tmp_path, places, [b"x"] * 50)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_is_gone(tmp_path):
+    with pytest.raises(OSError) as info:
+        _write(tmp_path / "absent", _places([0], [0], [0]), [b"x"])
+    assert info.value.errno == errno.ENOENT
