@@ -46,6 +46,15 @@ def find(error: BaseException) -> errors.PipelineError | None:
     return _KINDS[kind](text)
 
 
+def interrupted(error: BaseException | None) -> bool:
+    """Tells if `error` is what Beam made of Ctrl-C: it turns even that into a RuntimeError."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt) or str(error).startswith("KeyboardInterrupt"):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _pack(error: errors.PipelineError) -> Carried:
     kind = type(error).__name__ if type(error).__name__ in _KINDS else "PipelineError"
     token = base64.b64encode(json.dumps([kind, str(error)]).encode()).decode()

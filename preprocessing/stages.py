@@ -74,7 +74,8 @@ def run(
     try:
         pipeline.run().wait_until_finish()
     except Exception as error:
-        fault = faults.find(error)
-        if fault is None:
-            raise
-        raise fault from None
+        if fault := faults.find(error):
+            raise fault from None
+        if faults.interrupted(error):
+            raise KeyboardInterrupt from None
+        raise

@@ -40,3 +40,12 @@ def test_bugs_are_left_alone():
     with pytest.raises(KeyError), faults.carried("x"):
         raise KeyError("a bug")
     assert faults.find(RuntimeError("a bug")) is None
+
+
+def test_interruptions_are_known_by_their_cause():
+    wrapped = RuntimeError("KeyboardInterrupt [while running 'ReadAndSpill']")
+    assert faults.interrupted(wrapped)
+    hidden = RuntimeError("bundle failed")
+    hidden.__context__ = KeyboardInterrupt()
+    assert faults.interrupted(hidden)
+    assert not faults.interrupted(RuntimeError("a bug"))

@@ -150,7 +150,14 @@ def test_killed_at_any_point_it_leaves_no_manifest_and_runs_again(tmp_path, stag
 def test_interrupted_it_cleans_up_and_says_so(tmp_path):
     folder = tmp_path / "records" / "mnist"
     command = [*COMMAND, "--config=mnist", f"--storage={tmp_path}"]
-    with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell's background job, such as a CI step, has SIGINT ignored, and children inherit it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         _wait(lambda: any(folder.glob("_tmp-*/*.arrow")) or process.poll() is not None)
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 75

@@ -1,0 +1,160 @@
+"""The manifest: published whole, and a set of records that is not what it says is refused."""
+
+from __future__ import annotations
+
+import json
+
+import google_crc32c
+import pytest
+
+from pipeline import config, errors, manifest
+
+CONTENT = {"b/train-0": b"abc", "b/train-1": b"", "b/test-0": b"defg"}
+
+
+def _shard(path: str) -> manifest.Shard:
+    content = CONTENT[path]
+    return manifest.Shard(
+        path=path,
+        records=len(content),
+        bytes=len(content),
+        crc32c=f"{google_crc32c.value(content):08x}",
+        blocks=(0,) if content else (),
+    )
+
+
+def _split(*paths: str) -> manifest.Split:
+    shards = tuple(map(_shard, paths))
+    return manifest.Split(records=sum(shard.records for shard in shards), shards=shards)
+
+
+@pytest.fixture
+def made() -> manifest.Manifest:
+    return manifest.Manifest(
+        fingerprint="f" * 64,
+        columns={"image": config.Column(type="uint8", shape=(2, 2)), "label": _label()},
+        label="label",
+        block_records=16,
+        sources=(manifest.Source(name="train/images/x", bytes=3, sha256="0" * 64),),
+        splits={"train": _split("b/train-0", "b/train-1"), "eval": _split(), "test": _split()},
+    )
+
+
+def _label(**values) -> config.Column:
+    return config.Column(type="int64", **values)
+
+
+@pytest.fixture
+def folder(tmp_path, made):
+    (tmp_path / "b").mkdir()
+    for path, content in CONTENT.items():
+        (tmp_path / path).write_bytes(content)
+    manifest.write(str(tmp_path), made)
+    return tmp_path
+
+
+def test_what_is_written_is_read(folder, made):
+    assert manifest.read(str(folder)) == made
+    assert manifest.read(str(folder)).sha256 == made.sha256
+    assert [path.name for path in folder.iterdir() if path.is_file()] == ["manifest.json"]
+
+
+def test_it_can_be_read_by_people_and_other_programs(folder):
+    tree = json.loads((folder / "manifest.json").read_text())
+    assert tree["version"] == 1
+    assert tree["splits"]["train"]["shards"][0] == {
+        "path": "b/train-0",
+        "records": 3,
+        "bytes": 3,
+        "crc32c": "364b3fb7",
+        "blocks": [0],
+    }
+
+
+def test_the_hash_names_the_set(made):
+    other = made.model_copy(update={"splits": {"train": _split("b/train-0")}})
+    assert other.sha256 != made.sha256
+
+
+def test_none(tmp_path):
+    with pytest.raises(errors.DataError, match=r"no manifest, so the records are absent or unfin"):
+        manifest.read(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not a manifest of ours"),
+        ("{}", r"not a manifest of ours \(fingerprint: Field required\)"),
+        ("[1]", "not a manifest of ours"),
+    ],
+)
+def test_not_a_manifest(tmp_path, text, message):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(errors.DataError, match=rf"{message}.*Run make preprocess"):
+        manifest.read(str(tmp_path))
+
+
+def test_another_version(folder, made):
+    manifest.write(str(folder), made.model_copy(update={"version": 99}))
+    with pytest.raises(errors.DataError, match="version 99, this code reads 1"):
+        manifest.read(str(folder))
+
+
+def test_a_split_with_records(made):
+    assert made.split("train").records == 3
+    for name in ("eval", "nonsense"):
+        with pytest.raises(
+            errors.DataError, match=rf"split '{name}': no records; the manifest has \['train'\]"
+        ):
+            made.split(name)
+
+
+def test_an_intact_set_passes(folder, made):
+    read: list[int] = []
+    manifest.verify(str(folder), made, contents=False, progress=read.append)
+    assert read == []
+    manifest.verify(str(folder), made, contents=True, progress=read.append)
+    assert sum(read) == 3
+
+
+def test_a_missing_shard(folder, made):
+    (folder / "b/train-1").unlink()
+    with pytest.raises(errors.DataError, match=r"shard '.*/b/train-1': missing\. Run make prep"):
+        manifest.verify(str(folder), made, contents=False)
+
+
+@pytest.mark.parametrize("content", [b"ab", b"abcd"])
+def test_a_shard_of_another_length(folder, made, content):
+    (folder / "b/train-0").write_bytes(content)
+    with pytest.raises(
+        errors.DataError, match=rf"train-0': {len(content)} bytes, the manifest says 3"
+    ):
+        manifest.verify(str(folder), made, contents=False)
+
+
+def test_an_altered_shard(folder, made):
+    (folder / "b/train-0").write_bytes(b"abd")
+    manifest.verify(str(folder), made, contents=False)
+    with pytest.raises(errors.DataError, match=r"CRC-32C .*, the manifest says 364b3fb7: it was"):
+        manifest.verify(str(folder), made, contents=True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "label", "differs"),
+    [
+        ({"label": _label(max=9)}, "label", "label"),
+        ({"image": config.Column(type="uint8", shape=(3, 3))}, "label", "image"),
+        ({"other": _label()}, "label", "other"),
+        ({}, "image", "label 'label' is now 'image'"),
+    ],
+)
+def test_records_made_for_other_columns(made, columns, label, differs):
+    data = config.Data(inputs={"train": {}}, columns={**made.columns, **columns}, label=label)
+    with pytest.raises(errors.DataError, match=rf"made with schema .*\(differs in {differs}\)"):
+        manifest.check_schema(made, data, "/records")
+
+
+def test_records_made_for_these_columns(made):
+    data = config.Data(inputs={"train": {}}, columns=made.columns, label="label")
+    manifest.check_schema(made, data, "/records")
