@@ -55,7 +55,7 @@ def _run(
         hashing = background.submit(fingerprint.sources, source.files())
         published = _published(folder)
         if published is None:
-            _import_beam()
+            import_beam()
         found = hashing.result()
     name = fingerprint.fingerprint(data, found)
     if published is not None and published.fingerprint == name:
@@ -92,7 +92,7 @@ def _make_room(folder: str, name: str) -> layout.Folders:
     return layout.prepare(folder, name)
 
 
-def _import_beam() -> None:
+def import_beam() -> None:
     """Imports Beam, which takes seconds, without the warnings of what it can do without."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -111,7 +111,7 @@ def _run_beam(
     num_workers: int,
     pipeline_options: Sequence[str],
 ) -> None:
-    _import_beam()
+    import_beam()
     from preprocessing import beam_options, stages
 
     options = beam_options.build(pipeline_options, num_workers)

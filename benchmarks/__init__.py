@@ -1,0 +1,1 @@
+"""What `make bench` measures, each figure against something a reader can check."""
