@@ -20,6 +20,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import connection
 from types import FrameType
@@ -212,9 +213,13 @@ class ForkServer:
         )
 
     def _kill_groups(self) -> None:
+        """Kills what a dead server may have left; returns when it is gone, or after a second."""
+        deadline = time.monotonic() + 1.0
         for pid in self._pids.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+                while time.monotonic() < deadline:
+                    os.killpg(pid, signal.SIGKILL)
+                    time.sleep(0.01)
         self._pids.clear()
 
     def __enter__(self) -> ForkServer:

@@ -307,7 +307,7 @@ class Supervisor:
         )
         if softly and self._running(topology.TRAINING_ROLES):
             self._observer.say("saving and stopping; Ctrl-C again stops at once")
-        patience = self._stop.count
+        patience = min(self._stop.count, 1)  # the first request is why we are here
         for roles, grace in steps:
             try:
                 self._end(roles, grace if softly else 0.0, patience=patience)

@@ -98,7 +98,7 @@ class LocalLauncher:
                 server,
                 stop,
                 observer=shown,
-                policy=restarts.Policy(strategy.restart_unit),
+                policy=restarts.Policy("gang" if strategy.synchronous else "task"),
                 graces=self.graces,
             )
             try:
@@ -145,7 +145,7 @@ def _book(
     record.seconds["training"] = round(training, 3)
     record.seconds["evaluation"] = round(ended - trained_at, 3)
     steps = (pace.newest_step or 0) - (pace.start_step or 0)
-    record.examples_per_second = round(steps * job.config.train.batch_size / training, 1)
+    record.examples_per_second = round(steps * topology.examples_per_step(job.config) / training, 1)
 
 
 def _close(

@@ -51,6 +51,7 @@ def _work(run, task, steps="20"):
         _write_result(run, run.read(run_folder.TRAINING_DONE)["final_step"])
         return
     say(run, task, "training", step=0)
+    time.sleep(0.15)
     say(run, task, "training", step=int(steps), loss=0.25, examples_per_second=100.0)
     if task.is_chief:
         run.write(run_folder.TRAINING_DONE, {"final_step": int(steps), "reason": "steps"})
@@ -128,3 +129,32 @@ def _wait(until, seconds=60.0):
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {seconds} s")
         time.sleep(0.02)
+
+
+def _work_late(run, task):
+    """Is done only when every other role that is to die has done so and is back."""
+    say(run, task, "training", step=0)
+    _wait(lambda: _attempts(run) > 4)
+    for step in range(1, 20):
+        say(run, task, "training", step=step, loss=0.5)
+        time.sleep(0.02)
+    _work(run, task)
+
+
+def _work_when_worker_is_back(run, task):
+    say(run, task, "training", step=0)
+    _wait(lambda: _attempts(run) > 4)
+    _wait(lambda: run_folder.read_statuses(run)["worker-0"].state == "done")
+    time.sleep(0.2)
+    _work(run, task)
+
+
+def _die_after_training(run, task):
+    _wait(lambda: run.read(run_folder.TRAINING_DONE))
+    time.sleep(0.3)
+    _die(run, task)
+
+
+def _attempts(run):
+    notes = pathlib.Path(run.path).glob("attempts-*")
+    return sum(len(path.read_text().splitlines()) for path in notes)
