@@ -1,0 +1,58 @@
+import pytest
+
+from pipeline import environment
+
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": "AKIA0123456789",
+    "GITHUB_TOKEN": "ghp_secret",
+    "DB_PASSWORD": "hunter2",
+    "SSH_AUTH_SOCK": "/tmp/agent",
+}
+
+
+def test_secrets_stay_behind():
+    assert not set(environment.for_children(SECRETS)) & set(SECRETS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"),
+        *("TF_NUM_INTRAOP_THREADS", "CUDA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
+        *("LD_LIBRARY_PATH", "OMP_NUM_THREADS", "KMP_AFFINITY", "NCCL_DEBUG"),
+        *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "GCS_STAT_CACHE_MAX_AGE"),
+        *("CURL_CA_BUNDLE", "HTTPS_PROXY", "NO_PROXY", "PIPELINE_ANYTHING"),
+    ],
+)
+def test_what_processes_need_gets_through(name):
+    assert environment.for_children({name: "value"})[name] == "value"
+
+
+@pytest.mark.parametrize("name", ["TF_CONFIG", "CLUSTER_SPEC", "TF_USE_MODULAR_FILESYSTEM"])
+def test_what_would_mislead_tensorflow_is_removed(name):
+    assert name not in environment.for_children({name: "1"})
+
+
+@pytest.mark.parametrize(
+    "name", ["http_proxy", "https_proxy", "grpc_proxy", "all_proxy", "no_proxy"]
+)
+def test_grpc_sees_no_proxy(name):
+    assert name not in environment.for_children({name: "http://127.0.0.1:9"})
+
+
+def test_a_lowercase_proxy_still_serves_gs():
+    given = {"https_proxy": "http://lower:1", "no_proxy": "local"}
+    found = environment.for_children(given)
+    assert (found["HTTPS_PROXY"], found["NO_PROXY"]) == ("http://lower:1", "local")
+    given["HTTPS_PROXY"] = "http://upper:1"
+    assert environment.for_children(given)["HTTPS_PROXY"] == "http://upper:1"
+
+
+def test_the_user_can_have_more_of_tensorflows_log():
+    assert environment.for_children({})["TF_CPP_MIN_LOG_LEVEL"] == "2"
+    assert environment.for_children({"TF_CPP_MIN_LOG_LEVEL": "0"})["TF_CPP_MIN_LOG_LEVEL"] == "0"
+
+
+def test_parameter_servers_leave_the_gpus_alone():
+    assert environment.for_role("ps") == {"CUDA_VISIBLE_DEVICES": ""}
+    assert environment.for_role("worker") == {}

@@ -1,0 +1,119 @@
+import pytest
+
+from pipeline import restarts, topology
+from pipeline.restarts import Loss, Policy, Recovery, Restart
+from pipeline.run_folder import Status
+
+WORKER = topology.Task("worker", 0, {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)})
+EVALUATOR = topology.Task("evaluator", 0, {})
+
+
+def loss(code=-9, cause="killed", *, worked=True, task=WORKER):
+    return Loss(task, code, cause, worked=worked)
+
+
+@pytest.mark.parametrize("code", [64, 65, 70])
+@pytest.mark.parametrize("unit", ["task", "gang"])
+def test_final_codes_are_never_tried_again(code, unit):
+    decision = Policy(unit).decide(loss(code), 0.0)
+    assert (decision.action, decision.code) == ("fail", code)
+
+
+@pytest.mark.parametrize("code", [-9, -11, 1, 75, 0])
+def test_what_is_restarted_depends_on_the_strategy_but_the_evaluator_is_alone(code):
+    assert Policy("task").decide(loss(code), 0.0).action == "task"
+    assert Policy("gang").decide(loss(code), 0.0).action == "gang"
+    assert Policy("gang").decide(loss(code, task=EVALUATOR), 0.0).action == "task"
+
+
+def test_pauses_grow_and_attempts_end():
+    policy = Policy("task", most=4, delays=(0.0, 1.0, 2.0))
+    decisions = [policy.decide(loss(), float(time)) for time in range(5)]
+    assert [d.delay for d in decisions] == [0.0, 1.0, 2.0, 2.0, 0.0]
+    assert [d.action for d in decisions] == ["task"] * 4 + ["fail"]
+    assert decisions[-1].code == 75, "a killed process may well work the next time"
+
+
+def test_attempts_that_are_long_past_do_not_count():
+    policy = Policy("task", most=2, window=100.0)
+    actions = [policy.decide(loss(), time).action for time in (0.0, 1.0, 200.0, 201.0, 202.0)]
+    assert actions == ["task"] * 4 + ["fail"]
+
+
+def test_each_task_has_attempts_of_its_own():
+    policy = Policy("task", most=1)
+    assert policy.decide(loss(), 0.0).action == "task"
+    assert policy.decide(loss(task=EVALUATOR), 0.0).action == "task"
+    assert policy.decide(loss(), 0.0).action == "fail"
+
+
+def test_an_error_before_any_step_is_tried_once_more_only():
+    policy = Policy("task")
+    assert policy.decide(loss(1, worked=False), 0.0).action == "task"
+    assert policy.decide(loss(1, worked=True), 1.0).action == "task"  # it got further
+    assert policy.decide(loss(1, worked=False), 2.0).action == "task"
+    decision = policy.decide(loss(1, worked=False), 3.0)
+    assert (decision.action, decision.code) == ("fail", 1)
+
+
+def test_a_taken_port_moves_the_whole_cluster_a_few_times():
+    policy = Policy("task", most_port_changes=2)
+    taken = loss(1, "UnknownError: Could not start gRPC server", worked=False)
+    assert [policy.decide(taken, 0.0).action for _ in range(3)] == ["gang", "gang", "fail"]
+
+
+def status(task, time, step=None, loss=None, state="training"):
+    return {task: Status(task, 1, "h", state, time, step=step, loss=loss)}
+
+
+def watch(role, *seen, step=120):
+    """Returns the restart after the statuses, and whether it was over after each."""
+    restart = Restart(role=role, index=0, cause="killed", step=step)
+    recovery = Recovery(restart, wall_time=100.0)
+    return restart, [recovery.see(statuses) for statuses in seen]
+
+
+def test_a_worker_is_back_with_its_first_step_and_loses_none():
+    restart, over = watch(
+        "worker",
+        status("worker-0", 99.0, 120, 0.5),  # of before
+        status("worker-0", 101.0, state="starting"),
+        status("worker-0", 101.5, 130),
+        status("worker-0", 102.0, 131, 0.5),
+    )
+    assert over == [False, False, False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (0, 2.0)
+
+
+def test_a_chief_takes_the_global_step_back():
+    restart, over = watch(
+        "chief", status("chief-0", 102.0, 100), status("chief-0", 103.0, 101, 0.5)
+    )
+    assert over == [False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 3.0)
+
+
+def test_a_parameter_server_is_watched_through_the_chief():
+    restart, over = watch(
+        "ps",
+        status("ps-0", 101.0, state="serving"),
+        status("chief-0", 102.0, 100, 0.5),
+        status("chief-0", 102.5, 101, 0.5),
+    )
+    assert over == [False, False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 2.5)
+
+
+def test_an_evaluator_is_back_when_it_speaks():
+    restart, over = watch("evaluator", {}, status("evaluator-0", 101.0, state="waiting"))
+    assert over == [False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (0, 1.0)
+
+
+def test_what_ended_before_its_next_report_is_back_too():
+    _, over = watch("worker", status("worker-0", 101.0, 150, state="done"))
+    assert over == [True]
+
+
+def test_final_codes_are_those_of_errors_that_come_again():
+    assert restarts.FINAL_CODES == (64, 65, 70)
