@@ -1,0 +1,23 @@
+"""`python -m pipeline.launch` with fake stages: the same command line, no TensorFlow, no Beam."""
+
+from __future__ import annotations
+
+import sys
+
+from pipeline import cli, launch, launchers, supervisor
+from pipeline.launchers.local import LocalLauncher
+from tests.pipeline import fake_roles
+
+
+def choose(place: launchers.Place) -> launchers.Launcher:
+    return LocalLauncher(
+        preload=fake_roles.__name__,
+        entry=fake_roles.ENTRY,
+        preprocessing=(sys.executable, "-m", "tests.pipeline.fake_preprocessing"),
+        graces=supervisor.Graces(training=5.0, evaluator=1.0, ps=0.2, poll=0.05),
+    )
+
+
+if __name__ == "__main__":
+    launch.launchers.choose = choose
+    cli.run(launch.main)

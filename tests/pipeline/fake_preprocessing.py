@@ -1,0 +1,43 @@
+"""Stands in for preprocessing: writes a manifest of no records, or fails or waits as asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from absl import flags
+
+from pipeline import cli, config_file, errors, manifest, run_folder, storage
+
+_CONFIG = flags.DEFINE_string("config", None, "", required=True)
+_STORAGE = flags.DEFINE_string("storage", None, "", required=True)
+
+
+def main() -> None:
+    asked = os.environ.get("PIPELINE_FAKE", "")
+    if asked == "fail":
+        raise errors.DataError("'raw/train-images': truncated")
+    if asked == "wait":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print(f"preprocessing waits {os.getpid()}", flush=True)
+        time.sleep(60)
+    job = config_file.load(_CONFIG.value)
+    folder = run_folder.records_folder(_STORAGE.value, job.name)
+    storage.makedirs(folder)
+    manifest.write(
+        folder,
+        manifest.Manifest(
+            fingerprint="0",
+            columns=job.data.columns,
+            label=job.data.label,
+            block_records=job.data.block_records,
+            sources=(),
+            splits={},
+        ),
+    )
+    print("preprocessing done", flush=True)
+
+
+if __name__ == "__main__":
+    cli.run(main)
