@@ -60,7 +60,7 @@ def parent(path: str) -> str:
 
 def child(root: str, name: str) -> str:
     """Returns the folder `name` below `root`, refusing names that could leave it."""
-    if not re.match(config.NAME_PATTERN, name):
+    if not re.fullmatch(config.NAME_PATTERN, name):
         raise errors.UsageError(
             f"name {name!r}: must be 1 to 63 of a-z 0-9 . _ - and start with a letter or digit"
         )

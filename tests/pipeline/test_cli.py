@@ -1,0 +1,92 @@
+import subprocess
+import sys
+
+import pytest
+
+from tests.pipeline.process_help import ROOT, child_environment
+
+PROGRAM = """
+'''Does nothing much.'''
+from absl import flags
+from pipeline import cli, errors
+flags.DEFINE_string("config", None, "The config.", required=True)
+def main():
+    {body}
+cli.run(main)
+"""
+
+
+def run(*arguments, body="print('worked')"):
+    program = PROGRAM.format(body=body)
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_a_command_that_works():
+    done = run("--config=x")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "worked\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--config=x", "--cofnig=y"], "Unknown command line flag 'cofnig'. Did you mean: config"),
+        (["--config=x", "more"], "unexpected argument 'more'. All options are --flags."),
+        (["--nothing=1"], "Unknown command line flag 'nothing'"),
+    ],
+)
+def test_bad_flags_are_one_error_with_code_64(arguments, text):
+    done = run(*arguments)
+    assert done.returncode == 64 and done.stdout == ""
+    assert done.stderr.startswith("error: ") and text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_help_is_no_error(arguments):
+    done = run(*arguments)
+    assert done.returncode == 0 and "--config" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "text"),
+    [
+        ("raise errors.DataError('shard 1: missing')", 65, "error: shard 1: missing\n"),
+        ("raise errors.ReportedError(70)", 70, ""),
+        (
+            "raise KeyboardInterrupt",
+            75,
+            "error: interrupted. Run the same command again to go on.\n",
+        ),
+    ],
+)
+def test_failures_are_one_line_and_a_code(body, code, text):
+    done = run("--config=x", body=body)
+    assert (done.returncode, done.stderr) == (code, text)
+
+
+def test_a_bug_keeps_its_traceback():
+    done = run("--config=x", body="raise KeyError('ours')")
+    assert done.returncode == 1 and "Traceback" in done.stderr
+
+
+def test_a_reader_that_has_gone_is_no_error():
+    program = PROGRAM.format(body="print('x\\n' * 100000)")
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "--config=x"],
+        cwd=ROOT,
+        env=child_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

@@ -1,0 +1,169 @@
+import pathlib
+
+import pytest
+import yaml
+
+from pipeline import config_file, errors
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a config file out of MNIST's, changed; returns its path."""
+
+    def write(change=lambda tree: None, text=None):
+        tree = yaml.safe_load((config_file.SHIPPED / "mnist.yaml").read_text())
+        change(tree)
+        path = tmp_path / "job.yaml"
+        path.write_text(yaml.safe_dump(tree) if text is None else text)
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("path", sorted(config_file.SHIPPED.glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_shipped_config_is_valid_and_is_called_like_its_file(path):
+    assert config_file.load(path.stem).name == path.stem
+    assert path.read_text().startswith("# "), "says at its top what it is"
+
+
+def test_a_config_can_be_given_by_path(write):
+    assert config_file.load(write()).name == "mnist"
+
+
+def test_inputs_start_at_the_folder_of_the_file(write, tmp_path):
+    def change(tree):
+        tree["data"]["inputs"]["train"] = {
+            "images": "raw/i.gz",
+            "labels": "/abs/l.gz",
+            "more": "gs://bucket/m.gz",
+        }
+
+    found = config_file.load(write(change)).data.inputs["train"]
+    assert found == {
+        "images": f"{tmp_path}/raw/i.gz",
+        "labels": "/abs/l.gz",
+        "more": "gs://bucket/m.gz",
+    }
+
+
+def test_what_is_dumped_loads_as_the_same(tmp_path):
+    job = config_file.load("mnist", ["train.batch_size=64"])
+    path = tmp_path / "elsewhere" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text(config_file.dump(job))
+    assert config_file.load(str(path)) == job
+
+
+@pytest.mark.parametrize(
+    ("override", "found"),
+    [
+        ("train.steps=7", lambda job: job.train.steps == 7),
+        (
+            "train.optimizer.learning_rate=1e-2",
+            lambda job: job.train.optimizer.learning_rate == 0.01,
+        ),
+        ("train.optimizer={name: sgd}", lambda job: job.train.optimizer.name == "sgd"),
+        ("eval.metric=loss", lambda job: job.eval.metric == "loss"),
+        ("model.params.width=3", lambda job: job.model.params["width"] == 3),
+        ("cluster.strategy=none", lambda job: job.cluster.strategy == "none"),
+    ],
+)
+def test_overrides(override, found):
+    assert found(config_file.load("mnist", [override]))
+
+
+def test_the_last_override_wins():
+    assert config_file.load("mnist", ["train.steps=1", "train.steps=2"]).train.steps == 2
+
+
+@pytest.mark.parametrize(
+    ("override", "text"),
+    [
+        (
+            "train.stesp=5",
+            r"unknown key 'train\.stesp' \(did you mean 'steps'\?\); known here: steps",
+        ),
+        (
+            "trian.steps=5",
+            r"unknown key 'trian' \(did you mean 'train'\?\); known here: name, data",
+        ),
+        (
+            "data.columns.image.tpye=x",
+            r"unknown key 'data\.columns\.image\.tpye' \(did you mean 'type",
+        ),
+        ("train.steps=0", r"train\.steps: input should be greater than 0, got 0"),
+        ("train.steps=many", r"train\.steps: input should be a valid integer, .*got 'many'"),
+        ("train.steps=1.5", r"train\.steps: .*got 1\.5"),
+        ("train.steps=", r"train\.steps: .*got None"),
+        ("data.eval.share=1.5", r"data\.eval\.share: input should be less than 1, got 1\.5"),
+        (
+            "train.optimizer.name=adma",
+            r"train\.optimizer\.name: input should be 'adam'.*got 'adma'",
+        ),
+        (
+            "train.optimizer.learning_rate=-1",
+            r"learning_rate: input should be greater than 0, got -1",
+        ),
+        (
+            "train.keep_checkpoints=1",
+            r"keep_checkpoints: input should be greater than or equal to 2",
+        ),
+        ("data.label=digit", r"data: label: 'digit' is not among the columns"),
+        ("data.columns={}", r"data\.columns: .*at least 1"),
+        ("name=../x", r"name: string should match pattern"),
+        ("train=5", r"^config 'mnist': train: .*got 5"),
+        ("steps", r"^--set 'steps': must be section\.key=value"),
+        ("=5", r"^--set '=5': must be section\.key=value"),
+        ("train.steps.x=5", r"^--set 'train\.steps\.x=5': 'steps' has no keys below it"),
+        ("train.steps={", r"^--set 'train\.steps=\{': '\{' is not a YAML value"),
+    ],
+)
+def test_bad_overrides_name_key_value_and_what_is_allowed(override, text):
+    with pytest.raises(errors.UsageError, match=text):
+        config_file.load("mnist", [override])
+
+
+def test_all_that_is_wrong_is_told_at_once():
+    with pytest.raises(errors.UsageError, match=r"train\.steps: .*; eval\.batch_size: "):
+        config_file.load("mnist", ["train.steps=0", "eval.batch_size=0"])
+
+
+def test_a_missing_key_is_named(write):
+    with pytest.raises(errors.UsageError, match=r"missing key 'train\.steps'"):
+        config_file.load(write(lambda tree: tree["train"].pop("steps")))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: [", r"job\.yaml' line \d+: not valid YAML: "),
+        ("", r"must be a mapping of sections, got None"),
+        ("- a", r"must be a mapping of sections, got \['a'\]"),
+        ("a: !!python/object/apply:os.system ['touch {marker}']", r"not valid YAML: could not"),
+    ],
+)
+def test_files_that_are_no_config(write, tmp_path, text, message):
+    marker = tmp_path / "marker"
+    with pytest.raises(errors.UsageError, match=message):
+        config_file.load(write(text=text.replace("{marker}", str(marker))))
+    assert not marker.exists(), "a config must not run code"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mnits", r"^config 'mnits': not one of .*mnist.* \(did you mean 'mnist'\?\); a path must"),
+        ("nowhere/job.yaml", r"^config 'nowhere/job\.yaml': no such file"),
+        ("../mnist", r"^config '\.\./mnist': no such file"),
+    ],
+)
+def test_configs_that_are_not_there(name, text):
+    with pytest.raises(errors.UsageError, match=text):
+        config_file.load(name)
+
+
+def test_a_config_that_is_no_text(write):
+    path = pathlib.Path(write())
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(errors.PipelineError, match="not UTF-8 text"):
+        config_file.load(str(path))

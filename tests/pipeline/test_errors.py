@@ -1,0 +1,54 @@
+import errno
+
+import pytest
+
+from pipeline import errors
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (errors.PipelineError, 1),
+        (errors.UsageError, 64),
+        (errors.DataError, 65),
+        (errors.ModelError, 70),
+        (errors.RetryableError, 75),
+    ],
+)
+def test_exit_codes_are_a_contract(kind, code):
+    error = errors.of_exit_code(code, "text")
+    assert type(error) is kind and error.exit_code == code and str(error) == "text"
+
+
+def test_bad_requests_and_data_are_value_errors():
+    assert issubclass(errors.UsageError, ValueError)
+    assert issubclass(errors.DataError, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "advice"),
+    [
+        (errno.ENOSPC, errors.RetryableError, "Free some space"),
+        (errno.EDQUOT, errors.RetryableError, "Free some space"),
+        (errno.EACCES, errors.UsageError, "Choose a place you can write to with STORAGE="),
+        (errno.EROFS, errors.UsageError, "Choose a place"),
+        (errno.ENOTDIR, errors.UsageError, "Choose a place"),
+        (errno.EIO, errors.RetryableError, "Run the same command again"),
+    ],
+)
+def test_errors_of_the_system_say_what_to_do(number, kind, advice):
+    error = errors.from_os_error(OSError(number, "what happened"), "cannot write 'x'")
+    assert type(error) is kind
+    assert str(error).startswith("cannot write 'x': what happened. ") and advice in str(error)
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("stesp", " (did you mean 'steps'?)"), ("xyz", ""), ("", "")]
+)
+def test_the_nearest_known_word(word, hint):
+    assert errors.nearest(word, ["steps", "seed"]) == hint
+
+
+def test_what_has_been_reported_has_no_text():
+    error = errors.ReportedError(65)
+    assert (str(error), error.exit_code) == ("", 65)

@@ -1,0 +1,69 @@
+import re
+
+import pytest
+
+from pipeline import config_file, errors, run_folder
+from pipeline.run_folder import RunFolder, Status
+
+
+def test_places_below_the_storage_root(tmp_path):
+    root = str(tmp_path)
+    assert run_folder.run_folder(root, "r") == f"{root}/runs/r"
+    assert run_folder.records_folder(root, "mnist") == f"{root}/records/mnist"
+    assert run_folder.run_folder("gs://b/p", "r") == "gs://b/p/runs/r"
+
+
+@pytest.mark.parametrize("name", ["..", "../../etc", "a/b", "/tmp", ""])
+def test_run_names_cannot_leave_the_root(tmp_path, name):
+    with pytest.raises(errors.UsageError, match=re.escape(f"name {name!r}: must be")):
+        run_folder.run_folder(str(tmp_path), name)
+
+
+def test_equal_configs_have_equal_run_names_that_are_valid():
+    job = config_file.load("mnist")
+    name = run_folder.run_name(job)
+    assert re.fullmatch(r"mnist-[0-9a-f]{8}", name)
+    assert run_folder.run_name(config_file.load("mnist")) == name
+    assert run_folder.run_name(config_file.load("mnist", ["train.steps=9"])) != name
+    long = config_file.load("mnist", ["name=" + "x" * 63])
+    assert run_folder.run_folder("/r", run_folder.run_name(long))
+
+
+def test_files_of_a_run(tmp_path):
+    run = RunFolder(str(tmp_path / "run"))
+    assert run.read("x.json") is None
+    run.write("deep/x.json", {"a": 1})
+    assert run.read("deep/x.json") == {"a": 1}
+    run.remove("deep/x.json")
+    run.remove("deep/x.json")
+    assert run.read("deep/x.json") is None
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    (tmp_path / "x.json").write_text('{"a": ')
+    with pytest.raises(errors.DataError, match=r"x\.json': not JSON .*remove it and run again"):
+        RunFolder(str(tmp_path)).read("x.json")
+
+
+def test_the_config_of_a_run_is_read_back(tmp_path):
+    job = config_file.load("mnist", ["train.steps=9"])
+    run = RunFolder(str(tmp_path))
+    (tmp_path / "config.yaml").write_text(config_file.dump(job))
+    assert run.read_config() == job
+
+
+def test_statuses_are_read_as_they_were_written(tmp_path):
+    run = RunFolder(str(tmp_path))
+    assert run_folder.read_statuses(run) == {}
+    chief = Status("chief-0", 7, "h", "training", 1.5, step=3, loss=0.5)
+    judge = Status("evaluator-0", 8, "h", "evaluating", 2.5, evaluation={"accuracy": 0.9})
+    for status in (chief, judge):
+        run_folder.write_status(run, status)
+    (tmp_path / "status" / "leftover.tmp").write_text("")
+    assert run_folder.read_statuses(run) == {"chief-0": chief, "evaluator-0": judge}
+
+
+def test_logs_and_exports(tmp_path):
+    run = RunFolder("/runs/r")
+    assert run.log_path("worker-0") == "/runs/r/logs/worker-0.log"
+    assert (run.exports, run.record_path) == ("/runs/r/export", "/runs/r/run.json")

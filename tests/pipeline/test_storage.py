@@ -1,0 +1,124 @@
+import os
+import re
+
+import pytest
+
+from pipeline import errors, storage
+
+
+@pytest.mark.parametrize(
+    ("path", "remote"), [("a/b", False), ("/a", False), ("gs://bucket/a", True), ("a:b", False)]
+)
+def test_what_is_remote(path, remote):
+    assert storage.is_remote(path) is remote
+
+
+@pytest.mark.parametrize("path", ["s3://b/x", "http://h/x", "hdfs://h/x"])
+def test_other_schemes_are_refused(path):
+    with pytest.raises(errors.UsageError, match=r":// is not supported; use a folder or gs://"):
+        storage.is_remote(path)
+
+
+@pytest.mark.parametrize(
+    ("parts", "joined"),
+    [
+        (("a", "b"), "a/b"),
+        (("/a/", "b", "c"), "/a/b/c"),
+        (("gs://bucket/x", "y"), "gs://bucket/x/y"),
+        (("gs://bucket/", "y"), "gs://bucket/y"),
+        (("a", "/b"), "/b"),
+        (("a", "gs://b/c"), "gs://b/c"),
+        (("/a", "../b"), "/b"),
+    ],
+)
+def test_joining(parts, joined):
+    assert storage.join(*parts) == joined
+
+
+def test_absolute_paths_mean_the_same_everywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert storage.absolute("x") == str(tmp_path / "x")
+    assert storage.absolute("~/x") == os.path.expanduser("~/x")
+    assert storage.absolute("gs://b/x") == "gs://b/x"
+
+
+@pytest.mark.parametrize("root", ["/root", "gs://bucket/root"])
+@pytest.mark.parametrize(
+    "name", ["", "..", "../x", "a/b", "/etc", ".hidden", "a\x00b", "a\n", "gs://x", "A", "x" * 64]
+)
+def test_names_cannot_leave_the_root(root, name):
+    with pytest.raises(errors.UsageError, match=re.escape(f"name {name!r}: must be 1 to 63 of")):
+        storage.child(root, name)
+
+
+def test_links_cannot_leave_the_root_either(tmp_path):
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (root / "run").symlink_to(outside)
+    with pytest.raises(errors.UsageError, match=r"name 'run': leads out of"):
+        storage.child(str(root), "run")
+
+
+def test_children_lie_below_the_root(tmp_path):
+    assert storage.child(str(tmp_path), "run-1.a") == f"{tmp_path}/run-1.a"
+    assert storage.child("gs://b/root", "run") == "gs://b/root/run"
+
+
+def test_files_appear_whole_and_leave_no_traces(tmp_path):
+    path = tmp_path / "f"
+    for text in ("one", "grüße\n"):
+        storage.write_text(str(path), text)
+        assert storage.read_text(str(path)) == text
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "f"
+    storage.write_text(str(path), "old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(errors.RetryableError, match=r"cannot write .*No space.*Free some space"):
+        storage.write_text(str(path), "new")
+    assert os.listdir(tmp_path) == ["f"] and storage.read_text(str(path)) == "old"
+
+
+def test_a_write_below_a_file_is_the_users_error(tmp_path):
+    (tmp_path / "f").write_text("")
+    with pytest.raises(errors.UsageError, match=r"cannot write .*Not a directory.*STORAGE="):
+        storage.write_text(str(tmp_path / "f" / "g"), "x")
+    with pytest.raises(errors.UsageError, match=r"cannot create folder"):
+        storage.makedirs(str(tmp_path / "f" / "g"))
+
+
+def test_reading(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        storage.read_text(str(tmp_path / "absent"))
+    (tmp_path / "binary").write_bytes(b"\xff\xff")
+    with pytest.raises(errors.DataError, match="not UTF-8 text"):
+        storage.read_text(str(tmp_path / "binary"))
+
+
+def test_listing_sizes_and_removal(tmp_path):
+    root = str(tmp_path / "root")
+    assert storage.listdir(root) == [] and not storage.exists(root)
+    storage.makedirs(storage.join(root, "sub"))
+    storage.write_text(storage.join(root, "b"), "123")
+    assert storage.listdir(root) == ["b", "sub"]
+    assert storage.size(storage.join(root, "b")) == 3
+    with pytest.raises(FileNotFoundError):
+        storage.size(storage.join(root, "c"))
+    for name in ("b", "sub", "absent"):
+        storage.remove(storage.join(root, name))
+    assert storage.listdir(root) == []
+
+
+def test_removing_a_link_spares_what_it_points_at(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "f").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    storage.remove(str(tmp_path / "link"))
+    assert (tmp_path / "kept" / "f").exists() and not (tmp_path / "link").exists()
