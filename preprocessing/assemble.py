@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pipeline import manifest, storage
 from preprocessing import binary, spill
+from preprocessing.ahead import ahead
 
 # Bytes merged at a time. It bounds memory whatever the size of the shard: orders are hashes, so
 # equal ranges of them hold about equally many records.
@@ -28,7 +29,7 @@ def write_shard(
     checksum = google_crc32c.Checksum()
     lengths: list[np.ndarray] = []
     with storage.open_file(path, "wb") as file:
-        for window in _windows(sorted(segments, key=lambda s: s.origin)):
+        for window in ahead(_windows(sorted(segments, key=lambda s: s.origin))):
             data = binary.data(window)
             checksum.update(data)
             file.write(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 
 from pipeline import config, errors, manifest, storage
 from preprocessing.sources.base import RawFile
@@ -12,9 +13,12 @@ FORMAT = 1
 _READ_BYTES = 1 << 20
 
 
-def sources(files: list[RawFile]) -> tuple[manifest.Source, ...]:
-    """Returns size and SHA-256 of each raw file. Raises `DataError` naming one not readable."""
-    return tuple(_source(file) for file in files)
+def sources(files: list[RawFile], stop: threading.Event) -> tuple[manifest.Source, ...]:
+    """Returns size and SHA-256 of each raw file. Raises `DataError` naming one not readable.
+
+    It reads everything, which takes long on much data; once `stop` is set it returns nonsense soon.
+    """
+    return tuple(_source(file, stop) for file in files)
 
 
 def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:
@@ -28,11 +32,22 @@ def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:
     )
 
 
-def _source(file: RawFile) -> manifest.Source:
+def build_name(data: config.Data, files: list[RawFile]) -> str:
+    """Names the folder of the shards, before all raw files have been hashed.
+
+    Two sets that differ in the contents of files alone may share it. That does no harm: the
+    manifest of the one is withdrawn and its folder removed before the other is written.
+    """
+    names = [[file.name, storage.size(file.path)] for file in files]
+    values = data.model_dump(mode="json", exclude={"inputs"})
+    return config.digest({"format": FORMAT, "data": values, "files": names})[:12]
+
+
+def _source(file: RawFile, stop: threading.Event) -> manifest.Source:
     digest, size = hashlib.sha256(), 0
     try:
         with storage.open_file(file.path) as content:
-            while block := content.read(_READ_BYTES):
+            while (block := content.read(_READ_BYTES)) and not stop.is_set():
                 digest.update(block)
                 size += len(block)
     except FileNotFoundError:

@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from pipeline import config, errors, manifest, progress, run_folder, storage
 from preprocessing import fingerprint, layout, order, sources, spill
@@ -50,29 +51,37 @@ def _run(
     started = time.monotonic()
     layout.clean(folder)
     source = sources.choose(data)
-    with concurrent.futures.ThreadPoolExecutor(1) as background:
-        # Hashing releases the interpreter, so it goes on while Beam is imported and plans.
-        hashing = background.submit(fingerprint.sources, source.files())
+    with _hashing(source) as hashes:
         published = _published(folder)
-        if published is None:
-            import_beam()
-        found = hashing.result()
-    name = fingerprint.fingerprint(data, found)
-    if published is not None and published.fingerprint == name:
-        print(f"{folder}: up to date ({_counts(published)}), nothing to do", flush=True)
-        return published
-    chunks = [chunk for split in sorted(data.inputs) for chunk in source.plan(split)]
-    _say_what_is_read(data, chunks, found)
-    folders = _make_room(folder, name)
-    try:
-        _run_beam(chunks, source, data, folders, num_workers, pipeline_options)
-        result = _manifest(data, folders, name, found)
-        manifest.write(folder, result)
-    finally:
-        storage.remove(folders.temporary)
+        if published and published.fingerprint == fingerprint.fingerprint(data, hashes.result()):
+            print(f"{folder}: up to date ({_counts(published)}), nothing to do", flush=True)
+            return published
+        chunks = [chunk for split in sorted(data.inputs) for chunk in source.plan(split)]
+        _say_what_is_read(data, chunks, source)
+        folders = _make_room(folder, fingerprint.build_name(data, source.files()))
+        try:
+            _run_beam(chunks, source, data, folders, num_workers, pipeline_options)
+            result = _manifest(data, folders, hashes.result())
+            manifest.write(folder, result)
+        finally:
+            storage.remove(folders.temporary)
     layout.clean(folder)
     _say_what_was_made(result, folder, time.monotonic() - started)
     return result
+
+
+Hashes: TypeAlias = "concurrent.futures.Future[tuple[manifest.Source, ...]]"
+
+
+@contextlib.contextmanager
+def _hashing(source: Source) -> Iterator[Hashes]:
+    """Hashes the raw files in the background, where it costs nothing on a second core."""
+    stop = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(1) as background:
+        try:
+            yield background.submit(fingerprint.sources, source.files(), stop)
+        finally:
+            stop.set()
 
 
 def _published(folder: str) -> manifest.Manifest | None:
@@ -85,11 +94,11 @@ def _published(folder: str) -> manifest.Manifest | None:
     return found
 
 
-def _make_room(folder: str, name: str) -> layout.Folders:
+def _make_room(folder: str, build_name: str) -> layout.Folders:
     """Withdraws what another config or other raw files made, and creates the new folders."""
     storage.remove(manifest.path_in(folder))
     layout.clean(folder)
-    return layout.prepare(folder, name)
+    return layout.prepare(folder, build_name)
 
 
 def import_beam() -> None:
@@ -154,7 +163,6 @@ def _report(folders: layout.Folders, rows: int | None, finished: threading.Event
 def _manifest(
     data: config.Data,
     folders: layout.Folders,
-    name: str,
     found: tuple[manifest.Source, ...],
 ) -> manifest.Manifest:
     receipts = folders.receipts()
@@ -169,7 +177,7 @@ def _manifest(
     written, read = sum(s.records for s in splits.values()), spill.rows_written(folders.temporary)
     assert written == read, f"{read} records were read and {written} written"
     return manifest.Manifest(
-        fingerprint=name,
+        fingerprint=fingerprint.fingerprint(data, found),
         columns=data.columns,
         label=data.label,
         block_records=data.block_records,
@@ -186,14 +194,13 @@ def _empty_shard(folders: layout.Folders, split: str, index: int, total: int) ->
     return assemble.write_shard(storage.join(folders.records, name), name, [], block_records=1)
 
 
-def _say_what_is_read(
-    data: config.Data, chunks: list[Chunk], found: tuple[manifest.Source, ...]
-) -> None:
+def _say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> None:
     for split in sorted(data.inputs):
         counts = [chunk.rows for chunk in chunks if chunk.split == split]
         rows = "" if None in counts else f"{sum(c or 0 for c in counts):,} records of "
         print(f"reading {rows}{split} from {', '.join(data.inputs[split].values())}")
-    print(f"{sum(source.bytes for source in found) / 1e6:,.1f} MB in all", flush=True)
+    size = sum(storage.size(file.path) for file in source.files())
+    print(f"{size / 1e6:,.1f} MB in all", flush=True)
 
 
 def _say_what_was_made(result: manifest.Manifest, folder: str, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """The folders of a records set, their lock, and the removal of what killed runs left.
 
 records/<config>/manifest.json                         names the shards; written last
-records/<config>/<fingerprint>/train-00000-of-00008.tfrecord
+records/<config>/<12 hex digits>/train-00000-of-00008.tfrecord
 records/<config>/_tmp-<random>/                        spilled rows and receipts of a run
 records/<config>/.lock                                 held while a run is at work
 """
@@ -67,9 +67,9 @@ class Folders:
         return sum(int(match["rows"]) for match in found if match)
 
 
-def prepare(records: str, fingerprint: str) -> Folders:
-    """Creates the folders of a run that will write under `fingerprint`."""
-    folders = Folders(records, fingerprint[:12], f"{_TEMPORARY}{secrets.token_hex(4)}")
+def prepare(records: str, build_name: str) -> Folders:
+    """Creates the folders of a run; `build_name` is 12 hex digits."""
+    folders = Folders(records, build_name, f"{_TEMPORARY}{secrets.token_hex(4)}")
     storage.makedirs(folders.build)
     storage.makedirs(folders.temporary)
     return folders

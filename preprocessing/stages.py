@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipeline import config, storage
 from preprocessing import assemble, beam_options, encode, faults, layout, order, schema, spill
+from preprocessing.ahead import ahead
 from preprocessing.sources.base import Chunk, Source
 
 # A key of the grouping: split and number of the shard.
@@ -28,12 +30,15 @@ class ReadAndSpill(beam.DoFn):
     def process(self, element: Chunk) -> Iterator[tuple[ShardKey, spill.Segment]]:
         """Reads, validates, places, encodes and spills one chunk."""
         with faults.carried(f"cannot write temporary files in {self._folder!r}"):
-            for part, rows in enumerate(self._source.read(element)):
-                schema.check(rows, self._data.columns)
-                places = order.place(rows.keys, element.split, self._data)
-                framed = encode.frame(encode.encode(rows.batch, self._data.columns))
+            for part, (places, framed) in enumerate(ahead(self._encoded(element))):
                 origin = (element.index, part)
                 yield from spill.write(self._folder, element.split, origin, places, framed)
+
+    def _encoded(self, chunk: Chunk) -> Iterator[tuple[order.Places, pa.LargeBinaryArray]]:
+        for rows in self._source.read(chunk):
+            schema.check(rows, self._data.columns)
+            places = order.place(rows.keys, chunk.split, self._data)
+            yield places, encode.frame(encode.encode(rows.batch, self._data.columns))
 
 
 class WriteShard(beam.DoFn):

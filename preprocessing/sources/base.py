@@ -13,7 +13,9 @@ from pipeline import config
 
 # Raw bytes that are read, encoded and spilled at a time. Large enough to make Python's share
 # per row small, small enough that a few copies of it fit in any worker.
-CHUNK_BYTES = 8 << 20
+READ_BYTES = 8 << 20
+# Raw bytes of one chunk: some reads, so that one can be encoded while another is written.
+CHUNK_BYTES = 4 * READ_BYTES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,4 +78,4 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def read(self, chunk: Chunk) -> Iterator[Rows]:
-        """Yields the rows of a chunk in order, about `CHUNK_BYTES` at a time."""
+        """Yields the rows of a chunk in order, about `READ_BYTES` at a time."""

@@ -86,7 +86,11 @@ class IdxSource(base.Source):
         images = read_header(inputs["images"], dimensions=len(self._shape()) + 1)
         labels = read_header(inputs["labels"], dimensions=1)
         self._check_pair(images, labels)
-        at_once = images.rows if images.compressed or labels.compressed else _rows_per_read(images)
+        at_once = (
+            images.rows
+            if images.compressed or labels.compressed
+            else _rows_in(images, base.CHUNK_BYTES)
+        )
         return [
             base.Chunk(split, index, rows, Range(images, labels, first, rows))
             for index, first in enumerate(range(0, images.rows, at_once))
@@ -99,7 +103,7 @@ class IdxSource(base.Source):
         files = {self._image: part.images.path, self.data.label: part.labels.path}
         wanted = schema.arrow_schema(self.data.columns)
         with _values(part.images, part) as images, _values(part.labels, part) as labels:
-            for first, count in _steps(part, _rows_per_read(part.images)):
+            for first, count in _steps(part, _rows_in(part.images, base.READ_BYTES)):
                 pixels = _take(images, part.images, count)
                 codes = np.frombuffer(_take(labels, part.labels, count), np.uint8)
                 columns = {
@@ -183,8 +187,8 @@ def _image_column(data: config.Data) -> str:
     return others[0]
 
 
-def _rows_per_read(images: IdxFile) -> int:
-    return max(1, base.CHUNK_BYTES // images.row_bytes)
+def _rows_in(images: IdxFile, size: int) -> int:
+    return max(1, size // images.row_bytes)
 
 
 def _steps(part: Range, rows: int) -> Iterator[tuple[int, int]]:

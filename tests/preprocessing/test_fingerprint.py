@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 
 import pytest
 
@@ -11,6 +12,7 @@ from preprocessing import fingerprint
 from preprocessing.sources import base
 from tests.preprocessing import idx_files
 
+RUN = threading.Event()
 _INPUTS = {"train": {"images": "/a/i", "labels": "/a/l"}}
 
 
@@ -20,7 +22,7 @@ def _name(inputs=None, files=(), **data):
 
 def test_sources_hold_no_folder(tmp_path):
     (tmp_path / "raw").write_bytes(b"abc")
-    (found,) = fingerprint.sources([base.RawFile("train/images/raw", str(tmp_path / "raw"))])
+    (found,) = fingerprint.sources([base.RawFile("train/images/raw", str(tmp_path / "raw"))], RUN)
     assert found.name == "train/images/raw" and found.bytes == 3
     assert found.sha256 == hashlib.sha256(b"abc").hexdigest()
 
@@ -47,9 +49,9 @@ def test_everything_that_decides_the_bytes_does(change):
 def test_contents_of_files_matter(tmp_path):
     path = tmp_path / "raw"
     path.write_bytes(b"abc")
-    before = fingerprint.sources([base.RawFile("raw", str(path))])
+    before = fingerprint.sources([base.RawFile("raw", str(path))], RUN)
     path.write_bytes(b"abd")
-    after = fingerprint.sources([base.RawFile("raw", str(path))])
+    after = fingerprint.sources([base.RawFile("raw", str(path))], RUN)
     assert _name(files=before) != _name(files=after) != _name()
 
 
@@ -61,6 +63,24 @@ def test_a_new_format_makes_new_records(monkeypatch):
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(errors.DataError, match="absent': no such file"):
-        fingerprint.sources([base.RawFile("x", str(tmp_path / "absent"))])
+        fingerprint.sources([base.RawFile("x", str(tmp_path / "absent"))], RUN)
     with pytest.raises(errors.DataError, match="cannot be read: Is a directory"):
-        fingerprint.sources([base.RawFile("x", str(tmp_path))])
+        fingerprint.sources([base.RawFile("x", str(tmp_path))], RUN)
+
+
+def test_hashing_can_be_stopped(tmp_path):
+    (tmp_path / "raw").write_bytes(bytes(100))
+    stop = threading.Event()
+    stop.set()
+    (found,) = fingerprint.sources([base.RawFile("raw", str(tmp_path / "raw"))], stop)
+    assert found.bytes == 0
+
+
+def test_the_folder_is_named_by_config_and_files(tmp_path):
+    (tmp_path / "raw").write_bytes(b"abc")
+    files = [base.RawFile("raw", str(tmp_path / "raw"))]
+    data, other = (idx_files.make_config(_INPUTS, seed=seed).data for seed in (0, 1))
+    before = fingerprint.build_name(data, files)
+    assert len(before) == 12 and before != fingerprint.build_name(other, files)
+    (tmp_path / "raw").write_bytes(b"abcd")
+    assert before != fingerprint.build_name(data, files)

@@ -11,7 +11,7 @@ import pytest
 from pipeline import errors, manifest
 from preprocessing import layout
 
-_FINGERPRINT = "0123456789abcdef"
+_BUILD = "0123456789ab"
 
 
 def _shard(path, records=5):
@@ -34,7 +34,7 @@ def _publish(folder, build):
 
 
 def test_names(tmp_path):
-    folders = layout.prepare(str(tmp_path), _FINGERPRINT)
+    folders = layout.prepare(str(tmp_path), _BUILD)
     assert folders.build == str(tmp_path / "0123456789ab")
     assert os.path.isdir(folders.build) and os.path.isdir(folders.temporary)
     name = folders.shard_name("train", 3, 8)
@@ -42,7 +42,7 @@ def test_names(tmp_path):
 
 
 def test_receipts_come_back(tmp_path):
-    folders = layout.prepare(str(tmp_path), _FINGERPRINT)
+    folders = layout.prepare(str(tmp_path), _BUILD)
     assert folders.receipts() == {} and folders.rows_finished() == 0
     made = {("train", 0): _shard("a", 5), ("eval", 12): _shard("b", 7)}
     for (split, index), shard in made.items():

@@ -20,7 +20,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def folders(tmp_path):
-    return layout.prepare(str(tmp_path / "records"), "0123456789abcdef")
+    return layout.prepare(str(tmp_path / "records"), "0123456789ab")
 
 
 @pytest.fixture

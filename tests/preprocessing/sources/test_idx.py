@@ -55,7 +55,8 @@ def test_rows_are_those_of_the_files(inputs):
 
 def test_chunks_change_nothing(inputs, monkeypatch):
     (whole,) = _read(inputs)
-    monkeypatch.setattr(base, "CHUNK_BYTES", 7 * 784)
+    monkeypatch.setattr(base, "READ_BYTES", 7 * 784)
+    monkeypatch.setattr(base, "CHUNK_BYTES", 14 * 784)
     parts = _read(inputs)
     assert [len(rows.keys) for rows in parts] == [7, 7, 7, 7, 7, 5]
     assert [rows.first_row for rows in parts] == [0, 7, 14, 21, 28, 35]
