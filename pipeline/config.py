@@ -96,6 +96,9 @@ class Optimizer(Section):
 
     name: Literal["adam", "sgd", "momentum", "adagrad"] = "adam"
     learning_rate: Annotated[float, pydantic.Field(gt=0)] = 1e-3
+    # By what it is multiplied when several replicas step together: nothing, their number, or its
+    # square root.
+    scale: Literal["none", "linear", "sqrt"] = "none"
 
 
 class Train(Section):
@@ -126,11 +129,41 @@ class Eval(Section):
 
 
 class Cluster(Section):
-    """Which processes train. `None` counts are filled in by what the strategy needs."""
+    """Which processes train, and how they share the work. `None` is what the strategy needs.
 
-    strategy: Literal["none", "parameter_server"] = "none"
+    `replicas` are copies of the model in one process, on `devices` if those are named, else on the
+    GPUs, else on as many logical CPUs.
+    """
+
+    strategy: Literal[
+        "none",
+        "one_device",
+        "mirrored",
+        "central_storage",
+        "multi_worker_mirrored",
+        "parameter_server",
+        "parameter_server_sync",
+        "parameter_server_strategy",
+    ] = "none"
     workers: NotNegative | None = None
     ps: NotNegative | None = None
+    replicas: Positive | None = None
+    devices: tuple[str, ...] = ()
+    # How `mirrored` adds gradients up: `auto` is nccl on several GPUs; on CPUs, where the others
+    # hang, it is reduction_to_one_device.
+    cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduction_to_one_device"] = (
+        "auto"
+    )
+    # How `multi_worker_mirrored` does.
+    communication: Literal["auto", "ring", "nccl"] = "auto"
+    # Where `central_storage` keeps the variables.
+    parameter_device: str = "/cpu:0"
+    # Of `parameter_server_sync`: gradients of so many slowest workers are not waited for.
+    backup_workers: NotNegative = 0
+    # Variables larger than this are cut over the parameter servers.
+    partition_bytes: Positive = 4 << 20
+    # How the evaluating process evaluates, whatever trains.
+    eval_strategy: Literal["none", "one_device", "mirrored", "central_storage"] = "none"
 
 
 class Config(Section):

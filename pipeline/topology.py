@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -18,6 +19,9 @@ CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 ROLES = (CHIEF, WORKER, PS, EVALUATOR)
 TRAINING_ROLES = (CHIEF, WORKER)
 
+# Fewest, default and most of something; `None` is no upper bound.
+Range = tuple[int, int, int | None]
+
 
 @dataclasses.dataclass(frozen=True)
 class Strategy:
@@ -25,28 +29,62 @@ class Strategy:
 
     Counts are (fewest, default, most); `None` means no upper bound. The chief trains too, so
     one chief and one worker are two training processes.
+
+    `replicas` are the copies of the model in one process. In `synchronous` strategies all copies
+    make each step together: then the gang of training processes is restarted as one, otherwise
+    the process that was lost is.
     """
 
     summary: str
-    workers: tuple[int, int, int | None]
-    ps: tuple[int, int, int | None]
-    own_evaluator: bool
-    # What is started again when a process is lost: it alone, or all that train together.
-    restart_unit: Literal["task", "gang"] = "task"
+    workers: Range = (0, 0, 0)
+    ps: Range = (0, 0, 0)
+    replicas: Range = (1, 1, 1)
+    synchronous: bool = False
+
+    @property
+    def restart_unit(self) -> Literal["task", "gang"]:
+        """What is started again when a process is lost: it alone, or all that train together."""
+        return "gang" if self.synchronous else "task"
+
+    @property
+    def own_evaluator(self) -> bool:
+        """True if a process of its own evaluates; a single process does it in turn."""
+        return self.workers[2] is None
 
 
 STRATEGIES: Mapping[str, Strategy] = {
-    "none": Strategy(
-        "one process that trains and evaluates in turn",
-        workers=(0, 0, 0),
-        ps=(0, 0, 0),
-        own_evaluator=False,
+    "none": Strategy("one process, no tf.distribute strategy"),
+    "one_device": Strategy("one process with all on one device"),
+    "mirrored": Strategy(
+        "one process with a copy of the model on each of several devices",
+        replicas=(1, 2, None),
+        synchronous=True,
+    ),
+    "central_storage": Strategy(
+        "one process with variables on one device and a tower on each of several",
+        replicas=(1, 2, None),
+        synchronous=True,
+    ),
+    "multi_worker_mirrored": Strategy(
+        "processes that each hold a copy of the model and all-reduce gradients",
+        workers=(1, 1, None),
+        synchronous=True,
     ),
     "parameter_server": Strategy(
         "asynchronous workers that share variables on parameter servers",
         workers=(0, 1, None),
         ps=(1, 1, None),
-        own_evaluator=True,
+    ),
+    "parameter_server_sync": Strategy(
+        "workers whose gradients are averaged on parameter servers, each step together",
+        workers=(0, 1, None),
+        ps=(1, 1, None),
+        synchronous=True,
+    ),
+    "parameter_server_strategy": Strategy(
+        "asynchronous workers under tf.distribute's parameter server strategy",
+        workers=(1, 1, None),
+        ps=(1, 1, None),
     ),
 }
 
@@ -60,10 +98,38 @@ def role_counts(cluster: config.Cluster) -> dict[str, int]:
     strategy = STRATEGIES[cluster.strategy]
     workers = _count("workers", cluster.workers, strategy.workers, cluster.strategy)
     ps = _count("ps", cluster.ps, strategy.ps, cluster.strategy)
+    replicas_per_process(cluster)
     return {CHIEF: 1, WORKER: workers, PS: ps, EVALUATOR: int(strategy.own_evaluator)}
 
 
-def _count(key: str, given: int | None, allowed: tuple[int, int, int | None], name: str) -> int:
+def replicas_per_process(cluster: config.Cluster) -> int:
+    """Returns how many copies of the model one training process holds."""
+    given = len(cluster.devices) or cluster.replicas
+    return _count("replicas", given, STRATEGIES[cluster.strategy].replicas, cluster.strategy)
+
+
+def examples_per_step(job: config.Config) -> int:
+    """Returns how many examples one global step applies: of all replicas in synchronous
+    strategies, of one process in asynchronous ones."""
+    return job.train.batch_size * _replicas_in_step(job.cluster)
+
+
+def _replicas_in_step(cluster: config.Cluster) -> int:
+    """Number of gradients that make one update."""
+    replicas = replicas_per_process(cluster)
+    if STRATEGIES[cluster.strategy].synchronous:
+        replicas *= 1 + role_counts(cluster)[WORKER] - cluster.backup_workers
+    return replicas
+
+
+def learning_rate(job: config.Config) -> float:
+    """Returns the learning rate after scaling by the number of replicas that step together."""
+    ratio = _replicas_in_step(job.cluster)
+    scale = {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}
+    return job.train.optimizer.learning_rate * scale[job.train.optimizer.scale]
+
+
+def _count(key: str, given: int | None, allowed: Range, name: str) -> int:
     fewest, default, most = allowed
     if given is None:
         return default
@@ -82,7 +148,7 @@ def _count(key: str, given: int | None, allowed: tuple[int, int, int | None], na
     )
 
 
-def _accepts(allowed: tuple[int, int, int | None], given: int) -> bool:
+def _accepts(allowed: Range, given: int) -> bool:
     return given >= allowed[0] and (allowed[2] is None or given <= allowed[2])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
 from typing import Any
 
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from pipeline import config, topology
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, models, sessions
+from trainer import checkpoints, models, optimizers, placement, sessions, strategies
 from trainer.evaluation import Evaluation
 from trainer.hooks import ProgressHook, StopHook
 from trainer.input import Records
@@ -53,15 +54,37 @@ def build(
 def estimator(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
     """Returns the Estimator of the config's model in one process."""
     return tf.estimator.Estimator(
-        models.find(job.model.name),
+        _extended(models.find(job.model.name), job, task),
         config=run_config(job, run, task),
-        params={**job.model.params, "optimizer": job.train.optimizer},
+        params={**job.model.params, "optimizer": optimizers.updates(job, task)},
     )
+
+
+def _extended(model_fn: Any, job: config.Config, task: topology.Task) -> Any:
+    """Wraps any `model_fn`: large variables are cut over the parameter servers, and the hooks
+    that train ops have asked for are added to what it returns."""
+    servers = len(task.cluster.get(topology.PS, ()))
+    classic = servers > 1 and job.cluster.strategy != "parameter_server_strategy"
+    cut = placement.partitioner(servers, job.cluster.partition_bytes) if classic else None
+    takes = inspect.signature(model_fn).parameters
+
+    def extended(features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
+        offered = {"labels": labels, "mode": mode, "params": params, "config": config}
+        scope = tf.compat.v1.get_variable_scope()
+        with tf.compat.v1.variable_scope(scope, partitioner=cut):
+            spec = model_fn(features, **{name: offered[name] for name in offered if name in takes})
+        hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
+        # What stays in a collection is written with every checkpoint, which hooks cannot be.
+        tf.compat.v1.get_default_graph().clear_collection(optimizers.HOOKS)
+        return spec._replace(training_hooks=(*spec.training_hooks, *hooks)) if hooks else spec
+
+    return extended
 
 
 def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
     """Returns the `RunConfig` of one process. It reads `TF_CONFIG`, so that is set here."""
     os.environ["TF_CONFIG"] = task.tf_config()
+    distribution = strategies.distribution(job.cluster, task)
     return tf.estimator.RunConfig(
         model_dir=run.path,
         tf_random_seed=job.train.seed,
@@ -69,7 +92,10 @@ def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
         log_step_count_steps=job.train.summary_steps,
         save_checkpoints_steps=job.train.save_steps,
         keep_checkpoint_max=job.train.keep_checkpoints,
-        session_config=sessions.session_config(task),
+        session_config=sessions.session_config(task, distribution.cpu_devices),
+        device_fn=None if distribution.train else placement.device_fn(task),
+        train_distribute=distribution.train,
+        eval_distribute=distribution.evaluate,
         # Workers wait for the chief, not for a number of seconds (traps A3).
         experimental_max_worker_delay_secs=0,
         session_creation_timeout_secs=300,
@@ -82,8 +108,7 @@ def _train_spec(
     if task.job_name not in topology.TRAINING_ROLES:
         return None
     batch = job.train.batch_size
-    # Each step of every reader has applied one batch.
-    records_read = checkpoints.current_step(run.path) * batch
+    records_read = checkpoints.current_step(run.path) * topology.examples_per_step(job)
     hooks = [
         StopHook(),
         ProgressHook(reporter, batch, job.train.summary_steps, run.path if task.is_chief else None),

@@ -74,7 +74,7 @@ def _train(
     if task.is_chief:
         # Of an earlier start, before the run was given more steps.
         run.remove(run_folder.TRAINING_DONE)
-    else:
+    elif topology.PS in task.cluster:
         _await_chief(run)
     tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
     if signals.stop_requested.is_set():

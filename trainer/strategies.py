@@ -1,0 +1,109 @@
+"""From the config to what `RunConfig` takes: train and eval strategies, devices, placement."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, topology
+
+_distribute = tf.distribute
+
+
+@dataclasses.dataclass(frozen=True)
+class Distribution:
+    """The distributed part of a `RunConfig` for one process."""
+
+    train: Any
+    evaluate: Any
+    # Logical CPU devices the session must have.
+    cpu_devices: int
+
+
+def distribution(cluster: config.Cluster, task: topology.Task) -> Distribution:
+    """Returns the strategies for a process of `cluster`.
+
+    Must be called before any op has run in this process: devices and collectives are set up here.
+    """
+    evaluating = task.job_name == topology.EVALUATOR or not task.cluster
+    replicas = topology.replicas_per_process(cluster)
+    devices = list(cluster.devices) or _default_devices(replicas)
+    cpus = sum("cpu" in device.lower() for device in devices) or 1
+    eval_devices = devices if len(devices) > 1 else _default_devices(2)
+    uses_cpus = evaluating and cluster.eval_strategy in ("mirrored", "central_storage")
+    build_train = _BUILDERS.get(cluster.strategy)
+    training = task.job_name in topology.TRAINING_ROLES
+    return Distribution(
+        train=build_train(cluster, devices) if build_train and training else None,
+        evaluate=(
+            _BUILDERS[cluster.eval_strategy](cluster, eval_devices)
+            if evaluating and cluster.eval_strategy != "none"
+            else None
+        ),
+        cpu_devices=max(cpus, len(eval_devices)) if uses_cpus else cpus,
+    )
+
+
+def _default_devices(replicas: int) -> list[str]:
+    """Returns the GPUs, or as many logical CPUs as there are replicas."""
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    kind, count = ("gpu", min(gpus, replicas)) if gpus else ("cpu", replicas)
+    return [f"/{kind}:{index}" for index in range(count)]
+
+
+def _one_device(cluster: config.Cluster, devices: list[str]) -> Any:
+    return _distribute.OneDeviceStrategy(devices[0])
+
+
+def _mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
+    return _distribute.MirroredStrategy(
+        devices, cross_device_ops=_cross_device_ops(cluster, devices)
+    )
+
+
+def _cross_device_ops(cluster: config.Cluster, devices: list[str]) -> Any:
+    """The default hangs before the first step on several logical CPUs; this one does not."""
+    name = cluster.cross_device_ops
+    if name == "auto" and any("cpu" in device for device in devices):
+        name = "reduction_to_one_device"
+    kinds: Mapping[str, Callable[[], Any]] = {
+        "auto": lambda: None,
+        "nccl": _distribute.NcclAllReduce,
+        "hierarchical_copy": _distribute.HierarchicalCopyAllReduce,
+        "reduction_to_one_device": _distribute.ReductionToOneDevice,
+    }
+    return kinds[name]()
+
+
+def _central_storage(cluster: config.Cluster, devices: list[str]) -> Any:
+    return _distribute.experimental.CentralStorageStrategy(
+        compute_devices=devices, parameter_device=cluster.parameter_device
+    )
+
+
+def _multi_worker_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
+    # Estimator copies the strategy, which eager execution forbids (traps A22).
+    tf.compat.v1.disable_eager_execution()
+    implementation = _distribute.experimental.CommunicationImplementation
+    options = _distribute.experimental.CommunicationOptions(
+        implementation=implementation[cluster.communication.upper()]
+    )
+    return _distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
+def _parameter_server_strategy(cluster: config.Cluster, devices: list[str]) -> Any:
+    # The one class of that name which Estimators accept (traps A21).
+    return tf.compat.v1.distribute.experimental.ParameterServerStrategy()
+
+
+# `none` and the classic parameter server modes train without a strategy object.
+_BUILDERS: Mapping[str, Callable[[config.Cluster, list[str]], Any]] = {
+    "one_device": _one_device,
+    "mirrored": _mirrored,
+    "central_storage": _central_storage,
+    "multi_worker_mirrored": _multi_worker_mirrored,
+    "parameter_server_strategy": _parameter_server_strategy,
+}
