@@ -213,8 +213,8 @@ class ForkServer:
         )
 
     def _kill_groups(self) -> None:
-        """Kills what a dead server may have left; returns when it is gone, or after a second."""
-        deadline = time.monotonic() + 1.0
+        """Kills what a dead server may have left; returns when it is gone, or soon after."""
+        deadline = time.monotonic() + 0.3
         for pid in self._pids.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 while time.monotonic() < deadline:

@@ -17,7 +17,7 @@ from tests.pipeline.process_help import child_environment, is_alive, wait_until
 
 CLUSTER = {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
 SINGLE = {"chief": 1, "worker": 0, "ps": 0, "evaluator": 0}
-QUICK = Graces(training=5.0, evaluator=2.0, ps=0.2, stragglers=0.5, poll=0.05)
+QUICK = Graces(training=5.0, evaluator=0.3, ps=0.2, stragglers=0.5, poll=0.05)
 
 
 class Notes:

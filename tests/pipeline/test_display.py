@@ -1,0 +1,152 @@
+import io
+import json
+
+import pytest
+
+from pipeline import display, job
+from pipeline.display import Display
+from pipeline.progress import Progress
+from pipeline.run_folder import Status
+from pipeline.run_record import Launcher, RunRecord
+
+
+class Clock:
+    """A clock that moves on by ten seconds whenever it is asked."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 10.0
+        return self.now
+
+
+@pytest.fixture
+def stream():
+    return io.StringIO()
+
+
+@pytest.fixture
+def shown(stream):
+    def progress(*args, **options):
+        return Progress(*args, **options, clock=Clock())
+
+    with Display(100, stream=stream, progress=progress) as started:
+        yield started
+
+
+def status(task, **values):
+    return {task: Status(task, 1, "h", "training", values.pop("time", 1.0), **values)}
+
+
+def test_without_a_terminal_there_is_a_plain_line_now_and_then(shown, stream):
+    shown.show(status("chief-0", step=0))
+    both = {
+        **status("chief-0", step=40, loss=0.5, examples_per_second=1000.0, time=2.0),
+        **status("worker-0", step=41, loss=0.25, examples_per_second=500.0, time=3.0),
+        **status("ps-0"),
+    }
+    shown.show(both)
+    assert stream.getvalue().splitlines()[-1].startswith("training: 41 of 100 steps, ")
+    assert stream.getvalue().endswith(" left, loss 0.2500, 1,500 examples/s\n")
+
+
+def test_each_evaluation_is_told_once(shown, stream):
+    evaluation = {"step": 50, "global_step": 50.0, "accuracy": 0.98765, "loss": 0.1}
+    for _ in range(2):
+        shown.show(status("evaluator-0", evaluation=evaluation))
+    assert stream.getvalue() == "evaluation at step 50: accuracy 0.9877, loss 0.1000\n"
+
+
+def test_the_end_of_training_is_told_once(shown, stream):
+    shown.show(status("chief-0", step=90))
+    for _ in range(2):
+        shown.show(status("chief-0", step=101))
+    (line,) = [text for text in stream.getvalue().splitlines() if "made" in text]
+    assert line == "training: 100 steps made; final evaluation and export"
+
+
+def test_the_global_step_may_fall_back(shown, stream):
+    for step in (0, 50, 30):
+        shown.show(status("chief-0", step=step))
+    assert "training: 30 of 100 steps" in stream.getvalue()
+
+
+def test_on_a_terminal_there_is_a_bar_and_lines_go_above_it():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    with Display(100, stream=stream) as shown:
+        shown.show(status("chief-0", step=10, loss=0.5))
+        shown.show(status("chief-0", step=50, loss=0.5))
+        shown.say("worker-0: killed")
+    assert "\r" in stream.getvalue() and "training" in stream.getvalue()
+    assert "worker-0: killed\n" in stream.getvalue()
+
+
+@pytest.fixture
+def wanted(tmp_path):
+    return job.plan("mnist", [], run="r1", storage_root=str(tmp_path))
+
+
+@pytest.fixture
+def record(tmp_path):
+    return RunRecord(
+        status="done",
+        reason="all steps made",
+        config="mnist",
+        strategy="parameter_server",
+        topology={"chief": 1},
+        launcher=Launcher(host="h", pid=1),
+        final_step=1501,
+        metrics={
+            "eval": {"accuracy": 0.99, "average_loss": 0.03, "global_step": 1501.0},
+            "test": {"accuracy": 0.9912},
+        },
+        best={"metric": "accuracy", "value": 0.9905, "step": 1200, "export": "x"},
+        exports={"final": f"{tmp_path}/runs/r1/export/final/1501", "best": None},
+        seconds={"total": 103.0, "to_first_step": 12.0, "training": 75.0, "evaluation": 16.0},
+        examples_per_second=2345.6,
+    )
+
+
+def test_the_summary_says_result_time_places_and_what_to_try(wanted, record, tmp_path):
+    text = display.summary(wanted, record)
+    lines = text.splitlines()
+    assert lines[0] == (
+        "result   step 1501, test accuracy 0.9912, eval accuracy 0.9900, "
+        "best accuracy 0.9905 at step 1200"
+    )
+    assert lines[1] == (
+        "time     1 min 43 s: 12 s to the first step, 1 min 15 s training, "
+        "16 s final evaluation and export; 2,346 examples/s"
+    )
+    assert f"logs     {tmp_path}/runs/r1/logs" in lines
+    assert f"export   {tmp_path}/runs/r1/export/final/1501 (final)" in lines
+    assert not any("best)" in line for line in lines)
+    for command in ("make predict", "make tensorboard", "make train STRATEGY=none"):
+        assert f"{command} STORAGE={tmp_path}" in text
+
+
+def test_paths_below_the_current_folder_are_shown_relative_to_it(tmp_path, monkeypatch, record):
+    monkeypatch.chdir(tmp_path)
+    text = display.summary(job.plan("mnist", [], run="r1", storage_root="output"), record)
+    assert "run      output/runs/r1 (run.json" in text
+    assert "STORAGE=" not in text
+
+
+def test_the_introduction_says_what_starts(wanted):
+    text = display.introduction(wanted, resumes=False)
+    assert text == (
+        f"starting run r1 in {wanted.run.path}: "
+        "parameter_server with 1 chief, 1 worker, 1 ps, 1 evaluator"
+    )
+    assert display.introduction(wanted, resumes=True).startswith("resuming run r1")
+
+
+def test_a_record_of_a_run_without_metrics_can_be_shown(wanted, record):
+    bare = record.model_copy(update={"metrics": {}, "best": None, "seconds": {}, "exports": {}})
+    assert display.summary(wanted, bare).startswith("result   step 1501\n")
+    assert json.loads(bare.model_dump_json())["final_step"] == 1501

@@ -1,0 +1,51 @@
+import os
+import re
+import subprocess
+import sys
+
+from tests.pipeline.process_help import ROOT, child_environment
+
+
+def run(*command):
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_machine_that_can_train(tmp_path):
+    done = run("-m", "pipeline.doctor", f"--storage={tmp_path}/new")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert all(line.startswith("ok   ") for line in lines)
+    for pattern in (
+        r"Python 3\.1[01]\.\d+$",
+        r"tensorflow 2\.15\.\d+ with Estimators$",
+        r"ports can be bound \(\d+, \d+, \d+\)$",
+        r"STORAGE '.*new' can be written$",
+        r"\d+\.\d GiB free at '.*new'$",
+        rf"{os.cpu_count()} CPUs, \d+ GPUs",
+        r"CPU:0: 1024x1024 matrix product at [\d,]+ GFLOP/s$",
+    ):
+        assert any(re.search(pattern, line) for line in lines), (pattern, lines)
+    assert os.listdir(tmp_path / "new") == []
+
+
+def test_what_is_wrong_is_told_with_what_to_do_and_code_64(tmp_path):
+    (tmp_path / "file").write_text("")
+    # Of the checks only that of the storage, which needs no TensorFlow.
+    program = (
+        "from pipeline import checkup, cli, doctor;"
+        "checkup.checks = checkup.check_storage;"
+        "cli.run(doctor.main)"
+    )
+    done = run("-c", program, f"--storage={tmp_path}/file/x")
+    assert done.returncode == 64
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("FIX")]
+    assert "cannot be written" in line and "Choose a place you can write to with STORAGE=" in line
+    assert done.stderr == "error: not everything is as it should be; see the lines with FIX\n"

@@ -1,0 +1,127 @@
+import os
+import re
+
+import pytest
+
+from pipeline import config_file, errors, job, storage
+
+
+def plan(tmp_path, *overrides, run="r1"):
+    return job.plan("mnist", overrides, run=run, storage_root=str(tmp_path / "s"))
+
+
+def store(wanted):
+    storage.makedirs(wanted.run.path)
+    storage.write_text(wanted.run.config_path, config_file.dump(wanted.config))
+
+
+def test_planning_writes_nothing(tmp_path):
+    wanted = plan(tmp_path)
+    assert wanted.run.path == f"{tmp_path}/s/runs/r1"
+    assert wanted.records == f"{tmp_path}/s/records/mnist"
+    assert os.listdir(tmp_path) == []
+
+
+def test_runs_without_a_name_are_found_again_by_their_config(tmp_path):
+    name = plan(tmp_path, run=None).name
+    assert re.fullmatch(r"mnist-[0-9a-f]{8}", name)
+    assert plan(tmp_path, run=None).name == name
+    assert plan(tmp_path, "train.steps=9", run=None).name != name
+
+
+@pytest.mark.parametrize(
+    ("given", "overrides"),
+    [
+        ((None, None, None), []),
+        (("none", None, None), ["cluster.strategy=none"]),
+        (("", 0, 2), ["cluster.workers=0", "cluster.ps=2"]),
+    ],
+)
+def test_short_flags_are_overrides(given, overrides):
+    assert job.cluster_overrides(*given) == overrides
+
+
+def test_a_topology_that_cannot_work_is_refused(tmp_path):
+    with pytest.raises(errors.UsageError, match=r"^cluster\.ps: strategy 'parameter_server'"):
+        plan(tmp_path, "cluster.ps=0")
+
+
+def test_changes_are_listed_with_old_and_new_value(tmp_path):
+    store(plan(tmp_path, "model.params={classes: 10}"))
+    wanted = plan(tmp_path, "train.steps=9", "train.optimizer.name=sgd")
+    assert job.changes(wanted) == [
+        "train.steps: 1500 -> 9",
+        "train.optimizer.name: 'adam' -> 'sgd'",
+    ]
+    assert job.changes(plan(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "text"),
+    [
+        ("model.name=mnist_mlp", "model.name: 'mnist_cnn' -> 'mnist_mlp'"),
+        ("model.params={classes: 10, width: 5}", "model.params.width: nothing -> 5"),
+        ("model.params={}", "model.params.classes: 10 -> nothing"),
+        ("data.seed=5", "data.seed: 0 -> 5"),
+    ],
+)
+def test_a_run_keeps_its_data_and_its_model(tmp_path, override, text):
+    store(plan(tmp_path))
+    with pytest.raises(errors.UsageError, match=rf"run 'r1' .*{re.escape(text)}.*another RUN="):
+        plan(tmp_path, override)
+
+
+def test_a_run_is_locked_by_one_launcher(tmp_path):
+    wanted = plan(tmp_path)
+    with (
+        job.lock(wanted),
+        pytest.raises(
+            errors.UsageError, match=rf"run 'r1': another launcher \(pid {os.getpid()}\) is working"
+        ),
+        job.lock(wanted),
+    ):
+        pass
+    with job.lock(wanted):
+        pass
+
+
+def test_processes_of_a_dead_launcher_are_waited_for(tmp_path):
+    wanted = plan(tmp_path)
+    with job.lock(wanted) as descriptor:
+        held = os.dup(descriptor)  # as a process of the run holds it
+        os.pwrite(held, b"999999999\n", 0)
+    waits = []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        if len(waits) == 3:
+            os.close(held)
+
+    with job.lock(wanted, sleep=sleep):
+        assert len(waits) == 3
+
+
+def test_but_not_for_ever(tmp_path):
+    wanted = plan(tmp_path)
+    with job.lock(wanted) as descriptor:
+        held = os.dup(descriptor)
+        os.pwrite(held, b"999999999\n", 0)
+    with (
+        pytest.raises(errors.UsageError, match=r"another launcher \(pid 999999999\)"),
+        job.lock(wanted, sleep=lambda _: None, patience=1.0),
+    ):
+        pass
+    os.close(held)
+
+
+def test_runs_on_cloud_storage_are_locked_on_this_host(tmp_path, monkeypatch):
+    monkeypatch.setattr(job.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(job, "_refuse_other_job", lambda _: None)
+    wanted = job.plan("mnist", [], run="r1", storage_root="gs://bucket/s")
+    assert wanted.run.path == "gs://bucket/s/runs/r1"
+    with (
+        job.lock(wanted),
+        pytest.raises(errors.UsageError, match="another launcher"),
+        job.lock(wanted),
+    ):
+        pass

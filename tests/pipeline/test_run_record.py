@@ -1,0 +1,93 @@
+import os
+
+import pytest
+
+from pipeline import config_file, run_folder, run_record
+from pipeline.restarts import Restart
+from pipeline.run_folder import RunFolder
+
+# What other programs may rely on; see the table in the README.
+FIELDS = {
+    *("status", "reason", "exit_code", "config", "strategy", "topology", "cluster", "launcher"),
+    *("launches", "final_step", "metrics", "best", "exports", "restarts", "input", "seconds"),
+    *("examples_per_second", "versions", "manifest"),
+}
+RESULT = {
+    "final_step": 1500,
+    "metrics": {"test": {"accuracy": 0.99}},
+    "best": {"step": 1200},
+    "exports": {"final": "/x"},
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder(str(tmp_path))
+
+
+@pytest.fixture
+def job():
+    return config_file.load("mnist")
+
+
+def test_fields_are_a_contract(run, job):
+    run_record.write(run, run_record.begin(job, run))
+    assert set(run.read("run.json")) == FIELDS
+
+
+def test_a_run_begins_as_running_under_this_process(run, job):
+    record = run_record.begin(job, run)
+    assert (record.status, record.launches, record.restarts) == ("running", 1, [])
+    assert record.launcher.pid == os.getpid()
+    assert (record.config, record.strategy) == ("mnist", "parameter_server")
+    assert record.topology == {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
+    assert record.versions["tensorflow"].startswith("2.15")
+
+
+def test_it_is_read_as_it_was_written(run, job):
+    record = run_record.begin(job, run)
+    record.restarts = [Restart(role="ps", index=0, cause="killed", steps_lost=20)]
+    run_record.write(run, record)
+    assert run_record.read(run) == record
+
+
+def test_a_second_launch_counts_on(run, job):
+    first = run_record.begin(job, run)
+    first.restarts = [Restart(role="worker", index=1, cause="killed")]
+    run_record.write(run, first)
+    second = run_record.begin(job, run)
+    assert (second.launches, second.restarts) == (2, first.restarts)
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"status": "dancing"}'])
+def test_a_record_that_cannot_be_used_counts_as_none(run, tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    assert run_record.read(run) is None
+
+
+def test_the_result_is_taken_over(run, job):
+    record = run_record.begin(job, run)
+    run_record.add_result(record, run)
+    assert record.final_step is None and record.metrics == {}
+    run.write(run_folder.RESULT, RESULT)
+    run_record.add_result(record, run)
+    assert record.final_step == 1500 and record.metrics["test"]["accuracy"] == 0.99
+    assert record.best == {"step": 1200} and record.exports == {"final": "/x"}
+
+
+@pytest.mark.parametrize(
+    ("status", "step", "finished"),
+    [
+        ("done", 1500, True),
+        ("done", 1502, True),  # asynchronous workers overshoot
+        ("done", 1499, False),
+        ("stopped", 1500, False),
+        ("failed", 1500, False),
+    ],
+)
+def test_when_a_run_has_nothing_left_to_do(run, job, status, step, finished):
+    record = run_record.begin(job, run).model_copy(update={"status": status})
+    run_record.write(run, record)
+    assert run_record.finished(job, run) is None  # no result yet
+    run.write(run_folder.RESULT, {**RESULT, "final_step": step})
+    assert (run_record.finished(job, run) is not None) is finished
