@@ -121,6 +121,9 @@ def summary(job: Job, record: RunRecord) -> str:
     lines = [f"result   {_result(record)}"]
     if record.seconds:
         lines.append(f"time     {_time(record)}")
+    if record.restarts:
+        told = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
+        lines.append(f"restarts {told}")
     shown = _short(job.run.path)
     lines.append(f"run      {shown} (run.json says what happened, for machines)")
     lines.append(f"logs     {shown}/logs")

@@ -50,7 +50,8 @@ class RunRecord(pydantic.BaseModel):
     input: Any = None
     # to_first_step (from the start of the command), training, evaluation (after training), total.
     seconds: dict[str, float] = {}
-    # Steps of the newest launch times batch size, over seconds of training.
+    # Steps of the newest launch times examples a step, over seconds of training; in a single
+    # process those include the evaluations in between.
     examples_per_second: float | None = None
     versions: dict[str, str] = {}
     # SHA-256 of the manifest: names the data that was trained on.

@@ -59,8 +59,12 @@ class Plan:
 
 @dataclasses.dataclass
 class Pace:
-    """When training really took place, in Unix time, and from which step on."""
+    """When training really took place, in Unix time, and from which step on.
 
+    Training is over when `steps` have been made, whatever the process does after that.
+    """
+
+    steps: int
     start_step: int | None = None
     newest_step: int | None = None
     first_step_at: float | None = None
@@ -69,11 +73,13 @@ class Pace:
     def see(self, statuses: Iterable[Status]) -> None:
         """Takes in what training processes say of themselves."""
         for status in statuses:
-            if status.step is None or status.state not in ("training", "done"):
+            if status.step is None:
                 continue
             if self.start_step is None:
                 self.start_step = status.step
             self.newest_step = max(status.step, self.newest_step or 0)
+            if self.trained_at is None and status.step >= self.steps:
+                self.trained_at = status.time
             # The loss is known once a step has been made, not when one was restored.
             if self.first_step_at is None and status.loss is not None:
                 self.first_step_at = status.time
@@ -122,7 +128,7 @@ class Supervisor:
         self._recoveries: list[restarts.Recovery] = []
         self.restarts: list[restarts.Restart] = []
         self.cluster: dict[str, tuple[str, ...]] = {}
-        self.pace = Pace()
+        self.pace = Pace(plan.steps)
 
     def run(self) -> None:
         """Returns when the run has succeeded, with every process gone.
@@ -179,6 +185,7 @@ class Supervisor:
             if isinstance(event, Ended):
                 self._judge(self._members[event.name], event.code)
         if self._stop.count:
+            self._observe(now=True)
             step = self.pace.newest_step
             raise errors.RetryableError(
                 f"stopped by {self._stop.name}{f' near step {step}' if step else ''}. "

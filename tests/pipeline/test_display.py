@@ -6,6 +6,7 @@ import pytest
 from pipeline import display, job
 from pipeline.display import Display
 from pipeline.progress import Progress
+from pipeline.restarts import Restart
 from pipeline.run_folder import Status
 from pipeline.run_record import Launcher, RunRecord
 
@@ -128,6 +129,11 @@ def test_the_summary_says_result_time_places_and_what_to_try(wanted, record, tmp
     assert not any("best)" in line for line in lines)
     for command in ("make predict", "make tensorboard", "make train STRATEGY=none"):
         assert f"{command} STORAGE={tmp_path}" in text
+
+
+def test_restarts_are_told(wanted, record):
+    record.restarts = [Restart(role="ps", index=0, cause="killed by SIGKILL")]
+    assert "restarts ps-0 (killed by SIGKILL)" in display.summary(wanted, record).splitlines()
 
 
 def test_paths_below_the_current_folder_are_shown_relative_to_it(tmp_path, monkeypatch, record):

@@ -306,8 +306,9 @@ def test_what_earlier_processes_said_is_no_news(stage):
     assert stage.boss.pace.newest_step == 20
 
 
-def test_pace_dates_the_first_step_by_the_first_loss():
-    pace = Pace()
-    for time, step, loss in ((10.0, 100, None), (11.5, 101, 0.5), (13.0, 140, 0.4)):
+def test_pace_dates_the_first_step_by_the_first_loss_and_the_last_by_its_number():
+    pace = Pace(140)
+    for time, step, loss in ((10.0, 100, None), (11.5, 101, 0.5), (13.0, 141, 0.4), (19.0, 141, 1)):
         pace.see([run_folder.Status("chief-0", 1, "h", "training", time, step=step, loss=loss)])
-    assert (pace.start_step, pace.first_step_at, pace.newest_step) == (100, 11.5, 140)
+    assert (pace.start_step, pace.first_step_at) == (100, 11.5)
+    assert (pace.newest_step, pace.trained_at) == (141, 13.0)
