@@ -12,10 +12,10 @@ import pyarrow as pa
 from pipeline import config
 
 # Raw bytes that are read, encoded and spilled at a time. Large enough to make Python's share
-# per row small, small enough that a few copies of it fit in any worker.
-READ_BYTES = 8 << 20
+# per row small, small enough that allocators reuse memory instead of asking for fresh pages.
+READ_BYTES = 4 << 20
 # Raw bytes of one chunk: some reads, so that one can be encoded while another is written.
-CHUNK_BYTES = 4 * READ_BYTES
+CHUNK_BYTES = 8 * READ_BYTES
 
 
 @dataclasses.dataclass(frozen=True)
