@@ -114,16 +114,16 @@ class Recovery:
     """Watches one restart until the process, or the training that hung on it, goes on.
 
     A training process shows its own recovery (its loss, once it has made a step); that of a
-    parameter server is seen in the chief's steps.
+    parameter server, or of a whole `gang`, is seen in the chief's steps.
     """
 
-    def __init__(self, restart: Restart, *, wall_time: float) -> None:
+    def __init__(self, restart: Restart, *, wall_time: float, gang: bool = False) -> None:
         self.restart = restart
         self._since = wall_time
-        own = restart.role != topology.PS
+        own = restart.role != topology.PS and not gang
         self._watched = f"{restart.role}-{restart.index}" if own else "chief-0"
         # The chief and the parameter servers take the global step back with them.
-        self._falls_back = restart.role in (topology.CHIEF, topology.PS)
+        self._falls_back = gang or restart.role in (topology.CHIEF, topology.PS)
         self._lowest: int | None = None
 
     def see(self, statuses: Mapping[str, Status]) -> bool:

@@ -259,8 +259,11 @@ class Supervisor:
             role=member.role, index=member.index, cause=loss.cause, step=self.pace.newest_step
         )
         self.restarts.append(restart)
-        self._recoveries.append(restarts.Recovery(restart, wall_time=self._wall_clock()))
-        if decision.action == "gang":
+        whole = decision.action == "gang"
+        self._recoveries.append(
+            restarts.Recovery(restart, wall_time=self._wall_clock(), gang=whole)
+        )
+        if whole:
             gang = [topology.PS, *topology.TRAINING_ROLES]
             self._end(gang, 0.0, patience=0)
             self._backlog = [

@@ -66,10 +66,10 @@ def status(task, time, step=None, loss=None, state="training"):
     return {task: Status(task, 1, "h", state, time, step=step, loss=loss)}
 
 
-def watch(role, *seen, step=120):
+def watch(role, *seen, step=120, gang=False):
     """Returns the restart after the statuses, and whether it was over after each."""
     restart = Restart(role=role, index=0, cause="killed", step=step)
-    recovery = Recovery(restart, wall_time=100.0)
+    recovery = Recovery(restart, wall_time=100.0, gang=gang)
     return restart, [recovery.see(statuses) for statuses in seen]
 
 
@@ -102,6 +102,13 @@ def test_a_parameter_server_is_watched_through_the_chief():
     )
     assert over == [False, False, True]
     assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 2.5)
+
+
+def test_a_gang_goes_back_to_its_checkpoint_together():
+    seen = (status("chief-0", 102.0, 100), status("chief-0", 103.0, 101, 0.5))
+    restart, over = watch("worker", *seen, gang=True)
+    assert over == [False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 3.0)
 
 
 def test_an_evaluator_is_back_when_it_speaks():
