@@ -118,6 +118,16 @@ class Train(Section):
     # Blocks of records open at once, whose records are mixed with each other.
     open_blocks: Positive = 16
     hooks: tuple[str, ...] = ()
+    # Training that takes longer is ended there; what it has learned is evaluated and exported.
+    max_seconds: Annotated[float, pydantic.Field(gt=0)] | None = None
+
+
+class EarlyStopping(Section):
+    """Ends training when `eval.metric` has not improved by more than `min_delta` in `patience`
+    evaluations in a row."""
+
+    patience: Positive
+    min_delta: Annotated[float, pydantic.Field(ge=0)] = 0.0
 
 
 class Eval(Section):
@@ -126,6 +136,7 @@ class Eval(Section):
     batch_size: Positive = 500
     metric: str = "accuracy"
     higher_is_better: bool = True
+    early_stopping: EarlyStopping | None = None
 
 
 class Cluster(Section):

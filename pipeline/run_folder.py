@@ -107,6 +107,8 @@ class RunFolder:
 # What the chief writes when training is over: {"final_step": int, "reason": str}. By it the
 # evaluator knows which checkpoint is the last, and roles started by hand find the end.
 TRAINING_DONE = "TRAINING_DONE.json"
+# What asks the chief to end training: {"reason": str}. Written by `make stop` and early stopping.
+STOP = "STOP.json"
 # What the evaluating process writes when the final checkpoint has been evaluated and exported.
 # {"final_step": int, "metrics": {"eval": {...}, "test": {...}}, "exports": {...}, "best": {...}}
 RESULT = "RESULT.json"

@@ -63,8 +63,10 @@ class Evaluation:
 
     def _done(self) -> dict[str, Any] | None:
         done = self._run.read(run_folder.TRAINING_DONE)
+        if done is None or done["reason"] != "steps":
+            return done
         # One of an earlier start of this run, before it was given more steps.
-        return done if done and done["final_step"] >= self._job.train.steps else None
+        return done if done["final_step"] >= self._job.train.steps else None
 
     def _evaluate_newest(self, checkpoint: str) -> str:
         metrics, checkpoint = self._evaluate("eval", checkpoint)

@@ -12,8 +12,9 @@ import tensorflow as tf
 from pipeline import config, topology
 from pipeline.run_folder import RunFolder
 from trainer import checkpoints, models, optimizers, placement, sessions, strategies
+from trainer.ends import StopHook
 from trainer.evaluation import Evaluation
-from trainer.hooks import ProgressHook, StopHook
+from trainer.hooks import ProgressHook
 from trainer.input import Records
 from trainer.reporter import Reporter
 
@@ -26,6 +27,7 @@ class Experiment:
     train_spec: Any
     eval_spec: Any
     evaluation: Evaluation
+    stop: StopHook
 
 
 def build(
@@ -34,9 +36,10 @@ def build(
     """Builds the experiment as the process `task` needs it; no op runs yet."""
     built = estimator(job, run, task)
     evaluation = Evaluation(job, run, records, built, reporter)
+    stop = StopHook(run, is_chief=task.is_chief, max_seconds=job.train.max_seconds)
     return Experiment(
         built,
-        _train_spec(job, run, records, task, reporter),
+        _train_spec(job, run, records, task, [stop, _progress(job, run, task, reporter)]),
         # Every checkpoint, at once, and the whole split: the framework's defaults wait two
         # minutes, then ten, and look at 100 batches (traps A4).
         tf.estimator.EvalSpec(
@@ -48,6 +51,7 @@ def build(
             throttle_secs=0,
         ),
         evaluation,
+        stop,
     )
 
 
@@ -103,19 +107,23 @@ def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
 
 
 def _train_spec(
-    job: config.Config, run: RunFolder, records: Records, task: topology.Task, reporter: Reporter
+    job: config.Config, run: RunFolder, records: Records, task: topology.Task, hooks: list[Any]
 ) -> Any:
     if task.job_name not in topology.TRAINING_ROLES:
         return None
-    batch = job.train.batch_size
     records_read = checkpoints.current_step(run.path) * topology.examples_per_step(job)
-    hooks = [
-        StopHook(),
-        ProgressHook(reporter, batch, job.train.summary_steps, run.path if task.is_chief else None),
-        *(models.load_attribute(hook, "train.hooks")() for hook in job.train.hooks),
-    ]
+    own = [models.load_attribute(hook, "train.hooks")() for hook in job.train.hooks]
     return tf.estimator.TrainSpec(
         records.train_input_fn(task.rank, task.num_readers, records_read),
         max_steps=job.train.steps,
-        hooks=hooks,
+        hooks=[*hooks, *own],
+    )
+
+
+def _progress(
+    job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter
+) -> ProgressHook:
+    examples = job.train.batch_size * topology.replicas_per_process(job.cluster)
+    return ProgressHook(
+        reporter, examples, job.train.summary_steps, run.path if task.is_chief else None
     )

@@ -6,16 +6,15 @@
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, errors, storage
+from pipeline import config, errors, run_folder, storage
 from pipeline.run_folder import RunFolder
-from trainer import features
+from trainer import best, early_stopping, features
 from trainer.reporter import Reporter
 
 BEST = "best.json"
@@ -57,26 +56,31 @@ class Judge(tf.estimator.Exporter):
                 f"eval.metric {metric!r}: the model reports {', '.join(known)}"
                 f"{errors.nearest(metric, known)}"
             )
-        best = self._run.read(BEST)
-        if not is_better(metrics[metric], best, self._job.eval.higher_is_better):
+        self._note(metrics)
+        old = self._run.read(BEST)
+        reference = None if old is None else float(old["value"])
+        if not best.is_better(metrics[metric], reference, self._job.eval.higher_is_better):
             return None
         path = publish(estimator, self._job, self._run, "best", checkpoint_path, step)
         self._run.write(
             BEST, {"step": step, "metric": metric, "value": metrics[metric], "export": path}
         )
-        if best is not None and best["export"] != path:
-            storage.remove(best["export"])
+        if old is not None and old["export"] != path:
+            storage.remove(old["export"])
         return path
 
+    def _note(self, metrics: dict[str, float]) -> None:
+        """Adds to the list of evaluations, and asks for the end of training if it is time.
 
-def is_better(value: float, best: Mapping[str, Any] | None, higher_is_better: bool) -> bool:
-    """True if `value` beats the recorded best. NaN never wins; of two equals the older stays."""
-    if math.isnan(value):
-        return False
-    if best is None:
-        return True
-    old = float(best["value"])
-    return value > old if higher_is_better else value < old
+        The same step judged again replaces what was said of it: after a restart it may be.
+        """
+        known = (self._run.read(early_stopping.EVALUATIONS) or {"evaluations": []})["evaluations"]
+        others = [m for m in known if m["global_step"] != metrics["global_step"]]
+        evaluations = sorted([*others, metrics], key=lambda m: float(m["global_step"]))
+        self._run.write(early_stopping.EVALUATIONS, {"evaluations": evaluations})
+        reason = early_stopping.reason_to_stop(evaluations, self._job.eval)
+        if reason is not None:
+            self._run.write(run_folder.STOP, {"reason": reason})
 
 
 def publish(

@@ -1,4 +1,4 @@
-"""Session hooks of ours: progress, and stopping when asked to.
+"""What a training process says of itself while it trains.
 
 Hooks rather than saving listeners, because Estimator drops listeners on one of its two cluster
 paths (traps A20).
@@ -11,21 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import signals
 from trainer.reporter import Reporter
 
 _train = tf.compat.v1.train
-
-
-class StopHook(tf.compat.v1.train.SessionRunHook):
-    """Ends training after the step under way once SIGTERM or SIGINT has come.
-
-    The chief's `CheckpointSaverHook` then saves as at any end, so no step is lost.
-    """
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        if signals.stop_requested.is_set():
-            run_context.request_stop()
 
 
 class ProgressHook(tf.compat.v1.train.SessionRunHook):

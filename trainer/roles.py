@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, manifest, run_folder, topology
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, experiment, quiet, signals
+from trainer import checkpoints, ends, experiment, quiet, signals
 from trainer.input import Records
 from trainer.reporter import Reporter
 
@@ -50,8 +50,8 @@ def _open_records(job: config.Config, folder: str, task: topology.Task) -> Recor
 
 
 def _serve(job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:
-    """Serves variables until the supervisor ends this process: TensorFlow has no way to ask a
-    parameter server to stop (traps A1)."""
+    """Serves variables until training is over: TensorFlow has no way to ask a parameter server to
+    stop (traps A1), so it watches for the end itself, or the supervisor ends it."""
     signals.stop_at_once()
     server = tf.distribute.Server(
         tf.train.ClusterSpec({role: list(a) for role, a in task.cluster.items()}),
@@ -60,6 +60,7 @@ def _serve(job: config.Config, run: RunFolder, task: topology.Task, reporter: Re
         config=experiment.run_config(job, run, task).session_config,
     )
     reporter.say("serving")
+    ends.Watch(run, task, reporter).start()
     server.join()
 
 
@@ -76,12 +77,14 @@ def _train(
         run.remove(run_folder.TRAINING_DONE)
     elif topology.PS in task.cluster:
         _await_chief(run)
+    if not task.is_chief:
+        ends.Watch(run, task, reporter).start()
     tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
     if signals.stop_requested.is_set():
         step = checkpoints.current_step(run.path)
         raise errors.RetryableError(f"stopped at step {step}. Run the same command to go on.")
     if task.is_chief:
-        _declare_done(job, run)
+        _declare_done(job, run, parts.stop.reason)
         if not task.cluster:
             parts.evaluation.finish()
 
@@ -97,15 +100,15 @@ def _await_chief(run: RunFolder) -> None:
     raise errors.RetryableError("stopped before training began. Run the same command to go on.")
 
 
-def _declare_done(job: config.Config, run: RunFolder) -> None:
-    """Says that training is over, unless it made fewer steps than it should: input that ends
-    early looks like success to the framework (traps A28)."""
+def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None:
+    """Says that training is over, unless it made fewer steps than it should without a reason:
+    input that ends early looks like success to the framework (traps A28)."""
     step = checkpoints.current_step(run.path)
-    if step < job.train.steps:
+    if step < job.train.steps and reason is None:
         raise errors.ModelError(
             f"training ended at step {step} of {job.train.steps} without being asked to"
         )
-    run.write(run_folder.TRAINING_DONE, {"final_step": step, "reason": "steps"})
+    run.write(run_folder.TRAINING_DONE, {"final_step": step, "reason": reason or "steps"})
 
 
 @contextlib.contextmanager

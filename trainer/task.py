@@ -45,6 +45,7 @@ def main() -> None:
     if task.is_chief or not storage.exists(run.config_path):
         storage.makedirs(run.path)
         storage.write_text(run.config_path, config_file.dump(job))
+        run.remove(run_folder.STOP)  # asked of an earlier start
     run_task(run.path, run_folder.records_folder(_STORAGE.value, job.name), task)
 
 

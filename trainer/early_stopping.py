@@ -1,0 +1,40 @@
+"""When to stop because nothing improves any more.
+
+`make_early_stopping_hook` of TensorFlow raises under every strategy, and keeps its flag in the
+checkpoint, where it stops the resumed run at once (traps A12). Here the evaluating process
+decides, from a list of evaluations that is a file, so that restarts do not forget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline import config
+from trainer import best
+
+EVALUATIONS = "evaluations.json"
+
+
+def reason_to_stop(evaluations: Sequence[dict[str, float]], how: config.Eval) -> str | None:
+    """Returns why training should end, or `None` to go on.
+
+    `evaluations` are metrics in the order of their `global_step`. An evaluation improves if it is
+    better than all before it by more than `min_delta`; the first one always does.
+    """
+    rule = how.early_stopping
+    if rule is None or not evaluations:
+        return None
+    reference, since = None, 0
+    for metrics in evaluations:
+        value = metrics[how.metric]
+        if best.is_better(value, reference, how.higher_is_better, by=rule.min_delta):
+            reference, step, since = value, int(metrics["global_step"]), 0
+        else:
+            since += 1
+    if since < rule.patience:
+        return None
+    at_best = f"{reference:.6g} at step {step}" if reference is not None else "no number at all"
+    return (
+        f"early stopping: {how.metric} has not improved by more than {rule.min_delta:g} in "
+        f"{since} evaluations (best {at_best})"
+    )
