@@ -1,7 +1,8 @@
 """IDX files (`pipeline.idx`): one of images and one of labels per split.
 
-Plain files are cut into ranges of rows. A gz file can only be read from its start, so it is one chunk, read as a
-stream, decompressed once and never held whole; the records do not depend on which it was.
+Plain files are cut into ranges of rows. A gz file can only be read from its start, so it is one
+chunk, read as a stream, decompressed once and never held whole; the records do not depend on
+which it was.
 """
 
 from __future__ import annotations
