@@ -15,7 +15,7 @@ COMMON    = --config=$(CONFIG) --storage=$(STORAGE) $(foreach s,$(SET),--set=$(s
 OF_RUN    = --storage=$(STORAGE) $(if $(RUN),--run=$(RUN))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup preprocess train evaluate predict tensorboard doctor test lint bench lock clean
+.PHONY: help setup preprocess train evaluate predict tensorboard status stop doctor test lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -58,6 +58,12 @@ predict: $(VENV)/.installed ## first predictions of the exported model, on the t
 
 tensorboard: $(VENV)/.installed ## curves of all runs, on http://localhost:6006
 	@$(VENV)/bin/tensorboard --logdir=$(STORAGE)/runs --port=$(or $(PORT),6006)
+
+status: $(VENV)/.installed ## how every process of RUN is doing
+	@$(PY) -m pipeline.status $(OF_RUN)
+
+stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end
+	@$(PY) -m pipeline.stop $(OF_RUN)
 
 doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE
 	@$(PY) -m pipeline.doctor --storage=$(STORAGE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import pathlib
 import platform
 import sys
 from collections.abc import Callable
@@ -23,6 +25,16 @@ def installed(version: Callable[[str], str] = metadata.version) -> dict[str, str
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def code_version() -> str:
+    """Returns a hash of the project's own sources, equal on hosts that run the same code."""
+    root = pathlib.Path(__file__).resolve().parent.parent
+    found = hashlib.sha256()
+    for package in ("pipeline", "trainer"):
+        for path in sorted((root / package).rglob("*.py")):
+            found.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return found.hexdigest()[:12]
 
 
 def require_python(running: tuple[int, int] | None = None) -> None:

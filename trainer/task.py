@@ -14,8 +14,8 @@ import os
 
 from absl import flags
 
-from pipeline import cli, config_file, run_folder, storage, topology, versions
-from trainer import roles
+from pipeline import cli, config, config_file, run_folder, storage, topology, versions
+from trainer import preflight, roles
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Shipped config name, or path of a YAML file.", required=True
@@ -42,11 +42,20 @@ def main() -> None:
     cluster = topology.parse_cluster_spec(_CLUSTER_SPEC.value)
     task = topology.Task(_JOB_NAME.value, _TASK_INDEX.value, cluster)
     run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
-    if task.is_chief or not storage.exists(run.config_path):
-        storage.makedirs(run.path)
-        storage.write_text(run.config_path, config_file.dump(job))
-        run.remove(run_folder.STOP)  # asked of an earlier start
+    _agree(run, job, task)
     run_task(run.path, run_folder.records_folder(_STORAGE.value, job.name), task)
+
+
+def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -> None:
+    """Makes the run folder ready and answers the other roles, or waits for the chief to."""
+    if not task.is_chief:
+        preflight.check(run, job, task)
+        return
+    storage.makedirs(run.path)
+    storage.write_text(run.config_path, config_file.dump(job))
+    for marker in (run_folder.STOP, run_folder.TRAINING_DONE):
+        run.remove(marker)  # of an earlier start
+    preflight.Answering(run, job).start()
 
 
 if __name__ == "__main__":
