@@ -137,6 +137,9 @@ class Eval(Section):
     metric: str = "accuracy"
     higher_is_better: bool = True
     early_stopping: EarlyStopping | None = None
+    # Seconds from the start of one evaluation to that of the next, at least; checkpoints in between
+    # are not judged. The final one always is.
+    throttle_seconds: Annotated[float, pydantic.Field(ge=0)] = 0.0
 
 
 class Cluster(Section):

@@ -48,16 +48,21 @@ class Evaluation:
         Ends when `TRAINING_DONE.json` is there and its checkpoint has been judged.
         """
         self._reporter.say("waiting")
-        judged = None
+        judged, next_start = None, 0.0
         while True:
             # Looked at before the checkpoint: what it names has been written by then.
             done = self._done()
             checkpoint = checkpoints.newest(self._run.path)
-            if checkpoint not in (None, judged) and checkpoints.step_of(checkpoint) > 0:
-                judged = self._evaluate_newest(checkpoint)
-            elif done is not None:
+            if done is not None:
                 self.finish()
                 return
+            if (
+                checkpoint not in (None, judged)
+                and time.monotonic() >= next_start
+                and checkpoints.step_of(checkpoint) > 0
+            ):
+                next_start = time.monotonic() + self._job.eval.throttle_seconds
+                judged = self._evaluate_newest(checkpoint)
             else:
                 sleep(_POLL)
 

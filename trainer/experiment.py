@@ -48,7 +48,7 @@ def build(
             name="eval",
             exporters=[evaluation.judge],
             start_delay_secs=0,
-            throttle_secs=0,
+            throttle_secs=job.eval.throttle_seconds,
         ),
         evaluation,
         stop,
