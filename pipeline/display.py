@@ -14,7 +14,7 @@ from pipeline import topology
 from pipeline.job import Job
 from pipeline.progress import Progress, duration
 from pipeline.run_folder import Status
-from pipeline.run_record import RunRecord
+from pipeline.run_record import ALL_STEPS, RunRecord
 
 
 class Display:
@@ -146,7 +146,8 @@ def _next_steps(job: Job) -> list[str]:
 
 
 def _result(record: RunRecord) -> str:
-    parts = [f"step {record.final_step}"]
+    early = "" if record.reason == ALL_STEPS else f" ({record.reason})"
+    parts = [f"step {record.final_step}{early}"]
     for split in ("test", "eval"):
         values = record.metrics.get(split, {})
         parts += [

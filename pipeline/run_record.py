@@ -13,6 +13,8 @@ from pipeline.restarts import Restart
 from pipeline.run_folder import RunFolder
 
 FILE_NAME = "run.json"
+# The reason of a run that was not ended before its time.
+ALL_STEPS = "all steps made"
 
 
 class Launcher(pydantic.BaseModel):
@@ -101,8 +103,15 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
 
 
 def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
-    """Returns the record of a run that has nothing left to do, otherwise `None`."""
+    """Returns the record of a run that has nothing left to do, otherwise `None`.
+
+    One that was stopped early because nothing improved would stop again at once, unless the config
+    is another one now; after `make stop` or a deadline there is more to do.
+    """
     record, result = read(run), run.read(run_folder.RESULT)
     if record is None or result is None or record.status != "done":
         return None
-    return record if result["final_step"] >= job.train.steps else None
+    if result["final_step"] >= job.train.steps:
+        return record
+    stays = record.reason.startswith("early stopping") and run.read_config() == job
+    return record if stays else None

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, Protocol
 
 from pipeline import environment, errors, restarts, run_folder, storage, topology
+from pipeline.pace import Pace
 from pipeline.ports import Reservation
 from pipeline.processes import Ended, Event, ForkServer, Spawn, Started, StopRequest, describe_exit
 from pipeline.run_folder import RunFolder, Status
@@ -55,34 +56,6 @@ class Plan:
     counts: Mapping[str, int]
     steps: int
     logs: str
-
-
-@dataclasses.dataclass
-class Pace:
-    """When training really took place, in Unix time, and from which step on.
-
-    Training is over when `steps` have been made, whatever the process does after that.
-    """
-
-    steps: int
-    start_step: int | None = None
-    newest_step: int | None = None
-    first_step_at: float | None = None
-    trained_at: float | None = None
-
-    def see(self, statuses: Iterable[Status]) -> None:
-        """Takes in what training processes say of themselves."""
-        for status in statuses:
-            if status.step is None:
-                continue
-            if self.start_step is None:
-                self.start_step = status.step
-            self.newest_step = max(status.step, self.newest_step or 0)
-            if self.trained_at is None and status.step >= self.steps:
-                self.trained_at = status.time
-            # The loss is known once a step has been made, not when one was restored.
-            if self.first_step_at is None and status.loss is not None:
-                self.first_step_at = status.time
 
 
 @dataclasses.dataclass
@@ -128,6 +101,8 @@ class Supervisor:
         self._recoveries: list[restarts.Recovery] = []
         self.restarts: list[restarts.Restart] = []
         self.cluster: dict[str, tuple[str, ...]] = {}
+        # Why training ended, in the chief's words: "steps", or what stopped it before.
+        self.reason = ""
         self.pace = Pace(plan.steps)
 
     def run(self) -> None:
@@ -223,8 +198,8 @@ class Supervisor:
                 self._chief_done_at = self._clock()
                 self.pace.trained_at = self.pace.trained_at or self._wall_clock()
             return
-        if self._chief_done_at is not None and member.role in (topology.WORKER, topology.PS):
-            return  # training is over, and nothing of it is in this process
+        if self._has_no_part_left(member) and code not in restarts.FINAL_CODES:
+            return
         self._observe(now=True)  # its last words
         cause = self._cause(member, code)
         worked = self._status_of(member)
@@ -238,6 +213,16 @@ class Supervisor:
         if decision.action == "fail":
             raise self._failure(member, loss, decision.code)
         self._restart(member, loss, decision)
+
+    def _has_no_part_left(self, member: _Member) -> bool:
+        """True if training is over and all that is left to do is the evaluator's.
+
+        A parameter server even ends by itself then, and a chief that was lost after it said that
+        training is over would find nobody to train with.
+        """
+        if member.role == topology.EVALUATOR or not self._plan.counts.get(topology.EVALUATOR):
+            return False
+        return self._plan.run.read(run_folder.TRAINING_DONE) is not None
 
     def _check_markers(self, member: _Member) -> None:
         """A process that ended well has left the file that says what it has done."""
@@ -290,7 +275,9 @@ class Supervisor:
         result = self._plan.run.read(run_folder.RESULT)
         if result is None:
             raise errors.PipelineError("every process ended well, but there is no result")
-        if result["final_step"] < self._plan.steps:
+        done = self._plan.run.read(run_folder.TRAINING_DONE) or {}
+        self.reason = str(done.get("reason", "steps"))
+        if self.reason == "steps" and result["final_step"] < self._plan.steps:
             raise errors.ModelError(
                 f"training ended at step {result['final_step']} of {self._plan.steps}"
             )

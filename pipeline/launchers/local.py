@@ -103,6 +103,7 @@ class LocalLauncher:
             )
             try:
                 boss.run()
+                record.reason = run_record.ALL_STEPS if boss.reason == "steps" else boss.reason
             finally:
                 _book(job, record, boss, started=started, ended=self.clock())
 
@@ -154,7 +155,7 @@ def _close(
     """Writes how the run ended."""
     run_record.add_result(record, job.run)
     if error is None:
-        record.status, record.reason, record.exit_code = "done", "all steps made", 0
+        record.status, record.exit_code = "done", 0
     else:
         record.status = "stopped" if stopped else "failed"
         record.reason = str(error) or "preprocessing failed"

@@ -60,6 +60,22 @@ def _work(run, task, steps="20"):
     say(run, task, "done", step=int(steps), loss=0.25)
 
 
+def _end_early(run, task, reason):
+    """A chief that ends before its last step, for a reason."""
+    say(run, task, "training", step=7, loss=0.5)
+    run.write(run_folder.TRAINING_DONE, {"final_step": 7, "reason": reason})
+
+
+def _leave_after_training(run, task):
+    """A parameter server that ends by itself, as one started by hand must."""
+    _wait(lambda: run.read(run_folder.TRAINING_DONE))
+
+
+def _die_after_its_work(run, task):
+    _work(run, task)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def _write_result(run, step):
     metrics = {split: {"accuracy": 0.5, "loss": 1.0} for split in ("eval", "test")}
     run.write(run_folder.RESULT, {"final_step": step, "metrics": metrics})

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from pipeline import config_file, run_folder, run_record
+from pipeline import config_file, run_folder, run_record, storage
 from pipeline.restarts import Restart
 from pipeline.run_folder import RunFolder
 
@@ -73,6 +73,20 @@ def test_the_result_is_taken_over(run, job):
     run_record.add_result(record, run)
     assert record.final_step == 1500 and record.metrics["test"]["accuracy"] == 0.99
     assert record.best == {"step": 1200} and record.exports == {"final": "/x"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "finished"),
+    [("early stopping: nothing improves", True), ("stop requested", False), ("deadline: 5", False)],
+)
+def test_a_run_that_ended_early_goes_on_unless_nothing_improved(run, job, reason, finished):
+    storage.write_text(run.config_path, config_file.dump(job))
+    record = run_record.begin(job, run).model_copy(update={"status": "done", "reason": reason})
+    run_record.write(run, record)
+    run.write(run_folder.RESULT, {**RESULT, "final_step": 100})
+    assert (run_record.finished(job, run) is not None) is finished
+    changed = config_file.load("mnist", ["train.batch_size=64"])
+    assert run_record.finished(changed, run) is None
 
 
 @pytest.mark.parametrize(

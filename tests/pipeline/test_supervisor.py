@@ -11,7 +11,7 @@ from pipeline import errors, restarts, run_folder
 from pipeline.ports import Reservation
 from pipeline.processes import ForkServer, StopRequest
 from pipeline.run_folder import RunFolder
-from pipeline.supervisor import Graces, Pace, Plan, Supervisor
+from pipeline.supervisor import Graces, Plan, Supervisor
 from tests.pipeline import fake_roles
 from tests.pipeline.process_help import child_environment, is_alive, wait_until
 
@@ -231,6 +231,23 @@ def test_ending_well_is_not_enough_without_what_it_should_leave(stage, plays, te
         stage.run(**plays)
 
 
+def test_training_may_end_before_its_last_step_for_a_reason(stage):
+    stage.run(chief_0=["end_early:early stopping"])
+    assert stage.boss.reason == "early stopping"
+
+
+@pytest.mark.parametrize(
+    "plays",
+    [
+        {"ps_0": ["leave_after_training"]},
+        {"chief_0": ["die_after_its_work"]},
+    ],
+)
+def test_who_ends_once_training_is_over_is_not_missed(stage, plays):
+    stage.run(**plays)
+    assert stage.boss.restarts == []
+
+
 def test_workers_that_hang_after_the_end_of_training_are_ended(stage):
     stage.run(worker_0=["hang"])
     assert "worker-0: still there after the end of training; ending it" in stage.notes.lines
@@ -304,11 +321,3 @@ def test_what_earlier_processes_said_is_no_news(stage):
     run_folder.write_status(stage.run_folder, old)
     stage.run(SINGLE)
     assert stage.boss.pace.newest_step == 20
-
-
-def test_pace_dates_the_first_step_by_the_first_loss_and_the_last_by_its_number():
-    pace = Pace(140)
-    for time, step, loss in ((10.0, 100, None), (11.5, 101, 0.5), (13.0, 141, 0.4), (19.0, 141, 1)):
-        pace.see([run_folder.Status("chief-0", 1, "h", "training", time, step=step, loss=loss)])
-    assert (pace.start_step, pace.first_step_at) == (100, 11.5)
-    assert (pace.newest_step, pace.trained_at) == (141, 13.0)
