@@ -1,0 +1,91 @@
+"""Runs the trainer's commands as processes forked from one that has imported TensorFlow.
+
+They are what `python -m trainer.task` is, without three seconds of imports each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import runpy
+import sys
+
+from pipeline.processes import Ended, ForkServer, Spawn, Started
+from tests.pipeline.process_help import child_environment
+
+SECONDS = 120  # nothing here may take this long; it keeps a hanging test from hanging all
+
+
+def run_module(module: str, arguments: tuple[str, ...]) -> None:
+    """What the forked process does."""
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+class Commands:
+    """Starts commands below one storage root, and keeps what they print."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._folder = folder
+        self._numbers = itertools.count()
+        self._pids: dict[str, int] = {}
+        self._ended: dict[str, int] = {}
+        environment = {**child_environment(), "TF_CPP_MIN_LOG_LEVEL": "2"}
+        self._server = ForkServer(
+            "trainer.roles", log=str(folder / "server.log"), environment=environment
+        )
+
+    def start(self, module: str, *arguments: str) -> str:
+        """Starts `python -m module arguments` and returns its name."""
+        name = f"{module}-{next(self._numbers)}"
+        log = str(self._log(name))
+        entry = f"{__name__}:run_module"
+        self._server.spawn(Spawn(name, entry, (module, arguments), log))
+        return name
+
+    def run(self, module: str, *arguments: str, code: int = 0) -> str:
+        """Runs a command to its end and returns what it printed, errors included."""
+        return self.end(self.start(module, *arguments), code)
+
+    def end(self, name: str, code: int = 0) -> str:
+        """Waits until a command has ended with `code`."""
+        for _ in range(SECONDS):
+            if name in self._ended:
+                break
+            self._note(1.0)
+        else:
+            raise AssertionError(f"still running after {SECONDS} s: {self.output(name)}")
+        assert self._ended[name] == code, self.output(name)
+        return self.output(name)
+
+    def signal(self, name: str, number: int) -> None:
+        """Sends a signal to a command that runs."""
+        while name not in self._pids:
+            self._note(1.0)
+        self._server.signal(name, number)
+
+    def output(self, name: str) -> str:
+        """Returns what a command has printed so far."""
+        return self._log(name).read_text() if self._log(name).exists() else ""
+
+    def close(self) -> None:
+        """Ends all."""
+        self._server.close()
+
+    def _note(self, timeout: float) -> None:
+        for event in self._server.wait(timeout):
+            if isinstance(event, Started):
+                self._pids[event.name] = event.pid
+            elif isinstance(event, Ended):
+                self._ended[event.name] = event.code
+
+    def _log(self, name: str) -> pathlib.Path:
+        return self._folder / f"{name}.log"
+
+
+def error_line(output: str) -> str:
+    """Returns the one line of error a command ended with; fails if there is a traceback."""
+    assert "Traceback" not in output, output
+    lines = [line for line in output.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, output
+    return lines[0]

@@ -1,0 +1,76 @@
+"""Commands of the trainer as processes, and one finished run that many tests look at."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from pipeline import config
+from pipeline.run_folder import RunFolder
+from tests.trainer.commands import Commands
+
+# Small steps of a small network: 2,847 records in batches of 100.
+FINISHED = (
+    *("train.steps=300", "train.save_steps=100", "train.summary_steps=50"),
+    *("train.optimizer={name: adam, learning_rate: 0.01}",),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+    """A run that `trainer.task` has taken to its end as a single process."""
+
+    run: RunFolder
+    job: config.Config
+    output: str
+    arguments: tuple[str, ...]  # what `trainer.task` was called with
+
+    @property
+    def path(self) -> pathlib.Path:
+        return pathlib.Path(self.run.path)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return json.loads((self.path / "RESULT.json").read_text())
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory):
+    started = Commands(tmp_path_factory.mktemp("commands"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="session")
+def task_flags(small_records):
+    """Returns the flags of `trainer.task` on the small records."""
+
+    def flags(run: str, *overrides: str, **others: str) -> tuple[str, ...]:
+        values = {
+            "config": small_records.config_path,
+            "storage": str(small_records.storage),
+            "run": run,
+            **others,
+        }
+        named = [f"--{name}={value}" for name, value in values.items()]
+        return (*named, *(f"--set={override}" for override in overrides))
+
+    return flags
+
+
+@pytest.fixture(scope="session")
+def finished(small_records, commands, task_flags) -> FinishedRun:
+    arguments = task_flags("finished", *FINISHED)
+    output = commands.run("trainer.task", *arguments)
+    run = RunFolder(str(small_records.storage / "runs" / "finished"))
+    return FinishedRun(run, small_records.config(*FINISHED), output, arguments)
+
+
+@pytest.fixture(autouse=True)
+def _no_tf_config(monkeypatch):
+    """`run_config` sets it; the next test must not inherit it."""
+    monkeypatch.setenv("TF_CONFIG", "{}")

@@ -1,0 +1,57 @@
+"""Models and hooks as a user of the project writes them, named by dotted path in configs."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import tensorflow as tf
+
+KILL_AT = 37
+
+
+def model_fn(features, labels, mode):
+    """A linear model that takes no params and makes its own train op."""
+    x = tf.compat.v1.layers.flatten(tf.cast(features["image"], tf.float32) / 255.0)
+    logits = tf.compat.v1.layers.dense(x, 10, name="linear")
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        answer = {"class": tf.argmax(logits, axis=1), "probabilities": tf.nn.softmax(logits)}
+        return tf.estimator.EstimatorSpec(
+            mode,
+            predictions=answer,
+            export_outputs={"serving_default": tf.estimator.export.PredictOutput(answer)},
+        )
+    loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
+    if mode == tf.estimator.ModeKeys.EVAL:
+        accuracy = tf.compat.v1.metrics.accuracy(labels, tf.argmax(logits, axis=1))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops={"hit_rate": accuracy})
+    step = tf.compat.v1.train.get_or_create_global_step()
+    train_op = tf.compat.v1.train.GradientDescentOptimizer(0.5).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def nan_model_fn(features, labels, mode):
+    """Its loss is not a number from step 5 on."""
+    spec = model_fn(features, labels, mode)
+    if mode != tf.estimator.ModeKeys.TRAIN:
+        return spec
+    step = tf.cast(tf.compat.v1.train.get_or_create_global_step(), tf.float32)
+    nan = tf.where(step < 5.0, 0.0, float("nan"))
+    return spec._replace(loss=spec.loss + nan)
+
+
+class TerminateHook(tf.compat.v1.train.SessionRunHook):
+    """Sends SIGTERM to its own process at step `KILL_AT`, once in the life of a checkpoint."""
+
+    def begin(self):
+        self._step = tf.compat.v1.train.get_or_create_global_step()
+
+    def before_run(self, run_context):
+        return tf.compat.v1.train.SessionRunArgs(self._step)
+
+    def after_run(self, run_context, run_values):
+        if run_values.results == KILL_AT:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+not_a_model = 3
