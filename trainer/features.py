@@ -39,7 +39,8 @@ def decode(stored: tf.Tensor, column: Column) -> tf.Tensor:
     """
     if column.type != "uint8":
         return stored
-    return tf.reshape(tf.io.decode_raw(stored, tf.uint8), [-1, *column.shape])
+    # Not -1: two strings of half the length would pass for one value.
+    return tf.reshape(tf.io.decode_raw(stored, tf.uint8), [tf.size(stored), *column.shape])
 
 
 def raw_placeholders(columns: Mapping[str, Column], label: str) -> Tensors:

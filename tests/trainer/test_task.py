@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 
 def test_a_single_process_trains_evaluates_and_exports(finished):
     result = finished.result

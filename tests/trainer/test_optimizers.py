@@ -1,0 +1,100 @@
+"""One update of each optimizer against its formula."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import topology
+from trainer import optimizers
+
+RATE, STEPS = 0.1, 3
+START = np.array([1.0, -2.0, 0.5])
+FACTOR = np.array([1.0, 3.0, 0.25])  # the loss is sum(FACTOR * x**2) / 2
+
+
+def _gradient(x: np.ndarray) -> np.ndarray:
+    return FACTOR * x
+
+
+def _sgd(x: np.ndarray) -> np.ndarray:
+    for _ in range(STEPS):
+        x = x - RATE * _gradient(x)
+    return x
+
+
+def _momentum(x: np.ndarray) -> np.ndarray:
+    velocity = np.zeros_like(x)
+    for _ in range(STEPS):
+        velocity = 0.9 * velocity + _gradient(x)
+        x = x - RATE * velocity
+    return x
+
+
+def _adagrad(x: np.ndarray) -> np.ndarray:
+    squares = np.full_like(x, 0.1)
+    for _ in range(STEPS):
+        squares = squares + _gradient(x) ** 2
+        x = x - RATE * _gradient(x) / np.sqrt(squares)
+    return x
+
+
+def _adam(x: np.ndarray) -> np.ndarray:
+    first, second = np.zeros_like(x), np.zeros_like(x)
+    for t in range(1, STEPS + 1):
+        gradient = _gradient(x)
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        rate = RATE * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        x = x - rate * first / (np.sqrt(second) + 1e-8)
+    return x
+
+
+FORMULAS = {"sgd": _sgd, "momentum": _momentum, "adagrad": _adagrad, "adam": _adam}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_updates_follow_the_formula_and_count(name):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.get_variable("x", initializer=tf.constant(START, tf.float32))
+        loss = tf.reduce_sum(tf.constant(FACTOR, tf.float32) * x**2) / 2
+        op = optimizers.train_op(loss, optimizers.Updates(name, RATE))
+        session.run(v1.global_variables_initializer())
+        for _ in range(STEPS):
+            session.run(op)
+        np.testing.assert_allclose(session.run(x), FORMULAS[name](START), rtol=1e-5)
+        assert session.run(v1.train.get_global_step()) == STEPS
+
+
+def test_the_learning_rate_is_summarised():
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.get_variable("x", initializer=1.0)
+        optimizers.train_op(x**2, optimizers.Updates("sgd", 0.25))
+        session.run(v1.global_variables_initializer())
+        summary = v1.Summary.FromString(session.run(v1.summary.merge_all()))
+    values = {value.tag: value.simple_value for value in summary.value}
+    assert values["learning_rate"] == 0.25
+
+
+def test_every_name_the_config_knows_is_made(small_records):
+    """And for a process without peers no gradients are collected."""
+    task = topology.Task("chief", 0)
+    for name in FORMULAS:
+        job = small_records.config(f"train.optimizer={{name: {name}, learning_rate: 0.2}}")
+        assert optimizers.updates(job, task) == optimizers.Updates(name, 0.2)
+
+
+@pytest.mark.parametrize(("backup", "aggregate"), [(0, 3), (1, 2)])
+def test_synchronous_servers_collect_the_gradients_of_all_training_processes(
+    small_records, backup, aggregate
+):
+    job = small_records.config(
+        f"cluster={{strategy: parameter_server_sync, workers: 2, ps: 1, backup_workers: {backup}}}"
+    )
+    cluster = {"chief": ("h:1",), "worker": ("h:2", "h:3"), "ps": ("h:4",)}
+    found = optimizers.updates(job, topology.Task("worker", 1, cluster))
+    assert found.synchronize == (aggregate, 3)
+    assert not found.is_chief
