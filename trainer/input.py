@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from pipeline import config, manifest, storage
+from pipeline import config, errors, manifest, storage
 from trainer import features, order
 
 InputFn = Callable[[], tf.data.Dataset]
@@ -46,10 +46,16 @@ class Records:
 
         It goes on after the first `records_read` records, counted over all readers. Batches are
         full and of one size, across the ends of epochs too: synchronous training hangs on any
-        other (traps A24).
+        other (traps A24). Raises `UsageError` if there is not a block for each reader, which
+        would wait for ever.
         """
         train, columns, label = self.job.train, self.job.data.columns, self.job.data.label
         blocks = self.blocks("train")
+        if len(blocks.records) < num_readers:
+            raise errors.UsageError(
+                f"{num_readers} processes train, but there are only {len(blocks.records)} blocks "
+                "of records to share; use fewer, or a smaller data.block_records"
+            )
         start = order.start_after(blocks, records_read, train.seed, rank, num_readers)
 
         def input_fn() -> tf.data.Dataset:
