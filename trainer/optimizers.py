@@ -53,7 +53,8 @@ def updates(job: config.Config, task: topology.Task) -> Updates:
 def train_op(loss: Any, how: Updates) -> Any:
     """Returns the op that applies one update for `loss` and counts one global step."""
     rate = tf.constant(how.learning_rate, tf.float32)
-    tf.compat.v1.summary.scalar("learning_rate", rate)
+    with tf.compat.v1.get_default_graph().name_scope(None):  # heads build within a scope of theirs
+        tf.compat.v1.summary.scalar("learning_rate", rate)
     optimizer = _BY_NAME[how.name](rate)
     if how.synchronize is not None:
         aggregate, total = how.synchronize

@@ -30,8 +30,10 @@ def find(name: str) -> ModelFn:
 
 
 def load_attribute(dotted: str, key: str) -> Any:
-    """Imports `package.module:attribute`; `key` is the config key it came from."""
+    """Imports `package.module:attribute`, a function or class; `key` is its config key."""
     module_name, _, attribute = dotted.partition(":")
+    if not module_name or not attribute:
+        raise errors.UsageError(f"{key} {dotted!r}: must be package.module:attribute")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -43,4 +45,7 @@ def load_attribute(dotted: str, key: str) -> Any:
             f"{key} {dotted!r}: {module_name} has no {attribute!r}"
             f"{errors.nearest(attribute, vars(module))}"
         )
-    return getattr(module, attribute)
+    found = getattr(module, attribute)
+    if not callable(found):
+        raise errors.UsageError(f"{key} {dotted!r}: is {found!r}, which cannot be called")
+    return found

@@ -18,12 +18,12 @@ def estimator_spec(
     `class`, `[batch]` int64, and `probabilities`, `[batch, classes]` float32.
     """
     classes = params["classes"]
-    kinds = tf.estimator
-    head: Any = kinds.BinaryClassHead() if classes == 2 else kinds.MultiClassHead(classes)
+    head = tf.estimator.BinaryClassHead() if classes == 2 else tf.estimator.MultiClassHead(classes)
     spec = head.create_estimator_spec(
         features=features,
         mode=mode,
-        logits=logits,
+        # Of two classes tf.estimator wants one logit; softmax of two is the sigmoid of this.
+        logits=logits[:, 1:] - logits[:, :1] if classes == 2 else logits,
         labels=labels,
         train_op_fn=lambda loss: optimizers.train_op(loss, params["optimizer"]),
     )
