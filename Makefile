@@ -1,5 +1,8 @@
 # estimator-pipeline: `make` lists what there is. Every target installs what it needs first.
 
+SHELL       := /bin/bash
+.SHELLFLAGS := -o pipefail -ec
+
 CONFIG   ?= mnist
 CLUSTER  ?= local
 STORAGE  ?= output
@@ -13,6 +16,10 @@ PYTHON   ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(shell
 
 COMMON    = --config=$(CONFIG) --storage=$(STORAGE) $(foreach s,$(SET),--set=$(s))
 OF_RUN    = --storage=$(STORAGE) $(if $(RUN),--run=$(RUN))
+
+# pip as locked; a line of progress every 20 packages, its own words only if it fails.
+pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r $(1) \
+	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
 .PHONY: help setup preprocess train evaluate predict tensorboard status stop doctor test lint bench lock clean
@@ -30,17 +37,18 @@ setup: $(VENV)/.installed ## install into .venv from the hash-pinned lock file
 
 $(VENV)/.installed: requirements.lock setup.py
 	@$(if $(PYTHON),:,echo "error: no Python 3.10 or 3.11 found; TensorFlow 2.15, the last with Estimators, has builds for no newer one. Install one of them, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 64)
+	@command -v $(PYTHON) >/dev/null && $(PYTHON) -c '' 2>/dev/null || { echo "error: PYTHON=$(PYTHON) cannot be run; give the path of a Python 3.10 or 3.11" >&2; exit 64; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v in ((3, 10), (3, 11)) or sys.exit("error: Python %d.%d: this needs 3.10 or 3.11, because TensorFlow 2.15, the last with Estimators, has builds for no newer one. Name one: make setup PYTHON=/path/to/python3.11" % v)'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "error: $(PYTHON) cannot make virtual environments; install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 64; }
 	@echo "installing into $(VENV) (TensorFlow is 450 MB; a few minutes the first time)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(call pip_install,requirements.lock)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@echo "installing what tests need"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(call pip_install,requirements-dev.lock)
 	@touch $@
 
 preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG
