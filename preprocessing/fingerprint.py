@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from typing import Any
 
 from pipeline import config, errors, manifest, storage
 from preprocessing.sources.base import RawFile
 
 # Raised when the same config and files would give other bytes than before.
-FORMAT = 1
+FORMAT = 2
+# Where raw files come from and lie; their contents are hashed, and count.
+_NOT_IN_RECORDS = {"inputs", "download", "error_budget"}
 _READ_BYTES = 1 << 20
 
 
@@ -26,7 +29,7 @@ def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:
     return config.digest(
         {
             "format": FORMAT,
-            "data": data.model_dump(mode="json", exclude={"inputs"}),
+            "data": _values(data),
             "sources": [source.model_dump(mode="json") for source in found],
         }
     )
@@ -39,8 +42,12 @@ def build_name(data: config.Data, files: list[RawFile]) -> str:
     manifest of the one is withdrawn and its folder removed before the other is written.
     """
     names = [[file.name, storage.size(file.path)] for file in files]
-    values = data.model_dump(mode="json", exclude={"inputs"})
-    return config.digest({"format": FORMAT, "data": values, "files": names})[:12]
+    return config.digest({"format": FORMAT, "data": _values(data), "files": names})[:12]
+
+
+def _values(data: config.Data) -> dict[str, Any]:
+    """Returns what was set. A key that a later version adds does not rename older records."""
+    return data.model_dump(mode="json", exclude=_NOT_IN_RECORDS, exclude_defaults=True)
 
 
 def _source(file: RawFile, stop: threading.Event) -> manifest.Source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline.config import Column
@@ -16,14 +17,18 @@ _STORED = {"uint8": tf.string, "string": tf.string, "int64": tf.int64, "float32"
 def parsing_spec(columns: Mapping[str, Column]) -> dict[str, tf.io.FixedLenFeature]:
     """Returns what `tf.io.parse_example` needs to read the columns.
 
-    A uint8 column is stored as one string of bytes, whatever its shape.
+    A uint8 column is stored as one string of bytes, whatever its shape. A column that may be
+    missing is absent from such records and becomes `Column.stands_for_missing`.
     """
-    return {
-        name: tf.io.FixedLenFeature(
-            () if column.type == "uint8" else column.shape, _STORED[column.type]
-        )
-        for name, column in columns.items()
-    }
+    return {name: _feature(column) for name, column in columns.items()}
+
+
+def _feature(column: Column) -> tf.io.FixedLenFeature:
+    shape = () if column.type == "uint8" else column.shape
+    default = None
+    if column.missing == "allow":
+        default = np.full(shape, column.stands_for_missing).tolist()
+    return tf.io.FixedLenFeature(shape, _STORED[column.type], default)
 
 
 def parse(serialized: tf.Tensor, columns: Mapping[str, Column]) -> Tensors:

@@ -82,6 +82,25 @@ def test_a_missing_column_is_refused():
         features.parse(tf.constant([example]), {"label": COLUMNS["label"]})
 
 
+def test_a_value_that_may_be_missing_has_a_stand_in():
+    columns = {
+        "number": Column(type="float32", missing="allow"),
+        "pair": Column(type="float32", shape=(2,), missing="allow", default=0.5),
+        "count": Column(type="int64", missing="allow"),
+        "year": Column(type="int64", missing="allow", default=1900),
+        "text": Column(type="string", missing="allow"),
+    }
+    empty = tf.train.Example().SerializeToString()
+    parsed = {name: t.numpy() for name, t in features.parse(tf.constant([empty]), columns).items()}
+    assert np.isnan(parsed.pop("number")).tolist() == [True]
+    assert {name: values.tolist() for name, values in parsed.items()} == {
+        "pair": [[0.5, 0.5]],
+        "count": [-1],
+        "year": [1900],
+        "text": [b""],
+    }
+
+
 def test_decoded_shapes_are_known_to_the_graph():
     with tf.Graph().as_default():
         stored = tf.compat.v1.placeholder(tf.string, [None])
