@@ -59,12 +59,21 @@ class Evaluation:
             if (
                 checkpoint not in (None, judged)
                 and time.monotonic() >= next_start
-                and checkpoints.step_of(checkpoint) > 0
+                and self._step_of(checkpoint) > 0
             ):
                 next_start = time.monotonic() + self._job.eval.throttle_seconds
                 judged = self._evaluate_newest(checkpoint)
             else:
                 sleep(_POLL)
+
+    def _step_of(self, checkpoint: str) -> int:
+        """Returns the step of a checkpoint, 0 if a newer one has replaced it meanwhile."""
+        try:
+            return checkpoints.step_of(checkpoint)
+        except errors.DataError:
+            if checkpoints.newest(self._run.path) == checkpoint:
+                raise
+            return 0
 
     def _done(self) -> dict[str, Any] | None:
         done = self._run.read(run_folder.TRAINING_DONE)

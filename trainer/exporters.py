@@ -95,12 +95,14 @@ def publish(
     if storage.exists(storage.join(target, "saved_model.pb")):
         return target
     staging = storage.join(run.exports, f".staging-{uuid.uuid4().hex}")
-    written = estimator.export_saved_model(
-        staging, serving_input_fn(job.data), checkpoint_path=checkpoint
-    )
-    storage.makedirs(storage.parent(target))
-    tf.io.gfile.rename(written.decode(), target)
-    storage.remove(staging)
+    try:
+        written = estimator.export_saved_model(
+            staging, serving_input_fn(job.data), checkpoint_path=checkpoint
+        )
+        storage.makedirs(storage.parent(target))
+        tf.io.gfile.rename(written.decode(), target)
+    finally:
+        storage.remove(staging)
     return target
 
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import shutil
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
-from pipeline import config
+from pipeline import config, topology
 from pipeline.run_folder import RunFolder
 from tests.trainer.commands import Commands
+from trainer import experiment
+from trainer.evaluation import Evaluation
+from trainer.input import Records
+from trainer.reporter import Reporter
 
 # Small steps of a small network: 2,847 records in batches of 100.
 FINISHED = (
@@ -32,6 +38,19 @@ class FinishedRun:
     @property
     def path(self) -> pathlib.Path:
         return pathlib.Path(self.run.path)
+
+    def copy(self, folder: pathlib.Path, *steps: int) -> RunFolder:
+        """Returns a new run that has got as far as the last of `steps`, and has been judged by
+        nobody."""
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.path / "config.yaml", folder)
+        for step in steps:
+            for part in self.path.glob(f"model.ckpt-{step}.*"):
+                shutil.copy(part, folder)
+        names = [str(folder / f"model.ckpt-{step}") for step in steps]
+        if names:
+            tf.compat.v1.train.update_checkpoint_state(str(folder), names[-1], names)
+        return RunFolder(str(folder))
 
     @property
     def result(self) -> dict[str, Any]:
@@ -74,3 +93,17 @@ def finished(small_records, commands, task_flags) -> FinishedRun:
 def _no_tf_config(monkeypatch):
     """`run_config` sets it; the next test must not inherit it."""
     monkeypatch.setenv("TF_CONFIG", "{}")
+
+
+@pytest.fixture
+def evaluation_of(small_records):
+    """Returns the evaluating side of a run as the evaluator process has it."""
+
+    def build(run: RunFolder, *overrides: str) -> Evaluation:
+        job = small_records.config(*FINISHED, *overrides)
+        task = topology.Task(topology.EVALUATOR, 0)
+        records = Records(job, small_records.folder, small_records.contents)
+        reporter = Reporter(run, task.name, job.train.steps)
+        return Evaluation(job, run, records, experiment.estimator(job, run, task), reporter)
+
+    return build

@@ -1,0 +1,151 @@
+"""Judging real checkpoints while they come, and when no more will come."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from pipeline import errors, run_folder
+from trainer import checkpoints
+
+
+def _no_sleep(_: float) -> None:
+    raise AssertionError("waits for something that is there")
+
+
+class Scene:
+    """Stands in for the passing of time: each sleep of `follow` lets something happen."""
+
+    def __init__(self, *happenings):
+        self._happenings = list(happenings)
+
+    def sleep(self, _: float) -> None:
+        assert self._happenings, "still waiting after all has happened"
+        self._happenings.pop(0)()
+
+    @property
+    def is_over(self) -> bool:
+        return not self._happenings
+
+
+def _remove(prefix: str) -> None:
+    for part in pathlib.Path(prefix).parent.glob(f"{pathlib.Path(prefix).name}.*"):
+        part.unlink()
+
+
+def _done(run, step, reason="steps"):
+    run.write(run_folder.TRAINING_DONE, {"final_step": step, "reason": reason})
+
+
+def _steps_judged(run) -> list[int]:
+    found = run.read("evaluations.json") or {"evaluations": []}
+    return [int(metrics["global_step"]) for metrics in found["evaluations"]]
+
+
+def test_follows_until_training_is_done(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 0)
+    seen = []
+    scene = Scene(
+        lambda: finished.copy(tmp_path, 0, 100),
+        lambda: seen.append(_steps_judged(run)),
+        lambda: (finished.copy(tmp_path, 0, 100, 300), _done(run, 300)),
+    )
+    evaluation_of(run).follow(scene.sleep)
+    assert scene.is_over
+    assert seen == [[100]]  # and not step 0, which has learned nothing
+    assert _steps_judged(run) == [100, 300]
+    result = run.read(run_folder.RESULT)
+    assert result["final_step"] == 300
+    assert result["metrics"]["test"] == pytest.approx(finished.result["metrics"]["test"])
+    assert set(result["exports"]) == {"final", "best"}
+    for path in result["exports"].values():
+        assert (pathlib.Path(path) / "saved_model.pb").exists()
+
+
+def test_an_evaluator_that_starts_late_judges_once(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 100, 300)
+    _done(run, 300)
+    evaluation_of(run).follow(_no_sleep)
+    assert _steps_judged(run) == [300]
+
+
+def test_a_done_file_of_fewer_steps_is_stale(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 100, 200)
+    _done(run, 200)  # before the run was given 300 steps
+    results = []
+    scene = Scene(
+        lambda: results.append(run.read(run_folder.RESULT)),
+        lambda: (finished.copy(tmp_path, 100, 200, 300), _done(run, 300)),
+    )
+    evaluation_of(run).follow(scene.sleep)
+    assert results == [None]
+    assert run.read(run_folder.RESULT)["final_step"] == 300
+
+
+def test_fewer_steps_are_final_if_there_was_a_reason(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 200)
+    _done(run, 200, reason="stop requested")
+    evaluation_of(run).follow(_no_sleep)
+    assert run.read(run_folder.RESULT)["final_step"] == 200
+
+
+@pytest.mark.parametrize("read", ["newest", "step_of"])
+def test_a_checkpoint_may_vanish_between_listing_and_reading(
+    finished, evaluation_of, tmp_path, monkeypatch, read
+):
+    """The chief keeps the newest few only. Here step 100 goes just after `read` has seen it."""
+    run = finished.copy(tmp_path, 100)
+    real = getattr(checkpoints, read)
+    gone = []
+
+    def slow(path):
+        answer = real(path)
+        if not gone:
+            gone.append(f"{run.path}/model.ckpt-100")
+            finished.copy(tmp_path, 100, 300)
+            _remove(gone[0])
+        return answer
+
+    monkeypatch.setattr(checkpoints, read, slow)
+    monkeypatch.setattr("trainer.evaluation.time.sleep", lambda _: None)
+    evaluation_of(run).follow(Scene(lambda: _done(run, 300)).sleep)
+    assert _steps_judged(run) == [300]
+    assert run.read(run_folder.RESULT)["final_step"] == 300
+
+
+def test_a_damaged_checkpoint_is_an_error(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 100)
+    (tmp_path / "model.ckpt-100.index").write_bytes(b"nonsense")
+    with pytest.raises(errors.DataError, match=r"model.ckpt-100': cannot be read"):
+        evaluation_of(run).follow(_no_sleep)
+
+
+def test_training_without_a_checkpoint_is_an_error(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path)
+    with pytest.raises(errors.ModelError, match="training ended without a checkpoint"):
+        evaluation_of(run).finish()
+    assert run.read(run_folder.RESULT) is None
+
+
+def test_the_result_is_written_last(finished, evaluation_of, tmp_path):
+    """A run that fails in its last step has none."""
+    run = finished.copy(tmp_path, 300)
+    (tmp_path / "export").write_text("in the way")
+    with pytest.raises(Exception, match="export"):
+        evaluation_of(run).finish()
+    assert run.read(run_folder.RESULT) is None
+
+
+def test_what_it_does_is_in_its_status(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 100)
+    states = []
+    scene = Scene(
+        lambda: states.append(run_folder.read_statuses(run)["evaluator-0"]),
+        lambda: _done(run, 300),
+    )
+    with pytest.raises(AssertionError, match="still waiting"):
+        evaluation_of(run, "train.steps=400").follow(scene.sleep)
+    assert states[0].state in ("evaluating", "waiting")
+    assert states[0].evaluation["step"] == 100
+    assert 0.5 < states[0].evaluation["accuracy"] < 1.0

@@ -1,0 +1,181 @@
+"""What is published, with real checkpoints, a real Estimator and a fresh process that serves."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import errors, topology
+from tests.pipeline.process_help import child_environment
+from trainer import experiment, exporters, prediction
+
+# Serves without any code of the project, as a server would.
+SERVE = """
+import json, sys
+import numpy as np
+import tensorflow as tf
+
+model = tf.saved_model.load(sys.argv[1])
+images = np.load(sys.argv[2])
+serve = model.signatures["serving_default"]
+answer = serve(image=tf.constant([image.tobytes() for image in images]))
+json.dump({name: value.numpy().tolist() for name, value in answer.items()}, sys.stdout)
+assert not any(name.split(".")[0] in ("trainer", "pipeline") for name in sys.modules)
+"""
+
+
+@pytest.fixture
+def scene(finished, small_records, evaluation_of, tmp_path):
+    return Scene(finished, evaluation_of, tmp_path)
+
+
+class Scene:
+    """A run with three checkpoints, judged with whatever values a test makes up."""
+
+    def __init__(self, finished, evaluation_of, folder):
+        self.run = finished.copy(folder, 100, 200, 300)
+        self._evaluation_of = evaluation_of
+
+    def judge(self, step, value, *overrides):
+        """Starts anew, as after a restart, and judges one evaluation."""
+        evaluation = self._evaluation_of(self.run, *overrides)
+        checkpoint = f"{self.run.path}/model.ckpt-{step}"
+        metrics = {"accuracy": np.float32(value), "loss": 1.0, "global_step": np.int64(step)}
+        return evaluation.judge.export(
+            evaluation._estimator, "unused", checkpoint, metrics, step == 300
+        )
+
+    @property
+    def best(self):
+        return self.run.read(exporters.BEST)
+
+    @property
+    def exported(self):
+        return sorted(p.name for p in pathlib.Path(self.run.exports).glob("best/*"))
+
+    @property
+    def leftovers(self):
+        return sorted(p.name for p in pathlib.Path(self.run.exports).glob(".*"))
+
+
+def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
+    path = scene.judge(100, 0.9)
+    assert path == scene.best["export"] == f"{scene.run.exports}/best/100"
+    assert scene.judge(200, 0.5) is None
+    assert scene.best == {
+        "step": 100,
+        "metric": "accuracy",
+        "value": pytest.approx(0.9),
+        "export": path,
+    }
+    assert scene.exported == ["100"]
+    scene.judge(300, 0.95)
+    assert scene.best["step"] == 300
+    assert scene.exported == ["300"]
+    assert scene.leftovers == []
+
+
+def test_nan_neither_wins_nor_blocks(scene):
+    assert scene.judge(100, float("nan")) is None
+    assert scene.best is None
+    scene.judge(200, 0.5)
+    assert scene.judge(300, float("nan")) is None
+    assert scene.best["step"] == 200
+
+
+def test_the_config_says_which_way_is_better(scene):
+    lower = ("eval.metric=loss", "eval.higher_is_better=false")
+    scene.judge(100, 0.5, *lower)
+    assert scene.best["metric"] == "loss"
+    assert scene.judge(200, 0.9, *lower) is None  # the loss is the same: the older stays
+
+
+def test_the_same_checkpoint_judged_again_changes_nothing(scene):
+    path = scene.judge(100, 0.9)
+    before = (pathlib.Path(path) / "saved_model.pb").stat().st_mtime_ns
+    assert scene.judge(100, 0.9) is None
+    assert (pathlib.Path(path) / "saved_model.pb").stat().st_mtime_ns == before
+    evaluations = scene.run.read("evaluations.json")["evaluations"]
+    assert [m["global_step"] for m in evaluations] == [100]
+
+
+def test_a_metric_the_model_does_not_report_names_the_nearest(scene):
+    with pytest.raises(
+        errors.UsageError,
+        match=r"eval\.metric 'acuracy': the model reports accuracy, loss "
+        r"\(did you mean 'accuracy'\?\)",
+    ):
+        scene.judge(100, 0.9, "eval.metric=acuracy")
+
+
+def test_publishing_never_overwrites(scene, small_records):
+    target = pathlib.Path(scene.run.exports) / "final" / "100"
+    target.mkdir(parents=True)
+    (target / "saved_model.pb").write_bytes(b"somebody serves this")
+    path = exporters.publish(
+        None, small_records.job, scene.run, "final", f"{scene.run.path}/model.ckpt-100", 100
+    )
+    assert path == str(target)
+    assert (target / "saved_model.pb").read_bytes() == b"somebody serves this"
+
+
+def test_a_failed_export_leaves_nothing(scene, small_records, evaluation_of):
+    estimator = evaluation_of(scene.run)._estimator
+    with pytest.raises(Exception, match=r"ckpt-7"):
+        exporters.publish(
+            estimator, small_records.job, scene.run, "final", f"{scene.run.path}/model.ckpt-7", 7
+        )
+    assert not (pathlib.Path(scene.run.exports) / "final" / "7").exists()
+    assert scene.leftovers == []
+
+
+def test_a_fresh_process_serves_what_the_estimator_predicts(finished, small_records, tmp_path):
+    images = small_records.images["test"][:50]
+    np.save(tmp_path / "images.npy", images)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", SERVE),
+            *(finished.result["exports"]["final"], str(tmp_path / "images.npy")),
+        ],
+        cwd=tmp_path,
+        env={**child_environment(), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    served = json.loads(done.stdout)
+
+    estimator = experiment.estimator(
+        finished.job, finished.run, topology.Task(topology.EVALUATOR, 0)
+    )
+    wanted = list(
+        estimator.predict(
+            lambda: tf.data.Dataset.from_tensors({"image": images[..., np.newaxis]}),
+            checkpoint_path=str(finished.path / "model.ckpt-300"),
+        )
+    )
+    assert served["class"] == [int(p["class_ids"][0]) for p in wanted]
+    probabilities = np.array([p["probabilities"] for p in wanted])
+    np.testing.assert_allclose(served["probabilities"], probabilities, atol=1e-6)
+
+
+def test_the_exported_model_refuses_images_of_another_size(finished):
+    export = finished.result["exports"]["final"]
+    for rows in ([b"x" * 783], [b"x" * 392] * 2):
+        examples = prediction.Examples({"image": np.array(rows, dtype=object)}, None)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            prediction.predict(export, examples)
+
+
+def test_what_is_served_takes_every_feature_but_the_label(small_records):
+    with tf.Graph().as_default():
+        receiver = exporters.serving_input_fn(small_records.job.data)()
+        assert list(receiver.receiver_tensors) == list(receiver.features) == ["image"]
+        assert receiver.receiver_tensors["image"].dtype == tf.string
+        assert receiver.features["image"].shape.as_list() == [None, 28, 28, 1]
