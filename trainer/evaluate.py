@@ -59,5 +59,5 @@ def evaluate(run: run_folder.RunFolder, records_path: str) -> dict[str, dict[str
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     cli.run(main)
