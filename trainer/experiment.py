@@ -11,11 +11,12 @@ import tensorflow as tf
 
 from pipeline import config, topology
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, models, optimizers, placement, sessions, strategies
+from trainer import checkpoints, ledger, models, optimizers, placement, sessions, strategies
 from trainer.ends import StopHook
 from trainer.evaluation import Evaluation
 from trainer.hooks import ProgressHook
 from trainer.input import Records
+from trainer.position import Position, PositionHook
 from trainer.reporter import Reporter
 
 
@@ -34,12 +35,14 @@ def build(
     job: config.Config, run: RunFolder, records: Records, task: topology.Task, reporter: Reporter
 ) -> Experiment:
     """Builds the experiment as the process `task` needs it; no op runs yet."""
-    built = estimator(job, run, task)
+    training = task.job_name in topology.TRAINING_ROLES
+    position = _position(job, run, records, task) if training else None
+    built = estimator(job, run, task, position)
     evaluation = Evaluation(job, run, records, built, reporter)
     stop = StopHook(run, is_chief=task.is_chief, max_seconds=job.train.max_seconds)
     return Experiment(
         built,
-        _train_spec(job, run, records, task, [stop, _progress(job, run, task, reporter)]),
+        _train_spec(job, records, position, [stop, _progress(job, run, task, reporter)]),
         # Every checkpoint, at once, and the whole split: the framework's defaults wait two
         # minutes, then ten, and look at 100 batches (traps A4).
         tf.estimator.EvalSpec(
@@ -55,18 +58,29 @@ def build(
     )
 
 
-def estimator(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
-    """Returns the Estimator of the config's model in one process."""
+def _position(
+    job: config.Config, run: RunFolder, records: Records, task: topology.Task
+) -> Position:
+    blocks = records.blocks("train")
+    return Position(job, task, blocks, ledger.applied_in(checkpoints.newest(run.path), blocks))
+
+
+def estimator(
+    job: config.Config, run: RunFolder, task: topology.Task, position: Position | None = None
+) -> Any:
+    """Returns the Estimator of the config's model in one process; to train it needs a position."""
     return tf.estimator.Estimator(
-        _extended(models.find(job.model.name), job, task),
+        _extended(models.find(job.model.name), job, task, position),
         config=run_config(job, run, task),
         params={**job.model.params, "optimizer": optimizers.updates(job, task)},
     )
 
 
-def _extended(model_fn: Any, job: config.Config, task: topology.Task) -> Any:
-    """Wraps any `model_fn`: large variables are cut over the parameter servers, and the hooks
-    that train ops have asked for are added to what it returns."""
+def _extended(
+    model_fn: Any, job: config.Config, task: topology.Task, position: Position | None
+) -> Any:
+    """Wraps any `model_fn`: large variables are cut over the parameter servers, each step counts
+    its records, and the hooks that train ops have asked for are added to what it returns."""
     servers = len(task.cluster.get(topology.PS, ()))
     classic = servers > 1 and job.cluster.strategy != "parameter_server_strategy"
     cut = placement.partitioner(servers, job.cluster.partition_bytes) if classic else None
@@ -74,9 +88,14 @@ def _extended(model_fn: Any, job: config.Config, task: topology.Task) -> Any:
 
     def extended(features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
+        blocks = features.pop(ledger.BLOCK, None)
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, partitioner=cut):
             spec = model_fn(features, **{name: offered[name] for name in offered if name in takes})
+        if mode == tf.estimator.ModeKeys.TRAIN and position is not None:
+            # After the update: what is counted has been applied, or waited for with the others.
+            with tf.control_dependencies([spec.train_op]):
+                spec = spec._replace(train_op=tf.group(position.count(blocks)))
         hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
         # What stays in a collection is written with every checkpoint, which hooks cannot be.
         tf.compat.v1.get_default_graph().clear_collection(optimizers.HOOKS)
@@ -107,16 +126,15 @@ def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
 
 
 def _train_spec(
-    job: config.Config, run: RunFolder, records: Records, task: topology.Task, hooks: list[Any]
+    job: config.Config, records: Records, position: Position | None, hooks: list[Any]
 ) -> Any:
-    if task.job_name not in topology.TRAINING_ROLES:
+    if position is None:
         return None
-    records_read = checkpoints.current_step(run.path) * topology.examples_per_step(job)
     own = [models.load_attribute(hook, "train.hooks")() for hook in job.train.hooks]
     return tf.estimator.TrainSpec(
-        records.train_input_fn(task.rank, task.num_readers, records_read),
+        records.train_input_fn(position.feed, position.task.num_readers),
         max_steps=job.train.steps,
-        hooks=[*hooks, *own],
+        hooks=[*([PositionHook(position)] if position.shared else []), *hooks, *own],
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors, manifest, storage
-from trainer import features, order
+from trainer import features, feeding, ledger, order
+from trainer.feeding import Feed
 
 InputFn = Callable[[], tf.data.Dataset]
 
@@ -20,7 +20,7 @@ _OPTIONS.deterministic = True
 _OPTIONS.autotune.enabled = False
 
 # Records that travel together between reading and batching: fewer elements, the same mixing.
-_SLICE = 8
+_SLICE = 32
 
 
 class Records:
@@ -41,13 +41,12 @@ class Records:
         paths = [storage.join(self.folder, shard.path) for shard in found.shards]
         return order.blocks_of(found, self.manifest.block_records, paths)
 
-    def train_input_fn(self, rank: int, num_readers: int, records_read: int) -> InputFn:
-        """Returns the endless training input of one reader.
+    def train_input_fn(self, feed: Feed, num_readers: int) -> InputFn:
+        """Returns the endless training input of one reader, of the pieces that `feed` hands out.
 
-        It goes on after the first `records_read` records, counted over all readers. Batches are
-        full and of one size, across the ends of epochs too: synchronous training hangs on any
-        other (traps A24). Raises `UsageError` if there is not a block for each reader, which
-        would wait for ever.
+        Batches are full and of one size, across the ends of epochs too: synchronous training hangs
+        on any other (traps A24). Each record comes with the index of its block, `ledger.BLOCK`.
+        Raises `UsageError` if there is not a block for each reader, which would wait for ever.
         """
         train, columns, label = self.job.train, self.job.data.columns, self.job.data.label
         blocks = self.blocks("train")
@@ -56,16 +55,18 @@ class Records:
                 f"{num_readers} processes train, but there are only {len(blocks.records)} blocks "
                 "of records to share; use fewer, or a smaller data.block_records"
             )
-        start = order.start_after(blocks, records_read, train.seed, rank, num_readers)
 
         def input_fn() -> tf.data.Dataset:
             return (
-                _block_stream(blocks, train.seed, rank, num_readers, start)
+                tf.data.Dataset.from_generator(feed.rows, output_signature=feeding.ROW)
                 .interleave(
-                    _block_reader(blocks.paths), cycle_length=train.open_blocks, block_length=1
+                    _block_reader(blocks.paths, columns),
+                    cycle_length=train.open_blocks,
+                    block_length=1,
+                    num_parallel_calls=1,
                 )
                 .rebatch(train.batch_size, drop_remainder=True)
-                .map(lambda batch: _split_label(features.parse(batch, columns), label))
+                .map(lambda batch: _split_label(batch, label))
                 .prefetch(2)
                 .with_options(_OPTIONS)
             )
@@ -94,37 +95,27 @@ def _split_label(parsed: features.Tensors, label: str) -> tuple[features.Tensors
     return rest, rest.pop(label)
 
 
-def _block_stream(
-    blocks: order.Blocks, seed: int, rank: int, num_readers: int, start: order.Start
-) -> tf.data.Dataset:
-    """Yields this reader's blocks, endlessly, as `[5]` int64 (shard, offset, records, 2 seeds)."""
+def _block_reader(
+    paths: tuple[str, ...], columns: Mapping[str, config.Column]
+) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    """Returns a function from a row of `feeding.ROW` to the parsed records of that piece.
 
-    def plan(epoch: np.ndarray) -> np.ndarray:
-        """Lays out one epoch; runs in Python once an epoch."""
-        whole = order.epoch_order(len(blocks.records), seed, int(epoch))
-        mine = order.dealt(whole, rank, num_readers)
-        if epoch == start.epoch:
-            mine = mine[start.blocks :]
-        shuffle = np.full_like(mine, seed + int(epoch))
-        columns = (blocks.shard[mine], blocks.offset[mine], blocks.records[mine], shuffle, mine)
-        return np.stack(columns, axis=1)
-
-    def rows(epoch: tf.Tensor) -> tf.data.Dataset:
-        laid_out = tf.numpy_function(plan, [epoch], tf.int64, stateful=False)
-        return tf.data.Dataset.from_tensor_slices(tf.ensure_shape(laid_out, [None, 5]))
-
-    return tf.data.Dataset.range(start.epoch, np.iinfo(np.int64).max).flat_map(rows)
-
-
-def _block_reader(paths: tuple[str, ...]) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """Returns a function from a block's row to its records, permuted, in slices of strings."""
+    They come permuted, in slices. Parsing whole blocks before they are mixed costs half of
+    parsing batches after: what is mixed then are dense tensors, not strings.
+    """
 
     def read(row: tf.Tensor) -> tf.data.Dataset:
-        path = tf.gather(tf.constant(paths), row[0])
-        block = _records_at(path, row[1]).take(row[2]).batch(tf.int64.max)
-        return block.map(lambda r: tf.random.experimental.stateless_shuffle(r, row[3:])).rebatch(
-            _SLICE
-        )
+        shard, offset, records, skip, epoch, block = tf.unstack(row)
+        path = tf.gather(tf.constant(paths), shard)
+
+        def parse(serialized: tf.Tensor) -> features.Tensors:
+            order = tf.random.experimental.stateless_shuffle(
+                tf.range(records), seed=tf.stack([epoch, block])
+            )[skip:]
+            parsed = features.parse(tf.gather(serialized, order), columns)
+            return {**parsed, ledger.BLOCK: tf.fill(tf.shape(order), tf.cast(block, tf.int32))}
+
+        return _records_at(path, offset).batch(records).take(1).map(parse).rebatch(_SLICE)
 
     return read
 

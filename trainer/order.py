@@ -7,6 +7,7 @@ without talking to each other, whatever the number of shards.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 
 import numpy as np
@@ -55,26 +56,66 @@ def epoch_order(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
     return np.random.Generator(bits).permutation(num_blocks).astype(np.int64)
 
 
-def dealt(order: np.ndarray, rank: int, num_readers: int) -> np.ndarray:
-    """Returns the part of an epoch that reader `rank` of `num_readers` reads."""
-    return order[rank::num_readers]
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """What is to be read of one block: all its records of one epoch but the first `skip`."""
+
+    block: int
+    epoch: int
+    skip: int
+
+
+class Backlog:
+    """Everything that is still to be read, as an endless list of pieces.
+
+    It begins with what the epoch under way has left, in that epoch's order, and goes on with whole
+    epochs. It is a function of the seed and of `applied`, the number of records of each block that
+    have been trained on so far, `[blocks]`: nothing else need be remembered to go on.
+    """
+
+    def __init__(self, blocks: Blocks, seed: int, applied: np.ndarray) -> None:
+        self._records, self._seed = blocks.records, seed
+        self._applied = np.asarray(applied, np.int64)
+        done = self._applied // self._records
+        self._first_epoch = int(done.min())
+        self._laps: list[np.ndarray] = []
+        self._starts = [0]
+
+    def __getitem__(self, position: int) -> Piece:
+        """Returns the piece at `position`, however far."""
+        while position >= self._starts[-1]:
+            self._lay_out_next()
+        lap = bisect.bisect_right(self._starts, position) - 1
+        block = int(self._laps[lap][position - self._starts[lap]])
+        epoch = self._first_epoch + lap
+        done = int(self._applied[block] - epoch * self._records[block])
+        return Piece(block, epoch, max(0, done))
+
+    def _lay_out_next(self) -> None:
+        """Appends the next epoch that has anything left."""
+        epoch = self._first_epoch + len(self._laps)
+        order = epoch_order(len(self._records), self._seed, epoch)
+        left = order[self._applied[order] < (epoch + 1) * self._records[order]]
+        self._laps.append(left)
+        self._starts.append(self._starts[-1] + len(left))
 
 
 @dataclasses.dataclass(frozen=True)
-class Start:
-    """Where a reader begins: `blocks` of its part of `epoch` have been read already."""
+class Epoch:
+    """How many of the `due` records of one epoch have been applied, and how many are left."""
 
-    epoch: int = 0
-    blocks: int = 0
+    epoch: int
+    due: int
+    applied: int
+    left: int
 
 
-def start_after(blocks: Blocks, records_read: int, seed: int, rank: int, num_readers: int) -> Start:
-    """Returns where to go on after all readers together have read `records_read` records.
-
-    Rounded down to a whole block, so that a block in the middle of which training stopped is
-    read again rather than lost.
-    """
-    epoch, into_epoch = divmod(records_read, blocks.total_records)
-    mine = dealt(epoch_order(len(blocks.records), seed, epoch), rank, num_readers)
-    read = np.cumsum(blocks.records[mine])
-    return Start(epoch, int(np.searchsorted(read, into_epoch // num_readers, side="right")))
+def ledger(blocks: Blocks, applied: np.ndarray) -> list[Epoch]:
+    """Returns what has been trained on, by epoch; processes that do not wait for each other may
+    have begun one before the one before is complete. `applied` is `[blocks]`, over all epochs."""
+    records, applied = blocks.records, np.asarray(applied, np.int64)
+    rows = []
+    for epoch in range(int((-(-applied // records)).max(initial=0))):
+        got = int(np.clip(applied - epoch * records, 0, records).sum())
+        rows.append(Epoch(epoch, blocks.total_records, got, blocks.total_records - got))
+    return rows
