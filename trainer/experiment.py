@@ -13,7 +13,7 @@ from pipeline import config, topology
 from pipeline.run_folder import RunFolder
 from trainer import checkpoints, models, optimizers, placement, sessions, strategies
 from trainer.ends import StopHook
-from trainer.evaluation import Evaluation
+from trainer.evaluation import Evaluation, SignOfLife
 from trainer.hooks import ProgressHook
 from trainer.input import Records
 from trainer.reporter import Reporter
@@ -46,6 +46,7 @@ def build(
             records.eval_input_fn("eval"),
             steps=None,
             name="eval",
+            hooks=[SignOfLife(reporter)],
             exporters=[evaluation.judge],
             start_delay_secs=0,
             throttle_secs=job.eval.throttle_seconds,
