@@ -15,7 +15,16 @@ import os
 
 from absl import flags
 
-from pipeline import cli, config, config_file, run_folder, storage, topology, versions
+from pipeline import (
+    cli,
+    compatibility,
+    config,
+    config_file,
+    run_folder,
+    storage,
+    topology,
+    versions,
+)
 from trainer import preflight
 
 _CONFIG = flags.DEFINE_string(
@@ -41,9 +50,10 @@ def run_task(run_path: str, records_path: str, task: topology.Task) -> None:
 def main() -> None:
     """Runs one process as the flags say."""
     versions.require_estimators()
-    job = config_file.load(_CONFIG.value, _SET.value)
     cluster = topology.parse_cluster_spec(_CLUSTER_SPEC.value)
     task = topology.Task(_JOB_NAME.value, _TASK_INDEX.value, cluster)
+    job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
+    compatibility.check(job)
     run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
     _agree(run, job, task)
     run_task(run.path, run_folder.records_folder(_STORAGE.value, job.name), task)
