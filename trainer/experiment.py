@@ -11,11 +11,12 @@ import tensorflow as tf
 
 from pipeline import config, topology
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, models, optimizers, placement, sessions, strategies
+from trainer import checkpoints, models, optimizers, placement, saves, sessions, strategies
 from trainer.ends import StopHook
 from trainer.evaluation import Evaluation, SignOfLife
 from trainer.hooks import ProgressHook
 from trainer.input import Records
+from trainer.janitor import Janitor
 from trainer.reporter import Reporter
 
 
@@ -39,7 +40,17 @@ def build(
     stop = StopHook(run, is_chief=task.is_chief, max_seconds=job.train.max_seconds)
     return Experiment(
         built,
-        _train_spec(job, run, records, task, [stop, _progress(job, run, task, reporter)]),
+        _train_spec(
+            job,
+            run,
+            records,
+            task,
+            [
+                stop,
+                _progress(job, run, task, reporter),
+                *saves.hooks(job, run, task, _after_save(job, run)),
+            ],
+        ),
         # Every checkpoint, at once, and the whole split: the framework's defaults wait two
         # minutes, then ten, and look at 100 batches (traps A4).
         tf.estimator.EvalSpec(
@@ -78,6 +89,7 @@ def _extended(model_fn: Any, job: config.Config, task: topology.Task) -> Any:
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, partitioner=cut):
             spec = model_fn(features, **{name: offered[name] for name in offered if name in takes})
+        saves.keep_known(spec.scaffold)
         hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
         # What stays in a collection is written with every checkpoint, which hooks cannot be.
         tf.compat.v1.get_default_graph().clear_collection(optimizers.HOOKS)
@@ -95,7 +107,9 @@ def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
         tf_random_seed=job.train.seed,
         save_summary_steps=job.train.summary_steps,
         log_step_count_steps=job.train.summary_steps,
-        save_checkpoints_steps=job.train.save_steps,
+        # `saves` does.
+        save_checkpoints_steps=None,
+        save_checkpoints_secs=None,
         keep_checkpoint_max=job.train.keep_checkpoints,
         session_config=sessions.session_config(task, distribution.cpu_devices),
         device_fn=None if distribution.train else placement.device_fn(task),
@@ -119,6 +133,11 @@ def _train_spec(
         max_steps=job.train.steps,
         hooks=[*hooks, *own],
     )
+
+
+def _after_save(job: config.Config, run: RunFolder) -> list[saves.AfterSave]:
+    janitor = Janitor(run.path, job.train.keep_checkpoints)
+    return [lambda step, seconds: janitor.clean()]
 
 
 def _progress(

@@ -12,11 +12,13 @@ from trainer.input import Records, even_batches
 
 @pytest.mark.parametrize("mode", ["mirrored", "central_storage"])
 @pytest.mark.parametrize("split", ["eval", "test"])
-def test_replicated_evaluation_equals_plain_evaluation(run_of, small_records, mode, split):
+def test_replicated_evaluation_equals_plain_evaluation(
+    run_of, small_records, tmp_path, mode, split
+):
     run = run_of(mode)
     assert run.job.cluster.eval_strategy == mode
     plain = small_records.config("train.steps=1")
-    estimator = experiment.estimator(plain, RunFolder(str(run.path)), topology.Task("evaluator", 0))
+    estimator = experiment.estimator(plain, RunFolder(str(tmp_path)), topology.Task("evaluator", 0))
     records = Records(plain, small_records.folder, small_records.contents)
     metrics = exporters.plain(
         estimator.evaluate(

@@ -11,6 +11,7 @@ from tests.e2e.conftest import BATCH, MODES, SAVE_STEPS, STEPS
 # gradients falls out.
 BAND = (0.83, 0.93)
 COPIES = {"mirrored": 2, "central_storage": 2, "multi_worker_mirrored": 2}
+ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
 COPIES["parameter_server_sync"] = 2
 
 
@@ -28,9 +29,10 @@ def test_it_learns_as_much_as_the_others(run_of, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_it_makes_the_steps_it_should(run_of, mode):
-    """An asynchronous worker may make one more, begun before the last was counted (traps A26)."""
-    record = run_of(mode).record
-    assert 0 <= record["final_step"] - STEPS < 2
+    """Asynchronous processes read the step before they count theirs (traps A26): each may
+    begin another two meanwhile."""
+    beyond = run_of(mode).record["final_step"] - STEPS
+    assert 0 <= beyond < (4 if mode in ASYNCHRONOUS else 1)
     assert topology.examples_per_step(run_of(mode).job) == BATCH * COPIES.get(mode, 1)
 
 
@@ -48,3 +50,10 @@ def test_the_stored_config_is_the_one_that_was_trained(run_of, mode):
     run = run_of(mode)
     assert run_folder.RunFolder(str(run.path)).read_config() == run.job
     assert config_file.load(str(run.path / "config.yaml")).train.save_steps == SAVE_STEPS
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_is_left_beside_the_checkpoints(run_of, mode):
+    """Workers of an all-reduce have to write some of their own (traps A19)."""
+    names = {path.name for path in run_of(mode).path.iterdir()}
+    assert not {name for name in names if name.startswith("tmp") or "_temp" in name}
