@@ -6,6 +6,7 @@ default; unknown keys are refused. `pipeline.config_file` reads files into these
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import math
@@ -103,6 +104,15 @@ class Csv(Section):
     encoding: str = "utf-8"
     header: bool = True
     missing: tuple[str, ...] = ("", "NA")
+
+    @pydantic.field_validator("encoding")
+    @classmethod
+    def _encoding_exists(cls, name: str) -> str:
+        try:
+            codecs.lookup(name)
+        except LookupError:
+            raise ValueError(f"Python knows no encoding {name!r}") from None
+        return name
 
 
 class Download(Section):

@@ -57,7 +57,10 @@ def of_exit_code(code: int, text: str) -> PipelineError:
 
 # Failures that come from the operating system, by what the user has to do about them.
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENOENT)
+_NOT_ALLOWED = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.EEXIST),
+)
 
 
 def from_os_error(error: OSError, doing: str) -> PipelineError:

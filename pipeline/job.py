@@ -11,7 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pipeline import config, config_file, errors, run_folder, storage, topology
+from pipeline import (
+    compatibility,
+    config,
+    config_file,
+    errors,
+    run_folder,
+    storage,
+    topology,
+)
 from pipeline.run_folder import RunFolder
 
 # A launcher that was killed leaves processes that die within moments and hold the lock till then.
@@ -57,7 +65,7 @@ def plan(config_name: str, overrides: Sequence[str], *, run: str | None, storage
         run=RunFolder(run_folder.run_folder(root, name)),
         records=run_folder.records_folder(root, wanted.name),
     )
-    topology.role_counts(wanted.cluster)
+    compatibility.check(wanted)
     _refuse_other_job(job)
     return job
 

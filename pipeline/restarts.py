@@ -27,13 +27,15 @@ class Loss:
     """A process that ended otherwise than it should.
 
     `code` is its exit code, or minus the number of the signal that killed it; `worked` is true if
-    it had made steps (or evaluated) before.
+    it had made steps (or evaluated) before, `stalled` if it was killed because training as a whole
+    made no progress.
     """
 
     task: topology.Task
     code: int
     cause: str
     worked: bool
+    stalled: bool = False
 
     @property
     def port_taken(self) -> bool:
@@ -91,7 +93,7 @@ class Policy:
         self._restarts[name] = [*recent, now]
         delay = self._delays[min(len(recent), len(self._delays) - 1)]
         alone = loss.task.job_name == topology.EVALUATOR or self._unit == "task"
-        return Decision("task" if alone else "gang", delay=delay)
+        return Decision("task" if alone and not loss.stalled else "gang", delay=delay)
 
 
 class Restart(pydantic.BaseModel):

@@ -8,6 +8,7 @@ they appear whole or not at all.
 from __future__ import annotations
 
 import contextlib
+import glob as globbing
 import os
 import re
 import secrets
@@ -100,6 +101,13 @@ def listdir(path: str) -> list[str]:
     return sorted(os.listdir(path)) if os.path.isdir(path) else []
 
 
+def glob(pattern: str) -> list[str]:
+    """Returns the files that fit a pattern, sorted; `**` stands for any folders, locally."""
+    if is_remote(pattern):
+        return sorted(p for p in _gfile().glob(pattern) if not _gfile().isdir(p))
+    return sorted(p for p in globbing.glob(pattern, recursive=True) if os.path.isfile(p))
+
+
 def makedirs(path: str) -> None:
     """Creates a folder and its parents. Raises `UsageError` naming what is in the way."""
     try:
@@ -146,6 +154,11 @@ def write_text(path: str, text: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise errors.from_os_error(error, f"cannot write {path!r}") from None
+
+
+def is_full(path: str) -> bool:
+    """True if less than a megabyte is left on the disk of a folder."""
+    return not is_remote(path) and shutil.disk_usage(path).free < 1 << 20
 
 
 def remove(path: str) -> None:

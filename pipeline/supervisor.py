@@ -11,51 +11,26 @@ import dataclasses
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterable
+from typing import Literal
 
-from pipeline import environment, errors, restarts, run_folder, storage, topology
+from pipeline import (
+    environment,
+    errors,
+    last_words,
+    restarts,
+    run_folder,
+    storage,
+    topology,
+    watchdog,
+)
 from pipeline.pace import Pace
+from pipeline.plan import Graces, Observer, Plan
 from pipeline.ports import Reservation
-from pipeline.processes import Ended, Event, ForkServer, Spawn, Started, StopRequest, describe_exit
-from pipeline.run_folder import RunFolder, Status
+from pipeline.processes import Ended, Event, ForkServer, Spawn, Started, StopRequest
+from pipeline.run_folder import Status
 
 _TAIL_LINES = 15
-
-
-class Observer(Protocol):
-    """Where a supervisor tells what is going on."""
-
-    def say(self, line: str) -> None:
-        """Shows one line."""
-
-    def show(self, statuses: Mapping[str, Status]) -> None:
-        """Shows how far the processes are; called a few times a second."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Graces:
-    """Seconds given after SIGTERM, before SIGKILL; `stragglers` is how long workers may go on
-    after the chief has ended. A training process may have to write a large checkpoint."""
-
-    training: float = 30.0
-    evaluator: float = 5.0
-    ps: float = 2.0
-    stragglers: float = 60.0
-    poll: float = 0.25
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """What to run: `entry` is called in each process with the run's path, the path of the records
-    and the `Task`. `logs` is a local folder."""
-
-    run: RunFolder
-    records: str
-    entry: str
-    counts: Mapping[str, int]
-    steps: int
-    logs: str
 
 
 @dataclasses.dataclass
@@ -67,6 +42,8 @@ class _Member:
     due: float = 0.0
     pid: int = 0
     log_start: int = 0
+    # Why it is being killed, if it hangs.
+    hang: watchdog.Hang | None = None
 
     @property
     def name(self) -> str:
@@ -99,6 +76,10 @@ class Supervisor:
         self._observed = -1e9
         self._chief_done_at: float | None = None
         self._recoveries: list[restarts.Recovery] = []
+        self._statuses: dict[str, Status] = {}
+        self._watchdog = watchdog.Watchdog(
+            plan.patience, lambda: watchdog.checkpoint_files(plan.run)
+        )
         self.restarts: list[restarts.Restart] = []
         self.cluster: dict[str, tuple[str, ...]] = {}
         # Why training ended, in the chief's words: "steps", or what stopped it before.
@@ -168,13 +149,14 @@ class Supervisor:
             )
         self._end_stragglers()
         self._observe()
+        self._end_hanging()
 
     def _start_due(self) -> None:
         for member in self._members.values():
             if member.state == "due" and member.due <= self._clock():
                 log = self._log(member.name)
                 member.log_start = os.path.getsize(log) if os.path.exists(log) else 0
-                member.state, member.pid = "running", 0
+                member.state, member.pid, member.hang = "running", 0, None
                 arguments = (self._plan.run.path, self._plan.records, member.task)
                 extra = environment.for_role(member.role)
                 self._server.spawn(Spawn(member.name, self._plan.entry, arguments, log, extra))
@@ -208,6 +190,7 @@ class Supervisor:
             code,
             cause,
             worked=worked is not None and (worked.loss or worked.evaluation) is not None,
+            stalled=member.hang is not None and member.hang.name is None,
         )
         decision = self._policy.decide(loss, self._clock())
         if decision.action == "fail":
@@ -294,6 +277,27 @@ class Supervisor:
             self._observer.say(f"{names}: still there after the end of training; ending it")
             self._end([topology.WORKER], self._graces.ps, patience=0)
 
+    def _end_hanging(self) -> None:
+        """Kills what makes no progress; what follows is decided as for any other loss."""
+        wanted = [topology.EVALUATOR]
+        if self._chief_done_at is None:
+            wanted += topology.TRAINING_ROLES
+        pids = {member.name: member.pid for member in self._running(wanted)}
+        hang = self._watchdog.look(self._statuses, pids, self._clock())
+        if hang is None:
+            return
+        suspects = self._running([topology.PS, *topology.TRAINING_ROLES])
+        if hang.name:
+            suspects = [self._members[hang.name]]
+        stopped = [member for member in suspects if watchdog.is_stopped(member.pid)]
+        # If training hangs as a whole, whoever was stopped is to blame, or nobody known is.
+        member = self._members[hang.name or (stopped[0].name if stopped else "chief-0")]
+        if stopped:
+            names = ", ".join(m.name for m in stopped)
+            hang = dataclasses.replace(hang, cause=f"{hang.cause} ({names} stopped by a signal)")
+        member.hang = hang
+        self._server.signal(member.name, signal.SIGKILL)
+
     def _end_all(self, *, softly: bool) -> None:
         """Ends every process: those that train first, so that they can save, and the parameter
         servers, which they need for that, last. After a fatal error nothing is worth saving."""
@@ -340,7 +344,7 @@ class Supervisor:
         if not now and self._clock() - self._observed < every:
             return
         self._observed = self._clock()
-        statuses = {
+        self._statuses = statuses = {
             name: status
             for name, status in run_folder.read_statuses(self._plan.run).items()
             if name in self._members and status.pid == self._members[name].pid
@@ -357,28 +361,13 @@ class Supervisor:
 
     def _cause(self, member: _Member, code: int) -> str:
         """Returns one line on why a process ended."""
-        status = self._status_of(member)
-        if status is not None and status.error:
-            return status.error
-        if code < 0:
-            hint = " (perhaps for lack of memory)" if -code == signal.SIGKILL else ""
-            return f"{describe_exit(code)}{hint}"
-        lines = self._tail(member)
-        said = next((line for line in reversed(lines) if line.startswith("error: ")), None)
-        if said is not None:
-            return said.removeprefix("error: ")
-        return lines[-1] if lines and code else f"ended with {describe_exit(code)}"
+        if member.hang is not None:
+            return member.hang.cause
+        return last_words.cause(self._status_of(member), code, self._tail(member))
 
     def _log(self, name: str) -> str:
         return os.path.join(self._plan.logs, f"{name}.log")
 
     def _tail(self, member: _Member) -> list[str]:
         """Returns the last lines that this attempt of a process has put out."""
-        try:
-            with open(self._log(member.name), "rb") as file:
-                file.seek(0, os.SEEK_END)
-                file.seek(max(member.log_start, file.tell() - 16384))
-                text = file.read().decode(errors="replace")
-        except OSError:
-            return []
-        return [line.rstrip() for line in text.splitlines() if line.strip()]
+        return last_words.tail(self._log(member.name), member.log_start)

@@ -18,6 +18,8 @@ from pipeline import config, errors
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 ROLES = (CHIEF, WORKER, PS, EVALUATOR)
 TRAINING_ROLES = (CHIEF, WORKER)
+# The keys of the config that say how many there are of a role.
+_COUNTED = {"workers": WORKER, "ps": PS}
 
 # Fewest, default and most of something; `None` is no upper bound.
 Range = tuple[int, int, int | None]
@@ -40,6 +42,8 @@ class Strategy:
     ps: Range = (0, 0, 0)
     replicas: Range = (1, 1, 1)
     synchronous: bool = False
+    # True if `cluster.devices` says where its replicas are.
+    on_devices: bool = False
 
     @property
     def restart_unit(self) -> Literal["task", "gang"]:
@@ -54,16 +58,18 @@ class Strategy:
 
 STRATEGIES: Mapping[str, Strategy] = {
     "none": Strategy("one process, no tf.distribute strategy"),
-    "one_device": Strategy("one process with all on one device"),
+    "one_device": Strategy("one process with all on one device", on_devices=True),
     "mirrored": Strategy(
         "one process with a copy of the model on each of several devices",
         replicas=(1, 2, None),
         synchronous=True,
+        on_devices=True,
     ),
     "central_storage": Strategy(
         "one process with variables on one device and a tower on each of several",
         replicas=(1, 2, None),
         synchronous=True,
+        on_devices=True,
     ),
     "multi_worker_mirrored": Strategy(
         "processes that each hold a copy of the model and all-reduce gradients",
@@ -104,8 +110,17 @@ def role_counts(cluster: config.Cluster) -> dict[str, int]:
 
 def replicas_per_process(cluster: config.Cluster) -> int:
     """Returns how many copies of the model one training process holds."""
-    given = len(cluster.devices) or cluster.replicas
-    return _count("replicas", given, STRATEGIES[cluster.strategy].replicas, cluster.strategy)
+    strategy = STRATEGIES[cluster.strategy]
+    # Devices named under a strategy that has none are those of `eval_strategy`.
+    named = len(cluster.devices) if strategy.on_devices else 0
+    return _count("replicas", named or cluster.replicas, strategy.replicas, cluster.strategy)
+
+
+def evaluating_replicas(cluster: config.Cluster) -> int:
+    """Returns how many copies of the model the evaluating process holds."""
+    if cluster.eval_strategy not in ("mirrored", "central_storage"):
+        return 1
+    return len(cluster.devices) or cluster.replicas or 2
 
 
 def examples_per_step(job: config.Config) -> int:
@@ -230,6 +245,21 @@ def cluster_of(counts: Mapping[str, int], addresses: Sequence[str]) -> dict[str,
     for role, address in zip(roles, addresses, strict=True):
         cluster.setdefault(role, []).append(address)
     return {role: tuple(members) for role, members in cluster.items()}
+
+
+def with_counts(job: config.Config, task: Task) -> config.Config:
+    """Returns `job` with the numbers of processes of the cluster that `task` is part of.
+
+    The evaluator may be started without addresses; it takes the config at its word. Raises
+    `UsageError` if the strategy cannot run with them.
+    """
+    counts: Mapping[str, int] = {role: len(members) for role, members in task.cluster.items()}
+    if task.job_name == EVALUATOR and not task.cluster:
+        counts = role_counts(job.cluster)
+    update = {key: counts.get(role, 0) for key, role in _COUNTED.items()}
+    counted = job.model_copy(update={"cluster": job.cluster.model_copy(update=update)})
+    role_counts(counted.cluster)
+    return counted
 
 
 def parse_cluster_spec(text: str) -> dict[str, tuple[str, ...]]:

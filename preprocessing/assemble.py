@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 
 import google_crc32c
@@ -19,49 +20,86 @@ from preprocessing.ahead import ahead
 WINDOW_BYTES = 4 << 20
 
 
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """Records of a shard that follow one another, and the rows left out between them.
+
+    A repeated row is one whose order, and so whose key, an earlier row has: its file and number.
+    """
+
+    records: pa.LargeBinaryArray
+    repeated: list[tuple[str, int]]
+
+
 def write_shard(
-    path: str, name: str, segments: list[spill.Segment], block_records: int
-) -> manifest.Shard:
+    path: str, name: str, segments: list[spill.Segment], block_records: int, *, unique: bool = False
+) -> tuple[manifest.Shard, list[tuple[str, int]]]:
     """Merges `segments` into the file at `path`; `name` is what the manifest calls it.
 
     Records are in ascending order of their hash; equal ones by origin, which is the order of
-    the raw rows. Returns counts, the file's CRC-32C, and the byte offset of each block.
+    the raw rows. If they must be `unique`, only the first of these is kept; hashes have 64 bits, so
+    among 10 million keys two different ones agree with probability 3e-6. Returns counts, the
+    file's CRC-32C and the byte offset of each block; and file and number of each row left out.
     """
     checksum = google_crc32c.Checksum()
     lengths: list[np.ndarray] = []
+    repeated: list[tuple[str, int]] = []
     with storage.open_file(path, "wb") as file:
-        for window in ahead(_windows(sorted(segments, key=lambda s: s.origin))):
-            data = binary.data(window)
+        for window in ahead(_windows(sorted(segments, key=lambda s: s.origin), unique)):
+            data = binary.data(window.records)
             checksum.update(data)
             file.write(data)
-            lengths.append(binary.lengths(window))
+            lengths.append(binary.lengths(window.records))
+            repeated += window.repeated
     ends = np.cumsum(np.concatenate(lengths)) if lengths else np.zeros(0, np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
-    return manifest.Shard(
+    shard = manifest.Shard(
         path=name,
         records=len(ends),
         bytes=int(ends[-1]) if len(ends) else 0,
         crc32c=checksum.hexdigest().decode(),
         blocks=tuple(starts[::block_records].tolist()),
     )
+    return shard, repeated
 
 
-def _windows(segments: list[spill.Segment]) -> Iterator[pa.LargeBinaryArray]:
+def _windows(segments: list[spill.Segment], unique: bool) -> Iterator[Window]:
     """Yields the records of all segments in order, some megabytes at a time."""
     count = -(-sum(s.bytes for s in segments) // WINDOW_BYTES)
     with contextlib.ExitStack() as stack:
         parts = [stack.enter_context(spill.read(segment)) for segment in segments]
         starts = [0] * len(parts)
         for window in range(1, count + 1):
-            ends = [_rows_below(orders, window, count) for orders, _ in parts]
+            ends = [_rows_below(orders, window, count) for orders, _, _ in parts]
             spans = list(zip(parts, starts, ends, strict=True))
-            orders = np.concatenate([orders[start:end] for (orders, _), start, end in spans])
+            orders = np.concatenate([orders[start:end] for (orders, _, _), start, end in spans])
             records = pa.concat_arrays(
-                [r.slice(start, end - start) for (_, r), start, end in spans]
+                [r.slice(start, end - start) for (_, r, _), start, end in spans]
             )
             # A stable sort: rows of equal order stay in the order of the segments.
-            yield records.take(pa.array(np.argsort(orders, kind="stable")))
+            rows = np.argsort(orders, kind="stable")
+            repeated: list[tuple[str, int]] = []
+            if unique:
+                again = np.zeros(len(rows), bool)
+                again[1:] = orders[rows[1:]] == orders[rows[:-1]]
+                numbers = [n.slice(start, end - start) for (_, _, n), start, end in spans]
+                repeated = _rows_at(np.sort(rows[again]), numbers, segments)
+                rows = rows[~again]
+            yield Window(records.take(pa.array(rows)), repeated)
             starts = ends
+
+
+def _rows_at(
+    places: np.ndarray, numbers: list[pa.Int64Array], segments: list[spill.Segment]
+) -> list[tuple[str, int]]:
+    """Returns file and row number of what lies at `places` of the segments put together."""
+    if not len(places):
+        return []
+    ends = np.cumsum([len(part) for part in numbers])
+    everything = pa.concat_arrays(numbers)
+    owners = np.searchsorted(ends, places, side="right").tolist()
+    found = zip(owners, everything.take(pa.array(places)).to_pylist(), strict=True)
+    return [(segments[owner].file, number) for owner, number in found]
 
 
 def _rows_below(orders: np.ndarray, window: int, count: int) -> int:

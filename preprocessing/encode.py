@@ -24,6 +24,11 @@ _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
 # The member of Feature that holds each type: bytes_list, float_list, int64_list.
 _LIST = {"uint8": _FIELD_1, "string": _FIELD_1, "float32": _FIELD_2, "int64": _FIELD_3}
 
+# A length that stands for a value that is not there.
+_ABSENT = -1
+_NOTHING = pa.scalar(b"", pa.large_binary())
+_SOME = {"string": "", "float32": 0.0, "int64": 0}
+
 # Makes the bytes in front of content of a given length.
 Prefix = Callable[[int], bytes]
 
@@ -40,14 +45,21 @@ def frame(payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.LargeBinaryArray:
     """Returns one serialized `tf.train.Example` a row.
 
-    `uint8` becomes a bytes feature of `size` bytes; the others a list of `size` values.
+    `uint8` becomes a bytes feature of `size` bytes; the others a list of `size` values. One
+    that is null has no feature.
     """
     parts: list[pa.Array | pa.Scalar] = []
     # A deterministic map is written in the order of its keys.
     for name in sorted(columns, key=str.encode):
-        content, inner = _content(batch.column(name), columns[name])
+        array = batch.column(name)
+        content, inner = _content(_filled(array, columns[name]), columns[name])
         prefix = _entry_prefix(name.encode(), _LIST[columns[name].type], inner)
-        parts += [_by_length(_lengths(content), prefix), content]
+        lengths = _lengths(content)
+        if array.null_count:
+            present = array.is_valid()
+            content = pc.if_else(present, content, _NOTHING)
+            lengths = np.where(present.to_numpy(zero_copy_only=False), lengths, _ABSENT)
+        parts += [_by_length(lengths, prefix), content]
     total = sum((_lengths(part) for part in parts), np.zeros(1, np.int64))
     return _join(_by_length(total, lambda size: _FIELD_1 + varint(size)), *parts)
 
@@ -76,6 +88,16 @@ def _entry_prefix(name: bytes, list_tag: bytes, head: Prefix) -> Prefix:
         return _FIELD_1 + varint(len(key) + len(value_head) + size) + key + value_head
 
     return prefix
+
+
+def _filled(array: pa.Array, column: config.Column) -> pa.Array:
+    """Puts any value where there is none, so that the column can be worked on as a whole."""
+    if not array.null_count:
+        return array
+    if column.shape:
+        some = pa.array([[_SOME[column.type]] * column.size], array.type)
+        return pc.if_else(array.is_valid(), array, some[0])
+    return array.fill_null(_SOME[column.type])
 
 
 def _content(array: pa.Array, column: config.Column) -> tuple[pa.LargeBinaryArray, Prefix]:
@@ -120,15 +142,19 @@ def _varints(numbers: np.ndarray) -> pa.LargeBinaryArray:
 
 
 def _by_length(lengths: np.ndarray, make: Prefix) -> pa.Array | pa.Scalar:
-    """Returns `make(length)` for each row, calling it once per different length.
+    """Returns `make(length)` for each row, calling it once per different length; none if absent.
 
     It is a scalar if all lengths are the same, which joins much faster.
     """
     if len(lengths) and (lengths == lengths[0]).all():
-        return pa.scalar(make(int(lengths[0])), pa.large_binary())
+        return pa.scalar(_made(make, int(lengths[0])), pa.large_binary())
     different, inverse = np.unique(lengths, return_inverse=True)
-    made = pa.array([make(int(size)) for size in different], pa.large_binary())
+    made = pa.array([_made(make, size) for size in different.tolist()], pa.large_binary())
     return made.take(pa.array(inverse))
+
+
+def _made(make: Prefix, size: int) -> bytes:
+    return b"" if size == _ABSENT else make(size)
 
 
 def _lengths(part: pa.Array | pa.Scalar) -> np.ndarray:
@@ -137,5 +163,4 @@ def _lengths(part: pa.Array | pa.Scalar) -> np.ndarray:
 
 
 def _join(*parts: pa.Array | pa.Scalar) -> pa.LargeBinaryArray:
-    nothing = pa.scalar(b"", pa.large_binary())
-    return pc.binary_join_element_wise(*parts, nothing)
+    return pc.binary_join_element_wise(*parts, _NOTHING)

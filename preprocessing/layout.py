@@ -2,6 +2,7 @@
 
 records/<config>/manifest.json                         names the shards; written last
 records/<config>/<12 hex digits>/train-00000-of-00008.tfrecord
+records/<config>/<12 hex digits>/dead_letter/train.jsonl
 records/<config>/_tmp-<random>/                        spilled rows and receipts of a run
 records/<config>/.lock                                 held while a run is at work
 """
@@ -36,6 +37,11 @@ class Folders:
     def build(self) -> str:
         """Holds the shards."""
         return storage.join(self.records, self.build_name)
+
+    @property
+    def dead_letters(self) -> str:
+        """Holds one JSONL file per split of rows that did not become records, if there are any."""
+        return storage.join(self.build, "dead_letter")
 
     @property
     def temporary(self) -> str:

@@ -40,6 +40,11 @@ def cuts_eval(data: config.Data, split: str) -> bool:
     return split == "train" and data.eval.share > 0 and "eval" not in data.inputs
 
 
+def read_from(data: config.Data, split: str) -> str:
+    """Returns the split whose inputs hold the rows of `split`."""
+    return split if split in data.inputs else "train"
+
+
 def shards_of(data: config.Data, split: str) -> int:
     """Returns how many files a split is written to."""
     return data.shards.get(split, 1)  # type: ignore[call-overload]

@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipeline import config, storage
-from preprocessing import assemble, beam_options, encode, faults, layout, order, schema, spill
+from pipeline import config, errors, storage
+from preprocessing import (
+    assemble,
+    beam_options,
+    dead_letters,
+    encode,
+    enforce,
+    faults,
+    layout,
+    order,
+    spill,
+)
 from preprocessing.ahead import ahead
-from preprocessing.sources.base import Chunk, Source
+from preprocessing.sources.base import Chunk, Letter, Source
 
 # A key of the grouping: split and number of the shard.
 ShardKey = tuple[str, int]
@@ -28,17 +37,25 @@ class ReadAndSpill(beam.DoFn):
         self._source, self._data, self._folder = source, data, folder
 
     def process(self, element: Chunk) -> Iterator[tuple[ShardKey, spill.Segment]]:
-        """Reads, validates, places, encodes and spills one chunk."""
+        """Reads, enforces, places, encodes and spills one chunk."""
+        tally = dead_letters.Tally()
         with faults.carried(f"cannot write temporary files in {self._folder!r}"):
-            for part, (places, framed) in enumerate(ahead(self._encoded(element))):
-                origin = (element.index, part)
-                yield from spill.write(self._folder, element.split, origin, places, framed)
+            origin = f"{element.split}-{element.index:06d}"
+            for part, (good, encoded) in enumerate(ahead(self._encoded(element))):
+                dead_letters.write(self._folder, f"{origin}-{part:04d}", good.letters)
+                tally.add(dead_letters.tally(good.letters, good.read, good.dropped))
+                yield from spill.write(self._folder, element.split, (element.index, part), encoded)
+            dead_letters.write_tally(self._folder, origin, tally)
 
-    def _encoded(self, chunk: Chunk) -> Iterator[tuple[order.Places, pa.LargeBinaryArray]]:
+    def _encoded(self, chunk: Chunk) -> Iterator[tuple[enforce.Good, spill.Encoded]]:
         for rows in self._source.read(chunk):
-            schema.check(rows, self._data.columns)
-            places = order.place(rows.keys, chunk.split, self._data)
-            yield places, encode.frame(encode.encode(rows.batch, self._data.columns))
+            good = enforce.enforce(rows, self._data)
+            if good.letters and not self._data.error_budget:
+                raise errors.DataError(str(good.letters[0]))
+            places = order.place(good.keys, chunk.split, self._data)
+            framed = encode.frame(encode.encode(good.batch, self._data.columns))
+            numbers = good.numbers if self._data.key else None
+            yield good, spill.Encoded(places, framed, rows.file(self._data.label), numbers)
 
 
 class WriteShard(beam.DoFn):
@@ -48,14 +65,35 @@ class WriteShard(beam.DoFn):
         self._data, self._folders = data, folders
 
     def process(self, element: tuple[ShardKey, Iterable[spill.Segment]]) -> Iterator[ShardKey]:
-        """Writes one shard."""
+        """Writes one shard, and letters for rows of a key that an earlier row has."""
         (split, index), segments = element
         name = self._folders.shard_name(split, index, order.shards_of(self._data, split))
         path = storage.join(self._folders.records, name)
         with faults.carried(f"cannot write {path!r}"):
-            shard = assemble.write_shard(path, name, list(segments), self._data.block_records)
+            shard, repeated = assemble.write_shard(
+                path,
+                name,
+                list(segments),
+                self._data.block_records,
+                unique=bool(self._data.key),
+            )
+            self._refuse(split, index, [self._letter(*row) for row in repeated])
             self._folders.write_receipt(split, index, shard)
             yield split, index
+
+    def _refuse(self, split: str, index: int, letters: list[Letter]) -> None:
+        if not letters:
+            return
+        if not self._data.error_budget:
+            raise errors.DataError(str(letters[0]))
+        # Letters and counts belong to the input the rows were read from.
+        origin = f"{order.read_from(self._data, split)}-in-{split}-{index:05d}"
+        dead_letters.write(self._folders.temporary, origin, letters)
+        dead_letters.write_tally(self._folders.temporary, origin, dead_letters.tally(letters))
+
+    def _letter(self, file: str, row: int) -> Letter:
+        names = " + ".join(self._data.key)
+        return Letter(file, row, names, "duplicate", None, "has the value of an earlier row")
 
 
 def run(

@@ -23,6 +23,22 @@ _POLL = 0.2  # seconds between looks for a new checkpoint
 _ATTEMPTS = 5
 
 
+class SignOfLife(tf.compat.v1.train.SessionRunHook):
+    """Says now and then that an evaluation goes on, so that nobody takes it for a hang."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def begin(self) -> None:
+        """Says that it begins."""
+        self._reporter.say("evaluating")
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Says it again after a batch, if it is time to."""
+        if self._reporter.due:
+            self._reporter.say("evaluating")
+
+
 class Evaluation:
     """The evaluating side of a run: an estimator, the records and where results go."""
 
@@ -64,6 +80,8 @@ class Evaluation:
                 next_start = time.monotonic() + self._job.eval.throttle_seconds
                 judged = self._evaluate_newest(checkpoint)
             else:
+                if self._reporter.due:
+                    self._reporter.say("waiting")
                 sleep(_POLL)
 
     def _step_of(self, checkpoint: str) -> int:
@@ -90,11 +108,13 @@ class Evaluation:
 
     def _evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
         """Returns the metrics on a split, and the checkpoint they are of."""
-        self._reporter.say("evaluating")
         for attempt in range(_ATTEMPTS):
             try:
                 metrics = self._estimator.evaluate(
-                    self._records.eval_input_fn(split), checkpoint_path=checkpoint, name=split
+                    self._records.eval_input_fn(split),
+                    hooks=[SignOfLife(self._reporter)],
+                    checkpoint_path=checkpoint,
+                    name=split,
                 )
                 return exporters.plain(metrics), checkpoint
             except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:

@@ -11,11 +11,21 @@ import tensorflow as tf
 
 from pipeline import config, topology
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, ledger, models, optimizers, placement, sessions, strategies
+from trainer import (
+    checkpoints,
+    ledger,
+    models,
+    optimizers,
+    placement,
+    saves,
+    sessions,
+    strategies,
+)
 from trainer.ends import StopHook
-from trainer.evaluation import Evaluation
+from trainer.evaluation import Evaluation, SignOfLife
 from trainer.hooks import ProgressHook
 from trainer.input import Records
+from trainer.janitor import Janitor
 from trainer.position import Position, PositionHook
 from trainer.reporter import Reporter
 
@@ -42,13 +52,23 @@ def build(
     stop = StopHook(run, is_chief=task.is_chief, max_seconds=job.train.max_seconds)
     return Experiment(
         built,
-        _train_spec(job, records, position, [stop, _progress(job, run, task, reporter)]),
+        _train_spec(
+            job,
+            records,
+            position,
+            [
+                stop,
+                _progress(job, run, task, reporter),
+                *saves.hooks(job, run, task, _after_save(job, run)),
+            ],
+        ),
         # Every checkpoint, at once, and the whole split: the framework's defaults wait two
         # minutes, then ten, and look at 100 batches (traps A4).
         tf.estimator.EvalSpec(
             records.eval_input_fn("eval"),
             steps=None,
             name="eval",
+            hooks=[SignOfLife(reporter)],
             exporters=[evaluation.judge],
             start_delay_secs=0,
             throttle_secs=job.eval.throttle_seconds,
@@ -96,6 +116,7 @@ def _extended(
             # After the update: what is counted has been applied, or waited for with the others.
             with tf.control_dependencies([spec.train_op]):
                 spec = spec._replace(train_op=tf.group(position.count(blocks)))
+        saves.keep_known(spec.scaffold)
         hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
         # What stays in a collection is written with every checkpoint, which hooks cannot be.
         tf.compat.v1.get_default_graph().clear_collection(optimizers.HOOKS)
@@ -113,7 +134,9 @@ def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
         tf_random_seed=job.train.seed,
         save_summary_steps=job.train.summary_steps,
         log_step_count_steps=job.train.summary_steps,
-        save_checkpoints_steps=job.train.save_steps,
+        # `saves` does.
+        save_checkpoints_steps=None,
+        save_checkpoints_secs=None,
         keep_checkpoint_max=job.train.keep_checkpoints,
         session_config=sessions.session_config(task, distribution.cpu_devices),
         device_fn=None if distribution.train else placement.device_fn(task),
@@ -136,6 +159,11 @@ def _train_spec(
         max_steps=job.train.steps,
         hooks=[*([PositionHook(position)] if position.shared else []), *hooks, *own],
     )
+
+
+def _after_save(job: config.Config, run: RunFolder) -> list[saves.AfterSave]:
+    janitor = Janitor(run.path, job.train.keep_checkpoints)
+    return [lambda step, seconds: janitor.clean()]
 
 
 def _progress(

@@ -34,6 +34,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._first_reported = False
         self._since = (0, 0.0)  # local steps and time at the last report
         self._summarised = (0, 0.0)
+        self._newest_loss: float | None = None
 
     def begin(self) -> None:
         self._step = _train.get_or_create_global_step()
@@ -59,6 +60,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         if run_values.results is None:
             return
         step, loss = int(run_values.results[0]), float(run_values.results[1])
+        self._newest_loss = loss
         if self._summary_due:
             rate, self._summarised = self._rate_since(self._summarised)
             self._write_summary(step, rate)
@@ -71,7 +73,8 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             self._reporter.say("training", step=step, loss=loss, examples_per_second=rate)
 
     def end(self, session: Any) -> None:
-        self._reporter.say("training", step=int(session.run(self._step)))
+        # A short run may not have told any loss since its first step.
+        self._reporter.say("training", step=int(session.run(self._step)), loss=self._newest_loss)
 
     def _rate_since(self, mark: tuple[int, float]) -> tuple[float, tuple[int, float]]:
         now = time.time()

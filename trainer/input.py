@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from pipeline import config, errors, manifest, storage
+from pipeline import config, errors, manifest, storage, topology
 from trainer import features, feeding, ledger, order
 from trainer.feeding import Feed
 
@@ -74,20 +74,41 @@ class Records:
         return input_fn
 
     def eval_input_fn(self, split: str) -> InputFn:
-        """Returns one pass over a split: each record once, the last batch as short as it is."""
+        """Returns one pass over a split: each record once, the last batch as short as it is.
+
+        For several evaluating replicas the batches are a multiple of them, and equal but for one
+        record: one replica without a batch would end the evaluation of all (traps A24). Raises
+        `UsageError` if there is not a record for each.
+        """
         columns, label = self.job.data.columns, self.job.data.label
-        paths = list(self.blocks(split).paths)
+        blocks = self.blocks(split)
+        paths = list(blocks.paths)
+        replicas = topology.evaluating_replicas(self.job.cluster)
+        sizes = even_batches(blocks.total_records, self.job.eval.batch_size, replicas)
+        if not sizes[-1]:
+            raise errors.UsageError(
+                f"{replicas} replicas evaluate, but split {split!r} has only "
+                f"{blocks.total_records} records; use cluster.eval_strategy=none"
+            )
 
         def input_fn() -> tf.data.Dataset:
             return (
                 tf.data.TFRecordDataset(paths, buffer_size=_READ_BUFFER)
                 .batch(self.job.eval.batch_size)
+                .apply(lambda d: d if replicas == 1 else d.rebatch(sizes))
                 .map(lambda batch: _split_label(features.parse(batch, columns), label))
                 .prefetch(2)
                 .with_options(_OPTIONS)
             )
 
         return input_fn
+
+
+def even_batches(records: int, largest: int, replicas: int) -> list[int]:
+    """Returns sizes of batches that hold all records: a multiple of `replicas`, as equal as can
+    be, the larger ones first."""
+    count = -(-records // (largest * replicas)) * replicas
+    return [records // count + (n < records % count) for n in range(count)]
 
 
 def _split_label(parsed: features.Tensors, label: str) -> tuple[features.Tensors, tf.Tensor]:

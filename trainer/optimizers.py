@@ -63,8 +63,11 @@ def train_op(loss: Any, how: Updates) -> Any:
         )
     op = optimizer.minimize(loss, global_step=_train.get_or_create_global_step())
     if how.synchronize is not None:
-        # Needed by every process, not by the chief alone (traps A23).
-        tf.compat.v1.add_to_collection(HOOKS, optimizer.make_session_run_hook(how.is_chief))
+        # Needed by every process, not by the chief alone (traps A23). No tokens at the start: with
+        # the usual ones the chief makes the first updates out of its own gradients alone.
+        tf.compat.v1.add_to_collection(
+            HOOKS, optimizer.make_session_run_hook(how.is_chief, num_tokens=0)
+        )
         if how.is_chief:
             tf.compat.v1.add_to_collection(HOOKS, _EndTogetherHook(optimizer))
     return op

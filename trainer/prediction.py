@@ -97,13 +97,20 @@ def from_file(path: str, job: config.Config) -> Examples:
         pixels = _decode_png(content, path, column.shape)[np.newaxis]
     else:
         pixels = idx.parse_images(content, path)
-    if math.prod(pixels.shape[1:]) != column.size:
+    found, wanted = _size(pixels.shape[1:]), _size(column.shape)
+    # A model that takes a flat row of pixels does not say how many rows they were.
+    if found != wanted and wanted != (math.prod(found),):
         raise errors.DataError(
-            f"{path!r}: images of {'x'.join(map(str, pixels.shape[1:]))}, "
-            f"the model takes {'x'.join(map(str, column.shape))}"
+            f"{path!r}: images of {'x'.join(map(str, found))}, "
+            f"the model takes {'x'.join(map(str, wanted))}"
         )
     rows = np.array([image.tobytes() for image in pixels], dtype=object)
     return Examples({name: rows}, None)
+
+
+def _size(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the shape of an image without a grey channel, which some say and some do not."""
+    return shape[:-1] if len(shape) == 3 and shape[-1] == 1 else shape
 
 
 def _decode_png(content: bytes, path: str, shape: tuple[int, ...]) -> np.ndarray:

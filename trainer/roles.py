@@ -9,9 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, errors, manifest, run_folder, topology
+from pipeline import config, errors, manifest, run_folder, storage, topology
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, ends, experiment, quiet, signals
+from trainer import checkpoints, ends, experiment, janitor, quiet, saves, signals
 from trainer.input import Records
 from trainer.reporter import Reporter
 
@@ -75,11 +75,14 @@ def _train(
     if task.is_chief:
         # Of an earlier start, before the run was given more steps.
         run.remove(run_folder.TRAINING_DONE)
+        janitor.Janitor(run.path, job.train.keep_checkpoints).open()
     elif topology.PS in task.cluster:
         _await_chief(run)
     if not task.is_chief:
         ends.Watch(run, task, reporter).start()
     tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
+    if not task.is_chief:
+        storage.remove(saves.own_folder(run.path, task))
     if signals.stop_requested.is_set():
         step = checkpoints.current_step(run.path)
         raise errors.RetryableError(f"stopped at step {step}. Run the same command to go on.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, topology
+from pipeline import compatibility, config, topology
 
 _distribute = tf.distribute
 
@@ -28,23 +28,33 @@ def distribution(cluster: config.Cluster, task: topology.Task) -> Distribution:
 
     Must be called before any op has run in this process: devices and collectives are set up here.
     """
-    evaluating = task.job_name == topology.EVALUATOR or not task.cluster
-    replicas = topology.replicas_per_process(cluster)
-    devices = list(cluster.devices) or _default_devices(replicas)
-    cpus = sum("cpu" in device.lower() for device in devices) or 1
-    eval_devices = devices if len(devices) > 1 else _default_devices(2)
-    uses_cpus = evaluating and cluster.eval_strategy in ("mirrored", "central_storage")
-    build_train = _BUILDERS.get(cluster.strategy)
     training = task.job_name in topology.TRAINING_ROLES
+    evaluating = task.job_name == topology.EVALUATOR or not task.cluster
+    if not training and not evaluating:
+        return Distribution(None, None, cpu_devices=1)
+    compatibility.check_machine(cluster, len(tf.config.list_physical_devices("GPU")))
+    devices = list(cluster.devices) or _default_devices(topology.replicas_per_process(cluster))
+    eval_devices = evaluation_devices(cluster)
+    build_train = _BUILDERS.get(cluster.strategy) if training else None
+    build_eval = _BUILDERS.get(cluster.eval_strategy) if evaluating else None
+    used = [*devices, cluster.parameter_device, *(eval_devices if build_eval else ())]
     return Distribution(
-        train=build_train(cluster, devices) if build_train and training else None,
-        evaluate=(
-            _BUILDERS[cluster.eval_strategy](cluster, eval_devices)
-            if evaluating and cluster.eval_strategy != "none"
-            else None
-        ),
-        cpu_devices=max(cpus, len(eval_devices)) if uses_cpus else cpus,
+        train=build_train(cluster, devices) if build_train else None,
+        evaluate=build_eval(cluster, eval_devices) if build_eval else None,
+        cpu_devices=_cpus_of(used),
     )
+
+
+def evaluation_devices(cluster: config.Cluster) -> list[str]:
+    """Returns where the evaluating process has a replica each."""
+    replicas = topology.evaluating_replicas(cluster)
+    return list(cluster.devices[:replicas]) or _default_devices(replicas)
+
+
+def _cpus_of(devices: list[str]) -> int:
+    """Returns how many logical CPUs there must be for all of `devices` to exist."""
+    parsed = [compatibility.parse_device(device, "cluster.devices") for device in devices]
+    return max([1, *(index + 1 for kind, index in parsed if kind == "cpu")])
 
 
 def _default_devices(replicas: int) -> list[str]:
@@ -67,7 +77,7 @@ def _mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
 def _cross_device_ops(cluster: config.Cluster, devices: list[str]) -> Any:
     """The default hangs before the first step on several logical CPUs; this one does not."""
     name = cluster.cross_device_ops
-    if name == "auto" and any("cpu" in device for device in devices):
+    if name == "auto" and any("cpu" in device.lower() for device in devices):
         name = "reduction_to_one_device"
     kinds: Mapping[str, Callable[[], Any]] = {
         "auto": lambda: None,

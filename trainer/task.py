@@ -10,12 +10,22 @@ Without --job_name it is a single process that trains, evaluates and exports.
 
 from __future__ import annotations
 
+import importlib
 import os
 
 from absl import flags
 
-from pipeline import cli, config, config_file, run_folder, storage, topology, versions
-from trainer import preflight, roles
+from pipeline import (
+    cli,
+    compatibility,
+    config,
+    config_file,
+    run_folder,
+    storage,
+    topology,
+    versions,
+)
+from trainer import preflight
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Shipped config name, or path of a YAML file.", required=True
@@ -32,15 +42,18 @@ _CLUSTER_SPEC = flags.DEFINE_string("cluster_spec", "", "JSON: role to list of h
 
 def run_task(run_path: str, records_path: str, task: topology.Task) -> None:
     """Runs one process of the run at `run_path` to its end; the launcher's way in."""
+    from trainer import roles  # not before it is known that there are Estimators
+
     roles.run(run_folder.RunFolder(run_path), records_path, task)
 
 
 def main() -> None:
     """Runs one process as the flags say."""
     versions.require_estimators()
-    job = config_file.load(_CONFIG.value, _SET.value)
     cluster = topology.parse_cluster_spec(_CLUSTER_SPEC.value)
     task = topology.Task(_JOB_NAME.value, _TASK_INDEX.value, cluster)
+    job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
+    compatibility.check(job)
     run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
     _agree(run, job, task)
     run_task(run.path, run_folder.records_folder(_STORAGE.value, job.name), task)
@@ -58,6 +71,9 @@ def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -
     preflight.Answering(run, job).start()
 
 
-if __name__ == "__main__":
+if __name__ != "__main__":
+    # The launcher imports this module once, to have TensorFlow in every process it forks.
+    importlib.import_module("trainer.roles")
+else:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     cli.run(main)

@@ -11,17 +11,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from pipeline import (
+    compatibility,
     config_file,
     display,
     environment,
     errors,
+    gpus,
     manifest,
+    plan,
     restarts,
     run_folder,
     run_record,
     storage,
     supervisor,
     topology,
+    watchdog,
 )
 from pipeline import job as jobs
 from pipeline.job import Job
@@ -41,11 +45,12 @@ class LocalLauncher:
     preload: str = _TRAINER
     entry: str = _ENTRY
     preprocessing: Sequence[str] = _PREPROCESSING
-    graces: supervisor.Graces | None = None
+    graces: plan.Graces | None = None
     clock: Callable[[], float] = time.time
 
     def run(self, job: Job, *, started: float) -> RunRecord:
         """Runs `job` as `base.Launcher` says."""
+        compatibility.check_machine(job.config.cluster, gpus.count(os.environ))
         children = environment.for_children(os.environ)
         with StopRequest().installed() as stop, jobs.lock(job) as lock, _log_folder(job) as logs:
             record = _open_run(job)
@@ -89,16 +94,24 @@ class LocalLauncher:
         logs: str,
         started: float,
     ) -> None:
-        strategy = topology.STRATEGIES[job.config.cluster.strategy]
+        cluster = job.config.cluster
+        strategy = topology.STRATEGIES[cluster.strategy]
+        patience = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
         with display.Display(job.config.train.steps) as shown:
             boss = supervisor.Supervisor(
-                supervisor.Plan(
-                    job.run, job.records, self.entry, job.counts, job.config.train.steps, logs
+                plan.Plan(
+                    job.run,
+                    job.records,
+                    self.entry,
+                    job.counts,
+                    job.config.train.steps,
+                    logs,
+                    patience,
                 ),
                 server,
                 stop,
                 observer=shown,
-                policy=restarts.Policy("gang" if strategy.synchronous else "task"),
+                policy=restarts.Policy(strategy.restart_unit),
                 graces=self.graces,
             )
             try:

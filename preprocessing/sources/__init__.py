@@ -8,7 +8,10 @@ from pipeline import config, errors
 from preprocessing.sources.base import Source
 
 # Name in the config -> module and class; modules are imported only when chosen.
-SOURCES = {"idx": "preprocessing.sources.idx:IdxSource"}
+SOURCES = {
+    "csv": "preprocessing.sources.csv:CsvSource",
+    "idx": "preprocessing.sources.idx:IdxSource",
+}
 
 
 def choose(data: config.Data) -> Source:

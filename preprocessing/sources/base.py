@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pipeline import config
@@ -41,22 +42,51 @@ class Chunk:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
-    """Some consecutive rows of a chunk.
+class Letter:
+    """A row that cannot become a record, and why: one line of the dead letters.
 
-    `batch` has the config's columns with the types of `schema.arrow_schema`. `keys` (binary) name
-    rows for ever: split and order depend on them, so they must not depend on how chunks are cut.
-    `files` says where each column was read, `first_row` which row of these files is the first.
+    `row` is counted as a spreadsheet does where the source has such rows: a header is row 1.
+    `problem` completes "column 'x' ..." for people; `value` is the raw text, if it may be shown.
+    """
+
+    file: str
+    row: int
+    column: str | None
+    reason: str
+    value: str | None
+    problem: str
+
+    def __str__(self) -> str:
+        column = f"column {self.column!r} " if self.column else ""
+        return f"{self.file!r}: row {self.row}: {column}{self.problem}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Some rows of a chunk, in order.
+
+    `batch` has the config's columns as the source found them: with the types of
+    `schema.arrow_schema`, or others that `convert` can turn into these, such as text. `keys`
+    (binary) name rows for ever: split and order depend on them, so they must not depend on how
+    chunks are cut. `files` says where each column was read, `first_row` which row of these files is
+    the first, `numbers` which one each is if they do not follow one another. `letters` are rows
+    that could not even be read.
     """
 
     keys: pa.BinaryArray
     batch: pa.RecordBatch
     first_row: int = 0
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    numbers: np.ndarray | None = None
+    letters: tuple[Letter, ...] = ()
 
-    def where(self, column: str, row: int) -> str:
-        """Says for an error where a value came from; `row` counts from 0 within `batch`."""
-        return f"{self.files.get(column, 'input')!r}: row {self.first_row + row}"
+    def file(self, column: str) -> str:
+        """Returns the file that a column was read from."""
+        return self.files.get(column, "input")
+
+    def number(self, row: int) -> int:
+        """Returns which row of its file the one at `row` of `batch` is."""
+        return self.first_row + row if self.numbers is None else int(self.numbers[row])
 
 
 class Source(abc.ABC):

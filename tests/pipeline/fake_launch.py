@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pipeline import cli, launch, launchers, supervisor
+from pipeline import cli, launch, launchers, plan
 from pipeline.launchers.local import LocalLauncher
 from tests.pipeline import fake_roles
 
@@ -14,7 +14,7 @@ def choose(place: launchers.Place) -> launchers.Launcher:
         preload=fake_roles.__name__,
         entry=fake_roles.ENTRY,
         preprocessing=(sys.executable, "-m", "tests.pipeline.fake_preprocessing"),
-        graces=supervisor.Graces(training=5.0, evaluator=1.0, ps=0.2, poll=0.05),
+        graces=plan.Graces(training=5.0, evaluator=1.0, ps=0.2, poll=0.05),
     )
 
 

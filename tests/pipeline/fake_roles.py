@@ -98,6 +98,29 @@ def _hang(run, task):
     _wait(lambda: False)
 
 
+def _freeze(run, task):
+    """Is stopped by a signal after some steps: alive, and without any more progress."""
+    say(run, task, "training", step=5, loss=1.0)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _freeze_at_once(run, task):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _step_on(run, task):
+    """Makes steps until the worker is there again and has ended well."""
+    step = 0
+    while True:
+        worker = run_folder.read_statuses(run).get("worker-0")
+        if worker is not None and worker.state == "done":
+            break
+        step += 1
+        say(run, task, "training", step=step, loss=0.5)
+        time.sleep(0.05)
+    _work(run, task)
+
+
 def _fail(run, task, code, text):
     """Ends as the trainer does: the last word in the status, and an error with its exit code."""
     error = errors.of_exit_code(int(code), text)

@@ -75,3 +75,8 @@ def test_digests_name_values():
     assert config.digest(job) != config.digest(config_file.load("mnist", ["train.steps=1"]))
     assert config.digest({"a": 1, "b": 2}) == config.digest({"b": 2, "a": 1})
     assert len(config.digest(job)) == 64
+
+
+def test_encodings_are_those_of_python():
+    with pytest.raises(pydantic.ValidationError, match="Python knows no encoding 'utf-9'"):
+        config.Csv(encoding="utf-9")

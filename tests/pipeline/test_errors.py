@@ -33,6 +33,7 @@ def test_bad_requests_and_data_are_value_errors():
         (errno.EACCES, errors.UsageError, "Choose a place you can write to with STORAGE="),
         (errno.EROFS, errors.UsageError, "Choose a place"),
         (errno.ENOTDIR, errors.UsageError, "Choose a place"),
+        (errno.EEXIST, errors.UsageError, "Choose a place"),
         (errno.EIO, errors.RetryableError, "Run the same command again"),
     ],
 )

@@ -122,3 +122,12 @@ def test_removing_a_link_spares_what_it_points_at(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "kept")
     storage.remove(str(tmp_path / "link"))
     assert (tmp_path / "kept" / "f").exists() and not (tmp_path / "link").exists()
+
+
+def test_patterns_find_files_in_order(tmp_path):
+    for name in ("b", "a", "deep/c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = storage.glob(str(tmp_path / "**" / "*"))
+    assert found == [str(tmp_path / name) for name in ("a", "b", "deep/c")]
+    assert storage.glob(str(tmp_path / "*.csv")) == []

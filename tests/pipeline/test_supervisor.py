@@ -2,22 +2,27 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 
 import pytest
 
 from pipeline import errors, restarts, run_folder
+from pipeline.plan import Graces, Plan
 from pipeline.ports import Reservation
 from pipeline.processes import ForkServer, StopRequest
 from pipeline.run_folder import RunFolder
-from pipeline.supervisor import Graces, Plan, Supervisor
+from pipeline.supervisor import Supervisor
+from pipeline.watchdog import Limits
 from tests.pipeline import fake_roles
 from tests.pipeline.process_help import child_environment, is_alive, wait_until
 
 CLUSTER = {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
 SINGLE = {"chief": 1, "worker": 0, "ps": 0, "evaluator": 0}
 QUICK = Graces(training=5.0, evaluator=0.3, ps=0.2, stragglers=0.5, poll=0.05)
+
+PATIENT, IMPATIENT = Limits(), Limits(step=1.0, start=3.0)
 
 
 class Notes:
@@ -48,11 +53,15 @@ class Stage:
         self.options = {}
         self.boss = None
 
-    def run(self, counts=CLUSTER, *, steps=20, unit="task", graces=QUICK, **script):
+    def run(
+        self, counts=CLUSTER, *, steps=20, unit="task", graces=QUICK, patience=PATIENT, **script
+    ):
         self.run_folder.write(
             "script.json", {name.replace("_", "-"): plays for name, plays in script.items()}
         )
-        plan = Plan(self.run_folder, "records", fake_roles.ENTRY, counts, steps, str(self.logs))
+        plan = Plan(
+            self.run_folder, "records", fake_roles.ENTRY, counts, steps, str(self.logs), patience
+        )
         policy = restarts.Policy(unit, most=3, delays=(0.0, 0.05))
         self.boss = Supervisor(
             plan,
@@ -216,6 +225,50 @@ def test_a_taken_port_gets_the_whole_cluster_new_ports(stage):
     assert len(reservations) == 2
     assert set(reservations[0]).isdisjoint(reservations[1])
     assert stage.boss.restarts[0].cause.startswith("RuntimeError: Could not start gRPC server")
+
+
+def test_training_that_hangs_is_started_again_as_a_whole(stage):
+    """In asynchronous strategies too: a stopped parameter server stops everyone."""
+    stage.run(
+        chief_0=["freeze", "work"],
+        worker_0=["hang", "work"],
+        ps_0=["freeze_at_once", "work"],
+        patience=IMPATIENT,
+    )
+    assert {name: len(stage.attempts(name)) for name in stage.names()} == {
+        "chief-0": 2,
+        "worker-0": 2,
+        "ps-0": 2,
+        "evaluator-0": 1,
+    }
+    (restart,) = stage.boss.restarts
+    assert re.fullmatch(r"no step for 1 s \(chief-0, ps-0 stopped by a signal\)", restart.cause), (
+        restart.cause
+    )
+
+
+def test_a_hanging_worker_alone_is_started_again_alone(stage):
+    stage.run(chief_0=["step_on"], worker_0=["freeze", "work"], patience=IMPATIENT)
+    assert len(stage.attempts("worker-0")) == 2
+    assert len(stage.attempts("chief-0")) == 1
+    (restart,) = stage.boss.restarts
+    assert restart.role == "worker"
+    assert re.fullmatch(
+        r"no sign of life for 2 s \(worker-0 stopped by a signal\)", restart.cause
+    ), restart.cause
+
+
+def test_training_that_never_makes_a_first_step_is_started_again(stage):
+    stage.run(SINGLE, chief_0=["freeze_at_once", "work"], patience=IMPATIENT)
+    (restart,) = stage.boss.restarts
+    assert restart.cause.startswith("no first step for 3 s (chief-0 stopped")
+
+
+def test_an_evaluator_that_hangs_is_started_again(stage):
+    stage.run(evaluator_0=["freeze_at_once", "work"], patience=Limits(step=0.5, start=1.0))
+    assert [(r.role, r.cause) for r in stage.boss.restarts] == [
+        ("evaluator", "no sign of life for 2 s (evaluator-0 stopped by a signal)")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from pipeline import config, errors, topology
+from pipeline import config, config_file, errors, topology
 from pipeline.topology import Task
 
 THREE = {"chief": ("h0:1",), "worker": ("h1:1", "h2:1"), "ps": ("h3:1",)}
@@ -115,6 +115,34 @@ def test_a_cluster_spec_is_read_and_the_evaluator_is_no_member():
     text = '{"chief": ["h0:1"], "worker": ["h1:1", "h2:1"], "ps": ["h3:1"], "evaluator": ["h4:1"]}'
     assert topology.parse_cluster_spec(text) == THREE
     assert topology.parse_cluster_spec("") == {}
+
+
+@pytest.mark.parametrize(
+    ("task", "counts"),
+    [
+        (Task("chief", 0, THREE), (2, 1)),
+        (Task("evaluator", 0, THREE), (2, 1)),
+        (Task("evaluator", 0), (1, 1)),
+    ],
+)
+def test_the_processes_of_a_spec_are_those_the_config_counts(task, counts):
+    """How many gradients make a synchronous update depends on it."""
+    job = topology.with_counts(config_file.load("mnist"), task)
+    assert (job.cluster.workers, job.cluster.ps) == counts
+
+
+@pytest.mark.parametrize(
+    ("strategy", "task", "text"),
+    [
+        ("parameter_server", Task("chief", 0), r"^cluster\.ps: .* with 0; use ps=1 or strategy"),
+        ("multi_worker_mirrored", Task("chief", 0), r"^cluster\.workers: .* use workers=1"),
+        ("mirrored", Task("chief", 0, THREE), r"^cluster\.workers: .* with 2; use workers=0"),
+    ],
+)
+def test_a_spec_the_strategy_cannot_run_with_is_refused(strategy, task, text):
+    job = config_file.load("mnist", [f"cluster.strategy={strategy}"])
+    with pytest.raises(errors.UsageError, match=text):
+        topology.with_counts(job, task)
 
 
 @pytest.mark.parametrize(

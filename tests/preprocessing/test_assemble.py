@@ -22,7 +22,9 @@ def _segments(folder, orders_by_chunk):
             np.array(orders, np.uint64),
         )
         framed = encode.frame(pa.array(payloads, pa.large_binary()))
-        found += [s for _, s in spill.write(str(folder), "train", (chunk, 0), places, framed)]
+        numbers = np.arange(len(orders)) + 100
+        encoded = spill.Encoded(places, framed, f"file{chunk}", numbers)
+        found += [s for _, s in spill.write(str(folder), "train", (chunk, 0), encoded)]
     return found
 
 
@@ -36,7 +38,7 @@ def test_records_are_in_order_whatever_the_window(tmp_path, monkeypatch, window_
     monkeypatch.setattr(assemble, "WINDOW_BYTES", window_bytes)
     orders = _random_orders(40, 1, 25)
     path = str(tmp_path / "out")
-    shard = assemble.write_shard(path, "f/out", _segments(tmp_path, orders), block_records=7)
+    shard, _ = assemble.write_shard(path, "f/out", _segments(tmp_path, orders), block_records=7)
     found = [_order_of(payload) for payload in records.read(path)]
     assert found == sorted(rank for chunk in orders for rank in chunk)
     assert shard.records == 66 and shard.path == "f/out"
@@ -56,9 +58,23 @@ def test_equal_orders_are_by_chunk_then_row(tmp_path, monkeypatch):
     assert texts == ["1/1/1", "0/0/5", "0/1/5", "1/0/5", "2/0/5", "0/2/9"]
 
 
+@pytest.mark.parametrize("window_bytes", [50, 16 << 20])
+def test_of_equal_orders_only_the_first_is_kept_if_they_must_be_unique(
+    tmp_path, monkeypatch, window_bytes
+):
+    monkeypatch.setattr(assemble, "WINDOW_BYTES", window_bytes)
+    segments = _segments(tmp_path, [[5, 5, 9], [5, 1], [9]])
+    path = str(tmp_path / "out")
+    shard, repeated = assemble.write_shard(path, "out", segments[::-1], 7, unique=True)
+    texts = [p[: len(p) // 9].decode() for p in records.read(path)]
+    assert texts == ["1/1/1", "0/0/5", "0/2/9"] and shard.records == 3
+    # Numbers are those of the segments, whose rows stand in ascending order.
+    assert sorted(repeated) == [("file0", 101), ("file1", 100), ("file2", 100)]
+
+
 def test_the_figures_are_those_of_the_file(tmp_path):
     path = tmp_path / "out"
-    shard = assemble.write_shard(str(path), "out", _segments(tmp_path, _random_orders(50)), 16)
+    shard, _ = assemble.write_shard(str(path), "out", _segments(tmp_path, _random_orders(50)), 16)
     content = path.read_bytes()
     assert shard.bytes == len(content)
     assert int(shard.crc32c, 16) == google_crc32c.value(content)
@@ -70,6 +86,6 @@ def test_the_figures_are_those_of_the_file(tmp_path):
 
 
 def test_no_segments_give_an_empty_file(tmp_path):
-    shard = assemble.write_shard(str(tmp_path / "out"), "out", [], 16)
+    shard, _ = assemble.write_shard(str(tmp_path / "out"), "out", [], 16)
     assert (shard.records, shard.bytes, shard.crc32c, shard.blocks) == (0, 0, "00000000", ())
     assert (tmp_path / "out").read_bytes() == b""

@@ -36,6 +36,17 @@ def _tables(draw) -> tuple[dict[str, config.Column], list[dict[str, list]]]:
     ]
 
 
+def _maybe(draw, columns: dict[str, config.Column], row: dict[str, list]) -> dict[str, list]:
+    return {n: v for n, v in row.items() if columns[n].type == "uint8" or draw(st.booleans())}
+
+
+@st.composite
+def _gappy_tables(draw) -> tuple[dict[str, config.Column], list[dict[str, list]]]:
+    """Draws tables in which rows lack values."""
+    columns, rows = draw(_tables())
+    return columns, [_maybe(draw, columns, row) for row in rows]
+
+
 def _values(column: config.Column) -> st.SearchStrategy:
     if column.type == "uint8":
         return st.binary(min_size=column.size, max_size=column.size).map(lambda value: [value])
@@ -49,7 +60,8 @@ def _batch(columns: dict[str, config.Column], rows: list[dict[str, list]]) -> pa
     arrays = []
     for name, column in columns.items():
         scalar = column.type == "uint8" or not column.shape
-        values = [row[name][0] if scalar else row[name] for row in rows]
+        found = [row.get(name) for row in rows]
+        values = [value[0] if scalar and value is not None else value for value in found]
         arrays.append(pa.array(values, schema.arrow_type(column)))
     return pa.record_batch(arrays, names=list(columns))
 
@@ -57,6 +69,8 @@ def _batch(columns: dict[str, config.Column], rows: list[dict[str, list]]) -> pa
 def _protobuf(columns: dict[str, config.Column], row: dict[str, list]) -> bytes:
     features = {}
     for name, column in columns.items():
+        if name not in row:
+            continue
         values = row[name]
         if column.type == "int64":
             features[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
@@ -72,6 +86,14 @@ def _protobuf(columns: dict[str, config.Column], row: dict[str, list]) -> bytes:
 @hypothesis.settings(max_examples=150, deadline=None)
 @hypothesis.given(_tables())
 def test_rows_are_what_protobuf_writes(table):
+    columns, rows = table
+    encoded = encode.encode(_batch(columns, rows), columns)
+    assert encoded.to_pylist() == [_protobuf(columns, row) for row in rows]
+
+
+@hypothesis.settings(max_examples=75, deadline=None)
+@hypothesis.given(_gappy_tables())
+def test_a_missing_value_has_no_feature(table):
     columns, rows = table
     encoded = encode.encode(_batch(columns, rows), columns)
     assert encoded.to_pylist() == [_protobuf(columns, row) for row in rows]

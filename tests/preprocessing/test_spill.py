@@ -19,9 +19,9 @@ def _places(split, shard, rank):
     )
 
 
-def _write(folder, places, records, origin=(3, 1)):
-    framed = pa.array(records, pa.large_binary())
-    return dict(spill.write(str(folder), "train", origin, places, framed))
+def _write(folder, places, records, origin=(3, 1), numbers=None):
+    encoded = spill.Encoded(places, pa.array(records, pa.large_binary()), "in.csv", numbers)
+    return dict(spill.write(str(folder), "train", origin, encoded))
 
 
 def test_each_shard_has_its_rows_in_ascending_order(tmp_path):
@@ -33,7 +33,7 @@ def test_each_shard_has_its_rows_in_ascending_order(tmp_path):
     rows = {}
     for key, segment in found.items():
         assert segment.origin == (3, 1)
-        with spill.read(segment) as (orders, records):
+        with spill.read(segment) as (orders, records, _):
             rows[key] = list(zip(orders.tolist(), records.to_pylist(), strict=True))
             assert segment.records == len(records)
             assert segment.bytes == sum(map(len, records.to_pylist()))
@@ -44,8 +44,21 @@ def test_each_shard_has_its_rows_in_ascending_order(tmp_path):
 
 def test_rows_of_equal_order_stay_as_they_were(tmp_path):
     found = _write(tmp_path, _places([0] * 3, [0] * 3, [1, 1, 1]), [b"x", b"y", b"z"])
-    with spill.read(found["train", 0]) as (_, records):
+    with spill.read(found["train", 0]) as (_, records, _):
         assert records.to_pylist() == [b"x", b"y", b"z"]
+
+
+def test_rows_know_where_they_come_from(tmp_path):
+    places = _places([_TRAIN] * 3, [1, 0, 1], [9, 5, 7])
+    found = _write(tmp_path, places, [b"x"] * 3, numbers=np.array([10, 11, 12]))
+    assert {segment.file for segment in found.values()} == {"in.csv"}
+    with spill.read(found["train", 1]) as (_, _, numbers):
+        assert numbers.to_pylist() == [12, 10]
+
+
+def test_no_rows_leave_no_file(tmp_path):
+    assert _write(tmp_path, _places([], [], []), []) == {}
+    assert not list(tmp_path.iterdir())
 
 
 def test_one_file_a_chunk_and_its_rows_in_the_name(tmp_path):

@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors, records, storage
+from tests import reading
+from trainer import feeding, ledger, order
 from trainer import input as trainer_input
-from trainer import order
 from trainer.input import Records
 
 
@@ -37,13 +38,16 @@ class _Source:
     def records(self, *overrides):
         return Records(self.small.config(*overrides), self.small.folder, self.small.contents)
 
-    def batches(self, count, *overrides, rank=0, readers=1, read=0):
+    def batches(self, count, *overrides, rank=0, readers=1, applied=None):
         """Returns the record numbers in `count` train batches, `[count, batch]`."""
-        input_fn = self.records(*overrides).train_input_fn(rank, readers, read)
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            features, labels = tf.compat.v1.data.make_one_shot_iterator(input_fn()).get_next()
-            found = [session.run((features["image"], labels)) for _ in range(count)]
-        return [[self.place[image.tobytes()] for image in images] for images, _ in found]
+        with tf.Graph().as_default():
+            dataset = reading.train_dataset(self.records(*overrides), rank, readers, applied)
+            found = [features["image"] for features, _ in reading.batches(dataset, count)]
+        return [[self.place[image.tobytes()] for image in images] for images in found]
+
+    def block_of(self, numbers):
+        """Returns the index of the block of each record."""
+        return np.searchsorted(np.cumsum(self.blocks.records), numbers, side="right")
 
 
 def _paths(small, split):
@@ -78,7 +82,7 @@ def test_an_epoch_has_each_record_once(source, readers):
     total = source.blocks.total_records
     seen = collections.Counter()
     for rank in range(readers):
-        mine = order.dealt(order.epoch_order(len(source.blocks.records), 1, 0), rank, readers)
+        mine = order.epoch_order(len(source.blocks.records), 1, 0)[rank::readers]
         own = int(source.blocks.records[mine].sum())
         # One block open at a time: then an epoch is over before the next begins.
         overrides = ("train.batch_size=1", "train.open_blocks=1")
@@ -104,9 +108,9 @@ def test_images_keep_their_labels(source, small_records):
             strict=True,
         )
     )
-    for features, found in source.records().train_input_fn(0, 1, 0)().take(3):
+    for features, found in reading.train_dataset(source.records()).take(3):
         assert features["image"].shape == (100, 28, 28, 1)
-        assert list(features) == ["image"]
+        assert sorted(features) == ["image", ledger.BLOCK]
         assert found.numpy().tolist() == [labels[i.tobytes()] for i in features["image"].numpy()]
 
 
@@ -128,23 +132,41 @@ def test_epochs_differ_in_blocks_and_within_them(source):
     assert together < 0.1 * total
 
 
-def test_reading_goes_on_with_the_block_it_stopped_in(source):
-    one_at_a_time = ("train.batch_size=1", "train.open_blocks=1")
-    whole = list(itertools.chain(*source.batches(300, *one_at_a_time)))
-    for read in (0, 100, 200):
-        start = order.start_after(source.blocks, read, 1, 0, 1)
-        order_of_blocks = order.epoch_order(len(source.blocks.records), 1, 0)
-        skipped = int(source.blocks.records[order_of_blocks[: start.blocks]].sum())
-        resumed = list(itertools.chain(*source.batches(60, *one_at_a_time, read=read)))
-        assert resumed == whole[skipped : skipped + 60]
-        assert read - 32 < skipped <= read
+def test_each_record_comes_with_its_block(source):
+    with tf.Graph().as_default():
+        dataset = reading.train_dataset(source.records())
+        for features, _ in reading.batches(dataset, 5):
+            numbers = [source.place[image.tobytes()] for image in features["image"]]
+            assert features[ledger.BLOCK].tolist() == source.block_of(numbers).tolist()
 
 
-def test_reading_goes_on_in_a_later_epoch(source):
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 2), (3, 2), (2, 3)])
+def test_going_on_reads_each_record_once_with_any_number_of_readers(source, before, after):
+    """In the middle of an epoch, with blocks half read, by other readers than began it."""
+    total = source.blocks.total_records
+    seen = collections.Counter()
+    for rank in range(before):
+        seen.update(itertools.chain(*source.batches(7, rank=rank, readers=before)))
+    applied = np.bincount(
+        source.block_of(list(seen.elements())), minlength=len(source.blocks.records)
+    )
+    backlog = order.Backlog(source.blocks, 1, applied)
+    left = [backlog[position] for position in range(len(source.blocks.records))]
+    for rank in range(after):
+        mine = [p for p in left[rank::after] if p.epoch == 0]
+        own = sum(int(source.blocks.records[p.block]) - p.skip for p in mine)
+        one_at_a_time = ("train.batch_size=1", "train.open_blocks=1")
+        batches = source.batches(own, *one_at_a_time, rank=rank, readers=after, applied=applied)
+        seen.update(itertools.chain(*batches))
+    assert seen == collections.Counter(range(total))
+
+
+def test_going_on_in_a_later_epoch(source):
     total = source.blocks.total_records
     one_at_a_time = ("train.batch_size=1", "train.open_blocks=1")
     whole = list(itertools.chain(*source.batches(total + 50, *one_at_a_time)))
-    assert list(itertools.chain(*source.batches(50, *one_at_a_time, read=total))) == whole[total:]
+    rest = source.batches(50, *one_at_a_time, applied=source.blocks.records)
+    assert list(itertools.chain(*rest)) == whole[total:]
 
 
 def test_the_order_read_has_nothing_of_the_order_of_the_raw_data(source, small_records):
@@ -158,22 +180,22 @@ def test_the_order_read_has_nothing_of_the_order_of_the_raw_data(source, small_r
 
 def test_neighbours_come_from_many_blocks(source):
     """A batch mixes the records of all open blocks."""
-    starts = np.cumsum(source.blocks.records)
     batches = source.batches(10, "train.batch_size=128", "train.open_blocks=16")
     for batch in batches:
-        assert len(set(np.searchsorted(starts, batch, side="right"))) >= 12
+        assert len(set(source.block_of(batch))) >= 4
 
 
 def test_more_readers_than_blocks_are_refused(small_records):
     """One of them would wait for records for ever."""
     records_of = Records(small_records.job, small_records.folder, small_records.contents)
     blocks = len(records_of.blocks("train").records)
-    records_of.train_input_fn(0, blocks, 0)
+    feed = feeding.Feed(records_of.blocks("train"))
+    records_of.train_input_fn(feed, blocks)
     with pytest.raises(
         errors.UsageError,
         match=rf"{blocks + 1} processes train, .* only {blocks} blocks .*data\.block_records",
     ):
-        records_of.train_input_fn(0, blocks + 1, 0)
+        records_of.train_input_fn(feed, blocks + 1)
 
 
 @pytest.mark.parametrize("split", ["eval", "test"])

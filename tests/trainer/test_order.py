@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,42 +72,63 @@ def test_order_is_the_same_on_every_version():
     assert order.epoch_order(10, 1, 1).tolist() == [2, 7, 3, 0, 9, 1, 4, 6, 8, 5]
 
 
-@given(st.integers(1, 100), st.integers(1, 12), SEEDS)
-def test_readers_are_disjoint_and_complete(blocks, readers, seed):
-    whole = order.epoch_order(blocks, seed, 0)
-    parts = [order.dealt(whole, rank, readers) for rank in range(readers)]
-    assert sorted(np.concatenate(parts).tolist()) == list(range(blocks))
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+def _read(blocks, seed, applied, pieces):
+    """Applies the first `pieces` of the backlog, whole, and returns the counts after."""
+    backlog = order.Backlog(blocks, seed, applied)
+    counts = np.array(applied, np.int64)
+    for position in range(pieces):
+        piece = backlog[position]
+        counts[piece.block] += blocks.records[piece.block] - piece.skip
+    return counts
 
 
-@given(SHARDS, st.integers(0, 500), SEEDS)
-def test_one_reader_goes_on_in_the_block_where_it_stopped(shards, read, seed):
+@given(SHARDS, SEEDS, st.integers(0, 60))
+def test_a_backlog_begins_with_whole_epochs_in_their_order(shards, seed, position):
     blocks = _blocks(shards)
-    start = order.start_after(blocks, read, seed, 0, 1)
-    whole = order.epoch_order(len(blocks.records), seed, start.epoch)
-    skipped = start.epoch * blocks.total_records + int(blocks.records[whole[: start.blocks]].sum())
-    assert skipped <= read  # nothing unread is skipped
-    assert read < skipped + blocks.records[whole[start.blocks]]  # and no whole block is read again
+    epoch, at = divmod(position, len(blocks.records))
+    block = order.epoch_order(len(blocks.records), seed, epoch)[at]
+    backlog = order.Backlog(blocks, seed, np.zeros(len(blocks.records)))
+    assert backlog[position] == order.Piece(block, epoch, 0)
 
 
-@given(SHARDS, st.integers(1, 5), st.integers(0, 300), SEEDS)
-def test_readers_together_skip_nothing_unread(shards, readers, each, seed):
-    """Within an epoch, in which each reader has read as many records as the others."""
+@given(SHARDS, SEEDS, st.data())
+def test_what_is_left_of_an_epoch_completes_it(shards, seed, data):
+    """From any counts: everything left of the epoch comes first, and nothing else of it."""
     blocks = _blocks(shards)
-    read = min(each * readers, blocks.total_records - 1)
-    whole = order.epoch_order(len(blocks.records), seed, 0)
-    for rank in range(readers):
-        start = order.start_after(blocks, read, seed, rank, readers)
-        mine = blocks.records[order.dealt(whole, rank, readers)]
-        assert start.epoch == 0
-        assert mine[: start.blocks].sum() <= read // readers
-        if start.blocks < len(mine):
-            assert read // readers < mine[: start.blocks + 1].sum()
+    epochs = data.draw(st.integers(0, 2))
+    part = [data.draw(st.integers(0, int(n))) for n in blocks.records]
+    applied = epochs * blocks.records + np.array(part)
+    first = int((applied // blocks.records).min())
+    left = int((applied < (first + 1) * blocks.records).sum())
+    counts = _read(blocks, seed, applied, left)
+    assert (counts == np.maximum(applied, (first + 1) * blocks.records)).all()
 
 
-@pytest.mark.parametrize(
-    ("read", "epoch", "blocks"),
-    [(0, 0, 0), (7, 0, 0), (8, 0, 1), (30, 0, 3), (31, 0, 3), (32, 1, 0), (72, 2, 1)],
-)
-def test_start_is_rounded_down_to_whole_blocks(read, epoch, blocks):
-    assert order.start_after(_blocks([32]), read, 1, 0, 1) == order.Start(epoch, blocks)
+@given(SHARDS, SEEDS, st.integers(0, 40), st.integers(0, 40))
+def test_stopping_in_between_changes_nothing(shards, seed, before, after):
+    blocks = _blocks(shards)
+    nothing = np.zeros(len(blocks.records), np.int64)
+    at_once = _read(blocks, seed, nothing, before + after)
+    in_two = _read(blocks, seed, _read(blocks, seed, nothing, before), after)
+    assert (at_once == in_two).all()
+
+
+@given(SHARDS, SEEDS, st.integers(0, 60))
+def test_the_ledger_adds_up(shards, seed, pieces):
+    blocks = _blocks(shards)
+    applied = _read(blocks, seed, np.zeros(len(blocks.records), np.int64), pieces)
+    rows = order.ledger(blocks, applied)
+    assert sum(row.applied for row in rows) == applied.sum()
+    assert [row.epoch for row in rows] == list(range(-(-pieces // len(blocks.records))))
+    assert all(row.applied + row.left == row.due == blocks.total_records for row in rows)
+    assert all(row.left == 0 for row in rows[:-1])
+
+
+def test_a_thousand_workers_and_a_million_blocks_are_planned_at_once():
+    """10^9 records; the order of a far epoch costs no more than that of the first."""
+    records = np.full(1_000_000, 1000, np.int64)
+    zeros = np.zeros(len(records), np.int64)
+    blocks = order.Blocks(("a",), zeros, zeros, records)
+    backlog = order.Backlog(blocks, 1, 5000 * records)
+    assert backlog[999].epoch == 5000
+    assert backlog[1_000_999].epoch == 5001

@@ -41,16 +41,18 @@ def nan_model_fn(features, labels, mode):
 
 
 class TerminateHook(tf.compat.v1.train.SessionRunHook):
-    """Sends SIGTERM to its own process at step `KILL_AT`, once in the life of a checkpoint."""
+    """Sends SIGTERM to its own process at step `KILL_AT`, once."""
 
     def begin(self):
+        self._sent = False
         self._step = tf.compat.v1.train.get_or_create_global_step()
 
     def before_run(self, run_context):
         return tf.compat.v1.train.SessionRunArgs(self._step)
 
     def after_run(self, run_context, run_values):
-        if run_values.results == KILL_AT:
+        if run_values.results >= KILL_AT and not self._sent:
+            self._sent = True
             os.kill(os.getpid(), signal.SIGTERM)
 
 

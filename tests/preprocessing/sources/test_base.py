@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,8 +16,16 @@ from tests.preprocessing import idx_files
 
 def test_rows_say_where_they_come_from():
     rows = base.Rows(pa.array([b"k"]), pa.record_batch({"x": [1]}), 10, {"x": "/data/file"})
-    assert rows.where("x", 5) == "'/data/file': row 15"
-    assert rows.where("y", 0) == "'input': row 10"
+    assert (rows.file("x"), rows.file("y")) == ("/data/file", "input")
+    assert rows.number(5) == 15
+    assert dataclasses.replace(rows, numbers=np.array([7, 9])).number(1) == 9
+
+
+def test_letters_are_one_line_for_people():
+    letter = base.Letter("in.csv", 3, "x", "range", "5", "is 5, allowed is 0 to 4")
+    assert str(letter) == "'in.csv': row 3: column 'x' is 5, allowed is 0 to 4"
+    letter = dataclasses.replace(letter, column=None, problem="has 2 columns")
+    assert str(letter) == "'in.csv': row 3: has 2 columns"
 
 
 def test_an_unfinished_source_cannot_be_made():

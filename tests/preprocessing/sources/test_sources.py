@@ -33,7 +33,7 @@ def test_every_name_can_be_loaded():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ids", r"'ids' is not one of idx \(did you mean 'idx'\?\), nor package.module:Class"),
+        ("ids", r"'ids' is not one of csv, idx \(did you mean 'idx'\?\), nor package.module:Class"),
         ("no.such:Class", "cannot load 'no.such:Class': No module named 'no'"),
         (f"{__name__}:Absent", "cannot load .*has no attribute 'Absent'"),
         (f"{__name__}:pytest", "is not a subclass of preprocessing.sources.base.Source"),

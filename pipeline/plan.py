@@ -1,0 +1,46 @@
+"""What a supervisor is given: what to run, how patient to be, and where to tell of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Protocol
+
+from pipeline import watchdog
+from pipeline.run_folder import RunFolder, Status
+
+
+class Observer(Protocol):
+    """Where a supervisor tells what is going on."""
+
+    def say(self, line: str) -> None:
+        """Shows one line."""
+
+    def show(self, statuses: Mapping[str, Status]) -> None:
+        """Shows how far the processes are; called a few times a second."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Graces:
+    """Seconds given after SIGTERM, before SIGKILL; `stragglers` is how long workers may go on
+    after the chief has ended. A training process may have to write a large checkpoint."""
+
+    training: float = 30.0
+    evaluator: float = 5.0
+    ps: float = 2.0
+    stragglers: float = 60.0
+    poll: float = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What to run: `entry` is called in each process with the run's path, the path of the records
+    and the `Task`. `logs` is a local folder."""
+
+    run: RunFolder
+    records: str
+    entry: str
+    counts: Mapping[str, int]
+    steps: int
+    logs: str
+    patience: watchdog.Limits = dataclasses.field(default_factory=watchdog.Limits)

@@ -1,0 +1,118 @@
+"""Turns what a source found into rows that are what the config declares, and letters for the rest.
+
+A row with several faults gets one letter, for its first column in the order of the config.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import config
+from preprocessing import convert, rules, schema
+from preprocessing.sources.base import Letter, Rows
+
+# Characters of a value that a letter shows.
+SHOWN = 64
+_REDACTED = "<redacted>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Good:
+    """Rows that may become records, and what became of the others.
+
+    `numbers` says which row of its file each one was.
+    """
+
+    numbers: np.ndarray
+    keys: pa.BinaryArray
+    batch: pa.RecordBatch
+    letters: list[Letter]
+    dropped: int
+
+    @property
+    def read(self) -> int:
+        """How many rows there were."""
+        return self.batch.num_rows + len(self.letters) + self.dropped
+
+
+def enforce(rows: Rows, data: config.Data) -> Good:
+    """Converts types, applies the rules of each column, and sorts rows by the outcome."""
+    faults: dict[int, tuple[str, str]] = {}
+    arrays, dropped = [], np.zeros(rows.batch.num_rows, bool)
+    for name, column in data.columns.items():
+        raw = rows.batch.column(name)
+        array, found = convert.convert(raw, column)
+        if raw.null_count and column.missing != "allow":
+            missing = raw.is_null().to_numpy(zero_copy_only=False)
+            if column.missing == "drop":
+                dropped |= missing
+            else:
+                found.append(("missing", missing))
+        for reason, bad in [*found, *rules.broken(array, column)]:
+            for row in np.flatnonzero(bad).tolist():
+                faults.setdefault(row, (name, reason))
+        arrays.append(array)
+    batch = pa.record_batch(arrays, schema.arrow_schema(data.columns))
+    letters = [_letter(rows, row, *faults[row], data.columns) for row in sorted(faults)]
+    dropped[list(faults)] = False
+    keys = _keys(batch, data.key) if data.key else rows.keys
+    numbers = (
+        np.arange(rows.first_row, rows.first_row + len(dropped))
+        if rows.numbers is None
+        else rows.numbers
+    )
+    if faults or dropped.any():
+        good = ~dropped
+        good[list(faults)] = False
+        kept = pa.array(good)
+        keys, batch, numbers = keys.filter(kept), batch.filter(kept), numbers[good]
+    letters = [*(_redact(letter, data.columns) for letter in rows.letters), *letters]
+    letters.sort(key=lambda letter: letter.row)
+    return Good(numbers, keys, batch, letters, int(dropped.sum()))
+
+
+def _keys(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.BinaryArray:
+    """Joins the values of the key's columns. No text holds a NUL, so two keys are never one."""
+    texts = [batch.column(name).cast(pa.string()).cast(pa.binary()) for name in names]
+    filled = [text.fill_null(b"") for text in texts]
+    return pc.binary_join_element_wise(*filled, pa.scalar(b"\0", pa.binary()))
+
+
+def _letter(
+    rows: Rows, row: int, name: str, reason: str, columns: Mapping[str, config.Column]
+) -> Letter:
+    column, raw = columns[name], rows.batch.column(name)[row].as_py()
+    if column.type == "uint8" and isinstance(raw, bytes):
+        raw = _worst(raw, column)
+    shown: object = raw.decode(errors="backslashreplace") if isinstance(raw, bytes) else raw
+    shown = _short(shown) if isinstance(shown, str | list) else shown
+    if column.sensitive and reason != "missing":
+        shown = _REDACTED
+    value = None if reason == "missing" else str(shown)
+    problem = rules.problem(reason, shown, column)
+    return Letter(rows.file(name), rows.number(row), name, reason, value, problem)
+
+
+def _short(value: str | list) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text):,} characters)"
+
+
+def _worst(raw: bytes, column: config.Column) -> int:
+    """Returns the first value that is out of range: an image itself says nothing to anybody."""
+    low, high = column.min, column.max
+    outside = (v for v in raw if (low is not None and v < low) or (high is not None and v > high))
+    return next(outside, raw[0] if raw else 0)
+
+
+def _redact(letter: Letter, columns: Mapping[str, config.Column]) -> Letter:
+    """Hides a row that could not be cut into columns, if one of these is sensitive."""
+    if letter.value is None:
+        return letter
+    sensitive = any(column.sensitive for column in columns.values())
+    return dataclasses.replace(letter, value=_REDACTED if sensitive else _short(letter.value))

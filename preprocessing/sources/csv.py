@@ -1,0 +1,217 @@
+"""CSV files: plain, gz or zip, any delimiter and encoding, with or without a header.
+
+Columns are found by name, so files may order them differently and have others too. Everything is
+read as text; types are given by `preprocessing.convert`, so that one bad value costs one row.
+Plain files are cut into ranges of rows; packed ones are read as a stream.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from pipeline import config, errors
+from preprocessing.sources import base, files, keys, lines
+
+# How many characters of a row that has too few or too many columns are kept.
+_SHOWN = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Rows of one file: `length` bytes from `offset` of its unpacked text, or all that follow.
+
+    `names` are the columns in the order of the file; `first` counts rows below the header from 0.
+    """
+
+    file: base.RawFile
+    names: tuple[str, ...]
+    offset: int
+    length: int | None = None
+    first: int = 0
+
+
+class CsvSource(base.Source):
+    """Rows of text files with delimiters."""
+
+    def files(self) -> list[base.RawFile]:
+        """Returns the files of each split, by the order of their names."""
+        return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
+
+    def plan(self, split: str) -> list[base.Chunk]:
+        """Reads the header of each file, and cuts plain ones into ranges of whole rows."""
+        found: list[tuple[Part, int | None]] = []
+        for file in files.find(self.data, split):
+            whole = self._whole(file)
+            if files.can_be_cut(file.path, self.data.csv.encoding):
+                found += self._ranges(whole)
+            else:
+                found.append((whole, None))
+        return [base.Chunk(split, i, rows, part) for i, (part, rows) in enumerate(found)]
+
+    def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
+        """Yields the rows of a chunk, all columns as binary with nulls for missing values."""
+        part: Part = chunk.details
+        first = part.first
+        with files.opened(part.file.path, self.data.csv.encoding, part.offset) as stream:
+            limited: lines.Readable = stream
+            if part.length is not None:
+                limited = _Limited(stream, part.length)
+            for block in self._blocks(limited, part, base.READ_BYTES):
+                yield self._rows(block, part, first)
+                first += block.rows
+
+    def _whole(self, file: base.RawFile) -> Part:
+        """Reads the header. Raises `DataError` if it lacks a column or has one twice."""
+        if not self.data.csv.header:
+            return Part(file, tuple(self.data.columns), 0)
+        with files.opened(file.path, self.data.csv.encoding) as stream:
+            start = stream.read(base.READ_BYTES)
+        ends = lines.row_ends(start + b"\n", self.data.csv.quote, self.data.csv.delimiter)
+        if not start.strip():
+            raise errors.DataError(f"{file.path!r}: empty; a header was expected")
+        # Empty rows above the header are none.
+        ends = ends[ends > len(start) - len(start.lstrip(b"\r\n"))]
+        end = min(int(ends[0]), len(start)) if len(ends) else len(start)
+        names = _names(start[:end], self.data.csv, file.path)
+        wanted = list(self.data.columns)
+        _check_names(names, wanted, file.path)
+        # Columns that are not read may share their name.
+        return Part(file, tuple(n if n in wanted else f"#{i}" for i, n in enumerate(names)), end)
+
+    def _ranges(self, whole: Part) -> Iterator[tuple[Part, int]]:
+        """Cuts a plain file; reads it once, at the speed of the disk unless it has quotes."""
+        first = 0
+        with files.opened(whole.file.path, offset=whole.offset) as stream:
+            for block in self._blocks(stream, whole, base.CHUNK_BYTES):
+                offset = whole.offset + block.offset
+                yield (
+                    dataclasses.replace(whole, offset=offset, length=len(block.data), first=first),
+                    block.rows,
+                )
+                first += block.rows
+
+    def _blocks(self, stream: lines.Readable, part: Part, size: int) -> Iterator[lines.Block]:
+        rules = self.data.csv
+        return lines.blocks(
+            stream, size, part.file.path, quote=rules.quote, delimiter=rules.delimiter
+        )
+
+    def _rows(self, block: lines.Block, part: Part, first: int) -> base.Rows:
+        bad: list[pa_csv.InvalidRow] = []
+
+        def keep(row: pa_csv.InvalidRow) -> str:
+            bad.append(row)
+            return "skip"
+
+        data = block.data
+        try:
+            table = self._parse(data, part.names, keep)
+        except pa.ArrowInvalid:
+            # The handler is not called for a row whose bytes are no UTF-8: find out which they are.
+            bad.clear()
+            self._parse(data.decode("latin-1").encode(), part.names, keep)
+            ends = lines.row_ends(data, self.data.csv.quote, self.data.csv.delimiter)
+            data = lines.without(data, ends, [row.number - 1 for row in bad])
+            table = self._parse(data, part.names, keep)
+        numbers = np.delete(np.arange(first, first + block.rows), [row.number - 1 for row in bad])
+        if len(numbers) != len(table):
+            raise errors.DataError(f"{part.file.path!r}: was changed while it was read")
+        top = 2 if self.data.csv.header else 1
+        return base.Rows(
+            keys.of_rows(part.file.name, numbers),
+            _one_batch(table),
+            files=dict.fromkeys(self.data.columns, part.file.path),
+            numbers=numbers + top,
+            letters=tuple(_letter(row, part.file.path, first + top) for row in bad),
+        )
+
+    def _parse(self, data: bytes, names: tuple[str, ...], handler: object) -> pa.Table:
+        """Parses whole rows, in this thread, to the columns of the config as binary."""
+        rules = self.data.csv
+        types = dict.fromkeys(self.data.columns, pa.binary())
+        if not data.strip(b"\r\n"):
+            return pa.schema(types.items()).empty_table()
+        return pa_csv.read_csv(
+            pa.BufferReader(data),
+            pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+            _parse_options(rules, data, handler),
+            pa_csv.ConvertOptions(
+                include_columns=list(types),
+                column_types=types,
+                null_values=list(rules.missing),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                check_utf8=False,
+            ),
+        )
+
+
+class _Limited:
+    """The next `length` bytes of a stream."""
+
+    def __init__(self, stream: IO[bytes], length: int) -> None:
+        self._stream, self._left = stream, length
+
+    def read(self, size: int, /) -> bytes:
+        """Reads up to `size` bytes."""
+        found = self._stream.read(min(size, self._left))
+        self._left -= len(found)
+        return found
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+
+
+def _parse_options(rules: config.Csv, data: bytes, handler: object = None) -> pa_csv.ParseOptions:
+    return pa_csv.ParseOptions(
+        delimiter=rules.delimiter,
+        quote_char=rules.quote or False,
+        newlines_in_values=bool(rules.quote) and rules.quote.encode() in data,
+        invalid_row_handler=handler,
+    )
+
+
+def _names(header: bytes, rules: config.Csv, path: str) -> tuple[str, ...]:
+    """Returns the column names of a header. Raises `DataError` if they are no text."""
+    try:
+        table = pa_csv.read_csv(
+            pa.BufferReader(header),
+            pa_csv.ReadOptions(use_threads=False, block_size=len(header) + 1),
+            _parse_options(rules, header),
+        )
+        return tuple(table.column_names)
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        raise errors.DataError(
+            f"{path!r}: its header cannot be read: {header[:_SHOWN]!r}"
+        ) from None
+
+
+def _check_names(names: tuple[str, ...], wanted: list[str], path: str) -> None:
+    for name in wanted:
+        if names.count(name) == 1:
+            continue
+        what = "is missing" if name not in names else f"is there {names.count(name)} times"
+        raise errors.DataError(
+            f"{path!r}: column {name!r} of the config {what}"
+            f"{errors.nearest(name, names) if name not in names else ''}; "
+            f"its header has {', '.join(names)}"
+        )
+
+
+def _letter(row: pa_csv.InvalidRow, path: str, first: int) -> base.Letter:
+    return base.Letter(
+        path,
+        first + row.number - 1,
+        None,
+        "columns",
+        row.text[:_SHOWN],
+        f"has {row.actual_columns} columns, the others have {row.expected_columns}",
+    )

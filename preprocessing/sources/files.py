@@ -1,0 +1,141 @@
+"""Files of rows: found by name or pattern, opened whether plain, gz or zip, in any encoding."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import gzip
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import IO
+
+from pipeline import config, errors, storage
+from preprocessing.sources.base import RawFile
+
+_GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"
+_WILD = re.compile(r"[*?\[]")
+# Encodings in which a byte of a newline or a quote means nothing else, and that need no recoding.
+_AS_IT_IS = ("utf-8", "ascii")
+
+
+def find(data: config.Data, split: str) -> list[RawFile]:
+    """Returns the files of a split in order of role, then path.
+
+    Raises `DataError` for a pattern that no file fits; a plain path is not looked for.
+    """
+    return [
+        RawFile(f"{split}/{role}/{path[len(_fixed(pattern)) :]}", path)
+        for role, pattern in sorted(data.inputs[split].items())  # type: ignore[index]
+        for path in _matches(pattern)
+    ]
+
+
+@contextlib.contextmanager
+def opened(path: str, encoding: str = "utf-8", offset: int = 0) -> Iterator[IO[bytes]]:
+    """Opens a file as a stream of its unpacked bytes in UTF-8, without a byte order mark.
+
+    It stands at `offset` of these; to get there costs nothing if the file `can_be_cut`. Raises
+    `DataError` naming it for whatever is wrong with it, while it is read too. Bytes that are not
+    UTF-8 pass if that is the `encoding`, so that single rows can be refused.
+    """
+    with translated(path), storage.open_file(path) as raw, _unpacked(raw, path) as stream:
+        name = codecs.lookup(encoding).name
+        if name not in _AS_IT_IS:
+            stream = io.BufferedReader(_Recoded(stream, name))
+        elif stream.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            stream.seek(offset)
+            offset = 0
+        # At most a header, which is all that was read of a file that cannot be cut.
+        stream.read(offset)
+        yield stream
+
+
+def can_be_cut(path: str, encoding: str = "utf-8") -> bool:
+    """Tells if reading can begin anywhere: offsets are those of the file, and cost nothing."""
+    with translated(path), storage.open_file(path) as raw:
+        head = raw.read(4)
+    packed = head.startswith((_GZIP_MAGIC, _ZIP_MAGIC, codecs.BOM_UTF8))
+    return not packed and codecs.lookup(encoding).name in _AS_IT_IS
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turns what reading a file can raise into a `DataError` that names it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise errors.DataError(f"{path!r}: no such file. See make data.") from None
+    except EOFError:
+        raise errors.DataError(f"{path!r}: truncated: the gz stream ends early") from None
+    except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
+        raise errors.DataError(f"{path!r}: corrupt archive: {error}") from None
+    except UnicodeError as error:
+        raise errors.DataError(f"{path!r}: not in the encoding of data.csv: {error}") from None
+    except OSError as error:
+        raise errors.DataError(f"{path!r}: cannot be read: {error.strerror or error}") from None
+
+
+class _Recoded(io.RawIOBase):
+    """The text of a stream in UTF-8, read from its start to its end."""
+
+    def __init__(self, stream: IO[bytes], encoding: str) -> None:
+        self._stream = stream
+        self._decode = codecs.getincrementaldecoder(encoding)().decode
+        self._ready = memoryview(b"")
+        self._first = True
+
+    def readable(self) -> bool:
+        """Says that it can be read from."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Fills `buffer` and returns by how many bytes; 0 at the end."""
+        target = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        while not self._ready:
+            raw = self._stream.read(1 << 20)
+            text = self._decode(raw, final=not raw)
+            if self._first and text:
+                text, self._first = text.removeprefix("\ufeff"), False
+            self._ready = memoryview(text.encode())
+            if not raw and not text:
+                return 0
+        size = min(len(target), len(self._ready))
+        target[:size], self._ready = self._ready[:size], self._ready[size:]
+        return size
+
+
+@contextlib.contextmanager
+def _unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
+    head = raw.read(4)
+    raw.seek(0)
+    if head.startswith(_GZIP_MAGIC):
+        yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]
+    elif head == _ZIP_MAGIC:
+        with zipfile.ZipFile(raw) as archive:
+            members = [info for info in archive.infolist() if not info.is_dir()]
+            if len(members) != 1:
+                raise errors.DataError(
+                    f"{path!r}: the zip holds {len(members)} files; only one of one file is read"
+                )
+            with archive.open(members[0]) as member:
+                yield member
+    else:
+        yield raw
+
+
+def _fixed(pattern: str) -> str:
+    """Returns the folder above the first wildcard, or that of a plain path."""
+    wild = _WILD.search(pattern)
+    return pattern[: pattern.rfind("/", 0, wild.start() if wild else None) + 1]
+
+
+def _matches(pattern: str) -> list[str]:
+    if not _WILD.search(pattern):
+        return [pattern]
+    found = storage.glob(pattern)
+    if not found:
+        raise errors.DataError(f"{pattern!r}: no file fits this pattern")
+    return found

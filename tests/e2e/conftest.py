@@ -1,0 +1,93 @@
+"""One real run of every mode, through the command line, shared by all tests that look at one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline import config
+from tests.pipeline.process_help import ROOT, child_environment
+
+STEPS, BATCH, SAVE_STEPS, RATE = 300, 32, 100, 0.5
+COMMON = (
+    *(f"train.steps={STEPS}", f"train.batch_size={BATCH}", f"train.save_steps={SAVE_STEPS}"),
+    *("train.summary_steps=50", f"train.optimizer={{name: sgd, learning_rate: {RATE}}}"),
+    "train.hooks=[tests.e2e.first_step:FirstStep]",
+)
+MODES = {
+    "none": (),
+    "one_device": (),
+    "mirrored": ("cluster.eval_strategy=mirrored",),
+    "central_storage": ("cluster.eval_strategy=central_storage",),
+    "multi_worker_mirrored": (),
+    "parameter_server": ("cluster.ps=2", "cluster.partition_bytes=100000"),
+    "parameter_server_sync": (),
+    "parameter_server_strategy": (),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ModeRun:
+    """A finished run, and what it printed."""
+
+    mode: str
+    path: pathlib.Path
+    job: config.Config
+    output: str
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return json.loads((self.path / "run.json").read_text())
+
+    def status(self, task: str) -> dict[str, Any]:
+        return json.loads((self.path / "status" / f"{task}.json").read_text())
+
+    def first_step(self, task: str = "chief-0") -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns the variables before and after the first step of a process."""
+        folder = self.path.parent.parent / "first_step" / self.mode
+        before, after = (dict(np.load(folder / f"{task}.{w}.npz")) for w in ("before", "after"))
+        return before, after
+
+
+@pytest.fixture(scope="session")
+def run_of(small_records):
+    """Returns a function from a mode to its run, which is made when first asked for."""
+    made: dict[str, ModeRun] = {}
+
+    def run(mode: str) -> ModeRun:
+        if mode not in made:
+            made[mode] = _launch(small_records, mode)
+        return made[mode]
+
+    return run
+
+
+def _launch(small, mode: str) -> ModeRun:
+    overrides = (*COMMON, *MODES[mode])
+    name = f"mode-{mode.replace('_', '-')}"
+    arguments = [f"--config={small.config_path}", f"--storage={small.storage}", f"--run={name}"]
+    arguments += [f"--strategy={mode}", *(f"--set={override}" for override in overrides)]
+    environment = {
+        **child_environment(),
+        "PIPELINE_FIRST_STEP": str(small.storage / "first_step" / mode),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.launch", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    path = small.storage / "runs" / name
+    logs = "".join(log.read_text()[-3000:] for log in path.glob("logs/*.log"))
+    assert done.returncode == 0, done.stdout + done.stderr + logs
+    job = small.config(*overrides, f"cluster.strategy={mode}")
+    return ModeRun(mode, path, job, done.stdout)

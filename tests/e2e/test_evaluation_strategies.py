@@ -1,0 +1,60 @@
+"""Evaluating under a strategy of its own gives what evaluating plainly gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors, topology
+from pipeline.run_folder import RunFolder
+from trainer import checkpoints, experiment, exporters
+from trainer.input import Records, even_batches
+
+
+@pytest.mark.parametrize("mode", ["mirrored", "central_storage"])
+@pytest.mark.parametrize("split", ["eval", "test"])
+def test_replicated_evaluation_equals_plain_evaluation(
+    run_of, small_records, tmp_path, mode, split
+):
+    run = run_of(mode)
+    assert run.job.cluster.eval_strategy == mode
+    plain = small_records.config("train.steps=1")
+    estimator = experiment.estimator(plain, RunFolder(str(tmp_path)), topology.Task("evaluator", 0))
+    records = Records(plain, small_records.folder, small_records.contents)
+    metrics = exporters.plain(
+        estimator.evaluate(
+            records.eval_input_fn(split),
+            checkpoint_path=checkpoints.newest(str(run.path)),
+            name=f"plain_{split}",
+        )
+    )
+    found = run.record["metrics"][split]
+    for name in ("accuracy", "average_loss", "global_step"):
+        assert found[name] == pytest.approx(metrics[name], abs=1e-6), name
+    # A mean over batches, which are cut otherwise.
+    assert found["loss"] == pytest.approx(metrics["loss"], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("records", "largest", "replicas", "sizes"),
+    [
+        (153, 500, 1, [153]),
+        (1000, 500, 1, [500, 500]),
+        (153, 500, 2, [77, 76]),
+        (1001, 500, 2, [251, 250, 250, 250]),
+        (10, 4, 3, [4, 3, 3]),
+        (1, 500, 2, [1, 0]),
+    ],
+)
+def test_batches_of_replicas_are_even(records, largest, replicas, sizes):
+    assert even_batches(records, largest, replicas) == sizes
+    assert sum(sizes) == records
+
+
+def test_fewer_records_than_replicas_are_refused(small_records):
+    job = small_records.config("cluster={eval_strategy: mirrored, replicas: 200}")
+    records = Records(job, small_records.folder, small_records.contents)
+    with pytest.raises(
+        errors.UsageError,
+        match=r"200 replicas evaluate, but split 'eval' has only 153 records; use cluster\.eval",
+    ):
+        records.eval_input_fn("eval")

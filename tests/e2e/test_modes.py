@@ -1,0 +1,59 @@
+"""Every mode, in real processes, from one config: what it learns and what it leaves behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import config_file, run_folder, topology
+from tests.e2e.conftest import BATCH, MODES, SAVE_STEPS, STEPS
+
+# Test accuracy of this network after as many updates: few, so that a mode that loses or doubles
+# gradients falls out.
+BAND = (0.83, 0.93)
+COPIES = {"mirrored": 2, "central_storage": 2, "multi_worker_mirrored": 2}
+ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
+COPIES["parameter_server_sync"] = 2
+
+
+def test_every_mode_is_run():
+    assert set(MODES) == set(topology.STRATEGIES)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_learns_as_much_as_the_others(run_of, mode):
+    record = run_of(mode).record
+    assert record["status"] == "done"
+    assert record["restarts"] == []
+    assert BAND[0] < record["metrics"]["test"]["accuracy"] < BAND[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_makes_the_steps_it_should(run_of, mode):
+    """Asynchronous processes read the step before they count theirs (traps A26): each may
+    begin another two meanwhile."""
+    beyond = run_of(mode).record["final_step"] - STEPS
+    assert 0 <= beyond < (4 if mode in ASYNCHRONOUS else 1)
+    assert topology.examples_per_step(run_of(mode).job) == BATCH * COPIES.get(mode, 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_process_writes_train_events(run_of, mode):
+    """All others' would be drawn over them (traps A32)."""
+    path = run_of(mode).path
+    names = [found.name for found in path.glob("**/events.out.*") if found.parent == path]
+    assert len(names) == 1
+    assert {p.parent.name for p in path.glob("*/events.out.*")} <= {"eval_eval", "eval_test"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_stored_config_is_the_one_that_was_trained(run_of, mode):
+    run = run_of(mode)
+    assert run_folder.RunFolder(str(run.path)).read_config() == run.job
+    assert config_file.load(str(run.path / "config.yaml")).train.save_steps == SAVE_STEPS
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_is_left_beside_the_checkpoints(run_of, mode):
+    """Workers of an all-reduce have to write some of their own (traps A19)."""
+    names = {path.name for path in run_of(mode).path.iterdir()}
+    assert not {name for name in names if name.startswith("tmp") or "_temp" in name}

@@ -1,0 +1,79 @@
+"""One step of N replicas is one step on the whole batch, in every synchronous mode.
+
+The whole batch is that of the records all replicas read; what it does to the variables is
+worked out with NumPy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import reading
+from tests.e2e.conftest import RATE
+from trainer.input import Records
+
+# Mode to the batches that make its first step: (rank, readers, batches).
+SYNCHRONOUS = {
+    "mirrored": [(0, 1, 2)],
+    "central_storage": [(0, 1, 2)],
+    "multi_worker_mirrored": [(0, 2, 1), (1, 2, 1)],
+    "parameter_server_sync": [(0, 2, 1), (1, 2, 1)],
+}
+
+
+@pytest.mark.parametrize("mode", ["none", "one_device", *SYNCHRONOUS])
+def test_a_step_of_all_replicas_is_a_step_on_the_whole_batch(run_of, small_records, mode):
+    run = run_of(mode)
+    before, after = run.first_step()
+    expected = _after_step(before, *_whole_batch(run.job, small_records, mode))
+    for name, value in expected.items():
+        np.testing.assert_allclose(after[name], value, rtol=0, atol=1e-6, err_msg=name)
+        # The step must be larger than the tolerance, or it would show nothing.
+        assert np.abs(after[name] - before[name]).max() > 1e-4
+
+
+@pytest.mark.parametrize("mode", ["multi_worker_mirrored", "parameter_server_sync"])
+def test_all_processes_have_the_same_variables_after_it(run_of, mode):
+    for chief, worker in zip(
+        run_of(mode).first_step(), run_of(mode).first_step("worker-0"), strict=True
+    ):
+        for name, value in chief.items():
+            np.testing.assert_array_equal(worker[name], value, err_msg=name)
+
+
+def test_all_copies_of_mirrored_variables_are_equal(run_of):
+    _, after = run_of("mirrored").first_step()
+    copies = [name for name in after if name.endswith("/replica_1")]
+    assert len(copies) == 4
+    for name in copies:
+        np.testing.assert_array_equal(after[name], after[name.removesuffix("/replica_1")])
+
+
+def _whole_batch(job, small, mode):
+    """Returns images, `[batch, 784]` in 0 to 1, and labels."""
+    records = Records(job, small.folder, small.contents)
+    images, labels = [], []
+    for rank, readers, batches in SYNCHRONOUS.get(mode, [(0, 1, 1)]):
+        with tf.Graph().as_default():
+            dataset = reading.train_dataset(records, rank, readers)
+            for features, label in reading.batches(dataset, batches):
+                images.append(features["image"].reshape(len(label), -1) / 255.0)
+                labels.append(label)
+    return np.concatenate(images), np.concatenate(labels)
+
+
+def _after_step(before, images, labels):
+    """One step of gradient descent on the mean cross-entropy of a 784-100-10 network."""
+    names = ("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias")
+    w1, b1, w2, b2 = (before[name].astype(np.float64) for name in names)
+    hidden = 1 / (1 + np.exp(-(images @ w1 + b1)))
+    logits = hidden @ w2 + b2
+    chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    error = (chances - np.eye(10)[labels]) / len(labels)
+    inner = (error @ w2.T) * hidden * (1 - hidden)
+    gradients = (images.T @ inner, inner.sum(axis=0), hidden.T @ error, error.sum(axis=0))
+    values = zip(names, (w1, b1, w2, b2), gradients, strict=True)
+    return {name: value - RATE * gradient for name, value, gradient in values}

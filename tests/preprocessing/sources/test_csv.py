@@ -1,0 +1,146 @@
+"""CSV in every dress gives the same rows, and what is wrong is found where it is."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from pipeline import errors
+from preprocessing import sources
+from preprocessing.sources import base
+from tests.preprocessing import tables
+
+ROWS = [(b"0", b"a", b"1.5", b"0"), (b"1", None, b"2", b"1")]
+TEXT = "id,name,size,label\n0,a,1.5,0\n1,NA,2,1\n"
+
+
+def _read(folder, content: str | bytes | None = None, **csv) -> list[base.Rows]:
+    if content is not None:
+        content = content.encode() if isinstance(content, str) else content
+        (folder / "in.csv").write_bytes(content)
+    source = sources.choose(tables.make_config(folder / "*.csv", csv=csv).data)
+    return [rows for chunk in source.plan("train") for rows in source.read(chunk)]
+
+
+def _tuples(found: list[base.Rows]) -> list[tuple]:
+    return [tuple(row.values()) for rows in found for row in rows.batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("content", "csv"),
+    [
+        (TEXT, {}),
+        (TEXT.replace("\n", "\r\n"), {}),
+        (TEXT.replace("\n", "\n\n"), {}),
+        ("\n\n" + TEXT[:-1], {}),
+        ("\ufeff" + TEXT, {}),
+        (gzip.compress(TEXT.encode()), {}),
+        (TEXT.encode("utf-16"), {"encoding": "utf-16"}),
+        (TEXT.replace(",", "|"), {"delimiter": "|"}),
+        (TEXT.replace(",", "\t"), {"delimiter": "\t", "quote": ""}),
+        (TEXT.partition("\n")[2], {"header": False}),
+        (TEXT.replace("NA", ""), {}),
+        (TEXT.replace("NA", "?"), {"missing": ["?"]}),
+        (TEXT.replace("a,1.5", '"a","1.5"'), {}),
+        ("label,x,size,x,id,name\n0,,1.5,,0,a\n1,9,2,9,1,\n", {}),
+    ],
+    ids=range(14),
+)
+def test_every_dress(tmp_path, content, csv):
+    found = _read(tmp_path, content, **csv)
+    assert _tuples(found) == ROWS
+    keys = [key for rows in found for key in rows.keys.to_pylist()]
+    assert keys == [b"train/files/in.csv/0", b"train/files/in.csv/1"]
+    top = 1 if csv.get("header") is False else 2
+    assert [n for rows in found for n in rows.numbers.tolist()] == [top, top + 1]
+
+
+def test_quoted_values_may_hold_anything(tmp_path):
+    content = 'id,name,size,label\n0,"a,\n""b"" NA",1,0\n1,"NA",2,1\n'
+    assert [row[1] for row in _tuples(_read(tmp_path, content))] == [b'a,\n"b" NA', b"NA"]
+
+
+def test_many_files_with_columns_in_another_order(tmp_path):
+    (tmp_path / "b.csv").write_text("name,label,size,id\nNA,1,2,1\n")
+    (tmp_path / "a.csv").write_text("id,name,size,label\n0,a,1.5,0\n")
+    assert _tuples(_read(tmp_path)) == ROWS
+
+
+def test_chunks_are_cut_between_rows_and_know_their_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "READ_BYTES", 64)
+    monkeypatch.setattr(base, "CHUNK_BYTES", 256)
+    lines = tables.rows(100)
+    lines[33] = '33,"a\n\nb",1,0'
+    content = tables.text(*lines)
+    found = _read(tmp_path, content)
+    chunks = sources.choose(tables.make_config(tmp_path / "*.csv").data).plan("train")
+    assert len(chunks) > 5 and sum(chunk.rows for chunk in chunks) == 100
+    assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
+    assert [int(row[0]) for row in _tuples(found)] == list(range(100))
+    assert [n for rows in found for n in rows.numbers.tolist()] == list(range(2, 102))
+    keys = [key for rows in found for key in rows.keys.to_pylist()]
+    assert keys[99] == b"train/files/in.csv/99" and len(set(keys)) == 100
+
+
+def test_rows_of_other_widths_become_letters(tmp_path):
+    content = tables.text("0,a,1,0", "1,b", "2,c,1,0,9", "", "3,d,1,1")
+    (found,) = _read(tmp_path, content)
+    assert [row[0] for row in _tuples([found])] == [b"0", b"3"]
+    assert found.numbers.tolist() == [2, 5]
+    assert [str(letter).partition(": ")[2] for letter in found.letters] == [
+        "row 3: has 2 columns, the others have 4",
+        "row 4: has 5 columns, the others have 4",
+    ]
+    assert [(x.reason, x.value, x.column) for x in found.letters] == [
+        ("columns", "1,b", None),
+        ("columns", "2,c,1,0,9", None),
+    ]
+
+
+def test_rows_of_other_widths_that_are_no_text(tmp_path):
+    content = tables.text("0,a,1,0").encode() + b"1,\xff\n2,\xfe,1,0\n"
+    (found,) = _read(tmp_path, content)
+    assert [row[1] for row in _tuples([found])] == [b"a", b"\xfe"]
+    assert [letter.row for letter in found.letters] == [3]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "in.csv': empty; a header was expected"),
+        ("\n\n", "in.csv': empty; a header was expected"),
+        (
+            "id,nam,size,label\n",
+            r"column 'name' of the config is missing \(did you mean 'nam'\?\); ",
+        ),
+        (
+            "id,name,size,label,id\n",
+            "column 'id' of the config is there 2 times; its header has id",
+        ),
+        (b"id,\xff,size,label\n", "its header cannot be read: b'id,"),
+        ('id,name,size,label\n0,"a,1,0\n', "row 1: a quote is opened and never closed"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path, content, message):
+    with pytest.raises(errors.DataError, match=message):
+        _read(tmp_path, content)
+
+
+def test_one_bad_file_among_many_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text(TEXT)
+    (tmp_path / "b.csv").write_text("id,name,size\n")
+    with pytest.raises(errors.DataError, match=r"b\.csv': column 'label' of the config is missing"):
+        _read(tmp_path)
+
+
+def test_a_header_alone_has_no_rows(tmp_path):
+    assert _tuples(_read(tmp_path, "id,name,size,label\n")) == []
+
+
+def test_a_file_that_shrinks_while_it_is_read(tmp_path):
+    (tmp_path / "in.csv").write_text(TEXT)
+    source = sources.choose(tables.make_config(tmp_path / "in.csv").data)
+    (chunk,) = source.plan("train")
+    (tmp_path / "in.csv").write_text(TEXT[:30])
+    assert len(_tuples(list(source.read(chunk)))) < chunk.rows

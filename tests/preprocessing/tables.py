@@ -1,0 +1,47 @@
+"""Makes small tables and configs that read them."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from pipeline import config, config_file
+
+COLUMNS: dict[str, Any] = {
+    "id": {"type": "int64"},
+    "name": {"type": "string", "missing": "allow", "max_length": 20},
+    "size": {"type": "float32", "missing": "allow", "min": 0, "max": 100},
+    "label": {"type": "int64", "min": 0, "max": 1},
+}
+
+
+def make_config(
+    path: pathlib.Path | str, columns: dict[str, Any] | None = None, **data: Any
+) -> config.Config:
+    """Returns a config named `table` that reads `path`; `data` replaces values of its section."""
+    tree = {
+        "name": "table",
+        "data": {
+            "source": "csv",
+            "inputs": {"train": {"files": str(path)}},
+            "columns": columns or COLUMNS,
+            "label": "label",
+            "shards": {"train": 2},
+            "block_records": 16,
+            "eval": {"share": 0.2},
+            **data,
+        },
+        "model": {"name": "mnist_mlp"},
+        "train": {"steps": 1},
+    }
+    return config_file.validate(tree, where="test")
+
+
+def rows(count: int, first: int = 0) -> list[str]:
+    """Returns good rows of `COLUMNS` as CSV, without newlines."""
+    return [f"{i},n{i},{i % 100}.5,{i % 2}" for i in range(first, first + count)]
+
+
+def text(*lines: str, header: str = "id,name,size,label") -> str:
+    """Returns lines below a header."""
+    return "\n".join([header, *lines]) + "\n"

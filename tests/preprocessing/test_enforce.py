@@ -1,0 +1,100 @@
+"""Rows are sorted into good ones, dropped ones, and letters that say what and where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from preprocessing import enforce
+from preprocessing.sources import base
+from tests.preprocessing import tables
+
+NUMBERS = np.array([2, 3, 5, 8])
+
+
+def _enforce(columns=None, letters=(), **values) -> enforce.Good:
+    """Enforces four rows given as texts by column; others are good."""
+    texts = {"id": "1234", "name": "abcd", "size": "1234", "label": "0101", **values}
+    batch = pa.record_batch(
+        {n: pa.array([v and v.encode() for v in vs], pa.binary()) for n, vs in texts.items()}
+    )
+    keys = pa.array([b"k%d" % number for number in NUMBERS])
+    files = dict.fromkeys(texts, "in.csv")
+    rows = base.Rows(keys, batch, files=files, numbers=NUMBERS, letters=letters)
+    declared = {name: {**tables.COLUMNS[name], **(columns or {}).get(name, {})} for name in texts}
+    return enforce.enforce(rows, tables.make_config("x", declared).data)
+
+
+def test_good_rows_pass():
+    good = _enforce(name=["a", None, "c", "d"])
+    assert good.batch.column("id").to_pylist() == [1, 2, 3, 4]
+    assert good.batch.column("name").to_pylist() == ["a", None, "c", "d"]
+    assert good.numbers is NUMBERS and good.keys[3].as_py() == b"k8"
+    assert (good.letters, good.dropped, good.read) == ([], 0, 4)
+
+
+def test_bad_rows_become_letters():
+    good = _enforce(id=["1", "x", "3", "4"], size=["1", "y", "999", "4"], label=[*"010", None])
+    assert [str(letter) for letter in good.letters] == [
+        "'in.csv': row 3: column 'id' is 'x', not int64",
+        "'in.csv': row 5: column 'size' is 999, allowed is 0 to 100",
+        "'in.csv': row 8: column 'label' has no value",
+    ]
+    assert [(letter.reason, letter.value) for letter in good.letters] == [
+        ("type", "x"),
+        ("range", "999"),
+        ("missing", None),
+    ]
+    assert good.keys.to_pylist() == [b"k2"] and good.numbers.tolist() == [2]
+    assert good.batch.to_pylist() == [{"id": 1, "name": "a", "size": 1.0, "label": 0}]
+    assert good.read == 4
+
+
+def test_rows_are_dropped_on_purpose_unless_they_are_bad_anyway():
+    columns = {"label": {"missing": "drop"}}
+    good = _enforce(columns, label=["0", None, None, "1"], id=["1", "2", "x", "4"])
+    assert good.dropped == 1 and [letter.row for letter in good.letters] == [5]
+    assert good.numbers.tolist() == [2, 8]
+
+
+def test_long_values_are_cut_and_bytes_are_readable():
+    columns = {"name": {"max_length": 70}}
+    bad = "y" * 10_000
+    good = _enforce(columns, name=["a", bad, "c", "d"])
+    assert good.letters[0].value == "y" * 64 + "... (10,000 characters)"
+    rows = base.Rows(
+        pa.array([b"k"]), pa.record_batch({"name": [b"a\xff\0b"], "label": [b"1"]}), files={}
+    )
+    data = tables.make_config("x", {n: tables.COLUMNS[n] for n in ("name", "label")}).data
+    (letter,) = enforce.enforce(rows, data).letters
+    assert letter.value == "a\\xff\0b" and letter.reason == "encoding"
+
+
+def test_sensitive_values_are_never_shown():
+    columns = {"name": {"sensitive": True, "max_length": 1}}
+    torn = base.Letter("in.csv", 4, None, "columns", "9,secret", "has 2 columns")
+    good = _enforce(columns, (torn,), name=["a", "secret", "c", "d"])
+    assert [letter.value for letter in good.letters] == ["<redacted>", "<redacted>"]
+    assert "secret" not in repr(good.letters)
+    (kept,) = _enforce({}, (torn,)).letters
+    assert kept.value == "9,secret"
+
+
+def test_keys_are_made_of_declared_columns():
+    data = tables.make_config("x", key=["id", "label"]).data
+    values = {"id": ["1", "11"], "name": ["a", "b"], "size": ["1", "2"], "label": ["1", "0"]}
+    batch = pa.record_batch({n: pa.array(v, pa.binary()) for n, v in values.items()})
+    good = enforce.enforce(base.Rows(pa.array([b"x", b"x"]), batch), data)
+    assert good.keys.to_pylist() == [b"1\x001", b"11\x000"]
+
+
+@pytest.mark.parametrize(("pixels", "shown"), [(bytes([0, 0, 201, 202]), "201"), (bytes(4), "0")])
+def test_of_an_image_only_the_value_that_is_wrong_is_shown(pixels, shown):
+    bounds = {"max": 200} if shown == "201" else {"min": 1}
+    columns = {"x": {"type": "uint8", "shape": [4], **bounds}, "label": {"type": "int64"}}
+    batch = pa.record_batch({"x": pa.array([pixels], pa.binary(4)), "label": [1]})
+    (letter,) = enforce.enforce(
+        base.Rows(pa.array([b"k"]), batch, 100), tables.make_config("x", columns).data
+    ).letters
+    assert letter.value == shown and str(letter).startswith("'input': row 100: column 'x' is ")

@@ -1,0 +1,42 @@
+"""The command that evaluates a checkpoint again."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.trainer.commands import error_line
+
+EVALUATE = "trainer.evaluate"
+
+
+def test_flags_are_a_contract(commands):
+    listing = commands.run(EVALUATE, "--help")
+    assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == ["run", "storage"]
+
+
+def test_it_prints_what_the_run_found(commands, finished, small_records):
+    output = commands.run(EVALUATE, f"--storage={small_records.storage}", "--run=finished")
+    title, head, *rows = output.splitlines()
+    assert title == "run finished, step 300"
+    names = head.split()
+    assert names[0] == "split" and {"accuracy", "loss"} <= set(names)
+    found = {row.split()[0]: dict(zip(names[1:], row.split()[1:], strict=True)) for row in rows}
+    assert set(found) == {"eval", "test"}
+    for split, metrics in finished.result["metrics"].items():
+        for name in names[1:]:
+            assert float(found[split][name]) == pytest.approx(metrics[name], abs=1e-5)
+
+
+def test_a_run_without_a_checkpoint(commands, finished, small_records):
+    finished.copy(finished.path.parent / "no-checkpoint")
+    flags = (f"--storage={small_records.storage}", "--run=no-checkpoint")
+    line = error_line(commands.run(EVALUATE, *flags, code=64))
+    assert re.search("run 'no-checkpoint': has no checkpoint yet", line)
+
+
+def test_an_unknown_run_names_the_nearest(commands, finished, small_records):
+    flags = (f"--storage={small_records.storage}", "--run=finishedd")
+    line = error_line(commands.run(EVALUATE, *flags, code=64))
+    assert re.search(r"run 'finishedd': not in .* \(did you mean 'finished'\?\)", line)

@@ -1,0 +1,65 @@
+"""Which of TensorFlow's failures become which of ours. Whole roles: test_task.py."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+import tensorflow as tf
+
+from pipeline import errors, run_folder
+from pipeline.run_folder import RunFolder
+from trainer import roles
+from trainer.reporter import Reporter
+
+_tf = tf.errors
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "text"),
+    [
+        (tf.estimator.NanLossDuringTrainingError(), errors.ModelError, "the loss is not a number"),
+        (_tf.DataLossError(None, None, "corrupted\nmore"), errors.DataError, "is damaged: corrupt"),
+        (_tf.UnavailableError(None, None, "gone"), errors.RetryableError, "a peer was lost: gone"),
+        (_tf.AbortedError(None, None, "reset"), errors.RetryableError, "a peer was lost: reset"),
+        (_tf.ResourceExhaustedError(None, None, "oom"), errors.RetryableError, "out of memory or"),
+        (
+            OSError(errno.ENOSPC, "full", "f"),
+            errors.RetryableError,
+            "access 'f': full. Free",
+        ),
+        (OSError(errno.EACCES, "no", "f"), errors.UsageError, "cannot access 'f': no. Choose"),
+        (errors.DataError("as it is"), errors.DataError, "^as it is$"),
+    ],
+)
+def test_failures_get_their_exit_code_and_one_line(run, raised, kind, text):
+    reporter = Reporter(run, "worker-0", 10)
+    with pytest.raises(kind, match=text) as caught, roles._explained(reporter):
+        raise raised
+    status = run_folder.read_statuses(run)["worker-0"]
+    assert (status.state, status.exit_code) == ("failed", kind.exit_code)
+    assert status.error == str(caught.value)
+    assert "\n" not in status.error
+
+
+def test_a_bug_keeps_its_own_error(run):
+    with pytest.raises(KeyError, match="x"), roles._explained(Reporter(run, "chief-0", 10)):
+        raise KeyError("x")
+    status = run_folder.read_statuses(run)["chief-0"]
+    assert (status.state, status.exit_code, status.error) == ("failed", 1, "KeyError: 'x'")
+
+
+def test_an_end_without_a_reason_is_no_success(finished, tmp_path):
+    """Input that runs dry looks like success to the framework."""
+    run = finished.copy(tmp_path, 200)
+    with pytest.raises(errors.ModelError, match="ended at step 200 of 300 without being asked to"):
+        roles._declare_done(finished.job, run, None)
+    assert run.read(run_folder.TRAINING_DONE) is None
+    roles._declare_done(finished.job, run, "stop requested")
+    done = run.read(run_folder.TRAINING_DONE)
+    assert done == {"final_step": 200, "reason": "stop requested"}

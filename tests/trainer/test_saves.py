@@ -1,0 +1,104 @@
+"""Checkpoints and what is done after each, in real sessions that save."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from pipeline import topology
+from pipeline.run_folder import RunFolder
+from tests.trainer.test_janitor import listed, steps
+from trainer import saves
+
+_train = tf.compat.v1.train
+GANG = {"chief": ("h:1",), "worker": ("h:2", "h:3")}
+CHIEF, WORKER = topology.Task("chief", 0, GANG), topology.Task("worker", 1, GANG)
+GRAPH = tf.compat.v1.GraphKeys
+
+
+@pytest.fixture
+def hooks_of(small_records, tmp_path):
+    """Returns a function from a task to its hooks, and the saves of which they tell."""
+    seen = []
+
+    def build(task, strategy="multi_worker_mirrored"):
+        job = small_records.config(f"cluster.strategy={strategy}", "train.save_steps=3")
+        actions = [lambda step, seconds: seen.append((step, seconds))]
+        return saves.hooks(job, RunFolder(str(tmp_path)), task, actions)
+
+    return build, seen
+
+
+def train(folder, last_step, hooks, listener=None):
+    """Trains as an Estimator does, with an empty train op that counts."""
+    with tf.Graph().as_default():
+        op = _train.get_or_create_global_step().assign_add(1)
+        saver = _train.Saver(max_to_keep=2, defer_build=True, save_relative_paths=True)
+        tf.compat.v1.add_to_collection(GRAPH.SAVERS, saver)
+        for hook in hooks:
+            if listener is not None and isinstance(hook, _train.CheckpointSaverHook):
+                hook._listeners.append(listener)  # as Estimator adds the one that evaluates
+        with _train.MonitoredTrainingSession(
+            checkpoint_dir=str(folder),
+            hooks=[*hooks, _train.StopAtStepHook(last_step=last_step)],
+            save_checkpoint_steps=None,
+            save_checkpoint_secs=None,
+            save_summaries_steps=None,
+            save_summaries_secs=None,
+        ) as session:
+            while not session.should_stop():
+                session.run(op)
+
+
+def test_the_chief_saves_every_few_steps_and_at_the_end_and_acts_once_after_each(
+    hooks_of, tmp_path
+):
+    build, seen = hooks_of
+    train(tmp_path, 8, build(CHIEF))
+    assert [step for step, _ in seen] == [0, 3, 6, 8]
+    assert all(0 < seconds < 10 for _, seconds in seen)
+    assert steps(tmp_path) == listed(tmp_path) == [6, 8]
+
+
+def test_evaluating_in_turn_is_no_part_of_the_time_of_a_save(hooks_of, tmp_path):
+    class Slow(_train.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            order.append((global_step_value, len(seen)))
+
+    build, seen = hooks_of
+    order = []
+    train(tmp_path, 1, build(CHIEF), Slow())
+    # The time had been taken when the listener was called.
+    assert order == [(0, 1), (1, 2)]
+
+
+def test_a_worker_of_an_all_reduce_saves_aside_and_deletes_nothing_of_the_chiefs(
+    hooks_of, tmp_path
+):
+    """It has been restored from the chief's, so its Saver would take them for its own."""
+    build, seen = hooks_of
+    train(tmp_path, 6, build(CHIEF))
+    before = steps(tmp_path)
+    told = len(seen)
+    train(tmp_path, 15, build(WORKER))
+    assert steps(tmp_path) == before == [3, 6]
+    assert steps(tmp_path / "tmp_worker_1") == [12, 15]
+    assert len(seen) == told
+
+
+@pytest.mark.parametrize("strategy", ["parameter_server", "parameter_server_strategy"])
+def test_other_workers_do_not_save(hooks_of, strategy):
+    build, _ = hooks_of
+    assert build(WORKER, strategy) == []
+
+
+def test_a_saver_of_the_models_own_is_the_one_that_is_used():
+    with tf.Graph().as_default():
+        _train.get_or_create_global_step()
+        own, other = (_train.Saver(defer_build=True) for _ in range(2))
+        saves.keep_known(_train.Scaffold())
+        assert tf.compat.v1.get_collection(GRAPH.SAVERS) == []
+        tf.compat.v1.add_to_collection(GRAPH.SAVERS, other)
+        for _ in range(2):
+            saves.keep_known(_train.Scaffold(saver=own))
+            assert tf.compat.v1.get_collection(GRAPH.SAVERS) == [own]

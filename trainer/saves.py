@@ -1,0 +1,86 @@
+"""Who saves checkpoints, and what is done after each.
+
+The hooks are made here and not by Estimator, which drops saving listeners on one of its two
+cluster paths (traps A20) and makes no saver at all under an all-reduce when summaries are off
+(A18).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, storage, topology
+from pipeline.run_folder import RunFolder
+
+_train = tf.compat.v1.train
+# Called with the global step of a checkpoint and the seconds training stood still for it.
+AfterSave = Callable[[int, float], None]
+
+
+def hooks(
+    job: config.Config, run: RunFolder, task: topology.Task, actions: Sequence[AfterSave]
+) -> list[Any]:
+    """Returns the hooks by which a training process saves.
+
+    The chief saves, and takes `actions` after each save, in order. Workers of an all-reduce save
+    beside it, because saving is a step all of them make together.
+    """
+    if task.is_chief:
+        return [_saver_hook(run.path, job.train.save_steps, [_Listener(actions)])]
+    if job.cluster.strategy == "multi_worker_mirrored":
+        folder = own_folder(run.path, task)
+        return [_ForgetHook(), _saver_hook(folder, job.train.save_steps, [])]
+    return []
+
+
+def own_folder(model_dir: str, task: topology.Task) -> str:
+    """Returns where a worker of an all-reduce writes; TensorFlow puts its events there too."""
+    return storage.join(model_dir, f"tmp_{task.job_name}_{task.task_index}")
+
+
+def keep_known(scaffold: Any) -> None:
+    """Makes the Saver that a model brings along the one that is used, as Estimator would."""
+    savers = tf.compat.v1.get_collection_ref(tf.compat.v1.GraphKeys.SAVERS)
+    if scaffold is not None and scaffold.saver is not None and scaffold.saver not in savers:
+        savers[:] = [scaffold.saver]
+
+
+def _saver_hook(folder: str, steps: int, listeners: list[Any]) -> Any:
+    hook = _train.CheckpointSaverHook(folder, save_steps=steps, listeners=listeners)
+    # Otherwise it asks for the global step once more after every step, in a session call of its
+    # own, which between processes is a round trip.
+    hook._set_steps_per_run(1)
+    return hook
+
+
+class _Listener(tf.compat.v1.train.CheckpointSaverListener):
+    def __init__(
+        self, actions: Sequence[AfterSave], clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._actions = actions
+        self._clock = clock
+        self._began = 0.0
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        """Training stands still from here on."""
+        self._began = self._clock()
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        """The checkpoint is there; a single process evaluates it after this."""
+        seconds = self._clock() - self._began
+        for action in self._actions:
+            action(int(global_step_value), seconds)
+
+
+class _ForgetHook(tf.compat.v1.train.SessionRunHook):
+    """Makes a worker forget the checkpoints it was restored from: they are the chief's, and it
+    would delete them when it has made enough of its own (traps A19)."""
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Empties the list the Saver was given when it restored."""
+        for saver in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS):
+            saver.set_last_checkpoints_with_time([])
