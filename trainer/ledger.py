@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import errors
-from trainer import order
+from trainer import checkpoints, order
 
 # The feature that tells the block of each record; models never see it.
 BLOCK = "input/block"
@@ -30,6 +30,7 @@ def applied_in(checkpoint: str | None, blocks: order.Blocks) -> np.ndarray:
     number = len(blocks.records)
     if checkpoint is None:
         return np.zeros(number, np.int64)
+    checkpoints.step_of(checkpoint)  # a checkpoint that cannot be read is named by this
     reader = tf.train.load_checkpoint(checkpoint)
     if not reader.has_tensor(APPLIED):
         raise errors.DataError(f"checkpoint {checkpoint!r}: does not say what it was trained on")

@@ -1,0 +1,36 @@
+"""What pipelines are handed to read."""
+
+import numpy as np
+
+from trainer import feeding, order
+
+
+def _blocks():
+    shards, offsets = np.array([0, 0, 1]), np.array([0, 400, 0])
+    return order.Blocks(("a", "b"), shards, offsets, np.array([8, 3, 8]))
+
+
+def test_rows_say_where_a_piece_lies_and_what_to_skip():
+    feed = feeding.Feed(_blocks())
+    feed.begin(lambda: iter([order.Piece(1, 4, 2), order.Piece(2, 5, 0)]))
+    assert [row.tolist() for row in feed.rows()] == [[0, 400, 3, 2, 4, 1], [1, 0, 8, 0, 5, 2]]
+
+
+def test_every_pipeline_begins_at_the_same_place():
+    """A strategy drops all but the last; what the others were handed was not applied."""
+    feed = feeding.Feed(_blocks())
+    backlog = order.Backlog(_blocks(), 1, np.zeros(3))
+    feed.begin(lambda: feeding.dealt(backlog, 0, 1))
+    dropped, kept = feed.rows(), feed.rows()
+    assert [next(dropped).tolist() for _ in range(5)] == [next(kept).tolist() for _ in range(5)]
+
+
+def test_a_feed_without_a_position_has_nothing():
+    assert list(feeding.Feed(_blocks()).rows()) == []
+
+
+def test_readers_share_the_backlog():
+    backlog = order.Backlog(_blocks(), 1, np.zeros(3))
+    dealt = [feeding.dealt(backlog, rank, 2) for rank in range(2)]
+    taken = [next(dealt[n % 2]) for n in range(9)]
+    assert taken == [backlog[n] for n in range(9)]
