@@ -37,6 +37,7 @@ class Display:
         self._progress: Progress | None = None
         self._evaluated: float | None = None
         self._finishing = ""
+        self._notes: set[tuple[str, int]] = set()
 
     def say(self, line: str) -> None:
         """Shows one line, above the bar if there is one."""
@@ -49,6 +50,7 @@ class Display:
         if training:
             self._show_training(training)
         for status in statuses.values():
+            self._show_note(status)
             self._show_evaluation(status)
 
     def _show_training(self, training: list[Status]) -> None:
@@ -68,6 +70,12 @@ class Display:
             self._progress.close()
             self._finishing = "final evaluation and export"
             self.say(f"training: {self._max_steps:,} steps made; {self._finishing}")
+
+    def _show_note(self, status: Status) -> None:
+        """Shows once what each process wants to be seen."""
+        if status.note and (status.task, status.pid) not in self._notes:
+            self._notes.add((status.task, status.pid))
+            self.say(f"{status.task}: {status.note}")
 
     def _show_evaluation(self, status: Status) -> None:
         found = status.evaluation

@@ -147,8 +147,9 @@ def _call(request: Spawn) -> int:
     try:
         _resolve(request.entry)(*request.args)
     except errors.PipelineError as error:
-        print(f"error: {error}", file=sys.stderr)
         code = error.exit_code
+        with contextlib.suppress(OSError):  # the log may be on a disk that is full
+            print(f"error: {error}", file=sys.stderr)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:

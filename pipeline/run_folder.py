@@ -133,6 +133,8 @@ class Status:
     examples_per_second: float | None = None
     # Newest evaluation, from the evaluating process: {"step": int, "accuracy": float, ...}.
     evaluation: dict[str, float] | None = None
+    # One line that whoever watches the run should see.
+    note: str | None = None
     # One line on why it failed, with the exit code it ended with.
     error: str | None = None
     exit_code: int | None = None

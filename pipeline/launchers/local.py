@@ -33,8 +33,9 @@ from pipeline.processes import ForkServer, StopRequest, run_command
 from pipeline.run_record import RunRecord
 
 # Named, not imported: this package knows the stages only by what they read and write.
-_TRAINER = "trainer.task"
-_ENTRY = f"{_TRAINER}:run_task"
+# `trainer.task` imports it late, to say in one line what is missing.
+_PRELOAD = "trainer.roles"
+_ENTRY = "trainer.task:run_task"
 _PREPROCESSING = (sys.executable, "-m", "preprocessing.main")
 
 
@@ -42,7 +43,7 @@ _PREPROCESSING = (sys.executable, "-m", "preprocessing.main")
 class LocalLauncher:
     """A launcher for this machine. The fields are what tests put others in place of."""
 
-    preload: str = _TRAINER
+    preload: str = _PRELOAD
     entry: str = _ENTRY
     preprocessing: Sequence[str] = _PREPROCESSING
     graces: plan.Graces | None = None
