@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
@@ -134,17 +133,3 @@ def _link(source: str, target: str) -> None:
         tf.io.gfile.copy(source, target)
     except tf.errors.NotFoundError:
         raise FileNotFoundError(source) from None
-
-
-class OwnCheckpoints(tf.compat.v1.train.SessionRunHook):
-    """Keeps a process that is not the chief from deleting the chief's checkpoints.
-
-    Under MultiWorkerMirroredStrategy each process saves, the others to a folder of their own. But
-    when they restore, they take the chief's list for theirs, and delete what gets too old
-    (traps A19).
-    """
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        """Forgets the list; comes before the hook that saves."""
-        for saver in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS):
-            saver.set_last_checkpoints_with_time([])

@@ -128,8 +128,6 @@ def _train_spec(
         return None
     records_read = checkpoints.current_step(run.path) * topology.examples_per_step(job)
     own = [models.load_attribute(hook, "train.hooks")() for hook in job.train.hooks]
-    if not task.is_chief:
-        hooks = [*hooks, checkpoints.OwnCheckpoints()]
     return tf.estimator.TrainSpec(
         records.train_input_fn(task.rank, task.num_readers, records_read),
         max_steps=job.train.steps,

@@ -87,8 +87,7 @@ class Rig:
             self.server,
             self.stop,
             observer=self.seen,
-            policy=restarts.Policy(strategy.restart_unit),
-            **options,
+            **{"policy": restarts.Policy(strategy.restart_unit), **options},
         )
         try:
             self.boss.run()

@@ -80,10 +80,31 @@ class Faults(tf.compat.v1.train.SessionRunHook):
         time.sleep(self._pace)
         for number, fault in list(self._faults):
             if int(run_values.results) >= fault["at"]:
-                self._faults.remove((number, fault))
-                if once(str(number), step=int(run_values.results), pid=os.getpid()):
-                    _tell(int(run_values.results))
-                    _do(**fault)
+                self._meet(number, int(run_values.results), **fault)
+                return  # one at a time
+
+    def _meet(self, number: int, step: int, by: str, at: int, do: str, target: str) -> None:
+        pid = living_pid(target)
+        if pid is None:
+            return  # it is being started again; at one of the next steps
+        self._faults = [(other, fault) for other, fault in self._faults if other != number]
+        if not once(str(number), step=step, pid=os.getpid(), target=target):
+            return
+        _tell(step)
+        if do == "await_return":
+            wait_for(lambda: _has_stepped(target))
+        else:
+            os.kill(pid, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[do])
+
+
+def living_pid(task: str) -> int | None:
+    """Returns the process of a task, if it lives; never that of another one with its number."""
+    status = run_folder.read_statuses(the_run()).get(task)
+    try:
+        with open(f"/proc/{status.pid if status else 0}/comm", encoding="ascii") as file:
+            return status.pid if file.read().strip() == task[:15] else None
+    except OSError:
+        return None
 
 
 def _tell(step: int) -> None:
@@ -93,19 +114,9 @@ def _tell(step: int) -> None:
     run_folder.write_status(run, dataclasses.replace(status, step=step, time=time.time()))
 
 
-def _do(do: str, target: str = "", **_) -> None:
-    if do == "await_return":
-        # Until the target is another process than now, and has made a step.
-        old = run_folder.read_statuses(the_run())[target].pid
-        wait_for(lambda: _has_stepped(target, old))
-        return
-    status = run_folder.read_statuses(the_run())[target]
-    os.kill(status.pid, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[do])
-
-
-def _has_stepped(target: str, not_pid: int) -> bool:
-    status = run_folder.read_statuses(the_run()).get(target)
-    return status is not None and status.pid != not_pid and status.loss is not None
+def _has_stepped(task: str) -> bool:
+    status = run_folder.read_statuses(the_run()).get(task)
+    return status is not None and living_pid(task) is not None and status.loss is not None
 
 
 class _KillInLastEvaluation(tf.compat.v1.train.SessionRunHook):

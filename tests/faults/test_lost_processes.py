@@ -20,7 +20,7 @@ def test_a_killed_worker_comes_back_and_the_others_do_not_notice(rig):
         "train.steps=200",
         faults=(
             {"by": "worker-0", "at": 20, "do": "kill", "target": "worker-0"},
-            {"by": "chief-0", "at": 20, "do": "await_return", "target": "worker-0"},
+            {"by": "chief-0", "at": 40, "do": "await_return", "target": "worker-0"},
         ),
         pace=0.005,
     )
