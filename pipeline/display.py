@@ -10,7 +10,7 @@ from typing import TextIO
 
 import tqdm
 
-from pipeline import topology
+from pipeline import config, topology
 from pipeline.job import Job
 from pipeline.progress import Progress, duration
 from pipeline.run_folder import Status
@@ -118,10 +118,24 @@ def _note(training: list[Status]) -> str:
 
 
 def introduction(job: Job, *, resumes: bool) -> str:
-    """Returns the line that says what is about to run."""
+    """Returns the lines that say what is about to run."""
     counts = ", ".join(f"{count} {role}" for role, count in job.counts.items() if count)
     verb = "resuming" if resumes else "starting"
-    return f"{verb} run {job.name} in {job.run.path}: {job.config.cluster.strategy} with {counts}"
+    what = f"{verb} run {job.name} in {job.run.path}: {job.config.cluster.strategy} with {counts}"
+    return f"{what}\n{_each_step(job.config)}"
+
+
+def _each_step(job: config.Config) -> str:
+    """Says what batch size, replicas and scaling of the learning rate come to."""
+    replicas = topology.replicas_in_step(job.cluster)
+    shared = f"{replicas} replicas of {topology.batch_per_replica(job):,}: " if replicas > 1 else ""
+    rate = topology.learning_rate(job)
+    given = job.train.optimizer.learning_rate
+    scaled = "" if rate == given else f" ({given:g}, scaled {job.train.optimizer.scale})"
+    return (
+        f"each step: {shared}{topology.examples_per_step(job):,} examples, learning rate "
+        f"{rate:g}{scaled}"
+    )
 
 
 def summary(job: Job, record: RunRecord) -> str:

@@ -111,7 +111,7 @@ def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
     record, result = read(run), run.read(run_folder.RESULT)
     if record is None or result is None or record.status != "done":
         return None
-    if result["final_step"] >= job.train.steps:
+    if job.train.steps is not None and result["final_step"] >= job.train.steps:
         return record
     stays = record.reason.startswith("early stopping") and run.read_config() == job
     return record if stays else None

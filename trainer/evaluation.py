@@ -98,7 +98,7 @@ class Evaluation:
         if done is None or done["reason"] != "steps":
             return done
         # One of an earlier start of this run, before it was given more steps.
-        return done if done["final_step"] >= self._job.train.steps else None
+        return done if done["final_step"] >= self._job.train.max_steps else None
 
     def _evaluate_newest(self, checkpoint: str) -> str | None:
         """Returns the checkpoint that was judged, or `None` if a newer one has replaced it."""

@@ -50,6 +50,7 @@ class Records:
         would wait for ever.
         """
         train, columns, label = self.job.train, self.job.data.columns, self.job.data.label
+        batch_size = topology.batch_per_replica(self.job)
         blocks = self.blocks("train")
         if len(blocks.records) < num_readers:
             raise errors.UsageError(
@@ -64,7 +65,7 @@ class Records:
                 .interleave(
                     _block_reader(blocks.paths), cycle_length=train.open_blocks, block_length=1
                 )
-                .rebatch(train.batch_size, drop_remainder=True)
+                .rebatch(batch_size, drop_remainder=True)
                 .map(lambda batch: _split_label(features.parse(batch, columns), label))
                 .prefetch(2)
                 .with_options(_OPTIONS)

@@ -15,6 +15,7 @@ from pipeline import (
     config_file,
     display,
     environment,
+    epochs,
     errors,
     gpus,
     manifest,
@@ -62,7 +63,9 @@ class LocalLauncher:
                     self.preload, log=server_log, environment=children, held=[lock]
                 ) as server:
                     self._preprocess(job, stop, children)
-                    record.manifest = _checked_manifest(job).sha256
+                    contents = _checked_manifest(job)
+                    record.manifest = contents.sha256
+                    job = _resolved(job, contents)
                     self._train(job, server, stop, record=record, logs=logs, started=started)
             except errors.PipelineError as error:
                 _close(job, record, error, stopped=bool(stop.count))
@@ -98,14 +101,14 @@ class LocalLauncher:
         cluster = job.config.cluster
         strategy = topology.STRATEGIES[cluster.strategy]
         patience = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
-        with display.Display(job.config.train.steps) as shown:
+        with display.Display(job.config.train.max_steps) as shown:
             boss = supervisor.Supervisor(
                 plan.Plan(
                     job.run,
                     job.records,
                     self.entry,
                     job.counts,
-                    job.config.train.steps,
+                    job.config.train.max_steps,
                     logs,
                     patience,
                 ),
@@ -135,6 +138,15 @@ def _open_run(job: Job) -> RunRecord:
     run_record.write(job.run, record)
     print(display.introduction(job, resumes=resumes), flush=True)
     return record
+
+
+def _resolved(job: Job, contents: manifest.Manifest) -> Job:
+    """Turns epochs into steps, in the stored config too, by which every process goes."""
+    resolved = epochs.resolve(job.config, contents)
+    if resolved != job.config:
+        print(epochs.describe(job.config, contents), flush=True)
+        storage.write_text(job.run.config_path, config_file.dump(resolved))
+    return dataclasses.replace(job, config=resolved)
 
 
 def _checked_manifest(job: Job) -> manifest.Manifest:
