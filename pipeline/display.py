@@ -10,7 +10,7 @@ from typing import TextIO
 
 import tqdm
 
-from pipeline import config, topology
+from pipeline import config, redaction, topology
 from pipeline.job import Job
 from pipeline.progress import Progress, duration
 from pipeline.run_folder import Status
@@ -41,7 +41,7 @@ class Display:
 
     def say(self, line: str) -> None:
         """Shows one line, above the bar if there is one."""
-        tqdm.tqdm.write(line, file=self._stream)
+        tqdm.tqdm.write(redaction.redact(line), file=self._stream)
         self._stream.flush()
 
     def show(self, statuses: Mapping[str, Status]) -> None:

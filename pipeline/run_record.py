@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from pipeline import config, errors, run_folder, topology, versions
+from pipeline import config, errors, redaction, run_folder, topology, versions
 from pipeline.restarts import Restart
 from pipeline.run_folder import RunFolder
 
@@ -87,7 +87,7 @@ def read(run: RunFolder) -> RunRecord | None:
 
 def write(run: RunFolder, record: RunRecord) -> None:
     """Stores the record; readers see the old one or the new one."""
-    run.write(FILE_NAME, record.model_dump(mode="json"))
+    run.write(FILE_NAME, redaction.redact_all(record.model_dump(mode="json")))
 
 
 def add_result(record: RunRecord, run: RunFolder) -> None:

@@ -20,6 +20,7 @@ from pipeline import (
     gpus,
     manifest,
     plan,
+    redaction,
     restarts,
     run_folder,
     run_record,
@@ -129,7 +130,7 @@ def _open_run(job: Job) -> RunRecord:
     """Makes the run folder what the processes expect, and says what is about to happen."""
     resumes = storage.exists(job.run.config_path)
     for line in jobs.changes(job):
-        print(f"changed since the last start: {line}")
+        print(redaction.redact(f"changed since the last start: {line}"))
     record = run_record.begin(job.config, job.run)
     # What earlier processes said of themselves would be taken for news.
     for name in ("status", run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.STOP):

@@ -154,3 +154,10 @@ def _with_evaluation_hook(hook):
 killed_in_last_evaluation = _with_evaluation_hook(_KillInLastEvaluation)
 slow_evaluation = _with_evaluation_hook(_WaitUntilDeleted)
 nan_model_fn = user_code.nan_model_fn
+
+
+class TellTale(tf.compat.v1.train.SessionRunHook):
+    """Logs what nobody should see."""
+
+    def begin(self):
+        tf.get_logger().info("its environment: %s", os.environ["PIPELINE_SHOWN"])
