@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from absl import app, flags
 
-from pipeline import errors
+from pipeline import errors, redaction
 
 
 def run(main: Callable[[], None], argv: list[str] | None = None) -> None:
@@ -35,7 +35,7 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
     except errors.ReportedError as error:
         return error.exit_code
     except errors.PipelineError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(redaction.redact(f"error: {error}"), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("error: interrupted. Run the same command again to go on.", file=sys.stderr)

@@ -34,6 +34,7 @@ def check(job: config.Config) -> None:
     _check_keys(job.cluster)
     _check_devices(job.cluster)
     _check_backup_workers(job.cluster)
+    topology.batch_per_replica(job)
     keep = job.train.keep_checkpoints
     if job.cluster.strategy == "multi_worker_mirrored" and keep < _FEWEST_CHECKPOINTS:
         raise errors.UsageError(

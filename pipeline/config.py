@@ -195,12 +195,15 @@ class Optimizer(Section):
 class Train(Section):
     """How long and on what batches.
 
-    `steps` counts global steps: in asynchronous modes each worker's update is one.
+    `steps` counts global steps: in asynchronous modes each worker's update is one. `epochs` says
+    the same in passes over the records, and is turned into steps when they are counted.
     """
 
-    steps: Positive
-    # Examples in one update of one replica.
+    steps: Positive | None = None
+    epochs: Annotated[float, pydantic.Field(gt=0)] | None = None
     batch_size: Positive = 128
+    # Examples of one replica in one step; or of all that step together, who share them evenly.
+    batch_size_is: Literal["per_replica", "global"] = "per_replica"
     optimizer: Optimizer = Optimizer()
     seed: int = 1
     save_steps: Positive = 500
@@ -211,6 +214,23 @@ class Train(Section):
     hooks: tuple[str, ...] = ()
     # Training that takes longer is ended there; what it has learned is evaluated and exported.
     max_seconds: Annotated[float, pydantic.Field(gt=0)] | None = None
+
+    @property
+    def max_steps(self) -> int:
+        """The steps, which must be known by now."""
+        assert self.steps is not None, "epochs have not been turned into steps yet"
+        return self.steps
+
+    @pydantic.model_validator(mode="after")
+    def _steps_or_epochs(self) -> Train:
+        if self.steps is None and self.epochs is None:
+            raise ValueError("missing: steps or epochs, how long to train")
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError(
+                f"steps={self.steps} and epochs={self.epochs:g} both say how long to train; take "
+                "one away, for instance with train.steps=null"
+            )
+        return self
 
 
 class EarlyStopping(Section):

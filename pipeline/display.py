@@ -10,7 +10,7 @@ from typing import TextIO
 
 import tqdm
 
-from pipeline import topology
+from pipeline import config, redaction, topology
 from pipeline.job import Job
 from pipeline.progress import Progress, duration
 from pipeline.run_folder import Status
@@ -37,10 +37,11 @@ class Display:
         self._progress: Progress | None = None
         self._evaluated: float | None = None
         self._finishing = ""
+        self._notes: set[tuple[str, int]] = set()
 
     def say(self, line: str) -> None:
         """Shows one line, above the bar if there is one."""
-        tqdm.tqdm.write(line, file=self._stream)
+        tqdm.tqdm.write(redaction.redact(line), file=self._stream)
         self._stream.flush()
 
     def show(self, statuses: Mapping[str, Status]) -> None:
@@ -49,6 +50,7 @@ class Display:
         if training:
             self._show_training(training)
         for status in statuses.values():
+            self._show_note(status)
             self._show_evaluation(status)
 
     def _show_training(self, training: list[Status]) -> None:
@@ -68,6 +70,12 @@ class Display:
             self._progress.close()
             self._finishing = "final evaluation and export"
             self.say(f"training: {self._max_steps:,} steps made; {self._finishing}")
+
+    def _show_note(self, status: Status) -> None:
+        """Shows once what each process wants to be seen."""
+        if status.note and (status.task, status.pid) not in self._notes:
+            self._notes.add((status.task, status.pid))
+            self.say(f"{status.task}: {status.note}")
 
     def _show_evaluation(self, status: Status) -> None:
         found = status.evaluation
@@ -110,10 +118,24 @@ def _note(training: list[Status]) -> str:
 
 
 def introduction(job: Job, *, resumes: bool) -> str:
-    """Returns the line that says what is about to run."""
+    """Returns the lines that say what is about to run."""
     counts = ", ".join(f"{count} {role}" for role, count in job.counts.items() if count)
     verb = "resuming" if resumes else "starting"
-    return f"{verb} run {job.name} in {job.run.path}: {job.config.cluster.strategy} with {counts}"
+    what = f"{verb} run {job.name} in {job.run.path}: {job.config.cluster.strategy} with {counts}"
+    return f"{what}\n{_each_step(job.config)}"
+
+
+def _each_step(job: config.Config) -> str:
+    """Says what batch size, replicas and scaling of the learning rate come to."""
+    replicas = topology.replicas_in_step(job.cluster)
+    shared = f"{replicas} replicas of {topology.batch_per_replica(job):,}: " if replicas > 1 else ""
+    rate = topology.learning_rate(job)
+    given = job.train.optimizer.learning_rate
+    scaled = "" if rate == given else f" ({given:g}, scaled {job.train.optimizer.scale})"
+    return (
+        f"each step: {shared}{topology.examples_per_step(job):,} examples, learning rate "
+        f"{rate:g}{scaled}"
+    )
 
 
 def summary(job: Job, record: RunRecord) -> str:

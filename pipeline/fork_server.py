@@ -21,7 +21,7 @@ from collections.abc import Callable
 from multiprocessing import connection
 from typing import Any
 
-from pipeline import errors, parent_death
+from pipeline import errors, parent_death, redaction
 from pipeline.processes import Broken, Ended, Signal, Spawn, Started
 
 
@@ -147,12 +147,13 @@ def _call(request: Spawn) -> int:
     try:
         _resolve(request.entry)(*request.args)
     except errors.PipelineError as error:
-        print(f"error: {error}", file=sys.stderr)
         code = error.exit_code
+        with contextlib.suppress(OSError):  # the log may be on a disk that is full
+            print(redaction.redact(f"error: {error}"), file=sys.stderr)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:
-        traceback.print_exc()
+        print(redaction.redact(traceback.format_exc()), file=sys.stderr, end="")
         code = 1
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()

@@ -15,7 +15,9 @@ from pipeline import (
     compatibility,
     config,
     config_file,
+    epochs,
     errors,
+    manifest,
     run_folder,
     storage,
     topology,
@@ -70,6 +72,14 @@ def plan(config_name: str, overrides: Sequence[str], *, run: str | None, storage
     return job
 
 
+def counted(job: Job) -> config.Config:
+    """Returns the config with its epochs turned into steps, if there are records to count."""
+    try:
+        return epochs.resolve(job.config, manifest.read(job.records))
+    except errors.DataError:
+        return job.config
+
+
 def changes(job: Job) -> list[str]:
     """Returns what differs from the config the run was last started with, a line each."""
     if not storage.exists(job.run.config_path):
@@ -77,10 +87,12 @@ def changes(job: Job) -> list[str]:
     old = _flat(job.run.read_config().model_dump(mode="json"))
     new = _flat(job.config.model_dump(mode="json"))
     absent = object()
+    # What was stored of epochs is steps; they are compared when the new ones are known.
+    unknown = () if job.config.train.steps is not None else ("train.steps", "train.epochs")
     return [
         f"{key}: {_shown(old.get(key, absent), absent)} -> {_shown(new.get(key, absent), absent)}"
         for key in [*old, *(key for key in new if key not in old)]
-        if old.get(key, absent) != new.get(key, absent)
+        if old.get(key, absent) != new.get(key, absent) and key not in unknown
     ]
 
 

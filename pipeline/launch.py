@@ -37,7 +37,7 @@ def main() -> None:
         _CONFIG.value, [*_SET.value, *short], run=_RUN.value, storage_root=_STORAGE.value
     )
     launcher = launchers.choose(_CLUSTER.value)
-    record = run_record.finished(wanted.config, wanted.run)
+    record = run_record.finished(job.counted(wanted), wanted.run)
     if record is not None:
         print(f"run {wanted.name} is already finished; nothing to do")
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from typing import Any
 
 import google_crc32c
 import pydantic
@@ -51,6 +52,34 @@ class Split(config.Section):
     shards: tuple[Shard, ...]
 
 
+class ColumnStatistics(config.Section):
+    """One column of one split. Of a column with a shape, all values of all rows.
+
+    `count` values are there; as many rows are `missing` one. Moments, extremes and quantiles are of
+    those that are finite: mean and variance (`ddof=0`) correctly rounded, `quantiles` at 0, 1, ...
+    100 percent, each at most a 1024th of itself too near to zero. `vocabulary` has values and
+    counts, the most frequent first; `distinct` is how many there are in all, if that was counted.
+    """
+
+    count: int
+    missing: int = 0
+    not_finite: int = 0
+    mean: float | None = None
+    variance: float | None = None
+    min: int | float | None = None
+    max: int | float | None = None
+    quantiles: tuple[float, ...] | None = None
+    distinct: int | None = None
+    vocabulary: tuple[tuple[int | float | str, int], ...] | None = None
+
+
+class Statistics(config.Section):
+    """One split. `class_weights` are by value of the label, so that all classes weigh the same."""
+
+    columns: dict[str, ColumnStatistics]
+    class_weights: tuple[tuple[int | str, float], ...] | None = None
+
+
 class Manifest(config.Section):
     """What preprocessing made: schema, splits and where they came from."""
 
@@ -62,6 +91,8 @@ class Manifest(config.Section):
     block_records: int
     sources: tuple[Source, ...]
     splits: dict[str, Split]
+    # By split; transforms use those of train, the others are for comparison.
+    statistics: dict[str, Statistics] = pydantic.Field(default={})
 
     @property
     def sha256(self) -> str:
@@ -70,7 +101,7 @@ class Manifest(config.Section):
 
     def to_json(self) -> str:
         """Returns the manifest as it is stored."""
-        return json.dumps(self.model_dump(mode="json"), indent=1) + "\n"
+        return _laid_out(self.model_dump(mode="json", exclude_none=True)) + "\n"
 
     def split(self, name: str) -> Split:
         """Returns a split. Raises `DataError` if there is none or it has no records."""
@@ -79,6 +110,22 @@ class Manifest(config.Section):
             having = [n for n, s in self.splits.items() if s.records]
             raise errors.DataError(f"split {name!r}: no records; the manifest has {having}")
         return found
+
+
+def _laid_out(value: Any, margin: str = "") -> str:
+    """Returns JSON with what holds objects over several lines, and all else on one."""
+    inner = margin + " "
+    if isinstance(value, dict) and any(map(_holds_objects, value.values())):
+        items = [f"{json.dumps(key)}: {_laid_out(item, inner)}" for key, item in value.items()]
+        return f"{{\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}}}"
+    if isinstance(value, list) and any(map(_holds_objects, value)):
+        items = [_laid_out(item, inner) for item in value]
+        return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}]"
+    return json.dumps(value)
+
+
+def _holds_objects(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_holds_objects, value)))
 
 
 def path_in(folder: str) -> str:

@@ -100,8 +100,9 @@ class Restart(pydantic.BaseModel):
     """One restart, as `run.json` tells it.
 
     `step` is the newest that was seen before the loss, `steps_lost` how far the global step fell
-    back, `seconds_to_next_step` the time from the loss until training (or the evaluator) went on.
-    The last two stay `None` if it never did.
+    back (from the newest that others made meanwhile, if they did), `seconds_to_next_step` the time
+    from the loss until training (or the evaluator) went on. The last two stay
+    `None` if it never did.
     """
 
     role: str
@@ -126,11 +127,16 @@ class Recovery:
         self._watched = f"{restart.role}-{restart.index}" if own else "chief-0"
         # The chief and the parameter servers take the global step back with them.
         self._falls_back = gang or restart.role in (topology.CHIEF, topology.PS)
+        self._highest = restart.step
         self._lowest: int | None = None
 
     def see(self, statuses: Mapping[str, Status]) -> bool:
         """Takes in what processes say; returns true once the restart is over."""
         status = statuses.get(self._watched)
+        if self._lowest is None:
+            # The others may go on meanwhile, with steps that are lost when it comes back.
+            others = [s.step for name, s in statuses.items() if name != self._watched and s.loss]
+            self._highest = max([step for step in [self._highest, *others] if step], default=None)
         if status is None or status.time <= self._since:
             return False
         if self.restart.role == topology.EVALUATOR:
@@ -140,7 +146,7 @@ class Recovery:
         self._lowest = status.step if self._lowest is None else min(self._lowest, status.step)
         if not self._goes_on(status, self._lowest):
             return False
-        before = self.restart.step
+        before = self._highest
         lost = max(0, before - self._lowest) if self._falls_back and before is not None else 0
         return self._over(status, lost=lost)
 

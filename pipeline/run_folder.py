@@ -10,7 +10,7 @@ import dataclasses
 import json
 from typing import Any
 
-from pipeline import config, config_file, errors, storage
+from pipeline import config, config_file, errors, redaction, storage
 
 
 def records_folder(storage_root: str, config_name: str) -> str:
@@ -133,6 +133,8 @@ class Status:
     examples_per_second: float | None = None
     # Newest evaluation, from the evaluating process: {"step": int, "accuracy": float, ...}.
     evaluation: dict[str, float] | None = None
+    # One line that whoever watches the run should see.
+    note: str | None = None
     # One line on why it failed, with the exit code it ended with.
     error: str | None = None
     exit_code: int | None = None
@@ -140,7 +142,7 @@ class Status:
 
 def write_status(run: RunFolder, status: Status) -> None:
     """Says how this process is doing; the launcher and `make status` read it."""
-    run.write(f"status/{status.task}.json", dataclasses.asdict(status))
+    run.write(f"status/{status.task}.json", redaction.redact_all(dataclasses.asdict(status)))
 
 
 def read_statuses(run: RunFolder) -> dict[str, Status]:

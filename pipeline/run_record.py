@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from pipeline import config, errors, run_folder, topology, versions
+from pipeline import config, errors, redaction, run_folder, topology, versions
 from pipeline.restarts import Restart
 from pipeline.run_folder import RunFolder
 
@@ -87,7 +87,7 @@ def read(run: RunFolder) -> RunRecord | None:
 
 def write(run: RunFolder, record: RunRecord) -> None:
     """Stores the record; readers see the old one or the new one."""
-    run.write(FILE_NAME, record.model_dump(mode="json"))
+    run.write(FILE_NAME, redaction.redact_all(record.model_dump(mode="json")))
 
 
 def add_result(record: RunRecord, run: RunFolder) -> None:
@@ -111,7 +111,7 @@ def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
     record, result = read(run), run.read(run_folder.RESULT)
     if record is None or result is None or record.status != "done":
         return None
-    if result["final_step"] >= job.train.steps:
+    if job.train.steps is not None and result["final_step"] >= job.train.steps:
         return record
     stays = record.reason.startswith("early stopping") and run.read_config() == job
     return record if stays else None

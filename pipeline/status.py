@@ -45,6 +45,7 @@ def describe(run: RunFolder, now: float) -> str:
             if name not in ("step", "global_step")
         )
         lines.append(f"newest evaluation, step {evaluation['step']:,.0f}: {metrics}")
+    lines += [f"{s.task}: {s.note}" for s in statuses.values() if s.note]
     lines += [f"{s.task}: {s.error}" for s in statuses.values() if s.error]
     return "\n".join(lines)
 

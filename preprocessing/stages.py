@@ -7,12 +7,16 @@ why). Both DoFns give the same files however often and wherever they run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import apache_beam as beam
+import numpy as np
+import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipeline import config, errors, storage
 from preprocessing import (
+    analyze,
     assemble,
     beam_options,
     dead_letters,
@@ -30,22 +34,36 @@ from preprocessing.sources.base import Chunk, Letter, Source
 ShardKey = tuple[str, int]
 
 
+# The second output of `ReadAndSpill`.
+STATISTICS = "statistics"
+
+
 class ReadAndSpill(beam.DoFn):
-    """Chunk -> (split, shard), segment."""
+    """Chunk -> (split, shard), segment; and on the side what was learned of the columns."""
 
     def __init__(self, source: Source, data: config.Data, folder: str) -> None:
         self._source, self._data, self._folder = source, data, folder
 
-    def process(self, element: Chunk) -> Iterator[tuple[ShardKey, spill.Segment]]:
-        """Reads, enforces, places, encodes and spills one chunk."""
-        tally = dead_letters.Tally()
+    def process(self, element: Chunk) -> Iterator[Any]:
+        """Reads, enforces, places, analyses, encodes and spills one chunk."""
+        tally, learned = dead_letters.Tally(), []
         with faults.carried(f"cannot write temporary files in {self._folder!r}"):
             origin = f"{element.split}-{element.index:06d}"
             for part, (good, encoded) in enumerate(ahead(self._encoded(element))):
                 dead_letters.write(self._folder, f"{origin}-{part:04d}", good.letters)
                 tally.add(dead_letters.tally(good.letters, good.read, good.dropped))
+                learned.append(self._analyzed(good.batch, encoded.places.split))
                 yield from spill.write(self._folder, element.split, (element.index, part), encoded)
             dead_letters.write_tally(self._folder, origin, tally)
+        yield beam.pvalue.TaggedOutput(STATISTICS, analyze.merge(learned, self._data))
+
+    def _analyzed(self, batch: pa.RecordBatch, splits: np.ndarray) -> analyze.Partials:
+        found: analyze.Partials = {}
+        for index in np.unique(splits):
+            of_split = splits == index
+            rows = batch if of_split.all() else batch.filter(pa.array(of_split))
+            found |= analyze.of_batch(rows, order.SPLITS[index], self._data)
+        return found
 
     def _encoded(self, chunk: Chunk) -> Iterator[tuple[enforce.Good, spill.Encoded]]:
         for rows in self._source.read(chunk):
@@ -56,6 +74,43 @@ class ReadAndSpill(beam.DoFn):
             framed = encode.frame(encode.encode(good.batch, self._data.columns))
             numbers = good.numbers if self._data.key else None
             yield good, spill.Encoded(places, framed, rows.file(self._data.label), numbers)
+
+
+class MergeStatistics(beam.CombineFn):
+    """Partial statistics -> those of everything. Merging is exact, so order does not matter."""
+
+    def __init__(self, data: config.Data) -> None:
+        self._data = data
+
+    def create_accumulator(self) -> analyze.Partials:
+        """Returns nothing."""
+        return {}
+
+    def add_input(
+        self, mutable_accumulator: analyze.Partials, element: analyze.Partials
+    ) -> analyze.Partials:
+        """Adds one part."""
+        return analyze.merge([mutable_accumulator, element], self._data)
+
+    def merge_accumulators(self, accumulators: Iterable[analyze.Partials]) -> analyze.Partials:
+        """Adds many parts."""
+        return analyze.merge(accumulators, self._data)
+
+    def extract_output(self, accumulator: analyze.Partials) -> analyze.Partials:
+        """Returns all there is."""
+        return accumulator
+
+
+class WriteStatistics(beam.DoFn):
+    """Statistics -> the file that the driver puts into the manifest."""
+
+    def __init__(self, data: config.Data, folders: layout.Folders) -> None:
+        self._data, self._folders = data, folders
+
+    def process(self, element: analyze.Partials) -> None:
+        """Writes the file."""
+        with faults.carried(f"cannot write statistics in {self._folders.temporary!r}"):
+            self._folders.write_statistics(analyze.finished(element, self._data))
 
 
 class WriteShard(beam.DoFn):
@@ -105,14 +160,25 @@ def run(
 ) -> None:
     """Runs both stages to their end. Raises what the workers meant to say."""
     pipeline = beam.Pipeline(beam_options.runner(options), options)
-    _ = (
+    spilled = (
         pipeline
         | "Chunks" >> beam.Create(chunks)
         # Without it all chunks would be fused into the one bundle they were created in.
         | "Spread" >> beam.Reshuffle()
-        | "ReadAndSpill" >> beam.ParDo(ReadAndSpill(source, data, folders.temporary))
+        | "ReadAndSpill"
+        >> beam.ParDo(ReadAndSpill(source, data, folders.temporary)).with_outputs(
+            STATISTICS, main="segments"
+        )
+    )
+    _ = (
+        spilled.segments
         | "ByShard" >> beam.GroupByKey()
         | "WriteShard" >> beam.ParDo(WriteShard(data, folders))
+    )
+    _ = (
+        spilled[STATISTICS]
+        | "Merge" >> beam.CombineGlobally(MergeStatistics(data))
+        | "WriteStatistics" >> beam.ParDo(WriteStatistics(data, folders))
     )
     try:
         pipeline.run().wait_until_finish()

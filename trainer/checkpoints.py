@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+
 import tensorflow as tf
 
-from pipeline import errors
+from pipeline import errors, storage
 
 
 def newest(model_dir: str) -> str | None:
@@ -39,3 +44,92 @@ def current_step(model_dir: str) -> int:
             f"in {model_dir!r} names it. Remove that list, 'checkpoint', or choose a new RUN="
         )
     return 0
+
+
+def mend(model_dir: str) -> str | None:
+    """Makes the list of checkpoints begin with one that is whole (traps A10).
+
+    Returns one line on what was passed over, or `None` if the newest is whole or there is none.
+    Raises `DataError` if there are some and none can be read: training would begin again. To be
+    called by the chief only, before any other process looks at a checkpoint.
+    """
+    candidates = _listed(model_dir)
+    damage = [] if candidates else [f"the list of checkpoints in {model_dir!r} was damaged"]
+    candidates = candidates or _found(model_dir)
+    for position, path in enumerate(candidates):
+        problem = _problem(path)
+        if problem is None:
+            if not damage:
+                return None
+            older = [p for p in reversed(candidates[position:]) if _problem(p) is None]
+            tf.compat.v1.train.update_checkpoint_state(model_dir, path, older)
+            return f"{'; '.join(damage)}; going on from step {step_of(path)}"
+        damage.append(f"checkpoint {path!r} is damaged ({problem})")
+    if candidates:
+        raise errors.DataError(
+            f"{'; '.join(damage)}, and there is no other in {model_dir!r}. Choose a new RUN="
+        )
+    return None
+
+
+def _listed(model_dir: str) -> list[str]:
+    """Returns the checkpoints that are listed, the newest first."""
+    state = tf.train.get_checkpoint_state(model_dir)
+    if state is None or not state.model_checkpoint_path:
+        return []
+    newest_first = [state.model_checkpoint_path, *reversed(state.all_model_checkpoint_paths)]
+    return list(dict.fromkeys(newest_first))
+
+
+def _found(model_dir: str) -> list[str]:
+    """Returns the checkpoints there are if the list of them cannot be read, the newest first:
+    TensorFlow would take that for none. Without a list there are none."""
+    if not storage.exists(storage.join(model_dir, "checkpoint")):
+        return []
+    names = [re.fullmatch(r"(model\.ckpt-(\d+))\.index", n) for n in storage.listdir(model_dir)]
+    found = sorted((int(match[2]), match[1]) for match in names if match)
+    return [storage.join(model_dir, name) for _, name in reversed(found)]
+
+
+def _problem(checkpoint: str) -> str | None:
+    """Returns why a checkpoint cannot be restored. Reads all of it: checksums tell of damage."""
+    try:
+        reader = tf.train.load_checkpoint(checkpoint)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except (tf.errors.OpError, ValueError, IndexError, RuntimeError) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+@contextlib.contextmanager
+def pinned(checkpoint: str) -> Iterator[str]:
+    """Yields a copy of a checkpoint that its writer does not delete (traps A8).
+
+    On a disk the copy costs nothing: its files are hard links. Raises `FileNotFoundError` if the
+    checkpoint is gone already.
+    """
+    folder, _, name = checkpoint.rpartition("/")
+    target = storage.join(folder, "pinned")
+    storage.remove(target)
+    storage.makedirs(target)
+    try:
+        files = [n for n in storage.listdir(folder) if n.startswith(f"{name}.")]
+        if f"{name}.index" not in files:
+            raise FileNotFoundError(checkpoint)
+        for file in files:
+            _link(storage.join(folder, file), storage.join(target, file))
+        yield storage.join(target, name)
+    finally:
+        storage.remove(target)
+
+
+def _link(source: str, target: str) -> None:
+    if not storage.is_remote(source):
+        with contextlib.suppress(PermissionError, NotImplementedError):
+            os.link(source, target)
+            return
+    try:
+        tf.io.gfile.copy(source, target)
+    except tf.errors.NotFoundError:
+        raise FileNotFoundError(source) from None

@@ -98,13 +98,18 @@ class Evaluation:
         if done is None or done["reason"] != "steps":
             return done
         # One of an earlier start of this run, before it was given more steps.
-        return done if done["final_step"] >= self._job.train.steps else None
+        return done if done["final_step"] >= self._job.train.max_steps else None
 
-    def _evaluate_newest(self, checkpoint: str) -> str:
-        metrics, checkpoint = self._evaluate("eval", checkpoint)
-        self.judge.export(self._estimator, "", checkpoint, metrics, False)
+    def _evaluate_newest(self, checkpoint: str) -> str | None:
+        """Returns the checkpoint that was judged, or `None` if a newer one has replaced it."""
+        try:
+            with checkpoints.pinned(checkpoint) as copy:
+                metrics, judged = self._evaluate("eval", copy)
+                self.judge.export(self._estimator, "", judged, metrics, False)
+        except FileNotFoundError:
+            return None
         self._newest = metrics
-        return checkpoint
+        return checkpoint if judged == copy else judged
 
     def _evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
         """Returns the metrics on a split, and the checkpoint they are of."""

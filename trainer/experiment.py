@@ -156,7 +156,7 @@ def _train_spec(
     own = [models.load_attribute(hook, "train.hooks")() for hook in job.train.hooks]
     return tf.estimator.TrainSpec(
         records.train_input_fn(position.feed, position.task.num_readers),
-        max_steps=job.train.steps,
+        max_steps=job.train.max_steps,
         hooks=[*([PositionHook(position)] if position.shared else []), *hooks, *own],
     )
 
@@ -169,7 +169,7 @@ def _after_save(job: config.Config, run: RunFolder) -> list[saves.AfterSave]:
 def _progress(
     job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter
 ) -> ProgressHook:
-    examples = job.train.batch_size * topology.replicas_per_process(job.cluster)
+    examples = topology.batch_per_replica(job) * topology.replicas_per_process(job.cluster)
     return ProgressHook(
         reporter, examples, job.train.summary_steps, run.path if task.is_chief else None
     )

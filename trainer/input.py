@@ -49,6 +49,7 @@ class Records:
         Raises `UsageError` if there is not a block for each reader, which would wait for ever.
         """
         train, columns, label = self.job.train, self.job.data.columns, self.job.data.label
+        batch_size = topology.batch_per_replica(self.job)
         blocks = self.blocks("train")
         if len(blocks.records) < num_readers:
             raise errors.UsageError(
@@ -65,7 +66,7 @@ class Records:
                     block_length=1,
                     num_parallel_calls=1,
                 )
-                .rebatch(train.batch_size, drop_remainder=True)
+                .rebatch(batch_size, drop_remainder=True)
                 .map(lambda batch: _split_label(batch, label))
                 .prefetch(2)
                 .with_options(_OPTIONS)

@@ -1,4 +1,4 @@
-"""What TensorFlow logs, less what no user of Estimators can act on."""
+"""What TensorFlow logs, less secrets and what no user of Estimators can act on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ import re
 
 import tensorflow as tf
 
+from pipeline import redaction
+
 # Every Estimator call is deprecated; that is why TensorFlow is pinned.
 _NOISE = re.compile(r"is deprecated and will be removed in a future version")
+
+
+class _Redacting(logging.Formatter):
+    """Hides secrets: Estimator logs all of its settings (traps F5)."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redaction.redact(super().format(record))
 
 
 def configure_logging(*, verbose: bool = True) -> None:
@@ -18,5 +27,5 @@ def configure_logging(*, verbose: bool = True) -> None:
     logger = tf.get_logger()
     logger.propagate = False
     for handler in logger.handlers:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(message)s"))
+        handler.setFormatter(_Redacting("%(asctime)s %(levelname).1s %(message)s"))
     logger.addFilter(lambda record: not _NOISE.search(record.getMessage()))

@@ -26,7 +26,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     """
     quiet.configure_logging()
     job = run.read_config()
-    reporter = Reporter(run, task.name, job.train.steps)
+    reporter = Reporter(run, task.name, job.train.max_steps)
     reporter.say("starting")
     with _explained(reporter):
         if task.job_name == topology.PS:
@@ -107,9 +107,9 @@ def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> Non
     """Says that training is over, unless it made fewer steps than it should without a reason:
     input that ends early looks like success to the framework (traps A28)."""
     step = checkpoints.current_step(run.path)
-    if step < job.train.steps and reason is None:
+    if step < job.train.max_steps and reason is None:
         raise errors.ModelError(
-            f"training ended at step {step} of {job.train.steps} without being asked to"
+            f"training ended at step {step} of {job.train.max_steps} without being asked to"
         )
     run.write(run_folder.TRAINING_DONE, {"final_step": step, "reason": reason or "steps"})
 

@@ -20,6 +20,8 @@ from pipeline import (
     compatibility,
     config,
     config_file,
+    epochs,
+    manifest,
     run_folder,
     storage,
     topology,
@@ -54,9 +56,11 @@ def main() -> None:
     task = topology.Task(_JOB_NAME.value, _TASK_INDEX.value, cluster)
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
     compatibility.check(job)
+    records = run_folder.records_folder(_STORAGE.value, job.name)
+    job = epochs.resolve(job, manifest.read(records)) if job.train.epochs else job
     run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
     _agree(run, job, task)
-    run_task(run.path, run_folder.records_folder(_STORAGE.value, job.name), task)
+    run_task(run.path, records, task)
 
 
 def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -> None:

@@ -15,10 +15,12 @@ from pipeline import (
     config_file,
     display,
     environment,
+    epochs,
     errors,
     gpus,
     manifest,
     plan,
+    redaction,
     restarts,
     run_folder,
     run_record,
@@ -33,8 +35,9 @@ from pipeline.processes import ForkServer, StopRequest, run_command
 from pipeline.run_record import RunRecord
 
 # Named, not imported: this package knows the stages only by what they read and write.
-_TRAINER = "trainer.task"
-_ENTRY = f"{_TRAINER}:run_task"
+# `trainer.task` imports it late, to say in one line what is missing.
+_PRELOAD = "trainer.roles"
+_ENTRY = "trainer.task:run_task"
 _PREPROCESSING = (sys.executable, "-m", "preprocessing.main")
 
 
@@ -42,7 +45,7 @@ _PREPROCESSING = (sys.executable, "-m", "preprocessing.main")
 class LocalLauncher:
     """A launcher for this machine. The fields are what tests put others in place of."""
 
-    preload: str = _TRAINER
+    preload: str = _PRELOAD
     entry: str = _ENTRY
     preprocessing: Sequence[str] = _PREPROCESSING
     graces: plan.Graces | None = None
@@ -61,7 +64,9 @@ class LocalLauncher:
                     self.preload, log=server_log, environment=children, held=[lock]
                 ) as server:
                     self._preprocess(job, stop, children)
-                    record.manifest = _checked_manifest(job).sha256
+                    contents = _checked_manifest(job)
+                    record.manifest = contents.sha256
+                    job = _resolved(job, contents)
                     self._train(job, server, stop, record=record, logs=logs, started=started)
             except errors.PipelineError as error:
                 _close(job, record, error, stopped=bool(stop.count))
@@ -97,14 +102,14 @@ class LocalLauncher:
         cluster = job.config.cluster
         strategy = topology.STRATEGIES[cluster.strategy]
         patience = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
-        with display.Display(job.config.train.steps) as shown:
+        with display.Display(job.config.train.max_steps) as shown:
             boss = supervisor.Supervisor(
                 plan.Plan(
                     job.run,
                     job.records,
                     self.entry,
                     job.counts,
-                    job.config.train.steps,
+                    job.config.train.max_steps,
                     logs,
                     patience,
                 ),
@@ -125,7 +130,7 @@ def _open_run(job: Job) -> RunRecord:
     """Makes the run folder what the processes expect, and says what is about to happen."""
     resumes = storage.exists(job.run.config_path)
     for line in jobs.changes(job):
-        print(f"changed since the last start: {line}")
+        print(redaction.redact(f"changed since the last start: {line}"))
     record = run_record.begin(job.config, job.run)
     # What earlier processes said of themselves would be taken for news.
     for name in ("status", run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.STOP):
@@ -134,6 +139,15 @@ def _open_run(job: Job) -> RunRecord:
     run_record.write(job.run, record)
     print(display.introduction(job, resumes=resumes), flush=True)
     return record
+
+
+def _resolved(job: Job, contents: manifest.Manifest) -> Job:
+    """Turns epochs into steps, in the stored config too, by which every process goes."""
+    resolved = epochs.resolve(job.config, contents)
+    if resolved != job.config:
+        print(epochs.describe(job.config, contents), flush=True)
+        storage.write_text(job.run.config_path, config_file.dump(resolved))
+    return dataclasses.replace(job, config=resolved)
 
 
 def _checked_manifest(job: Job) -> manifest.Manifest:

@@ -23,8 +23,12 @@ COMMON = (
 )
 MODES = {
     "none": (),
-    "one_device": (),
-    "mirrored": ("cluster.eval_strategy=mirrored",),
+    # As many steps and as large batches, said in other words.
+    "one_device": ("train.steps=null", "train.epochs=3.37"),
+    "mirrored": (
+        *("cluster.eval_strategy=mirrored", "train.batch_size_is=global"),
+        f"train.batch_size={2 * BATCH}",
+    ),
     "central_storage": ("cluster.eval_strategy=central_storage",),
     "multi_worker_mirrored": (),
     "parameter_server": ("cluster.ps=2", "cluster.partition_bytes=100000"),

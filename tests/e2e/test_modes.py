@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline import config_file, run_folder, topology
+from pipeline import config_file, epochs, run_folder, topology
 from tests.e2e.conftest import BATCH, MODES, SAVE_STEPS, STEPS
 
 # Test accuracy of this network after as many updates: few, so that a mode that loses or doubles
@@ -46,9 +46,11 @@ def test_one_process_writes_train_events(run_of, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_stored_config_is_the_one_that_was_trained(run_of, mode):
+def test_the_stored_config_is_the_one_that_was_trained(run_of, small_records, mode):
     run = run_of(mode)
-    assert run_folder.RunFolder(str(run.path)).read_config() == run.job
+    resolved = epochs.resolve(run.job, small_records.contents)
+    assert run_folder.RunFolder(str(run.path)).read_config() == resolved
+    assert resolved.train.steps == STEPS
     assert config_file.load(str(run.path / "config.yaml")).train.save_steps == SAVE_STEPS
 
 
@@ -57,3 +59,11 @@ def test_nothing_is_left_beside_the_checkpoints(run_of, mode):
     """Workers of an all-reduce have to write some of their own (traps A19)."""
     names = {path.name for path in run_of(mode).path.iterdir()}
     assert not {name for name in names if name.startswith("tmp") or "_temp" in name}
+
+
+def test_what_epochs_and_batches_come_to_is_printed_at_the_start(run_of):
+    lines = run_of("one_device").output.splitlines()
+    assert "3.37 epochs of 2,847 examples are 300 steps" in lines
+    assert lines.index("each step: 32 examples, learning rate 0.5") == 1
+    lines = run_of("mirrored").output.splitlines()
+    assert lines[1] == "each step: 2 replicas of 32: 64 examples, learning rate 0.5"

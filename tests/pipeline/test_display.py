@@ -147,7 +147,8 @@ def test_the_introduction_says_what_starts(wanted):
     text = display.introduction(wanted, resumes=False)
     assert text == (
         f"starting run r1 in {wanted.run.path}: "
-        "parameter_server with 1 chief, 1 worker, 1 ps, 1 evaluator"
+        "parameter_server with 1 chief, 1 worker, 1 ps, 1 evaluator\n"
+        "each step: 128 examples, learning rate 0.001"
     )
     assert display.introduction(wanted, resumes=True).startswith("resuming run r1")
 
@@ -156,3 +157,24 @@ def test_a_record_of_a_run_without_metrics_can_be_shown(wanted, record):
     bare = record.model_copy(update={"metrics": {}, "best": None, "seconds": {}, "exports": {}})
     assert display.summary(wanted, bare).startswith("result   step 1501\n")
     assert json.loads(bare.model_dump_json())["final_step"] == 1501
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        ([], "each step: 128 examples, learning rate 0.001"),
+        (
+            ["cluster={strategy: mirrored, replicas: 4}", "train.optimizer.scale=sqrt"],
+            "each step: 4 replicas of 128: 512 examples, learning rate 0.002 (0.001, scaled sqrt)",
+        ),
+        (
+            ["cluster={strategy: multi_worker_mirrored}", "train.batch_size_is=global"],
+            "each step: 2 replicas of 64: 128 examples, learning rate 0.001",
+        ),
+    ],
+)
+def test_what_a_step_comes_to_is_said_at_the_start(tmp_path, overrides, line):
+    wanted = job.plan("mnist", overrides, run="r1", storage_root=str(tmp_path))
+    first, second = display.introduction(wanted, resumes=False).splitlines()
+    assert first.startswith(f"starting run r1 in {tmp_path}/runs/r1: ")
+    assert second == line

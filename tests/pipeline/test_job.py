@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from pipeline import config_file, errors, job, storage
+from pipeline import config_file, errors, job, manifest, storage
 
 
 def plan(tmp_path, *overrides, run="r1"):
@@ -125,3 +125,24 @@ def test_runs_on_cloud_storage_are_locked_on_this_host(tmp_path, monkeypatch):
         job.lock(wanted),
     ):
         pass
+
+
+def test_steps_that_came_of_epochs_are_no_change(tmp_path):
+    store(plan(tmp_path))
+    assert job.changes(plan(tmp_path, "train.steps=null", "train.epochs=3")) == []
+
+
+def test_epochs_are_counted_once_there_are_records(tmp_path):
+    wanted = plan(tmp_path, "train.steps=null", "train.epochs=2")
+    assert job.counted(wanted) == wanted.config
+    contents = manifest.Manifest(
+        fingerprint="f",
+        columns=wanted.config.data.columns,
+        label="label",
+        block_records=256,
+        sources=(),
+        splits={"train": manifest.Split(records=1280, shards=())},
+    )
+    storage.makedirs(wanted.records)
+    storage.write_text(manifest.path_in(wanted.records), contents.to_json())
+    assert job.counted(wanted).train.steps == 20

@@ -158,3 +158,19 @@ def test_records_made_for_other_columns(made, columns, label, differs):
 def test_records_made_for_these_columns(made):
     data = config.Data(inputs={"train": {}}, columns=made.columns, label="label")
     manifest.check_schema(made, data, "/records")
+
+
+def test_a_column_and_a_shard_is_one_line(tmp_path, made):
+    statistics = {"train": manifest.Statistics(columns={"x": _numbers(), "y": _numbers()})}
+    made = made.model_copy(update={"statistics": statistics})
+    text = made.to_json()
+    assert '\n    "x": {"count": 3, "missing": 0, "not_finite": 0, "mean": 1.5, ' in text
+    assert max(line.count('"path"') for line in text.splitlines()) == 1
+    manifest.write(str(tmp_path), made)
+    assert manifest.read(str(tmp_path)) == made
+
+
+def _numbers() -> manifest.ColumnStatistics:
+    return manifest.ColumnStatistics(
+        count=3, mean=1.5, variance=0.25, min=1, max=2.5, vocabulary=((1, 2), ("a", 1))
+    )

@@ -124,3 +124,21 @@ def test_what_ended_before_its_next_report_is_back_too():
 
 def test_final_codes_are_those_of_errors_that_come_again():
     assert restarts.FINAL_CODES == (64, 65, 70)
+
+
+def test_training_that_stalls_is_started_again_as_a_whole_in_every_mode():
+    stalled = restarts.Loss(topology.Task("ps", 0), -9, "no step for 120 s", True, stalled=True)
+    assert restarts.Policy("task").decide(stalled, 0.0).action == "gang"
+
+
+def test_steps_that_others_made_meanwhile_are_lost_too():
+    restart = restarts.Restart(role="chief", index=0, cause="killed", step=73)
+    recovery = restarts.Recovery(restart, wall_time=10.0)
+
+    def said(name, time, step):
+        return Status(name, 1, "h", "training", time, step=step, loss=1.0)
+
+    assert not recovery.see({"worker-0": said("worker-0", 11.0, 150)})
+    chief = said("chief-0", 12.0, 51)
+    assert recovery.see({"worker-0": said("worker-0", 11.5, 160), "chief-0": chief})
+    assert restart.steps_lost == 160 - 51

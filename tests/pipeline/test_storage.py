@@ -131,3 +131,8 @@ def test_patterns_find_files_in_order(tmp_path):
     found = storage.glob(str(tmp_path / "**" / "*"))
     assert found == [str(tmp_path / name) for name in ("a", "b", "deep/c")]
     assert storage.glob(str(tmp_path / "*.csv")) == []
+
+
+def test_a_disk_with_room_is_not_full(tmp_path):
+    assert not storage.is_full(str(tmp_path))
+    assert not storage.is_full("gs://bucket/run")

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from pipeline import config, config_file, errors, topology
+from pipeline import compatibility, config, config_file, errors, topology
 from pipeline.topology import Task
 
 THREE = {"chief": ("h0:1",), "worker": ("h1:1", "h2:1"), "ps": ("h3:1",)}
@@ -162,3 +162,25 @@ def test_a_spec_the_strategy_cannot_run_with_is_refused(strategy, task, text):
 def test_bad_cluster_specs_are_refused(text, message):
     with pytest.raises(errors.UsageError, match=message):
         topology.parse_cluster_spec(text)
+
+
+GLOBAL = ("train.batch_size_is=global", "cluster={strategy: mirrored, replicas: 3}")
+
+
+def test_a_global_batch_is_shared_evenly():
+    job = config_file.load("mnist", ["train.batch_size=96", *GLOBAL])
+    assert topology.batch_per_replica(job) == 32
+    assert topology.examples_per_step(job) == 96
+
+
+@pytest.mark.parametrize(("size", "nearest"), [(100, "99 or 102"), (2, "3"), (101, "99 or 102")])
+def test_a_global_batch_that_cannot_be_is_refused_with_the_nearest_that_can(size, nearest):
+    job = config_file.load("mnist", [f"train.batch_size={size}", *GLOBAL])
+    text = rf"^train\.batch_size: {size} examples cannot be .* by 3 replicas; use {nearest}, or "
+    with pytest.raises(errors.UsageError, match=text):
+        compatibility.check(job)
+
+
+def test_a_global_batch_of_asynchronous_processes_is_that_of_one_update():
+    job = config_file.load("mnist", ["train.batch_size=100", "train.batch_size_is=global"])
+    assert topology.batch_per_replica(job) == topology.examples_per_step(job) == 100

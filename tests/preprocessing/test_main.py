@@ -71,10 +71,10 @@ def test_a_whole_run_never_imports_tensorflow(tmp_path):
 def test_a_run_and_its_repetition(tmp_path):
     first = _run(GOLDEN, f"--storage={tmp_path}")
     assert (first.returncode, first.stderr) == (0, "")
-    assert "train 135, eval 15, test 50: 200 records in " in first.stdout
+    assert "train 136, eval 14, test 50: 200 records in " in first.stdout
     again = _run(GOLDEN, f"--storage={tmp_path}")
     assert (again.returncode, again.stderr) == (0, "")
-    assert "up to date (train 135, eval 15, test 50), nothing to do" in again.stdout
+    assert "up to date (train 136, eval 14, test 50), nothing to do" in again.stdout
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,37 @@ def test_the_hash_is_what_it_was():
     # Golden: other numbers here would move users' rows between train and eval.
     places = order.place(_keys(3), "train", _data(eval={"share": 0.5}))
     assert places.order.tolist() == [
-        13947228614196932067,
-        18076913546119456307,
-        5638843112503308741,
+        10672803805313351879,
+        2904427590745751868,
+        5081268535063100831,
     ]
-    assert places.split.tolist() == [1, 0, 1]
-    assert places.shard.tolist() == [0, 0, 0]
+    assert places.split.tolist() == [1, 0, 0]
+    assert places.shard.tolist() == [0, 2, 0]
+
+
+def test_a_key_has_its_place_whatever_keys_are_beside_it():
+    keys = [
+        b"",
+        b"a",
+        b"a\0",
+        b"12345678",
+        b"123456789",
+        b"x" * 300,
+        b"x" * 299 + b"y",
+        b"z" * 5000,
+    ]
+    data = _data(eval={"share": 0.5})
+    together = order.place(pa.array(keys), "train", data)
+    assert len(set(together.order.tolist())) == len(keys)
+    for index, key in enumerate(keys):
+        alone = order.place(pa.array([key]), "train", data)
+        assert alone.order[0] == together.order[index]
+        assert alone.split[0] == together.split[index]
+
+
+def test_every_bit_of_the_order_is_even():
+    bits = order.place(_keys(20_000), "train", _data()).order[:, None] >> np.arange(64).astype("u8")
+    assert np.abs((bits & np.uint64(1)).mean(axis=0) - 0.5).max() < 0.02
 
 
 def test_a_row_stays_where_it_is_when_others_come():

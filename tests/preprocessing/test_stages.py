@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from preprocessing import layout, sources, stages
+from preprocessing import analyze, layout, sources, stages
 from tests.preprocessing import idx_files
 
 ROWS = 50
@@ -27,13 +27,38 @@ def folders(tmp_path):
 def spilled(data, folders):
     source = sources.choose(data)
     (chunk,) = source.plan("train")
-    return list(stages.ReadAndSpill(source, data, folders.temporary).process(chunk))
+    return list(stages.ReadAndSpill(source, data, folders.temporary).process(chunk))[:-1]
 
 
 def test_descriptors_are_small(spilled):
     assert len(spilled) == 4  # three shards of train and one of eval
     assert all(len(pickle.dumps(element)) < 1000 for element in spilled)
     assert sum(segment.records for _, segment in spilled) == ROWS
+
+
+def test_statistics_are_the_last_output(data, folders):
+    source = sources.choose(data)
+    (chunk,) = source.plan("train")
+    outputs = list(stages.ReadAndSpill(source, data, folders.temporary).process(chunk))
+    assert outputs[-1].tag == stages.STATISTICS
+    stages.WriteStatistics(data, folders).process(outputs[-1].value)
+    found = folders.statistics()
+    counts = [found[split].columns["label"].count for split in ("train", "eval")]
+    assert sum(counts) == ROWS and min(counts) > 0
+
+
+def test_statistics_are_merged_in_any_order(data):
+    combine = stages.MergeStatistics(data)
+    source = sources.choose(data)
+    (chunk,) = source.plan("train")
+    (rows,) = source.read(chunk)
+    parts = [analyze.of_batch(rows.batch.slice(i, 10), "train", data) for i in range(0, 50, 10)]
+    one = combine.create_accumulator()
+    for part in parts[:3]:
+        one = combine.add_input(one, part)
+    both = combine.merge_accumulators([analyze.merge(parts[3:], data), one])
+    found = analyze.finished(combine.extract_output(both), data)
+    assert found == analyze.finished(analyze.merge(parts, data), data)
 
 
 def test_a_bundle_that_runs_twice_changes_nothing(data, folders, spilled):

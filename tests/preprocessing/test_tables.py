@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import csv
 import gzip
@@ -9,6 +10,7 @@ import io
 import json
 import pathlib
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -80,6 +82,14 @@ def test_flights(tmp_path):
         found = [t.decode() if isinstance(t, bytes) else str(t) for t in texts]
         assert sorted(found) == sorted(row[name] if row[name] != "NA" else "" for row in raw)
     assert not list(folder.glob("*/dead_letter"))
+    for split, rows in (("train", train), ("eval", held)):
+        found = made.statistics[split].columns
+        delays = np.array([row["dep_delay"] for row in rows])
+        assert found["dep_delay"].count == np.isfinite(delays).sum()
+        np.testing.assert_allclose(found["dep_delay"].mean, np.nanmean(delays), rtol=1e-9)
+        np.testing.assert_allclose(found["dep_delay"].variance, np.nanvar(delays), rtol=1e-9)
+        origins = collections.Counter(row["origin"].decode() for row in rows)
+        assert found["origin"].vocabulary == tuple(origins.most_common())
 
 
 def test_bad_rows_are_kept_and_the_others_become_records(mixed, tmp_path):

@@ -81,3 +81,76 @@ def test_one_without_a_global_step_is_an_error(tmp_path):
         path = v1.train.Saver().save(session, str(tmp_path / "model.ckpt"))
     with pytest.raises(errors.DataError, match="global_step"):
         checkpoints.step_of(path)
+
+
+def _cut_data(prefix: str) -> None:
+    _cut(pathlib.Path(f"{prefix}.data-00000-of-00001"), 200)
+
+
+def _flip_data(prefix: str) -> None:
+    path = pathlib.Path(f"{prefix}.data-00000-of-00001")
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+
+
+def _remove(prefix: str) -> None:
+    for path in pathlib.Path(prefix).parent.glob(f"{pathlib.Path(prefix).name}.*"):
+        path.unlink()
+
+
+def test_whole_checkpoints_are_left_as_they_are(tmp_path):
+    assert checkpoints.mend(str(tmp_path)) is None
+    save(tmp_path, 3, 12)
+    state = (tmp_path / "checkpoint").read_text()
+    assert checkpoints.mend(str(tmp_path)) is None
+    assert (tmp_path / "checkpoint").read_text() == state
+
+
+@pytest.mark.parametrize("damage", [_cut_data, _flip_data, _remove])
+def test_a_damaged_newest_one_is_passed_over_and_told(tmp_path, damage):
+    paths = save(tmp_path, 3, 12, 20)
+    damage(paths[2])
+    note = checkpoints.mend(str(tmp_path))
+    assert note is not None and note.startswith(f"checkpoint '{paths[2]}' is damaged (")
+    assert note.endswith("; going on from step 12")
+    assert checkpoints.newest(str(tmp_path)) == paths[1]
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert list(state.all_model_checkpoint_paths) == paths[:2]
+    assert checkpoints.mend(str(tmp_path)) is None, "told once"
+
+
+def test_several_damaged_ones_are_passed_over(tmp_path):
+    paths = save(tmp_path, 3, 12, 20)
+    _cut_data(paths[2])
+    _flip_data(paths[1])
+    assert checkpoints.mend(str(tmp_path)).endswith("; going on from step 3")
+
+
+def test_with_all_damaged_training_does_not_begin_again(tmp_path):
+    paths = save(tmp_path, 3, 12)
+    for path in paths:
+        _cut_data(path)
+    with pytest.raises(errors.DataError, match=r"-12' is damaged .*-3' is damaged .*no other in"):
+        checkpoints.mend(str(tmp_path))
+
+
+def test_a_list_that_cannot_be_read_is_made_anew(tmp_path):
+    """TensorFlow takes it for no checkpoints, and would begin again."""
+    paths = save(tmp_path, 3, 12)
+    (tmp_path / "checkpoint").write_text("model_checkpoint_pa")
+    # Nothing is damaged but the list.
+    assert checkpoints.mend(str(tmp_path)) == (
+        f"the list of checkpoints in '{tmp_path}' was damaged; going on from step 12"
+    )
+    assert checkpoints.newest(str(tmp_path)) == paths[1]
+
+
+def test_a_pinned_one_stays_when_its_writer_deletes_it(tmp_path):
+    (prefix,) = save(tmp_path, 7)
+    with checkpoints.pinned(prefix) as copy:
+        _remove(prefix)
+        assert checkpoints.step_of(copy) == 7
+    assert not (tmp_path / "pinned").exists()
+    with pytest.raises(FileNotFoundError), checkpoints.pinned(prefix):
+        pass

@@ -1,0 +1,163 @@
+"""Statistics of columns, gathered batch by batch in the same pass that encodes.
+
+Each batch is first reduced to its different values and how often they occur. All parts are exact
+or only count, so the result is the same whatever the batches, workers and order of merging.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline import config, manifest
+from preprocessing import moments, schema, sketch
+
+# A column with more different values than this, and no declared vocabulary, is not counted by
+# value: memory must not grow with the data unless somebody asked for it.
+MAX_DISTINCT = 100_000
+# Values a manifest lists of a column for which no vocabulary is declared.
+_LISTED = 1000
+
+# None once there were too many of them, or if nobody wants to know.
+Counts = collections.Counter[int | str] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Partial:
+    """What is known of one column of some rows."""
+
+    count: int = 0
+    missing: int = 0
+    not_finite: int = 0
+    moments: moments.Moments = dataclasses.field(default_factory=moments.Moments)
+    sketch: sketch.Sketch = dataclasses.field(default_factory=sketch.Sketch)
+    values: Counts = None
+
+    def merged(self, other: Partial, column: config.Column) -> Partial:
+        """Returns what is known of both sets of rows together."""
+        return Partial(
+            self.count + other.count,
+            self.missing + other.missing,
+            self.not_finite + other.not_finite,
+            self.moments.merged(other.moments),
+            self.sketch.merged(other.sketch),
+            _added(self.values, other.values, column),
+        )
+
+
+# By split and column; beside them the rows of each split.
+Partials = dict[tuple[str, str], Partial]
+
+
+def of_batch(batch: pa.RecordBatch, split: str, data: config.Data) -> Partials:
+    """Returns what is known of rows of one split, which have the types of `schema`."""
+    return {
+        (split, name): _of_column(batch.column(name), column, counted=name == data.label)
+        for name, column in data.columns.items()
+    }
+
+
+def merge(parts: Iterable[Partials], data: config.Data) -> Partials:
+    """Puts parts together, in any order."""
+    found: Partials = {}
+    for part in parts:
+        for (split, name), partial in part.items():
+            before = found.get((split, name))
+            column = data.columns[name]
+            found[split, name] = before.merged(partial, column) if before else partial
+    return found
+
+
+def finished(found: Partials, data: config.Data) -> dict[str, manifest.Statistics]:
+    """Returns the statistics of each split, as a manifest has them."""
+    splits = sorted({split for split, _ in found}, key=config.SPLITS.index)
+    return {split: _of_split(found, split, data) for split in splits}
+
+
+def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial:
+    present = array.drop_null() if array.null_count else array
+    values, counts = _different(present, column)
+    count = int(counts.sum())
+    known: Counts = None
+    if counted or column.vocabulary or column.type == "string":
+        known = collections.Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        known = _bounded(known, column)
+    if column.type == "string":
+        return Partial(count, array.null_count, values=known)
+    finite = np.isfinite(values)
+    not_finite = count - int(counts[finite].sum())
+    # Adding nought makes -0.0 the 0.0 it is equal to.
+    values, counts = values[finite] + values.dtype.type(0), counts[finite]
+    return Partial(
+        count,
+        array.null_count,
+        not_finite,
+        moments.of(values, counts),
+        sketch.of(values, counts),
+        known,
+    )
+
+
+def _different(present: pa.Array, column: config.Column) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the different values of a column, all of a row's, and how often each occurs."""
+    if column.type == "uint8":
+        counts = np.bincount(schema.values(present, column).ravel(), minlength=256)
+        return np.flatnonzero(counts), counts[counts > 0]
+    found = (present.flatten() if column.shape else present).value_counts()
+    values, counts = found.field(0), found.field(1).to_numpy()
+    return values.to_numpy(zero_copy_only=False), counts
+
+
+def _added(one: Counts, other: Counts, column: config.Column) -> Counts:
+    if one is None or other is None:
+        return None
+    total = collections.Counter(one)
+    total.update(other)
+    return _bounded(total, column)
+
+
+def _bounded(values: collections.Counter[int | str], column: config.Column) -> Counts:
+    """Gives up on too many. A set only grows, so it does not matter when that is noticed."""
+    return values if column.vocabulary or len(values) <= MAX_DISTINCT else None
+
+
+def _of_split(found: Partials, split: str, data: config.Data) -> manifest.Statistics:
+    columns = {
+        name: _of_partial(found[split, name], column) for name, column in data.columns.items()
+    }
+    weights = None
+    classes = found[split, data.label].values
+    if classes and len(classes) <= _LISTED and data.columns[data.label].type != "float32":
+        ordered = sorted(classes.items(), key=lambda item: item[0])
+        total = classes.total()
+        weights = tuple((value, total / (len(classes) * count)) for value, count in ordered)
+    return manifest.Statistics(columns=columns, class_weights=weights)
+
+
+def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStatistics:
+    numbers, listed = partial.moments, None
+    if partial.values:
+        rules = column.vocabulary or config.Vocabulary(top_k=_LISTED)
+        # Of equally frequent values the smaller one comes first.
+        ordered = sorted(partial.values.items(), key=lambda item: (-item[1], item[0]))
+        listed = tuple((v, n) for v, n in ordered if n >= rules.min_count)[: rules.top_k]
+    quantiles = None
+    if numbers.least is not None and numbers.greatest is not None:
+        found = partial.sketch.percentiles().clip(numbers.least, numbers.greatest).tolist()
+        quantiles = (float(numbers.least), *found[1:-1], float(numbers.greatest))
+    return manifest.ColumnStatistics(
+        count=partial.count,
+        missing=partial.missing,
+        not_finite=partial.not_finite,
+        mean=numbers.mean,
+        variance=numbers.variance,
+        min=numbers.least,
+        max=numbers.greatest,
+        quantiles=quantiles,
+        distinct=None if partial.values is None else len(partial.values),
+        vocabulary=listed,
+    )

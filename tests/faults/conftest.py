@@ -1,0 +1,134 @@
+"""Real trainers under a real supervisor, forked from one process that has imported TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from pipeline import config_file, environment, restarts, topology, watchdog
+from pipeline.plan import Plan
+from pipeline.processes import ForkServer, StopRequest
+from pipeline.run_folder import RunFolder
+from pipeline.supervisor import Supervisor
+from tests.faults import injected
+from tests.pipeline.process_help import child_environment, is_alive
+
+COMMON = (
+    *("train.summary_steps=50", "train.batch_size=32", f"train.hooks=[{injected.HOOK}]"),
+    "train.optimizer={name: sgd, learning_rate: 0.1}",
+)
+
+
+@dataclasses.dataclass
+class Seen:
+    """An observer that keeps what it is told."""
+
+    lines: list[str] = dataclasses.field(default_factory=list)
+    # Task name to the process ids it has had, in order.
+    pids: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def show(self, statuses) -> None:
+        for name, status in statuses.items():
+            known = self.pids.setdefault(name, [])
+            if status.pid not in known:
+                known.append(status.pid)
+            if status.note and status.note not in self.notes:
+                self.notes.append(status.note)
+
+
+@dataclasses.dataclass
+class Rig:
+    """One run, which faults are put into."""
+
+    path: pathlib.Path
+    server: ForkServer
+    stop: StopRequest
+    records: Any
+    seen: Seen = dataclasses.field(default_factory=Seen)
+    boss: Supervisor | None = None
+
+    def train(
+        self,
+        *overrides: str,
+        faults: tuple[dict[str, Any], ...] = (),
+        pace: float = 0.0,
+        records: str = "",
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Trains to the end and returns the result; fails if a process is left over."""
+        job = self.records.config(*COMMON, *overrides)
+        run = RunFolder(str(self.path))
+        (self.path / "logs").mkdir(parents=True, exist_ok=True)
+        for name in ("status", "TRAINING_DONE.json", "RESULT.json", "STOP.json"):
+            run.remove(name)
+        (self.path / "config.yaml").write_text(config_file.dump(job))
+        run.write("faults.json", {"faults": faults, "pace": pace})
+        cluster = job.cluster
+        strategy = topology.STRATEGIES[cluster.strategy]
+        self.boss = Supervisor(
+            Plan(
+                run,
+                records or self.records.folder,
+                injected.ENTRY,
+                topology.role_counts(cluster),
+                job.train.steps,
+                str(self.path / "logs"),
+                watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds),
+            ),
+            self.server,
+            self.stop,
+            observer=self.seen,
+            **{"policy": restarts.Policy(strategy.restart_unit), **options},
+        )
+        try:
+            self.boss.run()
+        finally:
+            left = [pid for pids in self.seen.pids.values() for pid in pids if is_alive(pid)]
+            assert left == [], "processes outlive the supervisor"
+        return run.read("RESULT.json")
+
+    @property
+    def restarts(self) -> list[restarts.Restart]:
+        return self.boss.restarts
+
+    def fired(self, name: object = 0) -> dict[str, Any]:
+        """Returns when and where a fault happened; fails if it has not."""
+        return json.loads((self.path / f"fired-{name}.json").read_text())
+
+    def check_files(self, finals: int = 1) -> None:
+        """Every JSON file parses, every checkpoint in the list loads, each launch has made its one
+        final export."""
+        for path in self.path.rglob("*.json"):
+            json.loads(path.read_text())
+        state = tf.train.get_checkpoint_state(str(self.path))
+        assert state.all_model_checkpoint_paths
+        for checkpoint in state.all_model_checkpoint_paths:
+            reader = tf.train.load_checkpoint(checkpoint)
+            for name in reader.get_variable_to_shape_map():
+                reader.get_tensor(name)
+        assert len(list((self.path / "export" / "final").iterdir())) == finals
+        assert not list(self.path.rglob("*.tmp"))
+
+
+@pytest.fixture(scope="session")
+def trainers(tmp_path_factory):
+    """The process that all others are forked from."""
+    log = tmp_path_factory.mktemp("trainers") / "server.log"
+    children = environment.for_children(child_environment())
+    with ForkServer(injected.__name__, log=str(log), environment=children) as server:
+        yield server
+
+
+@pytest.fixture
+def rig(tmp_path, trainers, small_records):
+    with StopRequest().installed() as stop:
+        yield Rig(tmp_path / "run", trainers, stop, small_records)

@@ -1,0 +1,83 @@
+"""Files that are damaged, numbers that are none, and ends before the last step."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+import tensorflow as tf
+
+from pipeline import errors
+
+ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=20")
+
+
+def test_a_truncated_newest_checkpoint_is_passed_over(rig):
+    """Traps A10. The others wait until the chief has looked."""
+    rig.train("train.steps=60", "train.save_steps=20")
+    data = rig.path / "model.ckpt-60.data-00000-of-00001"
+    os.truncate(data, data.stat().st_size // 2)
+    result = rig.train(*ASYNC, "train.steps=90")
+    assert result["final_step"] >= 90
+    (note,) = rig.seen.notes
+    assert "model.ckpt-60' is damaged" in note and note.endswith("going on from step 40")
+    assert rig.boss.pace.start_step == 40
+    assert rig.restarts == []
+    rig.check_files(finals=2)
+
+
+@pytest.mark.parametrize("damage", ["cut", "altered", "missing"])
+def test_damaged_records_end_the_run_and_are_named(rig, tmp_path, damage):
+    folder = tmp_path / "records"
+    shutil.copytree(rig.records.folder, folder)
+    shard = folder / rig.records.contents.splits["train"].shards[1].path
+    if damage == "missing":
+        shard.unlink()
+    elif damage == "cut":
+        os.truncate(shard, shard.stat().st_size // 2)
+    else:
+        content = bytearray(shard.read_bytes())
+        content[len(content) // 2] ^= 1
+        shard.write_bytes(content)
+    with pytest.raises(errors.DataError, match=rf"shard '{shard}': .*Run make preprocess"):
+        rig.train(*ASYNC, "train.steps=60", records=str(folder))
+    assert rig.restarts == []
+
+
+def test_a_loss_that_is_no_number_ends_the_run_at_the_first_attempt(rig):
+    """Traps A27: the same input fails the same way."""
+    with pytest.raises(errors.ModelError, match="loss is not a number"):
+        rig.train(*ASYNC, "train.steps=60", "model.name=tests.faults.injected:nan_model_fn")
+    assert rig.restarts == []
+    assert all(len(pids) == 1 for pids in rig.seen.pids.values())
+
+
+def test_early_stopping_ends_every_process(rig):
+    result = rig.train(
+        *ASYNC,
+        "train.steps=100000",
+        "eval.early_stopping={patience: 2, min_delta: 1.0}",
+    )
+    assert rig.boss.reason.startswith("early stopping: accuracy has not improved by more than 1")
+    assert 20 <= result["final_step"] < 100000
+    assert result["metrics"]["test"]["global_step"] == result["final_step"]
+    assert rig.restarts == []
+
+
+def test_a_full_disk_is_told_and_what_was_saved_stays_whole(rig):
+    rig.path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(rig.path)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system is not permitted here")
+    try:
+        with pytest.raises(errors.RetryableError, match=r"No space left.*Free some space and run"):
+            rig.train("train.steps=1000", "train.save_steps=20", "train.keep_checkpoints=500")
+        saved = tf.train.latest_checkpoint(str(rig.path))
+        assert tf.train.load_variable(saved, "global_step") > 0
+        for path in pathlib.Path(rig.path).glob("*.tmp"):
+            raise AssertionError(f"{path} is left")
+    finally:
+        subprocess.run(["umount", str(rig.path)], check=True)

@@ -1,0 +1,155 @@
+"""Processes that are killed or stopped while they train: what goes on, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from pipeline.ports import Reservation
+
+ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
+ALL_REDUCE = ("cluster.strategy=multi_worker_mirrored", "train.save_steps=20")
+
+
+def test_a_killed_worker_comes_back_and_the_others_do_not_notice(rig):
+    """Traps A15."""
+    result = rig.train(
+        *ASYNC,
+        "train.steps=200",
+        faults=(
+            {"by": "worker-0", "at": 20, "do": "kill", "target": "worker-0"},
+            {"by": "chief-0", "at": 40, "do": "await_return", "target": "worker-0"},
+        ),
+        pace=0.005,
+    )
+    assert 200 <= result["final_step"] <= 202
+    assert rig.fired()["step"] >= 20
+    assert {name: len(pids) for name, pids in rig.seen.pids.items()} == {
+        **{"chief-0": 1, "ps-0": 1, "evaluator-0": 1, "worker-0": 2}
+    }
+    (restart,) = rig.restarts
+    assert (restart.role, restart.index, restart.steps_lost) == ("worker", 0, 0)
+    assert restart.cause.startswith("killed by SIGKILL")
+    assert 0 < restart.seconds_to_next_step < 30
+
+
+def test_a_killed_chief_falls_back_to_its_checkpoint(rig):
+    """Traps A14: the step goes back for everybody, which is recorded."""
+    result = rig.train(
+        *ASYNC,
+        "train.steps=300",
+        faults=({"by": "chief-0", "at": 70, "do": "kill", "target": "chief-0"},),
+        pace=0.005,
+    )
+    assert 300 <= result["final_step"] <= 302
+    assert len(rig.seen.pids["chief-0"]) == 2
+    assert len(rig.seen.pids["worker-0"]) == len(rig.seen.pids["ps-0"]) == 1
+    (restart,) = rig.restarts
+    assert (restart.role, restart.step >= 70) == ("chief", True)
+    assert restart.steps_lost > 0
+    rig.check_files()
+
+
+def test_a_killed_parameter_server_is_filled_again_from_the_checkpoint(rig):
+    """Traps A16."""
+    result = rig.train(
+        *ASYNC,
+        "train.steps=300",
+        faults=({"by": "chief-0", "at": 70, "do": "kill", "target": "ps-0"},),
+        pace=0.005,
+    )
+    assert 300 <= result["final_step"] <= 302
+    assert len(rig.seen.pids["ps-0"]) == 2
+    assert len(rig.seen.pids["chief-0"]) == 1
+    (restart,) = rig.restarts
+    assert (restart.role, restart.step >= 70) == ("ps", True)
+    assert restart.seconds_to_next_step is not None
+    rig.check_files()
+
+
+def test_a_killed_worker_of_an_all_reduce_takes_all_with_it(rig):
+    """Traps A17: one alone cannot come back."""
+    result = rig.train(
+        *ALL_REDUCE,
+        "train.steps=120",
+        faults=({"by": "worker-0", "at": 50, "do": "kill", "target": "worker-0"},),
+        pace=0.005,
+    )
+    assert result["final_step"] == 120
+    assert len(rig.seen.pids["chief-0"]) == len(rig.seen.pids["worker-0"]) == 2
+    assert len(rig.seen.pids["evaluator-0"]) == 1
+    (restart,) = rig.restarts
+    # The last save before step 50 was at 40.
+    assert restart.steps_lost <= restart.step - 40
+    rig.check_files()
+
+
+@pytest.mark.parametrize(
+    ("mode", "stopper", "target"),
+    [
+        ("multi_worker_mirrored", "worker-0", "worker-0"),
+        ("parameter_server_sync", "worker-0", "worker-0"),
+        ("parameter_server", "chief-0", "ps-0"),
+    ],
+)
+def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, target):
+    """Nothing ends and nothing fails: only the watchdog can tell."""
+    result = rig.train(
+        *(f"cluster.strategy={mode}", "train.save_steps=20", "train.steps=120"),
+        "cluster.watchdog_seconds=4",
+        faults=({"by": stopper, "at": 50, "do": "stop", "target": target},),
+        pace=0.005,
+    )
+    assert 120 <= result["final_step"] <= 122
+    assert [restart.role for restart in rig.restarts] == [target.partition("-")[0]]
+    assert rig.restarts[0].cause.startswith("no step for 4 s")
+    assert f"({target} stopped by a signal)" in rig.restarts[0].cause
+    for name in ("chief-0", "worker-0"):
+        assert len(rig.seen.pids[name]) == 2
+    assert rig.restarts[0].steps_lost <= rig.restarts[0].step - 40
+
+
+def test_an_evaluator_killed_in_the_last_evaluation_comes_back_for_it(rig):
+    """Traps A7."""
+    model = "model.name=tests.faults.injected:killed_in_last_evaluation"
+    result = rig.train(*ASYNC, model, "train.steps=60")
+    assert rig.fired("last-evaluation")["pid"] in rig.seen.pids["evaluator-0"]
+    assert [restart.role for restart in rig.restarts] == ["evaluator"]
+    assert result["final_step"] >= 60
+    assert result["metrics"]["test"]["global_step"] == result["final_step"]
+
+
+def test_the_evaluator_survives_checkpoints_deleted_under_it(rig):
+    """Traps A8: two are kept, and it begins to read one only when that has been deleted."""
+    model = "model.name=tests.faults.injected:slow_evaluation"
+    result = rig.train(
+        *(*ASYNC, model, "train.steps=200", "train.save_steps=10", "train.keep_checkpoints=2"),
+        pace=0.01,
+    )
+    assert list(rig.path.glob("fired-slow-*"))
+    assert rig.restarts == []
+    assert result["metrics"]["test"]["global_step"] == result["final_step"] >= 200
+
+
+def test_an_occupied_port_gets_all_new_ones(rig):
+    """Traps A35: another program has taken the parameter server's."""
+    given = []
+    with socket.socket() as occupant:
+        occupant.bind(("", 0))
+        occupant.listen()
+
+        def reserve(count):
+            reservation = Reservation(count)
+            given.append(list(reservation.ports))
+            if len(given) == 1:
+                reservation.ports[-1] = occupant.getsockname()[1]
+            return reservation
+
+        result = rig.train(*ASYNC, "train.steps=60", reserve=reserve)
+    assert result["final_step"] >= 60
+    assert len(given) == 2 and set(given[0]).isdisjoint(given[1])
+    (restart,) = rig.restarts
+    assert restart.role == "ps"
+    assert json.loads(restart.model_dump_json())["cause"]

@@ -1,0 +1,40 @@
+"""Twenty kills in one run."""
+
+from __future__ import annotations
+
+import collections
+import random
+
+from pipeline import restarts
+
+KILLS, STEPS, SEED = 20, 1500, 20
+ROLES = ("chief-0", "worker-0", "worker-1", "ps-0", "evaluator-0")
+
+
+def test_twenty_kills_at_random_steps_over_random_roles(rig):
+    rng = random.Random(SEED)
+    steps = sorted(rng.sample(range(30, STEPS - 100), KILLS))
+    targets = [rng.choice(ROLES) for _ in steps]
+    assert set(targets) == set(ROLES), "choose another seed"
+    faults = tuple(
+        {"by": "chief-0", "at": step, "do": "kill", "target": target}
+        for step, target in zip(steps, targets, strict=True)
+    )
+    result = rig.train(
+        *("cluster.strategy=parameter_server", "cluster.workers=2"),
+        *(f"train.steps={STEPS}", "train.save_steps=25"),
+        faults=faults,
+        pace=0.003,
+        policy=restarts.Policy("task", most=KILLS, delays=(0.0,)),
+    )
+    # Each of three training processes may have a step under way when the last one is counted.
+    assert STEPS <= result["final_step"] <= STEPS + 3
+    for number in range(KILLS):
+        rig.fired(number)
+    killed = collections.Counter(target.partition("-")[0] for target in targets)
+    lost = collections.Counter(
+        restart.role for restart in rig.restarts if restart.cause.startswith("killed by SIGKILL")
+    )
+    assert lost == killed
+    rig.check_files()
+    assert sum(1 for _ in rig.path.rglob("RESULT.json")) == 1
