@@ -1,9 +1,10 @@
 """The process that all processes of a run are forked from; see `pipeline.processes`.
 
-`python -m pipeline.fork_server MODULE FD...` imports MODULE (and with it TensorFlow, of which no
-op may run here: its thread pools do not survive a fork), then forks a process for every `Spawn`
-it reads from the connection FD. The other descriptors are locks, kept open. It has one thread,
-because the kernel's parent-death signal comes when the forking *thread* ends.
+`python -m pipeline.fork_server NETWORK MODULE FD...` enters a network of its own if NETWORK is
+`isolated`, imports MODULE (and with it TensorFlow, of which no op may run here: its thread pools do
+not survive a fork), then forks a process for every `Spawn` it reads from the connection FD. The
+other descriptors are locks, kept open. It has one thread, because the kernel's parent-death signal
+comes when the forking *thread* ends.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from collections.abc import Callable
 from multiprocessing import connection
 from typing import Any
 
-from pipeline import errors, parent_death, redaction
+from pipeline import errors, isolation, parent_death, redaction
 from pipeline.processes import Broken, Ended, Signal, Spawn, Started
 
 
 def main(arguments: list[str]) -> int:
     """Imports, then serves until the launcher is gone. Returns the exit code."""
-    module, *descriptors = arguments
+    network, module, *descriptors = arguments
+    if network == "isolated":
+        isolation.enter()
     for descriptor in descriptors:
         os.set_inheritable(int(descriptor), False)
     launcher = connection.Connection(int(descriptors[0]))

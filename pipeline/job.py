@@ -17,6 +17,7 @@ from pipeline import (
     config_file,
     epochs,
     errors,
+    isolation,
     manifest,
     run_folder,
     storage,
@@ -37,6 +38,7 @@ class Job:
     storage_root: str
     run: RunFolder
     records: str
+    isolate: isolation.Isolate = isolation.Isolate.AUTO
 
     @property
     def counts(self) -> dict[str, int]:

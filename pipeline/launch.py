@@ -8,11 +8,12 @@ shipped MNIST job takes about two minutes on two cores and reaches 0.99 test acc
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 from absl import flags
 
-from pipeline import cli, display, job, launchers, run_record, versions
+from pipeline import cli, display, isolation, job, launchers, run_record, versions
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Shipped config name, or path of a YAML file.", required=True
@@ -25,6 +26,12 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written,
 _SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
 _STRATEGY = flags.DEFINE_string("strategy", None, "Short for --set=cluster.strategy=...")
 _WORKERS = flags.DEFINE_integer("workers", None, "Workers besides the chief.", lower_bound=0)
+_ISOLATE = flags.DEFINE_enum_class(
+    "isolate",
+    isolation.Isolate.AUTO,
+    isolation.Isolate,
+    "Give a local cluster a network of its own, so that nobody else reaches its ports.",
+)
 _PS = flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0)
 
 
@@ -36,6 +43,7 @@ def main() -> None:
     wanted = job.plan(
         _CONFIG.value, [*_SET.value, *short], run=_RUN.value, storage_root=_STORAGE.value
     )
+    wanted = dataclasses.replace(wanted, isolate=_ISOLATE.value)
     launcher = launchers.choose(_CLUSTER.value)
     record = run_record.finished(job.counted(wanted), wanted.run)
     if record is not None:

@@ -44,3 +44,5 @@ class Plan:
     steps: int
     logs: str
     patience: watchdog.Limits = dataclasses.field(default_factory=watchdog.Limits)
+    # True if nobody outside the run can reach its ports.
+    isolated: bool = False

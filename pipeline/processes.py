@@ -128,17 +128,23 @@ class ForkServer:
         log: str,
         environment: Mapping[str, str],
         held: Sequence[int] = (),
+        isolated: bool = False,
     ) -> None:
         """Starts the server, which imports `preload` while the caller goes on.
 
+        The processes of an `isolated` one have a network of their own, without any other.
         `held` are descriptors (of locks) that every process keeps open for as long as it lives.
         """
         self._connection, theirs = multiprocessing.Pipe()
+        self.isolated = isolated
         self._pids: dict[str, int] = {}
         descriptors = [theirs.fileno(), *held]
         with open(log, "ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "pipeline.fork_server", preload, *map(str, descriptors)],
+                [
+                    *(sys.executable, "-m", "pipeline.fork_server"),
+                    *("isolated" if isolated else "shared", preload, *map(str, descriptors)),
+                ],
                 pass_fds=descriptors,
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,

@@ -119,10 +119,11 @@ class Supervisor:
             self._ports = self._reserve(addressed)
             self.cluster = topology.cluster_of(counts, self._ports.addresses)
             listed = ", ".join(map(str, self._ports.ports))
-            self._observer.say(
-                f"note: TensorFlow's servers let in anyone who reaches their ports ({listed} on "
-                "all addresses of this machine); keep them behind a firewall"
-            )
+            if not self._plan.isolated:
+                self._observer.say(
+                    f"note: TensorFlow's servers let in anyone who reaches their ports ({listed} "
+                    "on all addresses of this machine); keep them behind a firewall"
+                )
         for role, count in counts.items():
             for index in range(count):
                 member = _Member(role, index, topology.Task(role, index, self.cluster))

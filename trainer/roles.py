@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, errors, manifest, run_folder, storage, topology
+from pipeline import config, errors, manifest, restarts, run_folder, storage, topology
 from pipeline.run_folder import RunFolder
 from trainer import checkpoints, ends, experiment, janitor, quiet, saves, signals
 from trainer.input import Records
 from trainer.reporter import Reporter
 
 _POLL = 0.1  # seconds
+_GRACE_AFTER_FAILURE = 5.0
 
 
 def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
@@ -27,10 +28,13 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     quiet.configure_logging()
     job = run.read_config()
     reporter = Reporter(run, task.name, job.train.max_steps)
-    reporter.say("starting")
     with _explained(reporter):
+        # The chief's first word is what the others wait for before they look at checkpoints.
+        reporter.say("starting", note=_mended(run) if task.is_chief else None)
         if task.job_name == topology.PS:
             _serve(job, run, task, reporter)
+        if not task.is_chief:
+            _await_chief(run, ["starting", "training", "evaluating", "done"])
         records = _open_records(job, records_path, task)
         parts = experiment.build(job, run, records, task, reporter)
         if task.job_name == topology.EVALUATOR:
@@ -39,6 +43,14 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
         else:
             _train(job, run, task, parts, reporter)
         reporter.say("done")
+
+
+def _mended(run: RunFolder) -> str | None:
+    """Passes over checkpoints that are damaged, and says so."""
+    note = checkpoints.mend(run.path)
+    if note is not None:
+        tf.get_logger().error(note)
+    return note
 
 
 def _open_records(job: config.Config, folder: str, task: topology.Task) -> Records:
@@ -77,7 +89,9 @@ def _train(
         run.remove(run_folder.TRAINING_DONE)
         janitor.Janitor(run.path, job.train.keep_checkpoints).open()
     elif topology.PS in task.cluster:
-        _await_chief(run)
+        # It has made the variables then: a worker that looks too early sleeps for 30 seconds before
+        # it looks again (traps A3).
+        _await_chief(run, ["training", "done"])
     if not task.is_chief:
         ends.Watch(run, task, reporter).start()
     tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
@@ -92,13 +106,16 @@ def _train(
             parts.evaluation.finish()
 
 
-def _await_chief(run: RunFolder) -> None:
-    """Waits until the chief has made the variables: a worker that looks too early sleeps for 30
-    seconds before it looks again (traps A3)."""
+def _await_chief(run: RunFolder, states: Sequence[str]) -> None:
+    """Waits until the chief is in one of `states`. Raises its error if it has failed for good."""
     while not signals.stop_requested.is_set():
         chief = run_folder.read_statuses(run).get("chief-0")
-        if chief is not None and chief.state in ("training", "done"):
+        if chief is not None and chief.state in states:
             return
+        if chief is not None and chief.exit_code in restarts.FINAL_CODES:
+            # A launcher ends this process meanwhile, and tells of the chief alone.
+            time.sleep(_GRACE_AFTER_FAILURE)
+            raise errors.of_exit_code(chief.exit_code, f"the chief failed: {chief.error}")
         time.sleep(_POLL)
     raise errors.RetryableError("stopped before training began. Run the same command to go on.")
 

@@ -18,6 +18,7 @@ from pipeline import (
     epochs,
     errors,
     gpus,
+    isolation,
     manifest,
     plan,
     redaction,
@@ -54,14 +55,21 @@ class LocalLauncher:
     def run(self, job: Job, *, started: float) -> RunRecord:
         """Runs `job` as `base.Launcher` says."""
         compatibility.check_machine(job.config.cluster, gpus.count(os.environ))
+        network = _network(job)
         children = environment.for_children(os.environ)
         with StopRequest().installed() as stop, jobs.lock(job) as lock, _log_folder(job) as logs:
             record = _open_run(job)
+            if network.line:
+                print(network.line, flush=True)
             server_log = os.path.join(logs, "fork-server.log")
             try:
                 # It imports TensorFlow while preprocessing looks whether there is work to do.
                 with ForkServer(
-                    self.preload, log=server_log, environment=children, held=[lock]
+                    self.preload,
+                    log=server_log,
+                    environment=children,
+                    held=[lock],
+                    isolated=network.isolated,
                 ) as server:
                     self._preprocess(job, stop, children)
                     contents = _checked_manifest(job)
@@ -112,6 +120,7 @@ class LocalLauncher:
                     job.config.train.max_steps,
                     logs,
                     patience,
+                    server.isolated,
                 ),
                 server,
                 stop,
@@ -124,6 +133,13 @@ class LocalLauncher:
                 record.reason = run_record.ALL_STEPS if boss.reason == "steps" else boss.reason
             finally:
                 _book(job, record, boss, started=started, ended=self.clock())
+
+
+def _network(job: Job) -> isolation.Decision:
+    """A single process opens no port, so its network does not matter."""
+    if sum(job.counts[role] for role in (*topology.TRAINING_ROLES, topology.PS)) == 1:
+        return isolation.Decision(False, "")
+    return isolation.decide(job.isolate, remote=storage.is_remote(job.run.path))
 
 
 def _open_run(job: Job) -> RunRecord:

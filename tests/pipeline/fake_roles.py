@@ -98,6 +98,12 @@ def _hang(run, task):
     _wait(lambda: False)
 
 
+def _die_among_all(run, task):
+    """Is killed when every other role is at work: one that is not has left no trace yet."""
+    _wait(lambda: _attempts(run) >= 4)
+    _die(run, task)
+
+
 def _freeze(run, task):
     """Is stopped by a signal after some steps: alive, and without any more progress."""
     say(run, task, "training", step=5, loss=1.0)

@@ -88,7 +88,7 @@ def test_flags_are_a_contract():
         check=True,
     ).stdout
     assert re.findall(r"^ +--(\S+?):", listing, re.MULTILINE) == [
-        *("cluster", "config", "ps", "run", "set", "storage", "strategy", "workers")
+        *("cluster", "config", "isolate", "ps", "run", "set", "storage", "strategy", "workers")
     ]
 
 

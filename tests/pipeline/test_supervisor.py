@@ -181,7 +181,7 @@ LATE_CHIEF = {"chief_0": ["work_late"]}
 
 
 def test_synchronous_strategies_start_all_that_train_again_on_new_ports(stage):
-    stage.run(unit="gang", chief_0=["train", "work"], worker_0=["die", "work"])
+    stage.run(unit="gang", chief_0=["train", "work"], worker_0=["die_among_all", "work"])
     assert {name: len(stage.attempts(name)) for name in stage.names()} == {
         "chief-0": 2,
         "worker-0": 2,
