@@ -84,7 +84,8 @@ def _flat(array: pa.Array, column: config.Column) -> pa.Array:
 
 
 def _any_of_row(bad: pa.Array, array: pa.Array, column: config.Column) -> np.ndarray:
-    found = bad.fill_null(False).to_numpy(zero_copy_only=False).reshape(len(array), -1).any(axis=1)
+    flat = bad.fill_null(False).to_numpy(zero_copy_only=False)
+    found = flat.reshape(len(array), column.size).any(axis=1)
     return found & array.is_valid().to_numpy(zero_copy_only=False) if column.shape else found
 
 

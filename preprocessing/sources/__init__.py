@@ -11,6 +11,8 @@ from preprocessing.sources.base import Source
 SOURCES = {
     "csv": "preprocessing.sources.csv:CsvSource",
     "idx": "preprocessing.sources.idx:IdxSource",
+    "jsonl": "preprocessing.sources.jsonl:JsonlSource",
+    "parquet": "preprocessing.sources.parquet:ParquetSource",
 }
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline import config
+from pipeline import config, errors
 
 # Raw bytes that are read, encoded and spilled at a time. Large enough to make Python's share
 # per row small, small enough that allocators reuse memory instead of asking for fresh pages.
@@ -87,6 +87,19 @@ class Rows:
     def number(self, row: int) -> int:
         """Returns which row of its file the one at `row` of `batch` is."""
         return self.first_row + row if self.numbers is None else int(self.numbers[row])
+
+
+def check_names(names: Sequence[str], wanted: Sequence[str], path: str, holder: str) -> None:
+    """Raises `DataError` if a wanted column is not there, or is there twice; `holder` has them."""
+    for name in wanted:
+        if list(names).count(name) == 1:
+            continue
+        absent = name not in names
+        what = "is missing" if absent else f"is there {list(names).count(name)} times"
+        raise errors.DataError(
+            f"{path!r}: column {name!r} of the config {what}"
+            f"{errors.nearest(name, names) if absent else ''}; {holder} has {', '.join(names)}"
+        )
 
 
 class Source(abc.ABC):

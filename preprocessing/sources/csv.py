@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -59,9 +58,7 @@ class CsvSource(base.Source):
         part: Part = chunk.details
         first = part.first
         with files.opened(part.file.path, self.data.csv.encoding, part.offset) as stream:
-            limited: lines.Readable = stream
-            if part.length is not None:
-                limited = _Limited(stream, part.length)
+            limited = stream if part.length is None else lines.Limited(stream, part.length)
             for block in self._blocks(limited, part, base.READ_BYTES):
                 yield self._rows(block, part, first)
                 first += block.rows
@@ -80,7 +77,7 @@ class CsvSource(base.Source):
         end = min(int(ends[0]), len(start)) if len(ends) else len(start)
         names = _names(start[:end], self.data.csv, file.path)
         wanted = list(self.data.columns)
-        _check_names(names, wanted, file.path)
+        base.check_names(names, wanted, file.path, "its header")
         # Columns that are not read may share their name.
         return Part(file, tuple(n if n in wanted else f"#{i}" for i, n in enumerate(names)), end)
 
@@ -152,19 +149,6 @@ class CsvSource(base.Source):
         )
 
 
-class _Limited:
-    """The next `length` bytes of a stream."""
-
-    def __init__(self, stream: IO[bytes], length: int) -> None:
-        self._stream, self._left = stream, length
-
-    def read(self, size: int, /) -> bytes:
-        """Reads up to `size` bytes."""
-        found = self._stream.read(min(size, self._left))
-        self._left -= len(found)
-        return found
-
-
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
@@ -192,18 +176,6 @@ def _names(header: bytes, rules: config.Csv, path: str) -> tuple[str, ...]:
         raise errors.DataError(
             f"{path!r}: its header cannot be read: {header[:_SHOWN]!r}"
         ) from None
-
-
-def _check_names(names: tuple[str, ...], wanted: list[str], path: str) -> None:
-    for name in wanted:
-        if names.count(name) == 1:
-            continue
-        what = "is missing" if name not in names else f"is there {names.count(name)} times"
-        raise errors.DataError(
-            f"{path!r}: column {name!r} of the config {what}"
-            f"{errors.nearest(name, names) if name not in names else ''}; "
-            f"its header has {', '.join(names)}"
-        )
 
 
 def _letter(row: pa_csv.InvalidRow, path: str, first: int) -> base.Letter:

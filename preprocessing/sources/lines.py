@@ -28,6 +28,19 @@ class Readable(Protocol):
         """Returns up to `size` bytes, none at the end."""
 
 
+class Limited:
+    """The next `length` bytes of a stream."""
+
+    def __init__(self, stream: Readable, length: int) -> None:
+        self._stream, self._left = stream, length
+
+    def read(self, size: int, /) -> bytes:
+        """Reads up to `size` bytes."""
+        found = self._stream.read(min(size, self._left))
+        self._left -= len(found)
+        return found
+
+
 @dataclasses.dataclass(frozen=True)
 class Block:
     """Whole rows: their bytes, how many there are, and the offset of the block in its file."""

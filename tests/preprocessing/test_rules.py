@@ -24,6 +24,8 @@ def _broken(values, **column) -> dict[str, list[int]]:
         ([None, 1.0, math.nan, 0.0], {"type": "float32", "min": 0.5}, {"range": [2, 3]}),
         ([math.nan, None], {"type": "float32"}, {}),
         ([1, None], {"type": "int64", "max": 1}, {}),
+        ([], {"type": "string", "max_length": 1, "allowed": ["a"]}, {}),
+        ([], {"type": "int64", "shape": [2], "min": 1}, {}),
         ([b"\x05\x06", b"\x05\x09"], {"type": "uint8", "shape": [2], "max": 8}, {"range": [1]}),
         (
             ["", "ä", "ab", None, "abc"],

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from pipeline import errors
-from preprocessing import sources
+from preprocessing import enforce, sources
 from preprocessing.sources import base
 from tests.preprocessing import tables
 
@@ -144,3 +146,37 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path):
     (chunk,) = source.plan("train")
     (tmp_path / "in.csv").write_text(TEXT[:30])
     assert len(_tuples(list(source.read(chunk)))) < chunk.rows
+
+
+_FIELD = st.sampled_from(
+    [b"1", b"0", b"a", b'"', b'""', b"NA", b"\xff", b"\0", b'"a\nb"', b" ", b"x" * 30]
+)
+_SEPARATOR = st.sampled_from([b",", b",", b",", b"\n", b"\r\n", b"\r", b"\n\n"])
+
+
+@hypothesis.settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+@hypothesis.given(st.lists(st.tuples(_FIELD, _SEPARATOR), max_size=40), st.integers(1, 200))
+def test_whatever_the_text_is_every_row_is_accounted_for(tmp_path, pieces, size):
+    (tmp_path / "in.csv").write_bytes(b"id,name,size,label\n" + b"".join(f + s for f, s in pieces))
+    data = tables.make_config(tmp_path / "in.csv").data
+    source = sources.choose(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "CHUNK_BYTES", size)
+        patch.setattr(base, "READ_BYTES", max(20, size // 2))
+        try:
+            chunks = source.plan("train")
+        except errors.DataError as error:
+            assert "a quote is opened and never closed" in str(error)
+            return
+        for chunk in chunks:
+            found = list(source.read(chunk))
+            good = [enforce.enforce(rows, data) for rows in found]
+            assert sum(part.read for part in good) == chunk.rows
+            numbers = [x.row for part in good for x in part.letters]
+            numbers += [n for part in good for n in part.numbers.tolist()]
+            first = chunk.details.first + 2
+            assert sorted(numbers) == list(range(first, first + chunk.rows))

@@ -7,7 +7,7 @@ import pytest
 from pipeline import errors
 from preprocessing import sources
 from preprocessing.sources.idx import IdxSource
-from tests.preprocessing import idx_files
+from tests.preprocessing import idx_files, tables
 
 _INPUTS = {"train": {"images": "i", "labels": "l"}}
 
@@ -27,13 +27,19 @@ def test_by_name_and_by_path():
 
 def test_every_name_can_be_loaded():
     for name in sources.SOURCES:
-        _choose(name)
+        if name == "jsonl":
+            sources.choose(tables.make_config("x", source=name).data)
+        else:
+            _choose(name)
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ids", r"'ids' is not one of csv, idx \(did you mean 'idx'\?\), nor package.module:Class"),
+        (
+            "ids",
+            r"'ids' is not one of csv, idx, jsonl, parquet \(did you mean 'idx'\?\), nor package",
+        ),
         ("no.such:Class", "cannot load 'no.such:Class': No module named 'no'"),
         (f"{__name__}:Absent", "cannot load .*has no attribute 'Absent'"),
         (f"{__name__}:pytest", "is not a subclass of preprocessing.sources.base.Source"),

@@ -1,0 +1,147 @@
+"""JSON lines: one object a row, plain, gz or zip. Other members than the columns are ignored.
+
+pyarrow parses whole blocks. Only where it refuses one are the culprits looked for, by halving: what
+it refuses alone is a dead letter, so nothing depends on how the text is cut.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from pipeline import config, errors
+from preprocessing.sources import base, files, keys, lines
+
+_COLUMN = re.compile(r"Column\(/([^)/]+)")
+_TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
+# Characters of a line that a letter shows.
+_SHOWN = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Lines of one file: `length` bytes from `offset`, or all; `first` of its rows come before."""
+
+    file: base.RawFile
+    offset: int = 0
+    length: int | None = None
+    first: int = 0
+
+
+class JsonlSource(base.Source):
+    """Rows of files with a JSON object a line, counted from 1 without the empty ones."""
+
+    def __init__(self, data: config.Data) -> None:
+        super().__init__(data)
+        for name, column in data.columns.items():
+            if column.type == "uint8":
+                raise errors.UsageError(f"data.columns.{name}: source jsonl has no uint8")
+
+    def files(self) -> list[base.RawFile]:
+        """Returns the files of each split, by the order of their names."""
+        return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
+
+    def plan(self, split: str) -> list[base.Chunk]:
+        """Cuts plain files into ranges of whole lines."""
+        found: list[tuple[Part, int | None]] = []
+        for file in files.find(self.data, split):
+            if files.can_be_cut(file.path):
+                found += self._ranges(file)
+            else:
+                found.append((Part(file), None))
+        return [base.Chunk(split, i, rows, part) for i, (part, rows) in enumerate(found)]
+
+    def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
+        """Yields the rows of a chunk; numbers and lists as they are, text as binary."""
+        part: Part = chunk.details
+        first = part.first
+        with files.opened(part.file.path, offset=part.offset) as stream:
+            limited = stream if part.length is None else lines.Limited(stream, part.length)
+            for block in lines.blocks(limited, base.READ_BYTES, part.file.path):
+                yield self._rows(block, part, first)
+                first += block.rows
+
+    def _ranges(self, file: base.RawFile) -> Iterator[tuple[Part, int]]:
+        first = 0
+        with files.opened(file.path) as stream:
+            for block in lines.blocks(stream, base.CHUNK_BYTES, file.path):
+                yield Part(file, block.offset, len(block.data), first), block.rows
+                first += block.rows
+
+    def _rows(self, block: lines.Block, part: Part, first: int) -> base.Rows:
+        wanted = pa.schema([(n, _json_type(c)) for n, c in self.data.columns.items()])
+        bad: dict[int, str] = {}
+        try:
+            table = _parse(block.data, wanted, block.rows)
+        except pa.ArrowInvalid:
+            texts = [row for row in re.split(rb"[\r\n]+", block.data) if row]
+            tables = _halved(texts, wanted, 0, bad)
+            table = pa.concat_tables([wanted.empty_table(), *tables])
+            letters = [
+                _letter(part.file.path, first + 1, n, texts[n], why) for n, why in bad.items()
+            ]
+        numbers = np.delete(np.arange(first, first + block.rows), list(bad))
+        # As binary, so that text which is not UTF-8 is found like any other bad value.
+        plain = [
+            column.cast(pa.binary()) if pa.types.is_string(column.type) else column
+            for column in table.combine_chunks().columns
+        ]
+        arrays = [
+            pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+            for column in plain
+        ]
+        return base.Rows(
+            keys.of_rows(part.file.name, numbers),
+            pa.record_batch(arrays, wanted.names),
+            files=dict.fromkeys(self.data.columns, part.file.path),
+            numbers=numbers + 1,
+            letters=tuple(letters) if bad else (),
+        )
+
+
+def _json_type(column: config.Column) -> pa.DataType:
+    return pa.list_(_TYPES[column.type]) if column.shape else _TYPES[column.type]
+
+
+def _parse(data: bytes, wanted: pa.Schema, rows: int) -> pa.Table:
+    """Parses whole lines. Raises `ArrowInvalid` also if they are not as many objects."""
+    table = pa_json.read_json(
+        pa.BufferReader(data),
+        pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore"),
+    )
+    if len(table) != rows:
+        raise pa.ArrowInvalid(f"{len(table)} objects in {rows} rows")
+    return table
+
+
+def _halved(
+    texts: list[bytes], wanted: pa.Schema, first: int, bad: dict[int, str]
+) -> list[pa.Table]:
+    """Returns what can be parsed, and notes in `bad` why single lines cannot."""
+    if not texts:
+        return []
+    try:
+        return [_parse(b"\n".join(texts), wanted, len(texts))]
+    except pa.ArrowInvalid as error:
+        if len(texts) == 1:
+            bad[first] = str(error)
+            return []
+    half = len(texts) // 2
+    tables = _halved(texts[:half], wanted, first, bad)
+    return tables + _halved(texts[half:], wanted, first + half, bad)
+
+
+def _letter(path: str, top: int, number: int, text: bytes, why: str) -> base.Letter:
+    """Tells a value of another type from a line that is no JSON."""
+    column = _COLUMN.search(why)
+    value = text[:_SHOWN].decode(errors="backslashreplace")
+    if column and "changed from" in why:
+        change = why[why.index("changed from") :].partition(" in row")[0]
+        return base.Letter(path, top + number, column[1], "type", value, f"has {change}")
+    return base.Letter(path, top + number, None, "json", value, "is not one JSON object")

@@ -1,0 +1,77 @@
+"""Parquet files: each row group is a chunk. Columns are found by name and may have other types."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline import errors, storage
+from preprocessing.sources import base, files, keys
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Row group `index` of a file; `first` is the number of rows before it, `bytes` unpacked."""
+
+    file: base.RawFile
+    index: int
+    first: int
+    rows: int
+    bytes: int
+
+
+class ParquetSource(base.Source):
+    """Rows of Parquet files, counted from 1."""
+
+    def files(self) -> list[base.RawFile]:
+        """Returns the files of each split, by the order of their names."""
+        return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
+
+    def plan(self, split: str) -> list[base.Chunk]:
+        """Reads the metadata of each file; one that lacks a column is a `DataError`."""
+        groups = [group for file in files.find(self.data, split) for group in self._groups(file)]
+        return [base.Chunk(split, index, g.rows, g) for index, g in enumerate(groups)]
+
+    def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
+        """Yields the rows of a row group with the types of the file."""
+        group: Group = chunk.details
+        path, wanted = group.file.path, list(self.data.columns)
+        at_once = max(1, base.READ_BYTES * group.rows // max(1, group.bytes))
+        first = group.first
+        with _opened(path) as file:
+            for batch in file.iter_batches(at_once, [group.index], wanted, use_threads=False):
+                numbers = np.arange(first, first + len(batch))
+                yield base.Rows(
+                    keys.of_rows(group.file.name, numbers),
+                    batch,
+                    first + 1,
+                    dict.fromkeys(wanted, path),
+                )
+                first += len(batch)
+
+    def _groups(self, file: base.RawFile) -> Iterator[Group]:
+        with _opened(file.path) as content:
+            base.check_names(
+                tuple(content.schema_arrow.names), list(self.data.columns), file.path, "it"
+            )
+            first = 0
+            for index in range(content.metadata.num_row_groups):
+                found = content.metadata.row_group(index)
+                if found.num_rows:
+                    yield Group(file, index, first, found.num_rows, found.total_byte_size)
+                first += found.num_rows
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[pq.ParquetFile]:
+    with files.translated(path), storage.open_file(path) as raw:
+        try:
+            yield pq.ParquetFile(raw)
+        except (pa.ArrowInvalid, pa.ArrowException) as error:
+            line = str(error).splitlines()[0]
+            raise errors.DataError(f"{path!r}: not readable as Parquet: {line}") from None

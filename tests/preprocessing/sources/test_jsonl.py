@@ -1,0 +1,143 @@
+"""JSON lines give rows, and lines that do not give letters."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from pipeline import errors
+from preprocessing import enforce, sources
+from preprocessing.sources import base
+from tests.preprocessing import tables
+
+LISTS = {
+    "pair": {"type": "float32", "shape": [2]},
+    "words": {"type": "string", "shape": [2], "missing": "allow"},
+    "label": {"type": "int64"},
+}
+
+
+def _source(folder, columns=None) -> base.Source:
+    return sources.choose(tables.make_config(folder / "*.jsonl", columns, source="jsonl").data)
+
+
+def _enforced(folder, content: bytes, columns=None) -> list[enforce.Good]:
+    (folder / "in.jsonl").write_bytes(content)
+    source = _source(folder, columns)
+    found = [rows for chunk in source.plan("train") for rows in source.read(chunk)]
+    return [enforce.enforce(rows, source.data) for rows in found]
+
+
+def _line(number: int, **values) -> bytes:
+    row = {"id": number, "name": f"n{number}", "size": number % 9 / 2, "label": 1, "more": [1]}
+    return json.dumps({**row, **values}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_rows(tmp_path, pack):
+    content = _line(0) + b"\r\n" + _line(1, name=None, size=7) + b'{"label": 0, "id": 2}'
+    (good,) = [part for part in _enforced(tmp_path, pack(content)) if part.read > 1] or [None]
+    assert good.batch.to_pylist()[:2] == [
+        {"id": 0, "name": "n0", "size": 0.0, "label": 1},
+        {"id": 1, "name": None, "size": 7.0, "label": 1},
+    ]
+    assert good.numbers.tolist()[:2] == [1, 2]
+
+
+def test_a_last_line_without_a_newline(tmp_path):
+    found = _enforced(tmp_path, _line(0) + b'{"label": 0, "id": 2}')
+    rows = [row for part in found for row in part.batch.to_pylist()]
+    assert rows[1] == {"id": 2, "name": None, "size": None, "label": 0}
+
+
+def test_lists(tmp_path):
+    lines = [
+        {"pair": [1, 2.5], "words": ["a", "b"], "label": 0},
+        {"pair": [1], "label": 0},
+        {"pair": [1, 2], "words": None, "label": 1},
+    ]
+    content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    (good,) = _enforced(tmp_path, content, LISTS)
+    assert good.batch.column("pair").to_pylist() == [[1, 2.5], [1, 2]]
+    assert good.batch.column("words").to_pylist() == [["a", "b"], None]
+    assert str(good.letters[0]).endswith("row 2: column 'pair' is '[1.0]', not float32 of [2]")
+
+
+def test_bad_lines_become_letters(tmp_path):
+    content = b"".join(
+        [
+            _line(0),
+            b"nonsense\n",
+            _line(2, id="x"),
+            _line(3, size=900),
+            b'{"id": 4, "name": "\xff", "label": 1}\n',
+            b'{"id": 5, "label": 1} {"id": 6, "label": 1}\n',
+            b"[1, 2]\n",
+            _line(7),
+            _line(8, label=None),
+        ]
+    )
+    (good,) = _enforced(tmp_path, content)
+    assert [row["id"] for row in good.batch.to_pylist()] == [0, 7]
+    assert [(letter.row, letter.column, letter.reason) for letter in good.letters] == [
+        (2, None, "json"),
+        (3, "id", "type"),
+        (4, "size", "range"),
+        (5, "name", "encoding"),
+        (6, None, "json"),
+        (7, None, "json"),
+        (9, "label", "missing"),
+    ]
+    assert str(good.letters[0]).endswith("row 2: is not one JSON object")
+    assert str(good.letters[1]).endswith("column 'id' has changed from number to string")
+
+
+def test_cut_anywhere_the_rows_are_the_same(tmp_path, monkeypatch):
+    content = b"".join(_line(i, id="x" if i % 17 == 5 else i) for i in range(100))
+    (whole,) = _enforced(tmp_path, content)
+    monkeypatch.setattr(base, "READ_BYTES", 300)
+    monkeypatch.setattr(base, "CHUNK_BYTES", 1000)
+    parts = _enforced(tmp_path, content)
+    assert len(parts) > 10
+    assert [n for part in parts for n in part.numbers.tolist()] == whole.numbers.tolist()
+    assert [x for part in parts for x in part.letters] == whole.letters
+    assert [k for p in parts for k in p.keys.to_pylist()] == whole.keys.to_pylist()
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+_LINE = st.one_of(
+    st.fixed_dictionaries(
+        {"id": _JSON, "label": _JSON}, optional={"name": _JSON, "size": _JSON}
+    ).map(lambda row: json.dumps(row).encode()),
+    st.binary(max_size=12),
+    st.integers(0, 9).map(lambda i: _line(i).strip()),
+)
+
+
+@hypothesis.settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+@hypothesis.given(st.lists(_LINE, min_size=1, max_size=8))
+def test_whatever_the_lines_are_every_row_is_accounted_for(tmp_path, found):
+    content = b"\n".join(found)
+    rows = [row for row in content.replace(b"\r", b"\n").split(b"\n") if row]
+    parts = _enforced(tmp_path, content)
+    assert sum(part.read for part in parts) == len(rows)
+
+
+def test_pixels_are_no_json(tmp_path):
+    columns = {"x": {"type": "uint8", "shape": [2]}, "label": {"type": "int64"}}
+    with pytest.raises(errors.UsageError, match=r"data.columns.x: source jsonl has no uint8"):
+        _source(tmp_path, columns)

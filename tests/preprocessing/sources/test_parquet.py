@@ -1,0 +1,95 @@
+"""Row groups are chunks, and columns may come in any order and in types that fit."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import errors
+from preprocessing import enforce, sources
+from preprocessing.sources import base
+from tests.preprocessing import tables
+
+
+def _table(rows: int) -> pa.Table:
+    return pa.table(
+        {
+            "label": pa.array([i % 2 for i in range(rows)], pa.int8()),
+            "extra": pa.nulls(rows),
+            "name": pa.array(
+                [None if i == 3 else f"n{i}" for i in range(rows)]
+            ).dictionary_encode(),
+            "size": pa.array([i / 2 for i in range(rows)], pa.float64()),
+            "id": pa.array(range(rows), pa.int32()),
+        }
+    )
+
+
+def _source(folder) -> base.Source:
+    return sources.choose(tables.make_config(folder / "*.parquet", source="parquet").data)
+
+
+def test_rows_of_all_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "READ_BYTES", 200)
+    pq.write_table(_table(100), tmp_path / "a.parquet", row_group_size=30)
+    pq.write_table(_table(5), tmp_path / "b.parquet")
+    source = _source(tmp_path)
+    chunks = source.plan("train")
+    assert [chunk.rows for chunk in chunks] == [30, 30, 30, 10, 5]
+    found = [rows for chunk in chunks for rows in source.read(chunk)]
+    assert len(found) > 5
+    good = [enforce.enforce(rows, source.data) for rows in found]
+    values = [row for part in good for row in part.batch.to_pylist()]
+    assert values[3] == {"id": 3, "name": None, "size": 1.5, "label": 1}
+    assert [row["id"] for row in values] == [*range(100), *range(5)]
+    assert [n for part in good for n in part.numbers.tolist()] == [*range(1, 101), *range(1, 6)]
+    keys = [key for part in good for key in part.keys.to_pylist()]
+    assert keys[99] == b"train/files/a.parquet/99" and len(set(keys)) == 105
+    assert not any(part.letters for part in good)
+
+
+def test_values_that_do_not_fit(tmp_path):
+    table = _table(3).set_column(4, "id", pa.array([1.0, 1.5, None]))
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = _source(tmp_path)
+    (rows,) = source.read(source.plan("train")[0])
+    good = enforce.enforce(rows, source.data)
+    assert [str(letter).partition(": ")[2] for letter in good.letters] == [
+        "row 2: column 'id' is 1.5, not int64",
+        "row 3: column 'id' has no value",
+    ]
+
+
+def test_no_rows(tmp_path):
+    pq.write_table(_table(0), tmp_path / "a.parquet")
+    assert _source(tmp_path).plan("train") == []
+
+
+def test_files_that_cannot_be_used(tmp_path):
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"id,name\n1,a\n")
+    with pytest.raises(
+        errors.DataError, match=r"a.parquet': not readable as Parquet: Parquet magic"
+    ):
+        _source(tmp_path).plan("train")
+    pq.write_table(_table(3).drop(["size"]), path)
+    with pytest.raises(
+        errors.DataError, match="column 'size' of the config is missing; it has lab"
+    ):
+        _source(tmp_path).plan("train")
+    path.unlink()
+    with pytest.raises(errors.DataError, match="no file fits this pattern"):
+        _source(tmp_path).plan("train")
+
+
+def test_a_file_damaged_in_the_middle(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(_table(1000), path)
+    source = _source(tmp_path)
+    (chunk,) = source.plan("train")
+    content = bytearray(path.read_bytes())
+    content[4:400] = b"\xff" * 396
+    path.write_bytes(content)
+    with pytest.raises(errors.DataError, match=r"a.parquet': (not readable as|cannot be read)"):
+        list(source.read(chunk))
