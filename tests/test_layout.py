@@ -1,0 +1,111 @@
+"""Who may import whom, what README and Makefile promise, and what may not be in the repository."""
+
+import ast
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from pipeline import config_file
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# What a training image, a Beam worker and `make help` need not have.
+FORBIDDEN = {
+    "pipeline": {"preprocessing", "trainer", "apache_beam", "tests", "benchmarks"},
+    "preprocessing": {"trainer", "tests", "benchmarks"},
+    "trainer": {"preprocessing", "apache_beam", "tests", "benchmarks"},
+}
+
+
+def _imported(path):
+    """The top-level packages a module imports, at its top or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module.partition(".")[0]
+
+
+def _modules(package):
+    found = sorted((ROOT / package).rglob("*.py"))
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("package", FORBIDDEN)
+def test_packages_import_only_what_they_may(package):
+    wrong = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in _modules(package)
+        for name in set(_imported(path)) & FORBIDDEN[package]
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("module", ["pipeline.launch", "pipeline.status", "preprocessing.main"])
+def test_commands_start_without_tensorflow_and_beam(module):
+    """Importing TensorFlow takes seconds, and these must answer at once."""
+    heavy = "{'tensorflow', 'apache_beam'}"
+    code = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_setup_lists_every_package():
+    listed = set(
+        re.findall(
+            r'^        "((?:pipeline|preprocessing|trainer)[a-z._]*)",', _text("setup.py"), re.M
+        )
+    )
+    there = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for package in FORBIDDEN
+        for path in (ROOT / package).rglob("__init__.py")
+    }
+    assert listed == there
+
+
+def _text(name):
+    return (ROOT / name).read_text()
+
+
+def test_the_readme_names_only_targets_that_exist():
+    targets = set(re.findall(r"^([a-z-]+):", _text("Makefile"), re.M))
+    named = set(re.findall(r"(?:`|^)make ([a-z-]+)", _text("README.md"), re.M))
+    assert {"train", "test", "predict"} <= named <= targets
+
+
+def test_the_readme_s_folders_exist():
+    rows = re.findall(r"^\| `([a-z/]+)/` \|", _text("README.md"), re.M)
+    assert len(rows) >= 7
+    assert all((ROOT / row).is_dir() for row in rows)
+
+
+def test_make_alone_lists_the_targets():
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for target in ("setup", "preprocess", "train", "predict", "doctor", "test", "bench"):
+        assert f"make {target} " in done.stdout
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda p: p.stem)
+def test_shipped_configs_load_and_say_what_to_expect(path):
+    job = config_file.load(path.stem)
+    assert job.name == path.stem
+    header = path.read_text().partition("\nname:")[0]
+    of_config = "" if path.stem == "mnist" else f" CONFIG={path.stem}"
+    assert f"make train{of_config}" in header or f"make preprocess{of_config}" in header
+
+
+def test_lock_files_pin_and_name_no_host():
+    """Packages come by name from wherever the machine gets them, and are checked by hash."""
+    for name in ("requirements.lock", "requirements-dev.lock"):
+        text = _text(name)
+        assert "://" not in text
+        pinned = re.findall(r"^([a-z0-9._-]+)==", text, re.M)
+        assert {"tensorflow", "tensorflow-estimator", "apache-beam"} <= set(pinned)
+        assert text.count("--hash=sha256:") >= len(pinned)
