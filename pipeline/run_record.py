@@ -48,8 +48,8 @@ class RunRecord(pydantic.BaseModel):
     best: dict[str, Any] | None = None
     exports: dict[str, str | None] = {}
     restarts: list[Restart] = []
-    # What the input did, per epoch, as the trainer reports it.
-    input: Any = None
+    # Per epoch: records due, applied (by the final checkpoint's own count) and left.
+    input: list[dict[str, int]] | None = None
     # to_first_step (from the start of the command), training, evaluation (after training), total.
     seconds: dict[str, float] = {}
     # Steps of the newest launch times examples a step, over seconds of training; in a single
@@ -99,6 +99,7 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
     record.metrics = result.get("metrics", {})
     record.best = result.get("best")
     record.exports = result.get("exports", {})
+    record.input = result.get("input")
     record.input = result.get("input")
 
 

@@ -6,6 +6,7 @@ end it never does (traps A6); ours ends when training says that it is over.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, run_folder
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, exporters
+from trainer import checkpoints, exporters, ledger, order
 from trainer.input import Records
 from trainer.reporter import Reporter
 
@@ -160,5 +161,12 @@ class Evaluation:
                 "metrics": metrics,
                 "best": best,
                 "exports": {"final": final, "best": best["export"] if best else None},
+                "input": self._ledger(checkpoint),
             },
         )
+
+    def _ledger(self, checkpoint: str) -> list[dict[str, int]]:
+        """Returns how many records of each epoch `checkpoint` has been trained on."""
+        blocks = self._records.blocks("train")
+        rows = order.ledger(blocks, ledger.applied_in(checkpoint, blocks))
+        return [dataclasses.asdict(row) for row in rows]

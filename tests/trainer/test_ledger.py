@@ -83,3 +83,10 @@ def test_a_finished_run_has_applied_what_its_steps_were_fed(finished, small_reco
     assert applied.sum() == checkpoints.step_of(saved) * job.train.batch_size
     rows = order.ledger(blocks, applied)
     assert all(row.left == 0 for row in rows[:-2])
+
+
+def test_the_record_of_a_run_says_what_was_read(finished):
+    rows = finished.run.read("RESULT.json")["input"]
+    job = finished.run.read_config()
+    assert sum(row["applied"] for row in rows) == job.train.max_steps * job.train.batch_size
+    assert all(row["applied"] + row["left"] == row["due"] for row in rows)
