@@ -288,19 +288,26 @@ def parse_cluster_spec(text: str) -> dict[str, tuple[str, ...]]:
         raise errors.UsageError(f"--cluster_spec {text!r}: not JSON: {error}") from None
     if not isinstance(spec, dict):
         raise errors.UsageError(f"--cluster_spec {text!r}: must be an object of role: [host:port]")
+    return check_cluster(spec, "--cluster_spec")
+
+
+def check_cluster(spec: Mapping[str, object], source: str) -> dict[str, tuple[str, ...]]:
+    """Returns the cluster that `source` gives as role to list of `host:port`, less the evaluator,
+    which needs no address. Raises `UsageError` for anything else."""
     for role, members in spec.items():
         if role not in ROLES:
             raise errors.UsageError(
-                f"--cluster_spec: unknown role {role!r}{errors.nearest(role, ROLES)}; "
+                f"{source}: unknown role {role!r}{errors.nearest(role, ROLES)}; "
                 f"known: {', '.join(ROLES)}"
             )
         if not isinstance(members, list) or not all(_is_address(m) for m in members):
             raise errors.UsageError(
-                f"--cluster_spec: {role}: must be a list of 'host:port', got {members!r}"
+                f"{source}: {role}: must be a list of 'host:port', got {members!r}"
             )
-    if spec and len(spec.get(CHIEF, ())) != 1:
-        raise errors.UsageError("--cluster_spec: must have exactly one chief")
-    return {role: tuple(members) for role, members in spec.items() if role != EVALUATOR}
+    cluster = {r: tuple(m) for r, m in spec.items() if r != EVALUATOR and isinstance(m, list)}
+    if spec and len(cluster.get(CHIEF, ())) != 1:
+        raise errors.UsageError(f"{source}: must have exactly one chief")
+    return cluster
 
 
 def _is_address(value: object) -> bool:

@@ -5,7 +5,9 @@ The launcher starts these by itself; by hand, on any hosts that share a folder:
   python -m trainer.task --config=mnist --run=by-hand --job_name=worker --task_index=0 \\
       --cluster_spec='{"chief": ["h0:2222"], "worker": ["h1:2222"], "ps": ["h2:2222"]}'
 
-Without --job_name it is a single process that trains, evaluates and exports.
+Instead of --cluster_spec there may be --chief_hosts, --worker_hosts and --ps_hosts; without flags
+TF_CONFIG says it, or the CLUSTER_SPEC of Vertex AI. Without any of them it is a single process that
+trains, evaluates and exports.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from pipeline import (
     manifest,
     run_folder,
     storage,
+    task_sources,
     topology,
     versions,
 )
@@ -37,9 +40,13 @@ _RUN = flags.DEFINE_string(
 )
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 _SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
-_JOB_NAME = flags.DEFINE_string("job_name", topology.CHIEF, "chief, worker, ps or evaluator.")
+_JOB_NAME = flags.DEFINE_string("job_name", None, "chief, worker, ps or evaluator.")
 _TASK_INDEX = flags.DEFINE_integer("task_index", 0, "Index among the tasks of that job name.")
 _CLUSTER_SPEC = flags.DEFINE_string("cluster_spec", "", "JSON: role to list of host:port.")
+_HOSTS = {
+    role: flags.DEFINE_string(f"{role}_hosts", "", f"The {role}: host:port, separated by commas.")
+    for role in (topology.CHIEF, topology.WORKER, topology.PS)
+}
 
 
 def run_task(run_path: str, records_path: str, task: topology.Task) -> None:
@@ -52,8 +59,13 @@ def run_task(run_path: str, records_path: str, task: topology.Task) -> None:
 def main() -> None:
     """Runs one process as the flags say."""
     versions.require_estimators()
-    cluster = topology.parse_cluster_spec(_CLUSTER_SPEC.value)
-    task = topology.Task(_JOB_NAME.value, _TASK_INDEX.value, cluster)
+    task = task_sources.task_of(
+        os.environ,
+        job_name=_JOB_NAME.value,
+        task_index=_TASK_INDEX.value,
+        cluster_spec=_CLUSTER_SPEC.value,
+        hosts={role: flag.value for role, flag in _HOSTS.items()},
+    )
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
     compatibility.check(job)
     records = run_folder.records_folder(_STORAGE.value, job.name)
@@ -70,8 +82,8 @@ def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -
         return
     storage.makedirs(run.path)
     storage.write_text(run.config_path, config_file.dump(job))
-    for marker in (run_folder.STOP, run_folder.TRAINING_DONE):
-        run.remove(marker)  # of an earlier start
+    for stale in (run_folder.STOP, run_folder.TRAINING_DONE, "status"):
+        run.remove(stale)  # of an earlier start
     preflight.Answering(run, job).start()
 
 

@@ -37,7 +37,10 @@ def test_flags_are_a_contract(commands):
     listing = commands.run(TASK, "--help")
     assert "python -m trainer.task --config=mnist" in listing
     flags = re.findall(r"^ +--(\w+): ", listing, re.MULTILINE)
-    assert flags == ["cluster_spec", "config", "job_name", "run", "set", "storage", "task_index"]
+    assert flags == [
+        *("chief_hosts", "cluster_spec", "config", "job_name", "ps_hosts", "run", "set"),
+        *("storage", "task_index", "worker_hosts"),
+    ]
 
 
 def test_a_single_process_trains_evaluates_and_exports(finished):
