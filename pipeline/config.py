@@ -48,7 +48,8 @@ class Column(Section):
 
     `missing` says what becomes of a row without a value: it is rejected as an error, dropped on
     purpose, or allowed. Allowed, the record lacks the feature and the trainer puts `default` there
-    (unless given: NaN, -1 or an empty string). Values of `sensitive` columns are never shown.
+    (unless given: NaN, -1 or an empty string). Values of `sensitive` columns are shown nowhere;
+    only a vocabulary that is declared lists them.
     """
 
     type: Literal["uint8", "int64", "float32", "string"]

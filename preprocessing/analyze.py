@@ -131,7 +131,9 @@ def _of_split(found: Partials, split: str, data: config.Data) -> manifest.Statis
     }
     weights = None
     classes = found[split, data.label].values
-    if classes and len(classes) <= _LISTED and data.columns[data.label].type != "float32":
+    label = data.columns[data.label]
+    shown = label.type != "float32" and (label.vocabulary or not label.sensitive)
+    if classes and shown and len(classes) <= _LISTED:
         ordered = sorted(classes.items(), key=lambda item: item[0])
         total = classes.total()
         weights = tuple((value, total / (len(classes) * count)) for value, count in ordered)
@@ -140,7 +142,7 @@ def _of_split(found: Partials, split: str, data: config.Data) -> manifest.Statis
 
 def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStatistics:
     numbers, listed = partial.moments, None
-    if partial.values:
+    if partial.values and (column.vocabulary or not column.sensitive):
         rules = column.vocabulary or config.Vocabulary(top_k=_LISTED)
         # Of equally frequent values the smaller one comes first.
         ordered = sorted(partial.values.items(), key=lambda item: (-item[1], item[0]))

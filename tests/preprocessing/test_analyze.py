@@ -132,6 +132,14 @@ def test_too_many_values_are_given_up_on_unless_declared(monkeypatch):
             assert (got.distinct, got.count) == (distinct, 20)
 
 
+@pytest.mark.parametrize(("declared", "listed"), [(None, None), ({}, (("secret", 2),))])
+def test_sensitive_values_are_listed_only_if_asked_for(declared, listed):
+    columns = {"label": {"type": "string", "sensitive": True, "vocabulary": declared}}
+    data = tables.make_config("x", columns).data
+    got = _statistics(data, pa.record_batch({"label": ["secret", "secret"]})).columns["label"]
+    assert (got.vocabulary, got.distinct) == (listed, 1)
+
+
 def test_a_column_without_values():
     data = tables.make_config("x", {"label": {"type": "int64", "missing": "allow"}}).data
     got = _statistics(data, pa.record_batch({"label": pa.nulls(3, pa.int64())})).columns["label"]

@@ -1,0 +1,157 @@
+"""One HTML page, without scripts or anything to fetch, with a plot per column and split."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline import manifest
+
+_BINS = 40
+_BARS = 8
+_WIDTH, _HEIGHT, _ROW = 300, 90, 18
+_COLORS = {"train": "#3b6ea5", "eval": "#c77d2e", "test": "#5a9157"}
+_STYLE = """
+body { font: 14px/1.45 system-ui, sans-serif; color: #222; background: #fff; margin: 2rem auto;
+       max-width: 1080px; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.05rem; margin: 0 0 .4rem; }
+p.lead, small, text { color: #666; fill: #666; }
+section { border-top: 1px solid #ddd; padding: 1rem 0; }
+.splits { display: flex; flex-wrap: wrap; gap: 1.5rem; }
+figure { margin: 0; } figcaption { font-weight: 600; margin-bottom: .2rem; }
+svg { display: block; } text { font-size: 11px; }
+dl { display: grid; grid-template-columns: auto 1fr auto 1fr; gap: 0 .6rem; width: 300px;
+     margin: .4rem 0 0; font-size: 12px; }
+dt { color: #666; } dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; }
+"""
+
+
+def render(contents: manifest.Manifest, title: str) -> str:
+    """Returns the page of a record set."""
+    splits = contents.statistics
+    counts = ", ".join(f"{name} {split.records:,}" for name, split in contents.splits.items())
+    sections = [_section(name, contents) for name in contents.columns]
+    head = (
+        f'<meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+    )
+    lead = (
+        f"Records: {counts}. {len(contents.columns)} columns in {len(splits)} splits; label "
+        f"{html.escape(contents.label)}. Quantiles are within a 1024th, the rest is exact."
+    )
+    body = f"<h1>{html.escape(title)}</h1>\n<p class=lead>{lead}</p>\n" + "\n".join(sections)
+    return f'<!doctype html>\n<html lang="en">{head}\n{body}\n</html>\n'
+
+
+def _section(name: str, contents: manifest.Manifest) -> str:
+    column = contents.columns[name]
+    found = {split: of.columns[name] for split, of in contents.statistics.items()}
+    shape = f" of {list(column.shape)}" if column.shape else ""
+    figures = [
+        f"<figure><figcaption>{split}</figcaption>{_plot(found, split)}{_figures(one)}</figure>"
+        for split, one in found.items()
+    ]
+    return (
+        f"<section><h2>{html.escape(name)} <small>{column.type}{shape}</small></h2>"
+        f'<div class="splits">{"".join(figures)}</div></section>'
+    )
+
+
+def _figures(found: manifest.ColumnStatistics) -> str:
+    rows = found.count + found.missing
+    pairs = [("values", f"{found.count:,}"), ("missing", f"{found.missing / max(1, rows):.2%}")]
+    if found.mean is not None and found.variance is not None and found.quantiles is not None:
+        pairs += [
+            ("mean", f"{found.mean:,.4g}"),
+            ("std", f"{found.variance**0.5:,.4g}"),
+            ("min", f"{found.min:,.6g}"),
+            ("median", f"{found.quantiles[50]:,.6g}"),
+            ("max", f"{found.max:,.6g}"),
+        ]
+    if found.distinct is not None:
+        pairs.append(("different", f"{found.distinct:,}"))
+    if found.not_finite:
+        pairs.append(("not finite", f"{found.not_finite:,}"))
+    return "<dl>" + "".join(f"<dt>{k}</dt><dd>{v}</dd>" for k, v in pairs) + "</dl>"
+
+
+def _plot(found: dict[str, manifest.ColumnStatistics], split: str) -> str:
+    """Plots one split, on the axes that all splits of the column share."""
+    color = _COLORS.get(split, "#777")
+    if found[split].quantiles is not None:
+        numbers = [one for one in found.values() if one.quantiles is not None]
+        return _histogram(found[split], numbers, color)
+    if found[split].vocabulary:
+        return _bars(found[split], [one for one in found.values() if one.vocabulary], color)
+    return f'<svg width="{_WIDTH}" height="{_ROW}"><text y="12">no values</text></svg>'
+
+
+def _histogram(
+    one: manifest.ColumnStatistics, everyone: Sequence[manifest.ColumnStatistics], color: str
+) -> str:
+    """Draws shares of equally wide bins between the outermost percentiles of all splits."""
+    low = min(other.quantiles[1] for other in everyone if other.quantiles)
+    high = max(other.quantiles[99] for other in everyone if other.quantiles)
+    edges = np.linspace(low, high if high > low else low + 1, _BINS + 1)
+    if all(isinstance(other.min, int) for other in everyone) and high - low < _BINS:
+        edges = np.arange(low - 0.5, high + 1)  # one bin for each integer
+    shares = shares_between(one.quantiles or (), edges)
+    top = max(
+        float(shares_between(other.quantiles or (), edges).max(initial=0)) for other in everyone
+    )
+    width = _WIDTH / (len(edges) - 1)
+    bars = "".join(
+        f'<rect x="{i * width:.1f}" y="{_HEIGHT - h:.1f}" width="{width - 0.5:.1f}" '
+        f'height="{h:.1f}" fill="{color}"/>'
+        for i, h in enumerate((shares / (top or 1) * (_HEIGHT - 4)).tolist())
+        if h > 0
+    )
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT + _ROW}" role="img">{bars}'
+        f'<line x2="{_WIDTH}" y1="{_HEIGHT}" y2="{_HEIGHT}" stroke="#999"/>'
+        f'<text y="{_HEIGHT + 13}">{low:,.4g}</text>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT + 13}" text-anchor="end">{high:,.4g}</text></svg>'
+    )
+
+
+def shares_between(quantiles: Sequence[float], edges: np.ndarray) -> np.ndarray:
+    """Returns which share of the values lies from each edge up to the next, by their percentiles.
+
+    Each percent is taken as spread evenly between its two quantiles; equal ones are a single spot,
+    and so is every one where a bin is that of one integer.
+    """
+    shares = np.zeros(len(edges) - 1)
+    starts, ends = np.array(quantiles[:-1]), np.array(quantiles[1:])
+    if edges[0] % 1 == 0.5 and edges[1] - edges[0] == 1:
+        starts = ends
+    spot = starts == ends
+    inside = spot & (starts >= edges[0]) & (starts <= edges[-1])
+    bins = np.searchsorted(edges, starts[inside], side="right") - 1
+    np.add.at(shares, bins.clip(0, len(shares) - 1), 0.01)
+    for start, end in zip(starts[~spot], ends[~spot], strict=True):
+        below = np.clip((edges - start) / (end - start), 0, 1)
+        shares += np.diff(below) * 0.01
+    return shares
+
+
+def _bars(
+    one: manifest.ColumnStatistics, everyone: Sequence[manifest.ColumnStatistics], color: str
+) -> str:
+    """Draws the shares of the values that are most frequent in the first split."""
+    names = [value for value, _ in (everyone[0].vocabulary or ())[:_BARS]]
+    counts = dict(one.vocabulary or ())
+    top = max(dict(o.vocabulary or ()).get(n, 0) / max(1, o.count) for o in everyone for n in names)
+    rows = []
+    for index, name in enumerate(names):
+        share = counts.get(name, 0) / max(1, one.count)
+        length = share / (top or 1) * (_WIDTH - 150)
+        text = str(name) if len(str(name)) <= 14 else f"{str(name)[:13]}…"
+        y = index * _ROW
+        rows.append(
+            f'<text x="92" y="{y + 13}" text-anchor="end">{html.escape(text) or "(empty)"}</text>'
+            f'<rect x="98" y="{y + 3}" width="{length:.1f}" height="12" fill="{color}"/>'
+            f'<text x="{102 + length:.1f}" y="{y + 13}">{share:.1%}</text>'
+        )
+    return f'<svg width="{_WIDTH}" height="{len(names) * _ROW}" role="img">{"".join(rows)}</svg>'

@@ -1,0 +1,33 @@
+"""Writes a page with a plot per column and split of the records of a config.
+
+    python -m preprocessing.stats --config=flights
+
+It takes a second. The page is one file, stats.html, beside the manifest.
+"""
+
+from __future__ import annotations
+
+from absl import flags
+
+from pipeline import cli, config_file, manifest, run_folder, storage
+from preprocessing import page
+
+_CONFIG = flags.DEFINE_string(
+    "config", None, "Name in configs/, or path of a config file.", required=True
+)
+_SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
+
+
+def main() -> None:
+    """Reads the manifest, writes the page, and says where it is."""
+    job = config_file.load(_CONFIG.value, _SET.value)
+    folder = run_folder.records_folder(_STORAGE.value, job.name)
+    contents = manifest.read(folder)
+    path = storage.join(folder, "stats.html")
+    storage.write_text(path, page.render(contents, f"Records of {job.name}"))
+    print(path)
+
+
+if __name__ == "__main__":
+    cli.run(main)
