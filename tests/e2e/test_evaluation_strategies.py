@@ -53,8 +53,9 @@ def test_batches_of_replicas_are_even(records, largest, replicas, sizes):
 def test_fewer_records_than_replicas_are_refused(small_records):
     job = small_records.config("cluster={eval_strategy: mirrored, replicas: 200}")
     records = Records(job, small_records.folder, small_records.contents)
+    there = small_records.contents.split("eval").records
     with pytest.raises(
         errors.UsageError,
-        match=r"200 replicas evaluate, but split 'eval' has only 153 records; use cluster\.eval",
+        match=rf"200 replicas evaluate, but split 'eval' has only {there} records; use cluster\.eval",
     ):
         records.eval_input_fn("eval")
