@@ -56,6 +56,6 @@ def test_fewer_records_than_replicas_are_refused(small_records):
     there = small_records.contents.split("eval").records
     with pytest.raises(
         errors.UsageError,
-        match=rf"200 replicas evaluate, but split 'eval' has only {there} records; use cluster\.eval",
+        match=rf"200 replicas evaluate, but split 'eval' has only {there} records; use cluster",
     ):
         records.eval_input_fn("eval")
