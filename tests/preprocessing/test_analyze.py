@@ -132,6 +132,13 @@ def test_too_many_values_are_given_up_on_unless_declared(monkeypatch):
             assert (got.distinct, got.count) == (distinct, 20)
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 1001])
+def test_bytes_are_counted_one_by_one(size):
+    values = np.random.default_rng(0).integers(0, 256, size, np.uint8)
+    found = analyze._bytes_counted(values)
+    assert found.tolist() == np.bincount(values, minlength=256).tolist()
+
+
 @pytest.mark.parametrize(("declared", "listed"), [(None, None), ({}, (("secret", 2),))])
 def test_sensitive_values_are_listed_only_if_asked_for(declared, listed):
     columns = {"label": {"type": "string", "sensitive": True, "vocabulary": declared}}
