@@ -193,6 +193,21 @@ class Optimizer(Section):
     scale: Literal["none", "linear", "sqrt"] = "none"
 
 
+class Profile(Section):
+    """Global steps of which every training process writes a trace, `stop` not included."""
+
+    start: NotNegative
+    stop: Positive
+
+    @pydantic.model_validator(mode="after")
+    def _is_a_window(self) -> Profile:
+        if not 0 < self.stop - self.start <= 100:
+            raise ValueError(
+                f"start={self.start}, stop={self.stop}: must be 1 to 100 steps, start first"
+            )
+        return self
+
+
 class Train(Section):
     """How long and on what batches.
 
@@ -213,6 +228,7 @@ class Train(Section):
     # Blocks of records open at once, whose records are mixed with each other.
     open_blocks: Positive = 16
     hooks: tuple[str, ...] = ()
+    profile: Profile | None = None
     # Training that takes longer is ended there; what it has learned is evaluated and exported.
     max_seconds: Annotated[float, pydantic.Field(gt=0)] | None = None
 

@@ -133,6 +133,11 @@ class Status:
     examples_per_second: float | None = None
     # Newest evaluation, from the evaluating process: {"step": int, "accuracy": float, ...}.
     evaluation: dict[str, float] | None = None
+    # Where the time of a step goes, in seconds: see `trainer.tracing`. Of the chief also
+    # "checkpoints", what all saves have taken.
+    seconds: dict[str, float] | None = None
+    # Of asynchronous processes: by how many updates of others how many of its own were late.
+    staleness: dict[str, int] | None = None
     # One line that whoever watches the run should see.
     note: str | None = None
     # One line on why it failed, with the exit code it ended with.

@@ -52,6 +52,10 @@ class RunRecord(pydantic.BaseModel):
     input: list[dict[str, int]] | None = None
     # to_first_step (from the start of the command), training, evaluation (after training), total.
     seconds: dict[str, float] = {}
+    # Task to where the time of its steps went, as its status file tells it.
+    step_seconds: dict[str, dict[str, float]] = {}
+    # Task to how often its updates were late by how many of others.
+    staleness: dict[str, dict[str, int]] = {}
     # Steps of the newest launch times examples a step, over seconds of training; in a single
     # process those include the evaluations in between.
     examples_per_second: float | None = None

@@ -19,7 +19,9 @@ from trainer import (
     placement,
     saves,
     sessions,
+    staleness,
     strategies,
+    tracing,
 )
 from trainer.ends import StopHook
 from trainer.evaluation import Evaluation, SignOfLife
@@ -59,7 +61,8 @@ def build(
             [
                 stop,
                 _progress(job, run, task, reporter),
-                *saves.hooks(job, run, task, _after_save(job, run)),
+                *saves.hooks(job, run, task, _after_save(job, run, reporter)),
+                *_instruments(job, run, task, reporter),
             ],
         ),
         # Every checkpoint, at once, and the whole split: the framework's defaults wait two
@@ -112,6 +115,12 @@ def _extended(
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, partitioner=cut):
             spec = model_fn(features, **{name: offered[name] for name in offered if name in takes})
+        if (
+            mode == tf.estimator.ModeKeys.TRAIN
+            and job.cluster.strategy in staleness.ASYNCHRONOUS
+            and task.cluster
+        ):
+            staleness.watch(spec)
         if mode == tf.estimator.ModeKeys.TRAIN and position is not None:
             # After the update: what is counted has been applied, or waited for with the others.
             with tf.control_dependencies([spec.train_op]):
@@ -161,9 +170,19 @@ def _train_spec(
     )
 
 
-def _after_save(job: config.Config, run: RunFolder) -> list[saves.AfterSave]:
+def _after_save(job: config.Config, run: RunFolder, reporter: Reporter) -> list[saves.AfterSave]:
     janitor = Janitor(run.path, job.train.keep_checkpoints)
-    return [lambda step, seconds: janitor.clean()]
+    return [lambda step, seconds: janitor.clean(), tracing.CheckpointTimes(run.path, reporter)]
+
+
+def _instruments(
+    job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter
+) -> list[Any]:
+    model_dir = run.path if task.is_chief else None
+    hooks: list[Any] = [tracing.TraceHook(run, task.name, reporter, job.train.profile, model_dir)]
+    if job.cluster.strategy in staleness.ASYNCHRONOUS and task.cluster:
+        hooks.append(staleness.StalenessHook(run, task, reporter))
+    return hooks
 
 
 def _progress(

@@ -36,6 +36,15 @@ class Reporter:
         """True if the last word is older than the interval."""
         return time.time() - self._written >= self._interval
 
+    def note(self, **values: Any) -> None:
+        """Keeps `values` for the next word."""
+        self._status = dataclasses.replace(self._status, **values)
+
+    def note_seconds(self, seconds: dict[str, float]) -> None:
+        """Adds to what is known of where the time goes, for the next word."""
+        rounded = {name: round(value, 6) for name, value in seconds.items()}
+        self.note(seconds={**(self._status.seconds or {}), **rounded})
+
     def say(self, state: str, **values: Any) -> None:
         """Writes the status now. `values` are fields of `Status`; the others keep theirs."""
         self._written = time.time()

@@ -176,6 +176,12 @@ def _book(
     job: Job, record: RunRecord, boss: supervisor.Supervisor, *, started: float, ended: float
 ) -> None:
     """Puts what the supervisor has seen into the record."""
+    for name, status in run_folder.read_statuses(job.run).items():
+        seconds = dict(status.seconds or {})
+        if "checkpoints" in seconds:
+            record.seconds["checkpoints"] = round(seconds.pop("checkpoints"), 3)
+        record.step_seconds |= {name: seconds} if seconds else {}
+        record.staleness |= {name: status.staleness} if status.staleness else {}
     pace = boss.pace
     record.cluster = {role: list(members) for role, members in boss.cluster.items()}
     record.restarts = [*record.restarts, *boss.restarts]

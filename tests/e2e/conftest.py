@@ -20,6 +20,7 @@ COMMON = (
     *(f"train.steps={STEPS}", f"train.batch_size={BATCH}", f"train.save_steps={SAVE_STEPS}"),
     *("train.summary_steps=50", f"train.optimizer={{name: sgd, learning_rate: {RATE}}}"),
     "train.hooks=[tests.e2e.first_step:FirstStep]",
+    "train.profile={start: 20, stop: 22}",
 )
 MODES = {
     "none": (),

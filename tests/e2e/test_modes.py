@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import tensorflow as tf
 
 from pipeline import config_file, epochs, run_folder, topology
 from tests.e2e.conftest import BATCH, MODES, SAVE_STEPS, STEPS
@@ -71,3 +72,48 @@ def test_what_epochs_and_batches_come_to_is_printed_at_the_start(run_of):
     assert lines.index("each step: 32 examples, learning rate 0.5") == 1
     lines = run_of("mirrored").output.splitlines()
     assert lines[1] == "each step: 2 replicas of 32: 64 examples, learning rate 0.5"
+
+
+def _events(run):
+    """Returns (tag, step) of all train summaries of a run."""
+    return [
+        (value.tag, event.step)
+        for path in run.path.glob("events.out.*")
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_follows_a_save_happens_once_at_the_chief(run_of, mode):
+    """Listeners are dropped under some strategies, and called by every worker (traps A20)."""
+    run = run_of(mode)
+    saved = [step for tag, step in _events(run) if tag == "seconds/checkpoint"]
+    kept = {int(path.stem.rpartition("-")[2]) for path in run.path.glob("model.ckpt-*.index")}
+    assert len(saved) == len(set(saved))
+    assert set(saved) == kept
+    # Steps beyond the last one are saved once more.
+    assert len(kept) - STEPS // SAVE_STEPS in ((1, 2) if mode in ASYNCHRONOUS else (1,))
+    assert run.record["seconds"]["checkpoints"] > 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_training_process_says_where_its_time_goes(run_of, mode):
+    run = run_of(mode)
+    several = run.record["topology"]["worker"]
+    tasks = ["chief-0", "worker-0"] if several else ["chief-0"]
+    found = run.record["step_seconds"]
+    if mode in ASYNCHRONOUS:  # a worker may come too late to make enough steps
+        tasks = [task for task in tasks if task in found]
+    assert sorted(found) == tasks != []
+    for task in tasks:
+        assert found[task]["compute"] > 0
+        # Only between processes is anything exchanged.
+        assert (found[task]["exchange"] > 0) == bool(several)
+    tags = {tag for tag, _ in _events(run)}
+    assert {"seconds/compute", "seconds/exchange", "seconds/input"} <= tags
+    assert ("staleness/chief-0" in tags) == (mode in ASYNCHRONOUS)
+    if mode in ASYNCHRONOUS:
+        assert "chief-0" in run.record["staleness"]
+    profiles = [path.name for path in run.path.glob("profile/*")]
+    assert "chief-0-20.json" in profiles or mode in ASYNCHRONOUS

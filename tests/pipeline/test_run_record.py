@@ -10,7 +10,7 @@ from pipeline.run_folder import RunFolder
 FIELDS = {
     *("status", "reason", "exit_code", "config", "strategy", "topology", "cluster", "launcher"),
     *("launches", "final_step", "metrics", "best", "exports", "restarts", "input", "seconds"),
-    *("examples_per_second", "versions", "manifest"),
+    *("examples_per_second", "versions", "manifest", "step_seconds", "staleness"),
 }
 RESULT = {
     "final_step": 1500,
