@@ -56,7 +56,8 @@ def test_a_real_trace_has_the_input_it_waited_for_and_the_computation():
             lambda x: tf.numpy_function(_sleep, [x], tf.int64, stateful=True)
         )
         number = v1.data.make_one_shot_iterator(slow).get_next()
-        matrix = tf.random.stateless_uniform([600, 600], [1, 2]) + tf.cast(number, tf.float32)
+        # Nothing can be computed before the input is there.
+        matrix = tf.random.stateless_uniform([600, 600], tf.stack([number, number]))
         result = tf.linalg.matmul(matrix, matrix)
         options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
         for _ in range(2):
