@@ -106,8 +106,8 @@ def _problem(checkpoint: str) -> str | None:
 def pinned(checkpoint: str) -> Iterator[str]:
     """Yields a copy of a checkpoint that its writer does not delete (traps A8).
 
-    On a disk the copy costs nothing: its files are hard links. Raises `FileNotFoundError` if the
-    checkpoint is gone already.
+    On a disk the data is not copied, but linked. Raises `FileNotFoundError` if the checkpoint is
+    gone, or written anew: after a rollback the same step is saved again.
     """
     folder, _, name = checkpoint.rpartition("/")
     target = storage.join(folder, "pinned")
@@ -117,15 +117,24 @@ def pinned(checkpoint: str) -> Iterator[str]:
         files = [n for n in storage.listdir(folder) if n.startswith(f"{name}.")]
         if f"{name}.index" not in files:
             raise FileNotFoundError(checkpoint)
+        before = _versions(folder, files)
         for file in files:
-            _link(storage.join(folder, file), storage.join(target, file))
+            _hold(storage.join(folder, file), storage.join(target, file))
+        if _versions(folder, files) != before:
+            raise FileNotFoundError(checkpoint)
         yield storage.join(target, name)
     finally:
         storage.remove(target)
 
 
-def _link(source: str, target: str) -> None:
-    if not storage.is_remote(source):
+def _versions(folder: str, files: list[str]) -> list[tuple[int, float]]:
+    paths = [storage.join(folder, file) for file in files]
+    return [(storage.size(path), storage.modified(path)) for path in paths]
+
+
+def _hold(source: str, target: str) -> None:
+    """Data is linked if that can be: its writer replaces the file. An index is written in place."""
+    if not storage.is_remote(source) and ".data-" in source:
         with contextlib.suppress(PermissionError, NotImplementedError):
             os.link(source, target)
             return

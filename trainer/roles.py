@@ -19,6 +19,9 @@ _POLL = 0.1  # seconds
 _GRACE_AFTER_FAILURE = 5.0
 
 
+# AutoGraph leaves model functions alone without a strategy; then it should under one, too. There
+# it would rewrite the code of Estimator and Keras as well, which took seconds of each start.
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     """Runs `task` to its end.
 

@@ -85,16 +85,25 @@ class Faults(tf.compat.v1.train.SessionRunHook):
 
     def _meet(self, number: int, step: int, by: str, at: int, do: str, target: str) -> None:
         pid = living_pid(target)
-        if pid is None:
+        if pid is None or pid in _met():
             return  # it is being started again; at one of the next steps
         self._faults = [(other, fault) for other, fault in self._faults if other != number]
-        if not once(str(number), step=step, pid=os.getpid(), target=target):
+        if not once(str(number), step=step, pid=os.getpid(), **{do: pid}):
             return
         _tell(step)
         if do == "await_return":
-            wait_for(lambda: _has_stepped(target))
+            # It may be that what it is to return from has yet to happen.
+            wait_for(lambda: _met() and living_pid(target) not in _met() and _has_stepped(target))
         else:
             os.kill(pid, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[do])
+
+
+def _met() -> set[int]:
+    """Returns the processes that something has been done to; killed ones may not be gone yet."""
+    folder = the_run().path
+    names = [name for name in os.listdir(folder) if name.startswith("fired-")]
+    fired = [the_run().read(name) or {} for name in names]
+    return {one[do] for one in fired for do in ("kill", "stop") if do in one}
 
 
 def living_pid(task: str) -> int | None:

@@ -154,3 +154,30 @@ def test_a_pinned_one_stays_when_its_writer_deletes_it(tmp_path):
     assert not (tmp_path / "pinned").exists()
     with pytest.raises(FileNotFoundError), checkpoints.pinned(prefix):
         pass
+
+
+def test_a_pinned_one_stays_when_its_step_is_saved_again(tmp_path):
+    """After a rollback; the index is then written in place, where a link would change with it."""
+    (prefix,) = save(tmp_path, 7)
+    with checkpoints.pinned(prefix) as copy:
+        before = {path.name: path.read_bytes() for path in (tmp_path / "pinned").iterdir()}
+        for path in tmp_path.glob("model.ckpt-7.*"):
+            if path.suffix == ".index":
+                path.write_bytes(b"of another save")
+            else:
+                path.unlink()
+        assert {p.name: p.read_bytes() for p in (tmp_path / "pinned").iterdir()} == before
+        assert checkpoints.step_of(copy) == 7
+
+
+def test_one_that_is_saved_again_while_it_is_pinned_counts_as_gone(tmp_path, monkeypatch):
+    (prefix,) = save(tmp_path, 7)
+    hold = checkpoints._hold
+
+    def held_meanwhile(source, target):
+        hold(source, target)
+        pathlib.Path(f"{prefix}.index").write_bytes(b"of another save")
+
+    monkeypatch.setattr(checkpoints, "_hold", held_meanwhile)
+    with pytest.raises(FileNotFoundError), checkpoints.pinned(prefix):
+        pass
