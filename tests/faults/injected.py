@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import time
 
@@ -44,13 +45,16 @@ def own_name() -> str:
 
 def once(name: str, **content) -> bool:
     """True for the first process that asks, in the life of a run."""
+    path = os.path.join(the_run().path, f"fired-{name}.json")
+    whole = f"{path}.{os.getpid()}"
+    with open(whole, "w", encoding="utf-8") as file:
+        json.dump({"time": time.time(), **content}, file)
     try:
-        path = os.path.join(the_run().path, f"fired-{name}.json")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        os.link(whole, path)  # appears with its content, and only once
     except FileExistsError:
         return False
-    with os.fdopen(descriptor, "w") as file:
-        json.dump({"time": time.time(), **content}, file)
+    finally:
+        os.unlink(whole)
     return True
 
 
@@ -101,7 +105,7 @@ class Faults(tf.compat.v1.train.SessionRunHook):
 def _met() -> set[int]:
     """Returns the processes that something has been done to; killed ones may not be gone yet."""
     folder = the_run().path
-    names = [name for name in os.listdir(folder) if name.startswith("fired-")]
+    names = [name for name in os.listdir(folder) if re.fullmatch(r"fired-\w+\.json", name)]
     fired = [the_run().read(name) or {} for name in names]
     return {one[do] for one in fired for do in ("kill", "stop") if do in one}
 
