@@ -5,12 +5,17 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import pathlib
+import signal
 
 import numpy as np
 import pytest
 
 from pipeline import config, config_file, manifest, run_folder
 from tests.preprocessing import idx_files
+
+# A shell's background job, such as a CI step, has SIGINT ignored, and children inherit it: tests
+# that press Ctrl-C would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TRAIN, TEST = 3000, 500
 _FILES = {"train": "train", "test": "t10k"}

@@ -153,8 +153,6 @@ def test_interrupted_it_cleans_up_and_says_so(tmp_path):
         cwd=REPOSITORY,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell's background job, such as a CI step, has SIGINT ignored, and children inherit it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         _wait(lambda: any(folder.glob("_tmp-*/*.arrow")) or process.poll() is not None)
         process.send_signal(signal.SIGINT)
