@@ -22,7 +22,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data preprocess stats train evaluate predict tensorboard status stop doctor test lint bench lock clean
+.PHONY: help setup data preprocess stats verify train evaluate predict tensorboard status stop doctor test lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -59,6 +59,10 @@ preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG
 
 stats: $(VENV)/.installed ## a page with a plot per column and split of CONFIG's records
 	@$(PY) -m preprocessing.stats $(COMMON)
+
+verify: $(VENV)/.installed ## walk the records of CONFIG (or of RECORDS=); REPAIR=1 leaves out what is damaged
+	@$(PY) -m pipeline.verify --config=$(CONFIG) --storage=$(STORAGE) $(if $(RECORDS),--records=$(RECORDS)) \
+		$(if $(filter 1,$(REPAIR)),--repair)
 
 train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and export
 	@$(PY) -m pipeline.launch $(COMMON) --cluster=$(CLUSTER) $(if $(RUN),--run=$(RUN)) \

@@ -8,6 +8,7 @@ names the data a model was trained on.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -44,12 +45,28 @@ class Shard(config.Section):
     crc32c: str
     blocks: tuple[int, ...]
 
+    def ranges(self) -> list[tuple[int, int]]:
+        """Returns the bytes of each block: from, to."""
+        return list(itertools.pairwise((*self.blocks, self.bytes)))
+
+    def records_in(self, block: int, block_records: int) -> int:
+        """Returns how many records a block has; the last one has what is left."""
+        return min(block_records, self.records - block * block_records)
+
 
 class Split(config.Section):
     """The shards of one split, in order."""
 
     records: int
     shards: tuple[Shard, ...]
+
+
+class LeftOut(config.Section):
+    """A shard that was listed once, and was found damaged."""
+
+    split: str
+    path: str
+    records: int
 
 
 class ColumnStatistics(config.Section):
@@ -93,6 +110,8 @@ class Manifest(config.Section):
     splits: dict[str, Split]
     # By split; transforms use those of train, the others are for comparison.
     statistics: dict[str, Statistics] = pydantic.Field(default={})
+    # What a repair has taken from the splits; statistics still count these records.
+    left_out: tuple[LeftOut, ...] | None = None
 
     @property
     def sha256(self) -> str:
@@ -153,7 +172,41 @@ def read(folder: str) -> Manifest:
         raise errors.DataError(
             f"{path!r}: version {manifest.version}, this code reads {VERSION}. Run make preprocess."
         )
+    _check_counts(path, manifest)
     return manifest
+
+
+def _check_counts(path: str, manifest: Manifest) -> None:
+    """Refuses a manifest whose own numbers contradict each other: readers go by them."""
+    paths: set[str] = set()
+    for name, split in manifest.splits.items():
+        for shard in split.shards:
+            starts = (*shard.blocks, shard.bytes)
+            blocks = -(-shard.records // manifest.block_records)
+            rising = all(a < b for a, b in itertools.pairwise(starts))
+            fits = shard.blocks[:1] == (0,) if shard.records else shard.bytes == 0
+            if len(shard.blocks) != blocks or not rising or not fits:
+                raise errors.DataError(
+                    f"{path!r}: shard {shard.path!r}: {shard.records} records in blocks of "
+                    f"{manifest.block_records} do not lie at {_shown(shard.blocks)} of "
+                    f"{shard.bytes} bytes. Run make preprocess."
+                )
+            if shard.path in paths:
+                raise errors.DataError(
+                    f"{path!r}: lists shard {shard.path!r} twice. Run make preprocess."
+                )
+            paths.add(shard.path)
+        counted = sum(shard.records for shard in split.shards)
+        if split.records != counted:
+            raise errors.DataError(
+                f"{path!r}: split {name!r} has {split.records} records, its shards {counted}. "
+                "Run make preprocess."
+            )
+
+
+def _shown(blocks: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, blocks[:4]))
+    return f"{len(blocks)} offsets ({shown}{', ...' if len(blocks) > 4 else ''})"
 
 
 def write(folder: str, manifest: Manifest) -> None:

@@ -6,6 +6,7 @@ masked CRC-32C of the payload (4 bytes); numbers are little-endian. Nothing here
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -38,6 +39,23 @@ def frame(payload: bytes) -> bytes:
     return header(len(payload)) + payload + _CRC.pack(masked_crc32c(payload))
 
 
+class Broken(errors.DataError):
+    """What is wrong with a record; who reads it knows where it is."""
+
+
+def walk(content: bytes) -> Iterator[bytes]:
+    """Yields the payloads of whole records that lie in memory. Raises `Broken`."""
+    at = 0
+    while at < len(content):
+        length = length_in(content[at : at + HEADER_BYTES])
+        at += HEADER_BYTES
+        payload = content[at : at + length]
+        at += length
+        check(payload, content[at : at + FOOTER_BYTES], length)
+        yield payload
+        at += FOOTER_BYTES
+
+
 def read(path: str, offset: int = 0, count: int | None = None) -> Iterator[bytes]:
     """Yields payloads from `offset`, which must be the start of a record.
 
@@ -48,7 +66,10 @@ def read(path: str, offset: int = 0, count: int | None = None) -> Iterator[bytes
         file.seek(offset)
         done = 0
         while count is None or done < count:
-            payload = _read_one(file, path, offset)
+            try:
+                payload = _read_one(file)
+            except Broken as broken:
+                raise errors.DataError(f"{path!r}: record at byte {offset}: {broken}") from None
             if payload is None:
                 return
             yield payload
@@ -56,20 +77,30 @@ def read(path: str, offset: int = 0, count: int | None = None) -> Iterator[bytes
             done += 1
 
 
-def _read_one(file: BinaryIO, path: str, offset: int) -> bytes | None:
+def _read_one(file: BinaryIO) -> bytes | None:
     head = file.read(HEADER_BYTES)
     if not head:
         return None
-    where = f"{path!r}: record at byte {offset}"
-    if len(head) < HEADER_BYTES:
-        raise errors.DataError(f"{where}: truncated in its header")
-    if _CRC.unpack_from(head, 8)[0] != masked_crc32c(head[:8]):
-        raise errors.DataError(f"{where}: the CRC of its length is wrong; altered, or no TFRecord")
-    length = _LENGTH.unpack_from(head)[0]
+    length = length_in(head)
     payload = file.read(length)
-    footer = file.read(FOOTER_BYTES)
-    if len(payload) < length or len(footer) < FOOTER_BYTES:
-        raise errors.DataError(f"{where}: truncated, {length} bytes were promised")
-    if _CRC.unpack(footer)[0] != masked_crc32c(payload):
-        raise errors.DataError(f"{where}: the CRC of its payload is wrong; it was altered")
+    check(payload, file.read(FOOTER_BYTES), length)
     return payload
+
+
+# Few lengths occur in one set of records, and each then costs a look-up.
+@functools.lru_cache(maxsize=1 << 12)
+def length_in(head: bytes) -> int:
+    """Returns the length of the payload that a header announces. Raises `Broken`."""
+    if len(head) < HEADER_BYTES:
+        raise Broken("truncated in its header")
+    if _CRC.unpack_from(head, 8)[0] != masked_crc32c(head[:8]):
+        raise Broken("the CRC of its length is wrong; altered, or no TFRecord")
+    return int(_LENGTH.unpack_from(head)[0])
+
+
+def check(payload: bytes, footer: bytes, length: int) -> None:
+    """Raises `Broken` if a payload is not the one that was written."""
+    if len(payload) < length or len(footer) < FOOTER_BYTES:
+        raise Broken(f"truncated, {length} bytes were promised")
+    if _CRC.unpack(footer)[0] != masked_crc32c(payload):
+        raise Broken("the CRC of its payload is wrong; it was altered")

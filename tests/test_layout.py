@@ -45,7 +45,9 @@ def test_packages_import_only_what_they_may(package):
     assert not wrong
 
 
-@pytest.mark.parametrize("module", ["pipeline.launch", "pipeline.status", "preprocessing.main"])
+@pytest.mark.parametrize(
+    "module", ["pipeline.launch", "pipeline.status", "pipeline.verify", "preprocessing.main"]
+)
 def test_commands_start_without_tensorflow_and_beam(module):
     """Importing TensorFlow takes seconds, and these must answer at once."""
     heavy = "{'tensorflow', 'apache_beam'}"
