@@ -26,7 +26,7 @@ def _publish(folder, build):
             fingerprint="f",
             columns={},
             label="l",
-            block_records=1,
+            block_records=8,
             sources=(),
             splits={"train": manifest.Split(records=5, shards=(shard,))},
         ),
