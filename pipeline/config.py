@@ -14,21 +14,15 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-Fraction = Annotated[float, pydantic.Field(ge=0.0, lt=1.0)]
-Positive = Annotated[int, pydantic.Field(gt=0)]
-NotNegative = Annotated[int, pydantic.Field(ge=0)]
+from pipeline import splits
+from pipeline.sections import NotNegative, Positive
+from pipeline.sections import Section as Section
 
 # Names become folder names, so they must not be able to leave the folder they are put in.
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 Name = Annotated[str, pydantic.Field(pattern=NAME_PATTERN)]
 
-SPLITS = ("train", "eval", "test")
-
-
-class Section(pydantic.BaseModel):
-    """A part of the config: immutable, and with no keys but its own."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+SPLITS = splits.SPLITS
 
 
 class Vocabulary(Section):
@@ -129,13 +123,6 @@ class Download(Section):
     to: str
 
 
-class EvalSplit(Section):
-    """Cuts the `eval` split out of `train` by a hash of each record's stable key."""
-
-    share: Fraction = 0.1
-    salt: str = "eval"
-
-
 class Data(Section):
     """Where the raw data is and how it becomes records.
 
@@ -149,17 +136,18 @@ class Data(Section):
     """
 
     source: str = "idx"
-    inputs: Annotated[
-        dict[Literal["train", "eval", "test"], dict[str, str]], pydantic.Field(min_length=1)
-    ]
+    inputs: Annotated[dict[splits.SplitName, dict[str, str]], pydantic.Field(min_length=1)]
     columns: Annotated[dict[str, Column], pydantic.Field(min_length=1)]
     label: str
     key: tuple[str, ...] = ()
     error_budget: Annotated[float, pydantic.Field(ge=0)] = 0
     csv: Csv = Csv()
-    eval: EvalSplit = EvalSplit()
+    # Cuts eval and test out of train; a split that has inputs of its own is not cut.
+    split: splits.Split = splits.HashSplit()
     # Files written per split; more of them than workers keeps re-reading cheap on gs://.
-    shards: dict[Literal["train", "eval", "test"], Positive] = {"train": 8, "eval": 1, "test": 1}
+    shards: dict[splits.SplitName, Positive] = pydantic.Field(
+        default={"train": 8, "eval": 1, "test": 1}
+    )
     # Records between two seekable offsets of a shard: the unit of shuffling and of resuming.
     block_records: Positive = 256
     seed: int = 0
@@ -167,12 +155,35 @@ class Data(Section):
 
     @pydantic.model_validator(mode="after")
     def _named_columns_exist(self) -> Data:
-        for role, name in [("label", self.label), *(("key", name) for name in self.key)]:
+        names = [("key", name) for name in self.key]
+        names += [("split", name) for name in self.split.columns]
+        for role, name in [("label", self.label), *names]:
             if name not in self.columns:
                 raise ValueError(f"{role}: {name!r} is not among the columns {list(self.columns)}")
-        for name in self.key:
+        for role, name in names:
             if self.columns[name].shape or self.columns[name].missing == "allow":
-                raise ValueError(f"key: {name!r} must be one value that is never missing")
+                raise ValueError(f"{role}: {name!r} must be one value that is never missing")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _split_fits_the_columns(self) -> Data:
+        if isinstance(self.split, splits.HashSplit) or self.split.column not in self.columns:
+            return self
+        own = [name for name in self.split.held_out if name in self.inputs]
+        if own:
+            raise ValueError(f"split: cuts {own[0]} out of train, but inputs.{own[0]} is given too")
+        column = self.columns[self.split.column]
+        given = (
+            [moment for moment in (self.split.eval, self.split.test) if moment is not None]
+            if isinstance(self.split, splits.TimeSplit)
+            else list(self.split.values)
+        )
+        for value in given:
+            if isinstance(value, str) != (column.type == "string"):
+                raise ValueError(
+                    f"split: {value!r} cannot be compared with column {self.split.column!r}, "
+                    f"which is {column.type}"
+                )
         return self
 
 
@@ -180,7 +191,7 @@ class Model(Section):
     """Which model: a name of `trainer.models`, or `package.module:model_fn` of your own."""
 
     name: str
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = pydantic.Field(default={})
 
 
 class Optimizer(Section):

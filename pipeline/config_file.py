@@ -113,31 +113,48 @@ def _put_below(folder: str, holder: Any, keys: list[str]) -> None:
 
 def _explain(detail: Any) -> str:
     """Puts one of pydantic's findings in our words: key path, what was given, what is allowed."""
-    path = ".".join(str(part) for part in detail["loc"])
+    parts, known = _walked(detail["loc"])
+    path = ".".join(parts)
     if detail["type"] == "extra_forbidden":
-        known = _keys_at(detail["loc"][:-1])
-        word = str(detail["loc"][-1])
-        return f"unknown key {path!r}{errors.nearest(word, known)}; known here: {', '.join(known)}"
+        hint = errors.nearest(parts[-1], known)
+        return f"unknown key {path!r}{hint}; known here: {', '.join(known)}"
     if detail["type"] == "missing":
         return f"missing key {path!r}"
+    if detail["type"] == "union_tag_invalid":
+        allowed, given = detail["ctx"]["expected_tags"], detail["ctx"]["tag"]
+        return f"{path}.by: input should be one of {allowed}, got {given!r}"
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "value_error":
         return f"{path}: {message}" if path else message
     return f"{path}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"
 
 
-def _keys_at(location: tuple[int | str, ...]) -> list[str]:
-    """Returns the keys the schema knows at `location`."""
-    model: Any = Config
-    parts = iter(location)
-    for part in parts:
-        annotation = model.model_fields[part].annotation
-        if typing.get_origin(annotation) is dict:
-            next(parts, None)  # a key of the user's own; the mapping's values hold the model
-        model = _section_in(annotation)
-        if model is None:
-            return []
-    return list(model.model_fields)
+def _walked(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
+    """Returns the keys of `location` as they were written, and the keys known beside the last."""
+    path, known = [], []
+    annotation: Any = Config
+    for part in location:
+        kinds = _kinds(annotation)
+        if part in kinds:  # which of several sections it is, not a key
+            annotation = kinds[str(part)]
+            continue
+        path.append(str(part))
+        if isinstance(part, int):  # of a list
+            annotation = typing.get_args(annotation)[0]
+            continue
+        if typing.get_origin(annotation) is dict:  # a key of the user's own
+            annotation = typing.get_args(annotation)[1]
+            continue
+        section = _section_in(annotation)
+        known = list(section.model_fields) if section else []
+        annotation = section.model_fields[part].annotation if part in known else None
+    return path, known
+
+
+def _kinds(annotation: Any) -> dict[str, Any]:
+    """Returns the sections of a union by their tags, if it is one that has these."""
+    tagged = [(member, *typing.get_args(member)[1:]) for member in typing.get_args(annotation)]
+    return {m[1].tag: m[0] for m in tagged if len(m) > 1 and isinstance(m[1], pydantic.Tag)}
 
 
 def _section_in(annotation: Any) -> Any:

@@ -39,16 +39,24 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     return made, faults
 
 
-def _cast(array: pa.Array, target: pa.DataType, reason: str, faults: list[Fault]) -> pa.Array:
-    """Casts `array`; values for which that fails become null and are noted in `faults`."""
+def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | None]:
+    """Casts `array`; values for which that fails become null. Also says which, if any."""
     try:
-        return array.cast(target)
+        return array.cast(target), None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         bad = _bad_rows(array, target)
-    faults.append((reason, bad))
     kept = pc.if_else(pa.array(bad), pa.scalar(None, array.type), array)
     # Where no value at all can be cast, there may not even be a cast for nulls.
-    return pa.nulls(len(array), target) if kept.null_count == len(array) else kept.cast(target)
+    nothing = kept.null_count == len(array)
+    return (pa.nulls(len(array), target) if nothing else kept.cast(target)), bad
+
+
+def _cast(array: pa.Array, target: pa.DataType, reason: str, faults: list[Fault]) -> pa.Array:
+    """Casts `array` and notes in `faults` what that fails for."""
+    made, bad = cast(array, target)
+    if bad is not None:
+        faults.append((reason, bad))
+    return made
 
 
 def _bad_rows(array: pa.Array, target: pa.DataType) -> np.ndarray:

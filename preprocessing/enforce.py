@@ -10,11 +10,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline import config
+from pipeline.splits import SplitName
 from preprocessing import convert, rules, schema
+from preprocessing.sources import keys
 from preprocessing.sources.base import Letter, Rows
+from preprocessing.split import assign
 
 # Characters of a value that a letter shows.
 SHOWN = 64
@@ -25,11 +27,12 @@ _REDACTED = "<redacted>"
 class Good:
     """Rows that may become records, and what became of the others.
 
-    `numbers` says which row of its file each one was.
+    `numbers` says which row of its file each one was, `splits` where in `SPLITS` it goes.
     """
 
     numbers: np.ndarray
     keys: pa.BinaryArray
+    splits: np.ndarray
     batch: pa.RecordBatch
     letters: list[Letter]
     dropped: int
@@ -40,8 +43,11 @@ class Good:
         return self.batch.num_rows + len(self.letters) + self.dropped
 
 
-def enforce(rows: Rows, data: config.Data) -> Good:
-    """Converts types, applies the rules of each column, and sorts rows by the outcome."""
+def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
+    """Converts types, applies the rules of each column, and sorts rows by the outcome.
+
+    The rows are from the inputs of `split`; some may go to others.
+    """
     faults: dict[int, tuple[str, str]] = {}
     arrays, dropped = [], np.zeros(rows.batch.num_rows, bool)
     for name, column in data.columns.items():
@@ -58,9 +64,13 @@ def enforce(rows: Rows, data: config.Data) -> Good:
                 faults.setdefault(row, (name, reason))
         arrays.append(array)
     batch = pa.record_batch(arrays, schema.arrow_schema(data.columns))
+    row_keys = keys.of_columns(batch, data.key) if data.key else rows.keys
+    splits, found = assign(batch, row_keys, split, data)
+    for reason, bad in found:
+        for row in np.flatnonzero(bad).tolist():
+            faults.setdefault(row, (data.split.columns[0], reason))
     letters = [_letter(rows, row, *faults[row], data.columns) for row in sorted(faults)]
     dropped[list(faults)] = False
-    keys = _keys(batch, data.key) if data.key else rows.keys
     numbers = (
         np.arange(rows.first_row, rows.first_row + len(dropped))
         if rows.numbers is None
@@ -70,17 +80,11 @@ def enforce(rows: Rows, data: config.Data) -> Good:
         good = ~dropped
         good[list(faults)] = False
         kept = pa.array(good)
-        keys, batch, numbers = keys.filter(kept), batch.filter(kept), numbers[good]
+        row_keys, batch = row_keys.filter(kept), batch.filter(kept)
+        numbers, splits = numbers[good], splits[good]
     letters = [*(_redact(letter, data.columns) for letter in rows.letters), *letters]
     letters.sort(key=lambda letter: letter.row)
-    return Good(numbers, keys, batch, letters, int(dropped.sum()))
-
-
-def _keys(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.BinaryArray:
-    """Joins the values of the key's columns. No text holds a NUL, so two keys are never one."""
-    texts = [batch.column(name).cast(pa.string()).cast(pa.binary()) for name in names]
-    filled = [text.fill_null(b"") for text in texts]
-    return pc.binary_join_element_wise(*filled, pa.scalar(b"\0", pa.binary()))
+    return Good(numbers, row_keys, splits, batch, letters, int(dropped.sum()))
 
 
 def _letter(

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from pipeline import config, errors, manifest, progress, run_folder, storage
 from preprocessing import dead_letters, fingerprint, layout, order, sources, spill
 from preprocessing.sources.base import Chunk, Source
+from preprocessing.split import existing
 
 # Seconds between two looks at how far the workers are.
 _POLL = 0.2
@@ -182,8 +183,8 @@ def _manifest(
     found: tuple[manifest.Source, ...],
 ) -> manifest.Manifest:
     receipts = folders.receipts()
-    splits = {}
-    for split in order.splits_of(data):
+    splits: dict[str, manifest.Split] = {}
+    for split in existing(data):
         total = order.shards_of(data, split)
         shards = tuple(
             receipts.get((split, index)) or _empty_shard(folders, split, index, total)

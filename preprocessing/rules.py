@@ -42,6 +42,10 @@ def problem(reason: str, value: object, column: config.Column) -> str:
         return f"is {value!r}, not one of {', '.join(map(str, column.allowed[:_LISTED]))}{more}"
     if reason == "encoding":
         return f"is {value!r}, not UTF-8 text without NUL"
+    if reason == "time":
+        return f"is {value!r}, no time such as 2013-12-01 or 2013-12-01T06:00:00Z"
+    if reason == "split":
+        return f"is {value!r}, which data.split.values gives no split"
     kind = f"{column.type} of {list(column.shape)}" if column.shape else column.type
     return f"is {value!r}, {'too large for' if reason == 'overflow' else 'not'} {kind}"
 

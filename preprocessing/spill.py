@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import storage
+from pipeline.splits import SPLITS
 from preprocessing import binary
-from preprocessing.order import SPLITS, Places
+from preprocessing.order import Places
 
 _SCHEMA = pa.schema([("order", pa.uint64()), ("record", pa.large_binary()), ("number", pa.int64())])
 # Rows in a file stand in its name, so that progress can be seen by listing the folder.

@@ -15,6 +15,7 @@ import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipeline import config, errors, storage
+from pipeline.splits import SplitName
 from preprocessing import (
     analyze,
     assemble,
@@ -29,9 +30,10 @@ from preprocessing import (
 )
 from preprocessing.ahead import ahead
 from preprocessing.sources.base import Chunk, Letter, Source
+from preprocessing.split import read_from
 
 # A key of the grouping: split and number of the shard.
-ShardKey = tuple[str, int]
+ShardKey = tuple[SplitName, int]
 
 
 # The second output of `ReadAndSpill`.
@@ -62,15 +64,15 @@ class ReadAndSpill(beam.DoFn):
         for index in np.unique(splits):
             of_split = splits == index
             rows = batch if of_split.all() else batch.filter(pa.array(of_split))
-            found |= analyze.of_batch(rows, order.SPLITS[index], self._data)
+            found |= analyze.of_batch(rows, config.SPLITS[index], self._data)
         return found
 
     def _encoded(self, chunk: Chunk) -> Iterator[tuple[enforce.Good, spill.Encoded]]:
         for rows in self._source.read(chunk):
-            good = enforce.enforce(rows, self._data)
+            good = enforce.enforce(rows, self._data, chunk.split)
             if good.letters and not self._data.error_budget:
                 raise errors.DataError(str(good.letters[0]))
-            places = order.place(good.keys, chunk.split, self._data)
+            places = order.place(good.keys, good.splits, self._data)
             framed = encode.frame(encode.encode(good.batch, self._data.columns))
             numbers = good.numbers if self._data.key else None
             yield good, spill.Encoded(places, framed, rows.file(self._data.label), numbers)
@@ -136,13 +138,13 @@ class WriteShard(beam.DoFn):
             self._folders.write_receipt(split, index, shard)
             yield split, index
 
-    def _refuse(self, split: str, index: int, letters: list[Letter]) -> None:
+    def _refuse(self, split: SplitName, index: int, letters: list[Letter]) -> None:
         if not letters:
             return
         if not self._data.error_budget:
             raise errors.DataError(str(letters[0]))
         # Letters and counts belong to the input the rows were read from.
-        origin = f"{order.read_from(self._data, split)}-in-{split}-{index:05d}"
+        origin = f"{read_from(self._data, split)}-in-{split}-{index:05d}"
         dead_letters.write(self._folders.temporary, origin, letters)
         dead_letters.write_tally(self._folders.temporary, origin, dead_letters.tally(letters))
 

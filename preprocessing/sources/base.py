@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import config, errors
+from pipeline.splits import SplitName
 
 # Raw bytes that are read, encoded and spilled at a time. Large enough to make Python's share
 # per row small, small enough that allocators reuse memory instead of asking for fresh pages.
@@ -35,7 +36,7 @@ class Chunk:
     are if that is known before reading, `details` is what the source needs to find them.
     """
 
-    split: str
+    split: SplitName
     index: int
     rows: int | None = None
     details: Any = None
@@ -116,7 +117,7 @@ class Source(abc.ABC):
         """Returns every file that is read, in an order that depends on the config alone."""
 
     @abc.abstractmethod
-    def plan(self, split: str) -> list[Chunk]:
+    def plan(self, split: SplitName) -> list[Chunk]:
         """Cuts a split of `data.inputs` into chunks, always the same way for the same files."""
 
     @abc.abstractmethod

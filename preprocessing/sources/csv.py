@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from pipeline import config, errors
+from pipeline.splits import SplitName
 from preprocessing.sources import base, files, keys, lines
 
 # How many characters of a row that has too few or too many columns are kept.
@@ -42,7 +43,7 @@ class CsvSource(base.Source):
         """Returns the files of each split, by the order of their names."""
         return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
 
-    def plan(self, split: str) -> list[base.Chunk]:
+    def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads the header of each file, and cuts plain ones into ranges of whole rows."""
         found: list[tuple[Part, int | None]] = []
         for file in files.find(self.data, split):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from pipeline import config, errors, storage
+from pipeline.splits import SplitName
 from preprocessing.sources.base import RawFile
 
 _GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"
@@ -21,14 +22,14 @@ _WILD = re.compile(r"[*?\[]")
 _AS_IT_IS = ("utf-8", "ascii")
 
 
-def find(data: config.Data, split: str) -> list[RawFile]:
+def find(data: config.Data, split: SplitName) -> list[RawFile]:
     """Returns the files of a split in order of role, then path.
 
     Raises `DataError` for a pattern that no file fits; a plain path is not looked for.
     """
     return [
         RawFile(f"{split}/{role}/{path[len(_fixed(pattern)) :]}", path)
-        for role, pattern in sorted(data.inputs[split].items())  # type: ignore[index]
+        for role, pattern in sorted(data.inputs[split].items())
         for path in _matches(pattern)
     ]
 

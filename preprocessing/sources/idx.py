@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pipeline import config, errors, idx
 from pipeline.idx import IdxFile
+from pipeline.splits import SplitName
 from preprocessing import schema
 from preprocessing.sources import base
 
@@ -52,9 +53,9 @@ class IdxSource(base.Source):
             for role in _ROLES
         ]
 
-    def plan(self, split: str) -> list[base.Chunk]:
+    def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads both headers, compares them, and cuts the rows into chunks."""
-        inputs = self.data.inputs[split]  # type: ignore[index]
+        inputs = self.data.inputs[split]
         images = idx.read_header(inputs["images"], dimensions=len(self._shape()) + 1)
         labels = idx.read_header(inputs["labels"], dimensions=1)
         self._check_pair(images, labels)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from pipeline import config, errors
+from pipeline.splits import SplitName
 from preprocessing.sources import base, files, keys, lines
 
 _COLUMN = re.compile(r"Column\(/([^)/]+)")
@@ -46,7 +47,7 @@ class JsonlSource(base.Source):
         """Returns the files of each split, by the order of their names."""
         return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
 
-    def plan(self, split: str) -> list[base.Chunk]:
+    def plan(self, split: SplitName) -> list[base.Chunk]:
         """Cuts plain files into ranges of whole lines."""
         found: list[tuple[Part, int | None]] = []
         for file in files.find(self.data, split):

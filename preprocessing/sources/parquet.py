@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline import errors, storage
+from pipeline.splits import SplitName
 from preprocessing.sources import base, files, keys
 
 
@@ -32,7 +33,7 @@ class ParquetSource(base.Source):
         """Returns the files of each split, by the order of their names."""
         return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
 
-    def plan(self, split: str) -> list[base.Chunk]:
+    def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads the metadata of each file; one that lacks a column is a `DataError`."""
         groups = [group for file in files.find(self.data, split) for group in self._groups(file)]
         return [base.Chunk(split, index, g.rows, g) for index, g in enumerate(groups)]

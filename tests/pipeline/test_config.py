@@ -4,7 +4,7 @@ import pydantic
 import pytest
 
 from pipeline import config, config_file
-from pipeline.config import Column, Data, EvalSplit
+from pipeline.config import Column, Data, Optimizer
 
 INPUTS = {"train": {"images": "i", "labels": "l"}}
 
@@ -28,9 +28,9 @@ def test_names_that_could_leave_their_folder_are_refused(name):
 
 
 def test_sections_do_not_change():
-    split = EvalSplit(share=0.2)
+    optimizer = Optimizer(learning_rate=0.2)
     with pytest.raises(pydantic.ValidationError, match="frozen"):
-        split.share = 0.3
+        optimizer.learning_rate = 0.3
 
 
 def test_the_label_must_be_a_column():

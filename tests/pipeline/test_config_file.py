@@ -95,7 +95,16 @@ def test_the_last_override_wins():
         ("train.steps=many", r"train\.steps: input should be a valid integer, .*got 'many'"),
         ("train.steps=1.5", r"train\.steps: .*got 1\.5"),
         ("train.steps=", r"train: missing: steps or epochs"),
-        ("data.eval.share=1.5", r"data\.eval\.share: input should be less than 1, got 1\.5"),
+        ("data.split.eval=1.5", r"data\.split\.eval: input should be less than 1, got 1\.5"),
+        (
+            "data.split.evl=0.5",
+            r"unknown key 'data\.split\.evl' \(did you mean 'eval'\?\); known here: by, columns",
+        ),
+        ("data.split={by: time}", r"missing key 'data\.split\.column'"),
+        (
+            "data.split.by=tim",
+            r"data\.split\.by: input should be one of 'hash', 'time', 'column', got 'tim'",
+        ),
         (
             "train.optimizer.name=adma",
             r"train\.optimizer\.name: input should be 'adam'.*got 'adma'",

@@ -28,7 +28,7 @@ def make_config(
             "label": "label",
             "shards": {"train": 2},
             "block_records": 16,
-            "eval": {"share": 0.2},
+            "split": {"eval": 0.2},
             **data,
         },
         "model": {"name": "mnist_mlp"},

@@ -23,7 +23,7 @@ def _enforce(columns=None, letters=(), **values) -> enforce.Good:
     files = dict.fromkeys(texts, "in.csv")
     rows = base.Rows(keys, batch, files=files, numbers=NUMBERS, letters=letters)
     declared = {name: {**tables.COLUMNS[name], **(columns or {}).get(name, {})} for name in texts}
-    return enforce.enforce(rows, tables.make_config("x", declared).data)
+    return enforce.enforce(rows, tables.make_config("x", declared).data, "train")
 
 
 def test_good_rows_pass():
@@ -67,7 +67,7 @@ def test_long_values_are_cut_and_bytes_are_readable():
         pa.array([b"k"]), pa.record_batch({"name": [b"a\xff\0b"], "label": [b"1"]}), files={}
     )
     data = tables.make_config("x", {n: tables.COLUMNS[n] for n in ("name", "label")}).data
-    (letter,) = enforce.enforce(rows, data).letters
+    (letter,) = enforce.enforce(rows, data, "train").letters
     assert letter.value == "a\\xff\0b" and letter.reason == "encoding"
 
 
@@ -85,7 +85,7 @@ def test_keys_are_made_of_declared_columns():
     data = tables.make_config("x", key=["id", "label"]).data
     values = {"id": ["1", "11"], "name": ["a", "b"], "size": ["1", "2"], "label": ["1", "0"]}
     batch = pa.record_batch({n: pa.array(v, pa.binary()) for n, v in values.items()})
-    good = enforce.enforce(base.Rows(pa.array([b"x", b"x"]), batch), data)
+    good = enforce.enforce(base.Rows(pa.array([b"x", b"x"]), batch), data, "train")
     assert good.keys.to_pylist() == [b"1\x001", b"11\x000"]
 
 
@@ -95,6 +95,6 @@ def test_of_an_image_only_the_value_that_is_wrong_is_shown(pixels, shown):
     columns = {"x": {"type": "uint8", "shape": [4], **bounds}, "label": {"type": "int64"}}
     batch = pa.record_batch({"x": pa.array([pixels], pa.binary(4)), "label": [1]})
     (letter,) = enforce.enforce(
-        base.Rows(pa.array([b"k"]), batch, 100), tables.make_config("x", columns).data
+        base.Rows(pa.array([b"k"]), batch, 100), tables.make_config("x", columns).data, "train"
     ).letters
     assert letter.value == shown and str(letter).startswith("'input': row 100: column 'x' is ")

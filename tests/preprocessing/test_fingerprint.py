@@ -37,8 +37,8 @@ def test_where_the_files_lie_does_not_matter():
         {"seed": 1},
         {"block_records": 17},
         {"shards": {"train": 4}},
-        {"eval": {"share": 0.2}},
-        {"eval": {"salt": "x"}},
+        {"split": {"eval": 0.2}},
+        {"split": {"salt": "x"}},
         {"columns": {"image": {"type": "uint8", "shape": [28, 28]}, "label": {"type": "int64"}}},
     ],
 )

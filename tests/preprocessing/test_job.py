@@ -141,7 +141,7 @@ def test_plain_and_gz_give_the_same_records(tmp_path, root):
 
 def test_more_shards_than_rows_leaves_some_empty(tmp_path, root):
     inputs = {"train": idx_files.write_pair(tmp_path, "train", 3)}
-    job_config = idx_files.make_config(inputs, shards={"train": 20}, eval={"share": 0})
+    job_config = idx_files.make_config(inputs, shards={"train": 20}, split={"eval": 0})
     made, _ = _run(job_config, root)
     manifest.verify(str(_folder(root, job_config)), made, contents=True)
     assert sum(shard.records == 0 for shard in made.splits["train"].shards) >= 17

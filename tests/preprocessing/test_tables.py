@@ -75,14 +75,18 @@ def test_flights(tmp_path):
     with gzip.open(SAMPLE, "rt") as file:
         raw = [row for row in csv.DictReader(file) if row["arr_delay"] != "NA"]
     assert f"train: {5000 - len(raw)} of 5,000 rows dropped as configured" in said
-    train, held = (_records(loaded, made, folder, name) for name in ("train", "eval"))
-    assert len(train) + len(held) == len(raw) and 400 < len(held) < 580
+    splits = {name: _records(loaded, made, folder, name) for name in config.SPLITS}
+    every = [row for rows in splits.values() for row in rows]
+    assert len(every) == len(raw)
+    days = [{(row["month"], row["day"]) for row in rows} for rows in splits.values()]
+    assert sum(map(len, days)) == len(set.union(*days)), "no day is in two splits"
+    assert all(25 < len(held) < 50 for held in days[1:])
     for name in ("arr_delay", "flight", "carrier", "dest", "tailnum"):
-        texts = [row[name] for row in train + held]
+        texts = [row[name] for row in every]
         found = [t.decode() if isinstance(t, bytes) else str(t) for t in texts]
         assert sorted(found) == sorted(row[name] if row[name] != "NA" else "" for row in raw)
     assert not list(folder.glob("*/dead_letter"))
-    for split, rows in (("train", train), ("eval", held)):
+    for split, rows in splits.items():
         found = made.statistics[split].columns
         delays = np.array([row["dep_delay"] for row in rows])
         assert found["dep_delay"].count == np.isfinite(delays).sum()

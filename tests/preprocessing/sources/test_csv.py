@@ -174,7 +174,7 @@ def test_whatever_the_text_is_every_row_is_accounted_for(tmp_path, pieces, size)
             return
         for chunk in chunks:
             found = list(source.read(chunk))
-            good = [enforce.enforce(rows, data) for rows in found]
+            good = [enforce.enforce(rows, data, "train") for rows in found]
             assert sum(part.read for part in good) == chunk.rows
             numbers = [x.row for part in good for x in part.letters]
             numbers += [n for part in good for n in part.numbers.tolist()]

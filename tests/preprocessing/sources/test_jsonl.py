@@ -29,7 +29,7 @@ def _enforced(folder, content: bytes, columns=None) -> list[enforce.Good]:
     (folder / "in.jsonl").write_bytes(content)
     source = _source(folder, columns)
     found = [rows for chunk in source.plan("train") for rows in source.read(chunk)]
-    return [enforce.enforce(rows, source.data) for rows in found]
+    return [enforce.enforce(rows, source.data, "train") for rows in found]
 
 
 def _line(number: int, **values) -> bytes:

@@ -39,7 +39,7 @@ def test_rows_of_all_groups(tmp_path, monkeypatch):
     assert [chunk.rows for chunk in chunks] == [30, 30, 30, 10, 5]
     found = [rows for chunk in chunks for rows in source.read(chunk)]
     assert len(found) > 5
-    good = [enforce.enforce(rows, source.data) for rows in found]
+    good = [enforce.enforce(rows, source.data, "train") for rows in found]
     values = [row for part in good for row in part.batch.to_pylist()]
     assert values[3] == {"id": 3, "name": None, "size": 1.5, "label": 1}
     assert [row["id"] for row in values] == [*range(100), *range(5)]
@@ -54,7 +54,7 @@ def test_values_that_do_not_fit(tmp_path):
     pq.write_table(table, tmp_path / "a.parquet")
     source = _source(tmp_path)
     (rows,) = source.read(source.plan("train")[0])
-    good = enforce.enforce(rows, source.data)
+    good = enforce.enforce(rows, source.data, "train")
     assert [str(letter).partition(": ")[2] for letter in good.letters] == [
         "row 2: column 'id' is 1.5, not int64",
         "row 3: column 'id' has no value",

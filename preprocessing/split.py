@@ -1,0 +1,103 @@
+"""Which split each row goes to, by `data.split`, and which rows do not say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import config
+from pipeline.splits import SPLITS, ColumnSplit, HashSplit, SplitName, TimeSplit, instant
+from preprocessing import convert, hashing
+from preprocessing.sources import keys
+
+# How a time ends that says what zone it is of.
+_ZONE = r"(Z|[+-]\d\d:?\d\d)$"
+
+
+def cut(data: config.Data) -> list[SplitName]:
+    """Returns the splits that are cut out of train: those without inputs of their own."""
+    wanted = data.split.held_out if "train" in data.inputs else ()
+    return [name for name in wanted if name not in data.inputs]
+
+
+def existing(data: config.Data) -> list[SplitName]:
+    """Returns the splits that there will be."""
+    return [name for name in SPLITS if name in data.inputs or name in cut(data)]
+
+
+def read_from(data: config.Data, split: SplitName) -> SplitName:
+    """Returns the split whose inputs hold the rows of `split`."""
+    return split if split in data.inputs else "train"
+
+
+def assign(
+    batch: pa.RecordBatch, row_keys: pa.BinaryArray, split: SplitName, data: config.Data
+) -> tuple[np.ndarray, list[convert.Fault]]:
+    """Returns the place in `SPLITS` of each row that was read from the inputs of `split`.
+
+    Rows whose column says nothing that `data.split` knows are faults: `time` or `split`.
+    """
+    found = np.full(len(row_keys), SPLITS.index(split), np.uint8)
+    held_out = cut(data) if split == "train" else []
+    if not held_out:
+        return found, []
+    if isinstance(data.split, HashSplit):
+        named = keys.of_columns(batch, data.split.columns) if data.split.columns else row_keys
+        return _by_hash(named, data.split, held_out, found), []
+    column = batch.column(data.split.column)
+    if isinstance(data.split, TimeSplit):
+        return _by_time(column, data.split, found)
+    return _by_column(column, data.split)
+
+
+def _by_hash(
+    named: pa.BinaryArray, rule: HashSplit, held_out: list[SplitName], found: np.ndarray
+) -> np.ndarray:
+    bits = hashing.of_keys(named, rule.salt, hashing.FOR_SPLIT)
+    # From both ends, so that neither takes from the other when it grows.
+    if "eval" in held_out:
+        found[bits < np.uint64(int(rule.eval * 2.0**64))] = SPLITS.index("eval")
+    if "test" in held_out:
+        found[bits >= np.uint64(int((1 - rule.test) * 2.0**64))] = SPLITS.index("test")
+    return found
+
+
+def _by_time(
+    column: pa.Array, rule: TimeSplit, found: np.ndarray
+) -> tuple[np.ndarray, list[convert.Fault]]:
+    faults: list[convert.Fault] = []
+    if pa.types.is_string(column.type):
+        times = _instants(column)
+        bad = pc.and_(times.is_null(), column.is_valid()).to_numpy(zero_copy_only=False)
+        faults = [("time", bad)] if bad.any() else []
+        column = times
+    moments = column.fill_null(0).to_numpy()
+    for name in rule.held_out:
+        moment = getattr(rule, name)
+        found[moments >= instant(moment)] = SPLITS.index(name)
+    return found, faults
+
+
+def _instants(texts: pa.StringArray) -> pa.Int64Array:
+    """Returns microseconds since 1970, null for what is no time; UTC unless a text says otherwise.
+
+    Arrow reads times with a zone and times without one as different types.
+    """
+    zoned = pc.match_substring_regex(texts, _ZONE)
+    none = pa.scalar(None, pa.string())
+    with_zone, without = pa.timestamp("us", "UTC"), pa.timestamp("us")
+    parts = [
+        convert.cast(pc.if_else(zoned, texts, none), with_zone)[0],
+        convert.cast(pc.if_else(zoned, none, texts), without)[0],
+    ]
+    return pc.coalesce(*(part.cast(pa.int64()) for part in parts))
+
+
+def _by_column(column: pa.Array, rule: ColumnSplit) -> tuple[np.ndarray, list[convert.Fault]]:
+    values = pa.array(list(rule.values)).cast(column.type)
+    places = np.array([SPLITS.index(name) for name in rule.values.values()], np.uint8)
+    indices = pc.index_in(column, values)
+    bad = pc.and_(indices.is_null(), column.is_valid()).to_numpy(zero_copy_only=False)
+    found = places[indices.fill_null(0).to_numpy()]
+    return found, [("split", bad)] if bad.any() else []
