@@ -1,8 +1,7 @@
-"""Files, wherever they are: a local folder, NFS, or gs://, through `tf.io.gfile`.
+"""Files, wherever they are: a local folder, NFS, or gs:// through `pipeline.cloud_storage`.
 
-Local paths use the standard library, so that commands which touch only local files need not
-import TensorFlow (about two seconds warm, six cold). Writes that others wait for are atomic:
-they appear whole or not at all.
+Neither imports TensorFlow, which takes two seconds warm and six cold. Writes that others wait for
+are atomic: they appear whole or not at all.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import secrets
 import shutil
 from typing import Any
 
-from pipeline import config, errors
+from pipeline import cloud_storage, config, errors
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*)://")
 
@@ -30,12 +29,6 @@ def is_remote(path: str) -> bool:
             f"path {path!r}: {match[1]}:// is not supported; use a folder or gs://"
         )
     return True
-
-
-def _gfile() -> Any:
-    import tensorflow as tf
-
-    return tf.io.gfile
 
 
 def absolute(path: str) -> str:
@@ -75,74 +68,71 @@ def child(root: str, name: str) -> str:
 
 def exists(path: str) -> bool:
     """True if there is a file or folder at `path`."""
-    return bool(_gfile().exists(path)) if is_remote(path) else os.path.exists(path)
+    return cloud_storage.exists(path) if is_remote(path) else os.path.exists(path)
 
 
 def size(path: str) -> int:
     """Returns the length of a file in bytes; raises `FileNotFoundError`."""
-    if not is_remote(path):
-        return os.stat(path).st_size
-    if not exists(path):
-        raise FileNotFoundError(path)
-    return int(_gfile().stat(path).length)
+    return cloud_storage.size(path) if is_remote(path) else os.stat(path).st_size
 
 
 def modified(path: str) -> float:
     """Returns when a file was last written, as Unix time in seconds."""
-    if is_remote(path):
-        return float(_gfile().stat(path).mtime_nsec) / 1e9
-    return os.stat(path).st_mtime
+    return cloud_storage.modified(path) if is_remote(path) else os.stat(path).st_mtime
 
 
 def listdir(path: str) -> list[str]:
     """Returns the names in a folder, sorted; an absent folder is empty."""
     if is_remote(path):
-        return sorted(n.rstrip("/") for n in _gfile().listdir(path)) if exists(path) else []
+        return cloud_storage.listdir(path)
     return sorted(os.listdir(path)) if os.path.isdir(path) else []
 
 
 def glob(pattern: str) -> list[str]:
-    """Returns the files that fit a pattern, sorted; `**` stands for any folders, locally."""
+    """Returns the files that fit a pattern, sorted; `**` stands for any folders."""
     if is_remote(pattern):
-        return sorted(p for p in _gfile().glob(pattern) if not _gfile().isdir(p))
+        return cloud_storage.glob(pattern)
     return sorted(p for p in globbing.glob(pattern, recursive=True) if os.path.isfile(p))
 
 
 def makedirs(path: str) -> None:
     """Creates a folder and its parents. Raises `UsageError` naming what is in the way."""
     try:
-        _gfile().makedirs(path) if is_remote(path) else os.makedirs(path, exist_ok=True)
+        cloud_storage.makedirs(path) if is_remote(path) else os.makedirs(path, exist_ok=True)
     except OSError as error:
         raise errors.from_os_error(error, f"cannot create folder {path!r}") from None
 
 
 def open_file(path: str, mode: str = "rb") -> Any:
-    """Opens a file for `rb`, `r`, `wb` or `w`."""
-    return _gfile().GFile(path, mode) if is_remote(path) else open(path, mode)
+    """Opens a file for `rb` or `wb`."""
+    return cloud_storage.open_file(path, mode) if is_remote(path) else open(path, mode)
 
 
 def read_text(path: str) -> str:
     """Returns a whole file as text. Raises `FileNotFoundError` or `DataError` for non-text."""
-    if is_remote(path) and not exists(path):
-        raise FileNotFoundError(path)
-    with open_file(path, "rb") as file:
-        content = file.read()
+    if is_remote(path):
+        content = cloud_storage.read_bytes(path)
+    else:
+        with open(path, "rb") as file:
+            content = file.read()
     try:
         return str(content, "utf-8")
     except UnicodeDecodeError:
         raise errors.DataError(f"{path!r}: not UTF-8 text") from None
 
 
-def write_text(path: str, text: str) -> None:
+def write_text(path: str, text: str, *, new: bool = False) -> None:
     """Writes a file that readers see whole or not at all.
 
-    On gs:// an object is atomic by itself. On a disk the text goes to a temporary file beside
-    the target first, is forced to the disk, and is then renamed over it.
+    On gs:// it is one object, written on the condition that nobody else writes it meanwhile. On a
+    disk the text goes to a temporary file beside the target first, is forced to the disk, and is
+    then renamed over it. Raises `FileExistsError` if it must be `new` and is not.
     """
     if is_remote(path):
-        with _gfile().GFile(path, "w") as file:
-            file.write(text)
+        cloud_storage.write_bytes(path, text.encode(), new=new)
         return
+    if new and os.path.exists(path):
+        raise FileExistsError(path)
     temporary = f"{path}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
     try:
         with open(temporary, "w", encoding="utf-8") as file:
@@ -164,12 +154,37 @@ def is_full(path: str) -> bool:
 def remove(path: str) -> None:
     """Removes a file or a whole folder; absent is fine."""
     if is_remote(path):
-        if _gfile().isdir(path):
-            _gfile().rmtree(path)
-        elif exists(path):
-            _gfile().remove(path)
+        cloud_storage.remove(path)
     elif os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=False)
     else:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def copy(source: str, target: str) -> None:
+    """Copies a file; both are on a disk, or both on gs://."""
+    if is_remote(source) and is_remote(target):
+        cloud_storage.copy(source, target)
+    else:
+        shutil.copyfile(source, target)
+
+
+def publish_folder(local: str, target: str, last: str) -> None:
+    """Moves a local folder to `target`, where it is not; readers look for the file `last` in it.
+
+    On a disk it is renamed as a whole, and must be of the same file system. Nothing of the kind
+    exists on gs://: there its files are uploaded, and `last` after all the others.
+    """
+    if not is_remote(target):
+        makedirs(parent(target))
+        os.rename(local, target)
+        return
+    files = [
+        os.path.relpath(os.path.join(folder, name), local)
+        for folder, _, names in os.walk(local)
+        for name in names
+    ]
+    for file in sorted(files, key=lambda file: (file == last, file)):
+        cloud_storage.upload(os.path.join(local, file), join(target, file))
+    shutil.rmtree(local)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pipeline import config, config_file, manifest, run_folder
+from tests.cloud.fixtures import cloud, service  # noqa: F401
 from tests.preprocessing import idx_files
 
 # A shell's background job, such as a CI step, has SIGINT ignored, and children inherit it: tests

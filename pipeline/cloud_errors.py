@@ -1,0 +1,86 @@
+"""What Cloud Storage refuses, in one line that says what to do: the same whichever client asks.
+
+TensorFlow has a client of its own, in C++; everything else here uses Google's, in Python. Their
+errors have the HTTP status in common.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipeline import errors
+
+_LOGIN = (
+    "Log in with gcloud auth application-default login, or name the key file of a service account "
+    "in GOOGLE_APPLICATION_CREDENTIALS"
+)
+_ROLE = "roles/storage.objectAdmin"
+# What TensorFlow's client says of any response but success.
+_HTTP = re.compile(r"HTTP response code (\d+)(?: with body '(?P<body>.*)')?", re.DOTALL)
+_PLACE = re.compile(r"when [^\n]*?(gs://\S+)")
+_UNREACHABLE = re.compile(r"libcurl code \d+ meaning '(.*?)', error")
+_MESSAGE = re.compile(r'"message":\s*"([^"]*)"')
+
+
+def no_credentials(path: str) -> errors.UsageError:
+    """Returns the error for a machine that is nobody to Google."""
+    return errors.UsageError(f"{path!r}: there are no Google credentials here. {_LOGIN}")
+
+
+def of_status(status: int, path: str, said: str) -> errors.PipelineError | FileNotFoundError:
+    """Returns the error for an HTTP status; `said` is the service's own explanation."""
+    place = f"{path!r}: {said.rstrip('.')} ({status})"
+    bucket = path.removeprefix("gs://").partition("/")[0]
+    if status == 401:
+        return errors.UsageError(f"{place}: Google does not accept the credentials. {_LOGIN}")
+    if status == 403:
+        return errors.UsageError(
+            f"{place}: the credentials are valid, but not enough. Grant them {_ROLE} on the bucket"
+        )
+    if status == 404 and "bucket does not exist" in said:
+        return errors.UsageError(
+            f"{place}. Make it with gcloud storage buckets create gs://{bucket}, or name another"
+        )
+    if status == 404:
+        return FileNotFoundError(path)
+    if status == 412:
+        return errors.RetryableError(f"{place}: another process wrote it. Look who else does")
+    if status == 429:
+        return errors.RetryableError(
+            f"{place}: too many requests, even after waiting. Run the same command again, more "
+            "gently: save and summarise less often"
+        )
+    if 400 <= status < 500 and status not in (408, 410):
+        return errors.UsageError(f"{place}: Cloud Storage refuses the request")
+    return errors.RetryableError(
+        f"{place}: Cloud Storage has a problem, even after waiting. Run the same command again"
+    )
+
+
+def explanation(message: str) -> str:
+    """Returns what the service itself says in a message of Google's client."""
+    if found := _MESSAGE.search(message):
+        return found[1]
+    plain = re.sub(r"^[A-Z]+ https?://\S+: ", "", message).partition(": ('Request failed")[0]
+    return plain.strip() or "no explanation"
+
+
+def of_tensorflow(error: Exception) -> errors.PipelineError | FileNotFoundError | None:
+    """Returns our error for one that TensorFlow's client raised, or `None` if it is of another
+    kind."""
+    text = str(error)
+    place = _PLACE.search(text)
+    path = place[1].rstrip("'\".,") if place else "gs://"
+    if found := _HTTP.search(text):
+        return of_status(int(found[1]), path, explanation(found["body"] or ""))
+    if found := _UNREACHABLE.search(text):
+        return unreachable(path, found[1])
+    return None
+
+
+def unreachable(path: str, why: str) -> errors.RetryableError:
+    """Returns the error for a service that does not answer at all."""
+    return errors.RetryableError(
+        f"{path!r}: Cloud Storage cannot be reached ({why.splitlines()[0] if why else 'no answer'})"
+        ". Look at the network and its proxy, then run the same command again"
+    )

@@ -1,0 +1,92 @@
+"""A Cloud Storage on loopback for a whole session, and clients that find it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline import cloud_storage
+from tests.cloud.faults import Fault
+from tests.cloud.service import Api, Service
+from tests.pipeline.process_help import child_environment
+
+BUCKET = "bucket"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cloud:
+    """The service, and an empty folder of it for one test."""
+
+    api: Api
+    root: str
+    environment: dict[str, str]
+
+    def path(self, name: str) -> str:
+        """Returns the gs:// path of a name in the folder."""
+        return f"{self.root}/{name}"
+
+    def names(self, folder: str = "") -> list[str]:
+        """Returns the names of all objects below the folder, or one in it."""
+        start = self.root.partition(f"{BUCKET}/")[2] + "/"
+        found = self.api.buckets.names(BUCKET, start + folder)
+        return [name[len(start) :] for name in found]
+
+    def put(self, name: str, data: bytes) -> str:
+        """Puts an object there, past all clients; returns its path."""
+        self.api.buckets.put(BUCKET, self.path(name).partition(f"{BUCKET}/")[2], data)
+        return self.path(name)
+
+    def data(self, name: str) -> bytes:
+        """Returns what an object holds."""
+        return self.api.buckets.data(BUCKET, self.path(name).partition(f"{BUCKET}/")[2])
+
+    def fault(self, pattern: str, **how: object) -> Fault:
+        """Lets a fault happen."""
+        return self.api.faults.add(Fault(pattern, **how))
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("cloud"), BUCKET) as running:
+        yield running
+
+
+_counter = itertools.count()
+
+
+@pytest.fixture
+def cloud(service, monkeypatch) -> Iterator[Cloud]:
+    """A folder of the service, which Google's client in this process talks to as well."""
+    for name in list(os.environ):
+        if name.lower() in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
+            monkeypatch.delenv(name)
+    for name, value in service.environment.items():
+        monkeypatch.setenv(name, value)
+    cloud_storage._client_of.cache_clear()
+    yield of_service(service, f"test{next(_counter)}")
+    service.api.faults.clear()
+    cloud_storage._client_of.cache_clear()
+    assert not service.api.problems
+
+
+def of_service(service: Service, folder: str) -> Cloud:
+    """Returns a folder of the service, and the environment of processes that are to find it."""
+    environment = {
+        name: value
+        for name, value in child_environment().items()
+        if name.lower() not in ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+    }
+    return Cloud(service.api, f"gs://{BUCKET}/{folder}", {**environment, **service.environment})
+
+
+@pytest.fixture
+def empty_home(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A home without anybody's credentials."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
