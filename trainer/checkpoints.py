@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline import errors, storage
@@ -46,8 +47,23 @@ def current_step(model_dir: str) -> int:
     return 0
 
 
-def mend(model_dir: str) -> str | None:
-    """Makes the list of checkpoints begin with one that is whole (traps A10).
+def keep_finite(model_dir: str, name: str) -> str | None:
+    """Copies the newest checkpoint whose values are all finite to the folder `name` below, where
+    nothing deletes it; returns its path prefix there, or `None` if there is none."""
+    folder = storage.join(model_dir, name)
+    for path in _listed(model_dir):
+        if _problem(path, finite=True) is None:
+            copy = storage.join(folder, path.rpartition("/")[2])
+            storage.makedirs(folder)
+            # The index last: with it the copy is whole.
+            for part in sorted(tf.io.gfile.glob(f"{path}.*"), key=lambda p: p.endswith(".index")):
+                tf.io.gfile.copy(part, copy + part[len(path) :], overwrite=True)
+            return copy
+    return None
+
+
+def mend(model_dir: str, *, finite: bool = False) -> str | None:
+    """Makes the list of checkpoints begin with one that is whole (traps A10); and `finite`, if so.
 
     Returns one line on what was passed over, or `None` if the newest is whole or there is none.
     Raises `DataError` if there are some and none can be read: training would begin again. To be
@@ -57,11 +73,12 @@ def mend(model_dir: str) -> str | None:
     damage = [] if candidates else [f"the list of checkpoints in {model_dir!r} was damaged"]
     candidates = candidates or _found(model_dir)
     for position, path in enumerate(candidates):
-        problem = _problem(path)
+        problem = _problem(path, finite=finite)
         if problem is None:
             if not damage:
                 return None
-            older = [p for p in reversed(candidates[position:]) if _problem(p) is None]
+            rest = reversed(candidates[position:])
+            older = [p for p in rest if _problem(p, finite=finite) is None]
             tf.compat.v1.train.update_checkpoint_state(model_dir, path, older)
             return f"{'; '.join(damage)}; going on from step {step_of(path)}"
         damage.append(f"checkpoint {path!r} is damaged ({problem})")
@@ -91,12 +108,15 @@ def _found(model_dir: str) -> list[str]:
     return [storage.join(model_dir, name) for _, name in reversed(found)]
 
 
-def _problem(checkpoint: str) -> str | None:
-    """Returns why a checkpoint cannot be restored. Reads all of it: checksums tell of damage."""
+def _problem(checkpoint: str, *, finite: bool) -> str | None:
+    """Returns why a checkpoint cannot be restored, or is not `finite` where it has to be. Reads all
+    of it: checksums tell of damage."""
     try:
         reader = tf.train.load_checkpoint(checkpoint)
         for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)
+            values = reader.get_tensor(name)
+            if finite and values.dtype.kind == "f" and not np.isfinite(values).all():
+                return f"{name} is not finite"
     except (tf.errors.OpError, ValueError, IndexError, RuntimeError) as error:
         return str(error).splitlines()[0]
     return None

@@ -13,6 +13,7 @@ from pipeline import config, topology
 from pipeline.run_folder import RunFolder
 from trainer import (
     checkpoints,
+    divergence,
     ledger,
     models,
     optimizers,
@@ -59,6 +60,8 @@ def build(
             records,
             position,
             [
+                # Before the one that saves.
+                *([divergence.DivergenceHook(job, run, task, position.blocks)] if position else []),
                 stop,
                 _progress(job, run, task, reporter),
                 *saves.hooks(job, run, task, _after_save(job, run, reporter)),
@@ -111,7 +114,7 @@ def _extended(
 
     def extended(features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
-        blocks = features.pop(ledger.BLOCK, None)
+        blocks, records = (features.pop(name, None) for name in (ledger.BLOCK, ledger.RECORD))
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, partitioner=cut):
             spec = model_fn(features, **{name: offered[name] for name in offered if name in takes})
@@ -122,6 +125,7 @@ def _extended(
         ):
             staleness.watch(spec)
         if mode == tf.estimator.ModeKeys.TRAIN and position is not None:
+            divergence.watch(blocks, records)
             # After the update: what is counted has been applied, or waited for with the others.
             with tf.control_dependencies([spec.train_op]):
                 spec = spec._replace(train_op=tf.group(position.count(blocks)))

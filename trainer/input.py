@@ -45,7 +45,8 @@ class Records:
         """Returns the endless training input of one reader, of the pieces that `feed` hands out.
 
         Batches are full and of one size, across the ends of epochs too: synchronous training hangs
-        on any other (traps A24). Each record comes with the index of its block, `ledger.BLOCK`.
+        on any other (traps A24). Each record comes with the index of its block, `ledger.BLOCK`,
+        and its own in that, `ledger.RECORD`.
         Raises `UsageError` if there is not a block for each reader, which would wait for ever.
         """
         train, columns, label = self.job.train, self.job.data.columns, self.job.data.label
@@ -135,7 +136,8 @@ def _block_reader(
                 tf.range(records), seed=tf.stack([epoch, block])
             )[skip:]
             parsed = features.parse(tf.gather(serialized, order), columns)
-            return {**parsed, ledger.BLOCK: tf.fill(tf.shape(order), tf.cast(block, tf.int32))}
+            of_block = tf.fill(tf.shape(order), tf.cast(block, tf.int32))
+            return {**parsed, ledger.BLOCK: of_block, ledger.RECORD: tf.cast(order, tf.int32)}
 
         return _records_at(path, offset).batch(records).take(1).map(parse).rebatch(_SLICE)
 

@@ -16,8 +16,10 @@ import tensorflow as tf
 from pipeline import errors
 from trainer import checkpoints, order
 
-# The feature that tells the block of each record; models never see it.
+# The features that tell the block of each record, and which of its records it is; models never see
+# them.
 BLOCK = "input/block"
+RECORD = "input/record"
 # The variable in every checkpoint: `[blocks]` int32, records applied since the first epoch began.
 APPLIED = "input/applied"
 

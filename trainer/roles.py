@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, manifest, restarts, run_folder, storage, topology
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, ends, experiment, janitor, quiet, saves, signals
+from trainer import checkpoints, divergence, ends, experiment, janitor, quiet, saves, signals
 from trainer.input import Records
 from trainer.reporter import Reporter
 
@@ -49,8 +49,10 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
 
 
 def _mended(run: RunFolder) -> str | None:
-    """Passes over checkpoints that are damaged, and says so."""
-    note = checkpoints.mend(run.path)
+    """Passes over checkpoints that are damaged, or were saved after the loss had become no number,
+    and says so."""
+    diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
+    note = checkpoints.mend(run.path, finite=diverged)
     if note is not None:
         tf.get_logger().error(note)
     return note

@@ -10,7 +10,8 @@ import subprocess
 import pytest
 import tensorflow as tf
 
-from pipeline import errors
+from pipeline import errors, run_folder
+from trainer import divergence
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=20")
 
@@ -49,10 +50,13 @@ def test_damaged_records_end_the_run_and_are_named(rig, tmp_path, damage):
 
 def test_a_loss_that_is_no_number_ends_the_run_at_the_first_attempt(rig):
     """Traps A27: the same input fails the same way."""
-    with pytest.raises(errors.ModelError, match="loss is not a number"):
+    with pytest.raises(errors.ModelError, match=r"loss is nan at step \d+, of (chief|worker)-0"):
         rig.train(*ASYNC, "train.steps=60", "model.name=tests.faults.injected:nan_model_fn")
     assert rig.restarts == []
     assert all(len(pids) == 1 for pids in rig.seen.pids.values())
+    (kept, *_) = divergence.read(run_folder.RunFolder(str(rig.path)))
+    assert kept.from_step == 0
+    assert tf.train.load_variable(kept.checkpoint, "global_step") == 0
 
 
 def test_early_stopping_ends_every_process(rig):

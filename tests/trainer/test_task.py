@@ -88,7 +88,7 @@ def test_a_model_of_the_users_own_trains(commands, task_flags, small_records):
 def test_a_loss_that_is_not_a_number_is_never_retried(commands, task_flags, small_records):
     flags = task_flags("nan", f"model.name={MODULE}:nan_model_fn", "eval.metric=hit_rate")
     output = commands.run(TASK, *flags, "--set=train.steps=40", code=70)
-    assert error_line_of_a_failure(output).startswith("error: the loss is not a number")
+    assert error_line_of_a_failure(output).startswith("error: the loss is nan at step")
     run = run_folder.RunFolder(str(small_records.storage / "runs" / "nan"))
     status = run_folder.read_statuses(run)["chief-0"]
     assert (status.state, status.exit_code) == ("failed", 70)

@@ -7,6 +7,8 @@ import signal
 
 import tensorflow as tf
 
+from trainer import optimizers
+
 KILL_AT = 37
 
 
@@ -28,6 +30,17 @@ def model_fn(features, labels, mode):
     step = tf.compat.v1.train.get_or_create_global_step()
     train_op = tf.compat.v1.train.GradientDescentOptimizer(0.5).minimize(loss, step)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def squared_model_fn(features, labels, mode, params):
+    """Its loss has no bounds, so that large steps make it larger."""
+    spec = model_fn(features, labels, mode)
+    if mode != tf.estimator.ModeKeys.TRAIN:
+        return spec
+    (weights,) = [v for v in tf.compat.v1.trainable_variables() if v.shape.rank == 2]
+    x = tf.compat.v1.layers.flatten(tf.cast(features["image"], tf.float32) / 255.0)
+    loss = tf.reduce_mean(tf.square(tf.linalg.matmul(x, weights) - 1.0), name="squares")
+    return spec._replace(loss=loss, train_op=optimizers.train_op(loss, params["optimizer"]))
 
 
 def nan_model_fn(features, labels, mode):

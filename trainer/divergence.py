@@ -1,0 +1,158 @@
+"""What is kept of a run whose loss is no number any more.
+
+The last checkpoint whose values are all finite, and which records this process has trained on
+since: enough for `trainer.repeat` to make the same steps again. TensorFlow's `NanTensorHook` keeps
+nothing, and lets the chief save the broken parameters first.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.training import training_util
+
+from pipeline import config, errors, records, storage, topology
+from pipeline.run_folder import RunFolder
+from trainer import checkpoints, order, staleness
+
+# In the run folder: `<task>.json`, `<task>.tfrecord`, and the checkpoint.
+FOLDER = "divergence"
+_COLLECTION = "pipeline/positions"
+_MOST_BATCHES = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """What one process trained on in one step: `positions` are `[records, 2]` int64, each the index
+    of a block in the manifest's order and that of a record in it."""
+
+    step: int
+    positions: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Diverged:
+    """What one process has kept. The loss after the last of `batches` was `loss`; `checkpoint` is
+    the path prefix of the pinned checkpoint, of global step `from_step`."""
+
+    task: str
+    loss: float
+    from_step: int
+    checkpoint: str
+    batches: list[Batch]
+
+
+def watch(blocks: tf.Tensor, in_block: tf.Tensor) -> None:
+    """Adds to the graph where the records of a batch are from; once a replica."""
+    tf.compat.v1.add_to_collection(_COLLECTION, tf.stack([blocks, in_block], axis=1))
+
+
+class DivergenceHook(tf.compat.v1.train.SessionRunHook):
+    """Ends training when the loss is not finite, with a `ModelError`.
+
+    Must come before the hook that saves: what is saved after such a loss is worth nothing.
+    """
+
+    def __init__(
+        self, job: config.Config, run: RunFolder, task: topology.Task, blocks: order.Blocks
+    ) -> None:
+        self._run, self._task, self._blocks = run, task, blocks
+        # Of asynchronous processes only the shared count says where their steps belong.
+        self._counts_alone = job.cluster.strategy not in staleness.ASYNCHRONOUS or not task.cluster
+        most = min(2 * job.train.save_steps, _MOST_BATCHES)
+        self._batches: collections.deque[Batch] = collections.deque(maxlen=most)
+        self._step = 0
+
+    def begin(self) -> None:
+        """Finds the tensors; others must not find them in the saved graph."""
+        self._global_step = training_util._get_or_create_global_step_read()
+        # Estimator adds the loss of any model_fn to this collection, last.
+        self._loss = tf.compat.v1.losses.get_losses()[-1]
+        self._positions = list(tf.compat.v1.get_collection(_COLLECTION))
+        tf.compat.v1.get_default_graph().clear_collection(_COLLECTION)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Begins to count where the parameters are."""
+        self._step = int(session.run(self._global_step))
+        self._batches.clear()
+
+    def before_run(self, run_context: Any) -> Any:
+        """Fetches with each step what it was made of: a few bytes a record."""
+        return tf.compat.v1.train.SessionRunArgs([self._loss, self._global_step, self._positions])
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Remembers the batch; keeps what is needed to repeat it if the loss is not finite."""
+        loss, global_step, positions = run_values.results
+        self._step = self._step + 1 if self._counts_alone else int(global_step)
+        self._batches.append(Batch(self._step, np.concatenate(positions).astype(np.int64)))
+        if not math.isfinite(loss):
+            self._keep(float(loss))
+            raise errors.ModelError(
+                f"the loss is {loss:g} at step {self._step}, of {self._task.name}. "
+                f"make replay RUN={self._run.name} repeats it"
+            )
+
+    def _keep(self, loss: float) -> None:
+        checkpoint = checkpoints.keep_finite(self._run.path, FOLDER)
+        step = 0 if checkpoint is None else checkpoints.step_of(checkpoint)
+        batches = [batch for batch in self._batches if batch.step > step]
+        folder = storage.join(self._run.path, FOLDER)
+        storage.makedirs(folder)
+        with storage.open_file(storage.join(folder, f"{self._task.name}.tfrecord"), "wb") as file:
+            for payload in payloads(self._blocks, batches[-1].positions):
+                file.write(records.frame(payload))
+        self._run.write(
+            f"{FOLDER}/{self._task.name}.json",
+            {
+                "task": self._task.name,
+                "loss": str(loss),  # JSON has no NaN
+                "step": self._step,
+                "from_step": step,
+                "checkpoint": None if checkpoint is None else checkpoint.rpartition("/")[2],
+                "records": [place(self._blocks, *p) for p in batches[-1].positions.tolist()],
+                "batches": [[batch.step, batch.positions.tolist()] for batch in batches],
+            },
+        )
+
+
+def place(blocks: order.Blocks, block: int, record: int) -> dict[str, Any]:
+    """Returns where a record is: the shard's path, the byte offset of its block, its index there,
+    and its index in the shard."""
+    shard = int(blocks.shard[block])
+    before = (blocks.shard[:block] == shard).nonzero()[0]
+    return {
+        "shard": blocks.paths[shard],
+        "block_offset": int(blocks.offset[block]),
+        "record": record,
+        "record_in_shard": int(blocks.records[before].sum()) + record,
+    }
+
+
+def payloads(blocks: order.Blocks, positions: np.ndarray) -> list[bytes]:
+    """Reads the serialized Examples at `positions`, `[records, 2]`, in that order."""
+    whole: dict[int, list[bytes]] = {}
+    for block in np.unique(positions[:, 0]).tolist():
+        path = blocks.paths[int(blocks.shard[block])]
+        found = records.read(path, int(blocks.offset[block]), int(blocks.records[block]))
+        whole[block] = list(found)
+    return [whole[block][record] for block, record in positions.tolist()]
+
+
+def read(run: RunFolder) -> list[Diverged]:
+    """Returns what the processes of a run have kept; empty if its loss was always finite."""
+    folder = storage.join(run.path, FOLDER)
+    names = [name for name in storage.listdir(folder) if name.endswith(".json")]
+    found = []
+    for name in names:
+        kept = run.read(f"{FOLDER}/{name}")
+        if kept is not None and kept["checkpoint"] is not None:
+            batches = [Batch(step, np.array(at, np.int64)) for step, at in kept["batches"]]
+            checkpoint = storage.join(folder, kept["checkpoint"])
+            loss, since = float(kept["loss"]), kept["from_step"]
+            found.append(Diverged(kept["task"], loss, since, checkpoint, batches))
+    return found

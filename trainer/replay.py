@@ -1,0 +1,40 @@
+"""Repeats the steps of a run up to the one whose loss was no number, and says what broke.
+
+python -m trainer.replay --run=NAME          the newest run without --run
+make replay [RUN=name]
+"""
+
+from __future__ import annotations
+
+import os
+
+from absl import flags
+
+from pipeline import cli, manifest, run_folder, versions
+
+_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+
+
+def main() -> None:
+    """Prints a line a step, and what is not finite."""
+    versions.require_estimators()
+    from trainer import input as trainer_input
+    from trainer import quiet, repeat
+
+    quiet.configure_logging(verbose=False)
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    job = run.read_config()
+    folder = run_folder.records_folder(_STORAGE.value, job.name)
+    records = trainer_input.Records(job, folder, manifest.read(folder))
+    found = repeat.repeat(run, records, print)
+    if found.first is None:
+        print(f"step {found.step} is finite here: what broke it is not among what was repeated")
+    else:
+        name, broken, size = found.first
+        print(f"first of what the loss is made of: {name}, {broken} of its {size} values")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    cli.run(main)
