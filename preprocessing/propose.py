@@ -1,0 +1,204 @@
+"""Writes a first config from raw data, with what was seen of each column beside it."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from typing import Any
+
+import yaml
+
+from pipeline import config_file, errors, storage
+from preprocessing import sniff, sources, suggest, survey
+from preprocessing.sniff import Guess
+from preprocessing.survey import Found, Survey
+
+_ENDINGS = re.compile(
+    r"(\.(csv|tsv|txt|jsonl|ndjson|json|parquet|pq|gz|zip|yaml|yml))+$", re.IGNORECASE
+)
+
+
+def explore(path: str) -> tuple[Guess, Survey]:
+    """Finds out how a file, a pattern or a folder is to be read, and reads it.
+
+    It is read again if that shows that other texts than thought stand for no value. Raises
+    `DataError` if there are no rows or no columns.
+    """
+    guess = sniff.sniff(path)
+    while True:
+        found = survey.survey(sources.choose(guess.data()), guess.kinds)
+        known = set(guess.data().csv.missing)
+        absent = {text for column in found.columns.values() for text in column.absent} - known
+        if guess.source != "csv" or not absent:
+            break
+        guess.csv["missing"] = [*guess.data().csv.missing, *sorted(absent)]
+    if not found.rows:
+        bad = found.unreadable.total()
+        raise errors.DataError(f"{path!r}: no rows{f' but {bad:,} unreadable ones' if bad else ''}")
+    for name, column in found.columns.items():
+        if why := _unusable(column):
+            guess.left_out[name] = why
+    if not set(found.columns) - set(guess.left_out):
+        raise errors.DataError(f"{path!r}: no column has values")
+    return guess, found
+
+
+def _unusable(column: Found) -> str | None:
+    if not column.values:
+        return "has no values"
+    if column.holes or len(column.lengths) > 1 or 0 in column.lengths:
+        return "holds lists of different lengths, or with values missing in them"
+    if column.about.least is None and not column.about.not_finite:
+        return "cannot be read as numbers or UTF-8 text"
+    return None
+
+
+def name_of(path: str) -> str:
+    """Returns the name of a job that reads `path`."""
+    last = _ENDINGS.sub("", path.rstrip("/").rpartition("/")[2])
+    if not re.search(r"[A-Za-z0-9]", last) and "/" in path:
+        last = path.rstrip("/").rpartition("/")[0].rpartition("/")[2]
+    plain = re.sub(r"[^a-z0-9._-]+", "-", last.lower()).strip("._-")[:63]
+    return plain or "table"
+
+
+def render(guess: Guess, found: Survey, name: str, path: str) -> str:
+    """Returns the config to be written to `path`, as YAML with comments. It is valid."""
+    columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
+    made = {n: suggest.column(n, c, found.rows) for n, c in columns.items()}
+    key = suggest.key(columns, found.rows)
+    label = suggest.label({n: c for n, c in columns.items() if n != key} or columns, found.rows)
+    if columns[label].missing:
+        made[label].rules["missing"] = "drop"
+    text = "\n".join(
+        [
+            *_head(found, path, name, guess.pattern),
+            *_data_section(guess, found, path, label, key, made),
+            "",
+            *_model_sections(columns[label], label, key, made),
+        ]
+    )
+    config_file.validate(yaml.safe_load(text), where=path)
+    return text + "\n"
+
+
+def _head(found: Survey, path: str, name: str, pattern: str) -> list[str]:
+    shipped = storage.absolute(path) == str(config_file.SHIPPED / f"{name}.yaml")
+    return [
+        f"# A first config for {pattern}, from {found.rows:,} rows. Look it over:",
+        "# rules hold for the rows that were read, so widen them to what can be; label, key and",
+        "# features are guesses. What is not known yet when predicting must not be a feature.",
+        "#",
+        f"#   make preprocess CONFIG={name if shipped else path}",
+        f"name: {name}",
+        "",
+    ]
+
+
+def _data_section(
+    guess: Guess,
+    found: Survey,
+    path: str,
+    label: str,
+    key: str | None,
+    made: dict[str, suggest.Column],
+) -> list[str]:
+    lines = ["data:", f"  source: {guess.source}", "  inputs:"]
+    lines.append(f"    train: {_flow({'files': _from(path, guess.pattern)})}")
+    if guess.csv:
+        lines.append(f"  csv: {_flow(guess.csv)}")
+    lines.append("  columns:")
+    for name, column in made.items():
+        if name == label:
+            # Only a vocabulary that is declared is sure to be counted whole.
+            column.rules.setdefault("vocabulary", {})
+            if not suggest.is_class(found.columns[name]):
+                del column.rules["vocabulary"]
+        lines.append(f"    # {', '.join(column.notes)}")
+        lines.append(f"    {_scalar(name)}: {_flow(column.rules)}")
+    lines += [f"    # left out: {_scalar(n)} {why}" for n, why in guess.left_out.items()]
+    lines.append(f"  label: {_scalar(label)}  # a guess")
+    if key is not None:
+        lines.append(f"  key: {_flow([key])}  # no two rows agree in it")
+    return lines + _budget(found, set(made))
+
+
+def _budget(found: Survey, names: set[str]) -> list[str]:
+    """Allows as many dead letters as there are among the rows that were read."""
+    refused = {
+        name: column.about.refused
+        for name, column in found.columns.items()
+        if name in names and column.about.refused
+    }
+    total = found.rows + found.unreadable.total()
+    bad = found.unreadable.total() + sum(refused.values())
+    if not bad:
+        return []
+    share = math.ceil(bad / total * 1000) / 1000
+    reasons = [f"{n:,} x {why}" for why, n in sorted(found.unreadable.items())]
+    reasons += [f"{n:,} x {name} encoding" for name, n in refused.items()]
+    budget = f"{share:g}" if share < 1 else f"{bad}"
+    return [f"  error_budget: {budget}  # {bad:,} of {total:,} rows are bad: {'; '.join(reasons)}"]
+
+
+def _model_sections(
+    found: Found, label: str, key: str | None, made: dict[str, suggest.Column]
+) -> list[str]:
+    lines = ["features:"]
+    for name, column in made.items():
+        if name in (label, key):
+            continue
+        if column.steps:
+            lines.append(f"  {_scalar(name)}: {_flow({'steps': column.steps})}")
+        for part, steps in column.parts.items():
+            lines.append(f"  {_scalar(part)}: {_flow({'of': name, 'steps': steps})}")
+    if len(lines) == 1:
+        own = {"name": "package.module:model_fn"}
+        return [f"model: {_flow(own)}  # no column makes a feature", "train: {steps: 1000}"]
+    if suggest.is_class(found):
+        if not suggest.is_numbered(found):
+            lines += ["", f"label: {_flow({'vocabulary': True})}"]
+        model: dict[str, Any] = {"name": "dnn", "params": {"classes": len(found.different or ())}}
+        return [*lines, "", f"model: {_flow(model)}", "", "train: {steps: 1000}"]
+    if found.kind == "string":
+        # Any text there is becomes a class; nothing better is known.
+        return [*lines, "", "label: {vocabulary: true}", "", "model: {name: dnn}", *_TRAIN]
+    model = {"name": "dnn", "params": {"task": "regression"}}
+    evaluation = {"metric": "average_loss", "higher_is_better": False}
+    return [*lines, "", f"model: {_flow(model)}", *_TRAIN, "", f"eval: {_flow(evaluation)}"]
+
+
+_TRAIN = ("", "train: {steps: 1000}")
+
+
+def write(path: str, text: str) -> None:
+    """Writes a new config. Raises `UsageError` if there is one already."""
+    if storage.exists(path):
+        raise errors.UsageError(f"{path!r} is there already; name another file with OUT=")
+    storage.makedirs(storage.parent(path))
+    storage.write_text(path, text)
+
+
+def _from(config_path: str, pattern: str) -> str:
+    """Returns a pattern as the config must have it: relative ones start at the config's folder.
+
+    If the two do not lie in the working folder, which may be moved as a whole, it is absolute.
+    """
+    folder = storage.parent(storage.absolute(config_path))
+    outside = storage.is_remote(config_path) or os.path.relpath(folder).startswith("..")
+    if os.path.isabs(pattern) or storage.is_remote(pattern):
+        return pattern
+    return storage.absolute(pattern) if outside else os.path.relpath(pattern, folder)
+
+
+def _flow(value: Any) -> str:
+    """Returns a value as YAML on one line."""
+    text = yaml.safe_dump(
+        value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=math.inf
+    )
+    return text.strip()
+
+
+def _scalar(value: str) -> str:
+    return _flow([value])[1:-1]

@@ -1,0 +1,255 @@
+"""Finds out how raw data is written: which source reads it, in which dialect, with what columns."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline import config, errors, storage
+from preprocessing.sources import files
+from preprocessing.survey import KINDS, Kind
+
+# Unpacked bytes, and rows of them, by which a dialect is recognised.
+_HEAD, _ROWS = 1 << 20, 200
+_DELIMITERS = (",", "\t", ";", "|")
+_CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclasses.dataclass
+class Guess:
+    """How to read the files of a pattern.
+
+    `kinds` are the types a column may be given, `shapes` the lengths of lists, `left_out` says of
+    other columns why they cannot be read, `csv` is that section of the config.
+    """
+
+    source: str
+    pattern: str
+    kinds: dict[str, tuple[Kind, ...]] = dataclasses.field(default_factory=dict)
+    shapes: dict[str, int] = dataclasses.field(default_factory=dict)
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)
+    csv: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def data(self) -> config.Data:
+        """Returns a section that refuses no row a source can read."""
+        columns = {
+            name: config.Column(
+                type=kinds[0] if self.source == "jsonl" else "string",
+                shape=(self.shapes[name],) if name in self.shapes else (),
+                missing="allow",
+            )
+            for name, kinds in self.kinds.items()
+        }
+        return config.Data(
+            source=self.source,
+            inputs={"train": {"files": self.pattern}},
+            columns=columns,
+            label=next(iter(columns)),
+            csv=config.Csv(**self.csv),
+        )
+
+
+def sniff(path: str) -> Guess:
+    """Looks at a file, the files of a pattern, or those of a folder.
+
+    The kind is known by content, which names may contradict. JSON lines are read to their end to
+    learn what their columns hold; of others the first file's beginning or metadata is enough.
+    Raises `DataError` if there is nothing to read.
+    """
+    pattern = _pattern(path)
+    data = config.Data(
+        inputs={"train": {"files": pattern}},
+        columns={"x": config.Column(type="string")},
+        label="x",
+    )
+    found = [file.path for file in files.find(data, "train")]
+    with files.translated(found[0]), storage.open_file(found[0]) as raw:
+        parquet = raw.read(4) == b"PAR1"
+    if parquet:
+        guess = _parquet(pattern, found[0])
+    else:
+        with files.opened(found[0]) as stream:
+            head = stream.read(_HEAD)
+        if not head.strip():
+            raise errors.DataError(f"{found[0]!r}: empty")
+        if head.lstrip()[:1] == b"{" and not found[0].endswith(_CSV_ENDINGS):
+            guess = _jsonl(pattern, found)
+        elif head.lstrip()[:1] == b"[" and found[0].endswith((".json", ".json.gz")):
+            raise errors.DataError(
+                f"{found[0]!r}: is one JSON array; source jsonl reads one object a line "
+                "(jq -c '.[]' makes these)"
+            )
+        else:
+            guess = _csv(pattern, found[0], head)
+    if not guess.kinds:
+        why = "; ".join(f"{name!r} {reason}" for name, reason in guess.left_out.items())
+        raise errors.DataError(f"{found[0]!r}: no column that can be read: {why or 'it has none'}")
+    return guess
+
+
+def _pattern(path: str) -> str:
+    """Makes a folder a pattern of its files, which must be of one ending."""
+    names = [name for name in storage.listdir(path) if not name.startswith((".", "_"))]
+    if not names:
+        return path
+    endings = sorted({name[name.find(".") :] if "." in name else "" for name in names})
+    if len(endings) > 1:
+        raise errors.DataError(
+            f"{path!r}: a folder of {', '.join(map(repr, endings))}; give a pattern of those to "
+            f"read, such as {storage.join(path, '*' + endings[-1])!r}"
+        )
+    return storage.join(path, f"*{endings[0]}")
+
+
+def _parquet(pattern: str, path: str) -> Guess:
+    with files.translated(path), storage.open_file(path) as raw:
+        try:
+            fields = list(pq.ParquetFile(raw).schema_arrow)
+        except (pa.ArrowInvalid, pa.ArrowException) as error:
+            line = str(error).splitlines()[0]
+            raise errors.DataError(f"{path!r}: not readable as Parquet: {line}") from None
+    guess = Guess("parquet", pattern)
+    for field in fields:
+        listed = pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
+        if pa.types.is_nested(field.type.value_type if listed else field.type):
+            guess.left_out[field.name] = f"is {field.type}, neither one value nor a list of them"
+        else:
+            guess.kinds[field.name] = KINDS
+    return guess
+
+
+def _csv(pattern: str, path: str, head: bytes) -> Guess:
+    encoding = _encoding(head)
+    with files.opened(path, encoding) as stream:
+        text = stream.read(_HEAD).decode(errors="replace")
+    found = {delimiter: _rows(text, delimiter) for delimiter in _DELIMITERS}
+    # Most rows as wide as the first, and of those that tie, the widest.
+    delimiter = max(_DELIMITERS, key=lambda d: _agreement(found[d]))
+    first = found[delimiter][0]
+    header = not any(_is_number(cell) for cell in first)
+    names = first if header else [f"column_{i + 1}" for i in range(len(first))]
+    guess = Guess("csv", pattern)
+    for name in names:
+        if not name:
+            guess.left_out[name] = "has no name"
+        elif names.count(name) > 1:
+            guess.left_out[name] = f"is there {names.count(name)} times"
+        else:
+            guess.kinds[name] = KINDS
+    guess.csv = {
+        **({} if delimiter == "," else {"delimiter": delimiter}),
+        **({} if encoding == "utf-8" else {"encoding": encoding}),
+        **({} if header else {"header": False}),
+    }
+    return guess
+
+
+def _rows(text: str, delimiter: str) -> list[list[str]]:
+    """Returns the first rows, without one that may be cut off."""
+    rows: list[list[str]] = []
+    try:
+        reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
+        rows += itertools.islice((row for row in reader if row), _ROWS)
+    except csv.Error:
+        pass  # such as a value of megabytes; the rows before it will do
+    return rows[:-1] if len(text) >= _HEAD and 1 < len(rows) < _ROWS else rows or [[text]]
+
+
+def _agreement(rows: list[list[str]]) -> tuple[bool, float, int]:
+    width = len(rows[0])
+    return width > 1, sum(len(row) == width for row in rows) / len(rows), width
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _encoding(head: bytes) -> str:
+    """Returns UTF-8 unless no byte speaks for it: then Windows' or, failing that, Latin-1."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    text = head.decode(errors="replace")
+    if "�" not in text.rstrip("�") or any(ord(c) > 127 and c != "�" for c in text):
+        return "utf-8"
+    try:
+        head.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"
+
+
+def _jsonl(pattern: str, paths: list[str]) -> Guess:
+    seen: dict[str, set[str]] = {}
+    lengths: dict[str, set[int]] = {}
+    for path in paths:
+        for row in _objects(path):
+            for name, value in row.items():
+                kinds = seen.setdefault(name, set())
+                if isinstance(value, list):
+                    lengths.setdefault(name, set()).add(len(value))
+                    kinds |= {"list", *map(_kind_in_list, value)}
+                elif value is not None:
+                    kinds.add(_kind(value))
+    guess = Guess("jsonl", pattern)
+    for name, kinds in seen.items():
+        length = lengths.get(name)
+        if length is not None:
+            guess.shapes[name] = next(iter(length))
+        _decide(guess, name, kinds, length)
+    return guess
+
+
+def _decide(guess: Guess, name: str, kinds: set[str], lengths: set[int] | None) -> None:
+    """Gives a member of JSON objects its type: pyarrow's parser wants one for all of its values."""
+    single = kinds - {"list"}
+    if lengths and (len(lengths) > 1 or 0 in lengths):
+        guess.left_out[name] = "holds lists of different lengths"
+    elif lengths and kinds & {"plain"}:
+        guess.left_out[name] = "holds lists and single values"
+    elif not single:
+        guess.left_out[name] = "has no values"
+    elif single == {"int"}:
+        guess.kinds[name] = ("int64",)
+    elif single <= {"int", "float"}:
+        guess.kinds[name] = ("float32",)
+    elif single == {"string"}:
+        guess.kinds[name] = ("string",)
+    else:
+        guess.left_out[name] = f"holds {', '.join(sorted(single))}"
+
+
+def _objects(path: str) -> Iterator[dict[str, Any]]:
+    """Yields what is one JSON object a line; the source makes dead letters of the rest."""
+    with files.opened(path) as stream:
+        for line in stream:
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(found, dict):
+                yield found
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true and false"
+    if isinstance(value, int):
+        return "int" if value in _INT64 else "float"
+    return {float: "float", str: "string", type(None): "nulls in lists"}.get(type(value), "objects")
+
+
+def _kind_in_list(value: Any) -> str:
+    return "lists in lists" if isinstance(value, list) else _kind(value)

@@ -1,0 +1,180 @@
+"""What a column that was surveyed could be: its rules, the feature made of it, a label, a key.
+
+All are guesses for a person to look over. Rules hold for every row that was read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from preprocessing.survey import Found
+
+# Strings with so few different values, each of which occurs so often, may have no others.
+_FEW, _OFTEN = 20, 20
+# Whole numbers with so few different values are more likely categories than amounts.
+_CATEGORIES = 32
+# Strings with more different values are hashed, to so many ids.
+_VOCABULARY, _BUCKETS = 10_000, 16_384
+_CLASSES = 100
+_LABELS = ("label", "target", "class", "outcome", "y")
+_KEY = re.compile(r"(^|_)(id|key|uuid|guid)$", re.IGNORECASE)
+_PERSONAL = re.compile(
+    r"e.?mail|phone|passw|secret|token|\bssn\b|iban|birth|address|(first|last|full|sur)_?name",
+    re.IGNORECASE,
+)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d($|[T ])")
+
+
+@dataclasses.dataclass
+class Column:
+    """A column of the config: `rules` are its keys there, `notes` what a person should know.
+
+    `steps` are those of its feature; without any there is none. `parts` are features of dates.
+    """
+
+    rules: dict[str, Any]
+    notes: list[str]
+    steps: list[Any] = dataclasses.field(default_factory=list)
+    parts: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+
+
+def column(name: str, found: Found, rows: int) -> Column:
+    """Returns rules and a feature of a column that has values; `rows` are those of the table."""
+    rules: dict[str, Any] = {"type": found.kind}
+    if found.lengths:
+        rules["shape"] = list(found.lengths)
+    rules |= _range(found) if found.kind != "string" else _text_rules(name, found)
+    if found.missing:
+        rules["missing"] = "allow"
+    made = Column(rules, _notes(found, rows))
+    if is_personal(name):
+        rules["sensitive"] = True
+        made.notes.append("looks personal: its values are shown nowhere")
+    elif found.different is not None and len(found.different) == 1 and not found.missing:
+        made.notes.append("always the same: no feature")
+    elif is_name(found, rows):
+        made.notes.append("another value in every row: no feature")
+    elif found.kind == "string":
+        _text_feature(name, found, made)
+    else:
+        _number_feature(found, made)
+    return made
+
+
+def is_personal(name: str) -> bool:
+    """Tells if a column is called as those are that hold data about people."""
+    return _PERSONAL.search(name) is not None
+
+
+def is_name(found: Found, rows: int) -> bool:
+    """Tells if the values name the rows: whole numbers or texts, all there and all different."""
+    different = found.different
+    whole = found.kind in ("int64", "string") and not found.lengths and not found.missing
+    return whole and different is not None and len(different) == rows > 1
+
+
+def key(columns: Mapping[str, Found], rows: int) -> str | None:
+    """Returns the column that names rows, if one is called so and does."""
+    named = (n for n, found in columns.items() if _KEY.search(n) and is_name(found, rows))
+    return next(named, None)
+
+
+def label(columns: Mapping[str, Found], rows: int) -> str:
+    """Returns the column that is most likely to be predicted."""
+    single = {n: f for n, f in columns.items() if not f.lengths} or dict(columns)
+    called = [n for wanted in _LABELS for n in single if n.lower() == wanted]
+    classes = [n for n, f in single.items() if is_class(f) and not is_personal(n)]
+    numbers = [n for n, f in single.items() if f.kind != "string" and not is_name(f, rows)]
+    return (called or classes[-1:] or numbers[-1:] or list(single)[-1:])[0]
+
+
+def is_class(found: Found) -> bool:
+    """Tells if the values are few enough to be classes."""
+    few = found.different is not None and 1 < len(found.different) <= _CLASSES
+    return few and found.kind != "float32" and not found.lengths
+
+
+def is_numbered(found: Found) -> bool:
+    """Tells if classes are the whole numbers from 0."""
+    count = len(found.different or ())
+    return found.kind == "int64" and (found.about.least, found.about.greatest) == (0, count - 1)
+
+
+def _range(found: Found) -> dict[str, Any]:
+    about = found.about
+    if about.not_finite or about.least is None or about.greatest is None:
+        return {}
+    return {"min": _short(about.least), "max": _short(about.greatest)}
+
+
+def _short(number: float | int) -> float | int:
+    """Returns the shortest number that is the same float32."""
+    return number if isinstance(number, int) else float(str(np.float32(number)))
+
+
+def _text_rules(name: str, found: Found) -> dict[str, Any]:
+    about, different = found.about, found.different
+    fixed = about.least == about.greatest and about.greatest
+    rules = {"min_length": about.least, "max_length": about.greatest} if fixed else {}
+    few = different is not None and 1 < len(different) <= _FEW and not about.refused
+    if few and found.values >= _OFTEN * len(different or ()) and not is_personal(name):
+        return {"allowed": sorted(map(_text, different or ()))}
+    return rules
+
+
+def _notes(found: Found, rows: int) -> list[str]:
+    notes = []
+    if found.different is None:
+        notes.append("more than 100,000 different")
+    else:
+        notes.append(f"{len(found.different):,} different")
+    if found.missing:
+        share = found.missing / rows
+        notes.append(f"{share:.1%} missing" if share >= 0.001 else f"{found.missing:,} missing")
+    if found.about.not_finite:
+        notes.append(f"{found.about.not_finite:,} not finite")
+    if found.kind == "string":
+        if found.about.least != found.about.greatest:
+            notes.append(f"{found.about.least:,} to {found.about.greatest:,} characters")
+        numbers = found.by_kind["float32"]
+        if found.codes:
+            notes.append("digits with leading zeros: kept as text")
+        elif numbers.least is not None and numbers.refused * 100 < found.values:
+            notes.append(f"{numbers.refused:,} values are no numbers, all others are")
+    return notes
+
+
+def _number_feature(found: Found, made: Column) -> None:
+    few = found.different is not None and len(found.different) <= _CATEGORIES
+    if found.kind == "int64" and few and not found.lengths:
+        made.rules["vocabulary"] = {}
+        made.steps = ["vocabulary"]
+        return
+    filled = [{"missing": {"fill": "mean", "indicator": True}}] if found.missing else []
+    if not found.about.not_finite:
+        made.steps = [*filled, "z_score"]
+
+
+def _text_feature(name: str, found: Found, made: Column) -> None:
+    if found.lengths:
+        return
+    some = [_text(value) for value in list(found.different or ())[:100]]
+    if some and all(_DATE.match(text) for text in some):
+        made.notes.append("dates")
+        made.parts[f"{name}_weekday"] = [{"date": {"part": "weekday"}}, {"identity": {"ids": 8}}]
+        made.parts[f"{name}_month"] = [{"date": {"part": "month"}}, {"identity": {"ids": 13}}]
+    elif found.different is not None and len(found.different) <= _VOCABULARY:
+        if "allowed" not in made.rules:
+            made.rules["vocabulary"] = {}
+        made.steps = ["vocabulary"]
+    else:
+        made.steps = [{"hash": {"buckets": _BUCKETS}}]
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,182 @@
+"""What raw columns are like: which types they could have, what is missing, how many values differ.
+
+Every row is read, through the same sources and conversions as a run, so that what is found holds
+for the run too. Memory grows with the number of different values, up to a limit.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import config, progress
+from preprocessing import convert
+from preprocessing.sources.base import Source
+
+Kind = Literal["int64", "float32", "string"]
+# The narrowest first.
+KINDS: tuple[Kind, ...] = ("int64", "float32", "string")
+# What people write where there is no value, beside what `data.csv.missing` has by default.
+TOKENS = ("NULL", "null", "None", "NaN", "nan", "N/A", "n/a", "#N/A", "\\N", "?", "-")
+# A column with more different values is not counted by value.
+MAX_DIFFERENT = 100_000
+# Texts that are digits but name something, such as postal codes: as numbers they lose their zeros.
+_CODE = r"^-?0[0-9xX]"
+# Different values that are no numbers, until a column is known to be text.
+_FEW = 20
+
+
+@dataclasses.dataclass
+class Numbers:
+    """What the values are as one type: extremes of the finite ones, and the values it refuses."""
+
+    least: float | int | None = None
+    greatest: float | int | None = None
+    not_finite: int = 0
+    refused: int = 0
+    refused_values: set[Any] = dataclasses.field(default_factory=set)
+
+    def see(self, made: pa.Array, counts: np.ndarray) -> None:
+        """Takes in different values, each of which occurs `counts` times."""
+        if pa.types.is_floating(made.type):
+            finite = pc.is_finite(made)
+            self.not_finite += int(counts[~finite.to_numpy(zero_copy_only=False)].sum())
+            made = made.filter(finite)
+        if len(made):
+            found = pc.min_max(made).as_py()
+            self.least = found["min"] if self.least is None else min(self.least, found["min"])
+            if self.greatest is None or found["max"] > self.greatest:
+                self.greatest = found["max"]
+
+
+@dataclasses.dataclass
+class Found:
+    """One column. `lengths` are how many values a row has, none if it is no list.
+
+    `different` counts values, as they lie in the raw data, and is `None` once they are too many.
+    `least`, `greatest` of a string are lengths in characters.
+    """
+
+    kinds: tuple[Kind, ...] = KINDS
+    missing: int = 0
+    values: int = 0
+    lengths: set[int] = dataclasses.field(default_factory=set)
+    holes: bool = False
+    codes: bool = False
+    tokens: set[str] = dataclasses.field(default_factory=set)
+    different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
+    by_kind: dict[Kind, Numbers] = dataclasses.field(
+        default_factory=lambda: {kind: Numbers() for kind in KINDS}
+    )
+
+    def see(self, array: pa.Array) -> None:
+        """Takes in some rows, as a source found them."""
+        self.missing += array.null_count
+        present = array.drop_null()
+        if pa.types.is_dictionary(present.type):
+            present = present.dictionary_decode()
+        if pa.types.is_list(present.type) or pa.types.is_fixed_size_list(present.type):
+            self.lengths |= set(pc.unique(pc.list_value_length(present)).to_pylist())
+            present = present.flatten()
+            self.holes |= present.null_count > 0
+            present = present.drop_null()
+        if not len(present):
+            return
+        found = present.value_counts()
+        values, counts = found.field(0), found.field(1).to_numpy()
+        self.values += len(present)
+        self._count(values, counts)
+        if pa.types.is_temporal(values.type):
+            self.kinds = ("string",)
+        if pa.types.is_binary(values.type):
+            self._look_at_text(values)
+        for kind in self.kinds:
+            if len(self.by_kind[kind].refused_values) <= _FEW:
+                self._try(kind, values, counts)
+
+    def _count(self, values: pa.Array, counts: np.ndarray) -> None:
+        if self.different is None:
+            return
+        self.different.update(dict(zip(values.to_pylist(), counts.tolist(), strict=True)))
+        if len(self.different) > MAX_DIFFERENT:
+            self.different = None
+
+    def _look_at_text(self, values: pa.Array) -> None:
+        listed = pa.array([token.encode() for token in TOKENS])
+        seen = values.filter(pc.is_in(values, listed))
+        self.tokens |= {token.decode() for token in seen.to_pylist()}
+        self.codes |= bool(pc.any(pc.match_substring_regex(values, _CODE)).as_py())
+
+    def _try(self, kind: Kind, values: pa.Array, counts: np.ndarray) -> None:
+        """Converts different values to a type, and notes what they are or that they are refused."""
+        about = self.by_kind[kind]
+        made, faults = convert.convert(values, config.Column(type=kind, missing="allow"))
+        if faults:
+            bad = np.any([rows for _, rows in faults], axis=0)
+            about.refused += int(counts[bad].sum())
+            refused = values.filter(pa.array(bad)).slice(0, _FEW + 1).to_pylist()
+            about.refused_values |= {_text(value) for value in refused}
+            made, counts = made.filter(pa.array(~bad)), counts[~bad]
+        about.see(pc.utf8_length(made) if kind == "string" else made, counts)
+
+    @property
+    def kind(self) -> Kind | None:
+        """The narrowest type that all values have; text if nothing else; of no value none."""
+        if not self.values:
+            return None
+        fitting = [k for k in self.kinds if not self.by_kind[k].refused]
+        if self.codes or not fitting:
+            return "string"
+        return fitting[0]
+
+    @property
+    def about(self) -> Numbers:
+        """What the values are as `kind`."""
+        assert self.kind is not None
+        return self.by_kind[self.kind]
+
+    @property
+    def absent(self) -> set[str]:
+        """The texts that must stand for no value, if this is to be a column of numbers."""
+        numbers = self.by_kind["float32"]
+        others = numbers.refused_values - self.tokens
+        if "float32" not in self.kinds or self.codes or others or not self.tokens:
+            return set()
+        return self.tokens if numbers.least is not None else set()
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """All columns of the rows that were read, and the rows that could not be, by reason."""
+
+    rows: int
+    columns: dict[str, Found]
+    unreadable: collections.Counter[str]
+
+
+def survey(source: Source, kinds: dict[str, tuple[Kind, ...]]) -> Survey:
+    """Reads everything. `kinds` are the types that each column may be given."""
+    found = {name: Found(kinds=kinds[name]) for name in source.data.columns}
+    unreadable: collections.Counter[str] = collections.Counter()
+    read = 0
+    chunks = [chunk for split in source.data.inputs for chunk in source.plan(split)]
+    known = [chunk.rows for chunk in chunks]
+    total = None if None in known else sum(rows or 0 for rows in known)
+    with progress.Progress("reading", total, unit="rows") as bar:
+        for chunk in chunks:
+            for rows in source.read(chunk):
+                for name, column in found.items():
+                    column.see(rows.batch.column(name))
+                unreadable.update(letter.reason for letter in rows.letters)
+                read += rows.batch.num_rows
+                bar.reach(read)
+    return Survey(read, found, unreadable)
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)

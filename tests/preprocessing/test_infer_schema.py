@@ -1,0 +1,37 @@
+"""The command, as a process of its own: a config that make preprocess takes at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from pipeline import config_file
+
+ROOT = config_file.SHIPPED.parent
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_from_data_to_records(tmp_path):
+    out = tmp_path / "first.yaml"
+    flags = ("--data=data/flights/sample.csv.gz", f"--out={out}")
+    done = _run("preprocessing.infer_schema", *flags)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{out}: 19 columns of 5,000 rows. Look it over" in done.stdout
+    done = _run("preprocessing.main", f"--config={out}", f"--storage={tmp_path}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ": 5,000 records in" in done.stdout
+    done = _run("preprocessing.infer_schema", *flags)
+    assert done.returncode == 64 and "is there already" in done.stderr
+
+
+def test_what_is_not_there():
+    done = _run("preprocessing.infer_schema", "--data=absent.csv")
+    assert done.returncode == 65
+    assert done.stderr.startswith("error: 'absent.csv': no such file") and (
+        len(done.stderr.splitlines()) == 1
+    )

@@ -1,0 +1,204 @@
+"""Whatever the table, the config that is written loads, and accepts every row it was made from."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import pathlib
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline import config, config_file, errors
+from preprocessing import dead_letters, enforce, job, propose, sources
+
+SAMPLE = config_file.SHIPPED.parent / "data" / "flights" / "sample.csv.gz"
+
+
+def _proposed(path: pathlib.Path) -> config.Config:
+    """Returns the config for `path`, read back from the file it was written to."""
+    out = path.parent / "made.yaml"
+    out.unlink(missing_ok=True)
+    with contextlib.redirect_stdout(io.StringIO()):
+        guess, found = propose.explore(str(path))
+    propose.write(str(out), propose.render(guess, found, "made", str(out)))
+    return config_file.load(str(out))
+
+
+def _check(data: config.Data) -> None:
+    """Raises `DataError` as a run would, without Beam."""
+    source, tally = sources.choose(data), dead_letters.Tally()
+    for chunk in source.plan("train"):
+        for rows in source.read(chunk):
+            good = enforce.enforce(rows, data, "train")
+            tally.add(dead_letters.tally(good.letters, good.read, good.dropped))
+    dead_letters.check_budget({"train": tally}, data, "")
+
+
+def test_flights(tmp_path):
+    out = tmp_path / "first.yaml"
+    guess, found = propose.explore(str(SAMPLE))
+    propose.write(str(out), propose.render(guess, found, "first", str(out)))
+    text = out.read_text()
+    assert "origin: {type: string, allowed: [EWR, JFK, LGA]}" in text
+    assert "# 1,049 different, 2.7% missing\n    dep_time: {type: int64, min: 1, max: 2358," in text
+    loaded = config_file.load(str(out))
+    made = job.run(loaded, str(tmp_path))
+    assert sum(split.records for split in made.splits.values()) == 5000
+    assert {"carrier", "dep_delay", "time_hour_weekday"} <= set(loaded.features)
+
+
+_CELLS = st.one_of(
+    st.integers(-(2**70), 2**70).map(str),
+    st.floats(width=32).map(str),
+    st.sampled_from(
+        ["", "NA", "NULL", "-", "nan", "007", "2020-01-01", "true", "a,b", 'q"q', "\n"]
+    ),
+    st.text(max_size=8),
+)
+_NAMES = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4)
+_LOOSE = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@_LOOSE
+@given(data=st.data(), names=_NAMES, width=st.integers(0, 2))
+def test_any_csv(tmp_path, data, names, width):
+    column = st.one_of(_CELLS, st.integers(0, 3).map(str), st.sampled_from(["x", "y", ""]))
+    kinds = [data.draw(st.sampled_from([_CELLS, column])) for _ in names]
+    rows = data.draw(st.lists(st.tuples(*kinds), min_size=1, max_size=12))
+    path = tmp_path / "t.csv"
+    with open(path, "w", newline="", encoding="utf-8", errors="surrogatepass") as file:
+        writer = csv.writer(file, quoting=width)
+        writer.writerows([names, *rows])
+    _accept(path)
+
+
+@_LOOSE
+@given(content=st.binary(max_size=200))
+def test_any_bytes(tmp_path, content):
+    (tmp_path / "t").write_bytes(content)
+    _accept(tmp_path / "t")
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**65), 2**65) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+
+
+@_LOOSE
+@given(
+    rows=st.lists(
+        st.dictionaries(st.sampled_from(["a", "b", "é"]), _JSON | st.integers(0, 9)), min_size=1
+    )
+)
+def test_any_json_lines(tmp_path, rows):
+    (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    _accept(tmp_path / "t.jsonl")
+
+
+def _accept(path: pathlib.Path) -> None:
+    """The config accepts the rows; or else the data are refused in one line."""
+    try:
+        proposed = _proposed(path)
+    except errors.DataError as error:
+        assert "\n" not in str(error)
+        return
+    try:
+        _check(proposed.data)
+    except errors.DataError as error:
+        # Rows without the guessed label are dropped, which may be all of those that are readable.
+        assert "none of" in str(error) and " dropped" in str(error)
+
+
+def test_parquet(tmp_path):
+    table = pa.table(
+        {
+            "id": pa.array(range(40)),
+            "when": pa.array(range(40), pa.timestamp("s")),
+            "pair": [[i, i + 0.5] for i in range(40)],
+            "flag": [i % 2 == 0 for i in range(40)],
+            "price": [None if i == 3 else i * 0.25 for i in range(40)],
+            "label": ["yes" if i % 3 else "no" for i in range(40)],
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    proposed = _proposed(tmp_path / "t.parquet")
+    kinds = {name: column.type for name, column in proposed.data.columns.items()}
+    assert kinds["when"] == "string" and kinds["flag"] == "int64" and kinds["price"] == "float32"
+    assert proposed.data.columns["pair"].shape == (2,)
+    assert (proposed.data.label, proposed.data.key) == ("label", ("id",))
+    assert proposed.label.vocabulary and proposed.model.params == {"classes": 2}
+    _check(proposed.data)
+
+
+def test_bad_rows_get_a_budget_that_says_why(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b\n" + b"1,\xc3\xa4\n" * 98 + b"1\n2,\xff\n")
+    proposed = _proposed(path)
+    assert proposed.data.error_budget == 0.02
+    text = (tmp_path / "made.yaml").read_text()
+    assert "# 2 of 100 rows are bad: 1 x columns; 1 x b encoding" in text
+    _check(proposed.data)
+
+
+def test_other_texts_for_no_value(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b\n1;x\nNULL;y\n3;x\n")
+    data = _proposed(path).data
+    assert data.csv.missing == ("", "NA", "NULL") and data.csv.delimiter == ";"
+    assert data.columns["a"].missing == "allow" and data.columns["a"].type == "int64"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a,b\n", "no rows"),
+        ("a,b\n,\n,NA\n", "no column has values"),
+        ("a,b\n1\n2\n", "no rows but 2 unreadable ones"),
+    ],
+)
+def test_nothing_to_make_a_config_of(tmp_path, content, message):
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(errors.DataError, match=message):
+        _proposed(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("data/Flights 2013.csv.gz", "flights-2013"),
+        ("data/sales/*.parquet", "sales"),
+        ("gs://bucket/x/part-*.jsonl", "part"),
+        ("configs/mine.yaml", "mine"),
+        ("???", "table"),
+    ],
+)
+def test_names(path, name):
+    assert propose.name_of(path) == name
+
+
+def test_paths_start_at_the_config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "t.csv").write_text("a,b\n1,2\n2,3\n")
+    guess, found = propose.explore("raw/t.csv")
+    inside = yaml.safe_load(propose.render(guess, found, "t", "configs/t.yaml"))
+    assert inside["data"]["inputs"]["train"]["files"] == "../raw/t.csv"
+    outside = yaml.safe_load(propose.render(guess, found, "t", "/elsewhere/t.yaml"))
+    assert outside["data"]["inputs"]["train"]["files"] == str(tmp_path / "raw" / "t.csv")
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "mine.yaml").write_text("name: mine\n")
+    with pytest.raises(errors.UsageError, match="is there already; name another file with OUT="):
+        propose.write(str(tmp_path / "mine.yaml"), "x")

@@ -1,0 +1,87 @@
+"""Rules, features, label and key that are guessed from what columns are like."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from preprocessing import suggest, survey
+
+
+def _found(values, kind=None) -> survey.Found:
+    found = survey.Found()
+    texts = [v if v is None or isinstance(v, list) else str(v).encode() for v in values]
+    found.see(pa.array(texts, kind))
+    return found
+
+
+def _column(values, name="x") -> suggest.Column:
+    return suggest.column(name, _found(values), len(values))
+
+
+@pytest.mark.parametrize(
+    ("values", "rules", "steps"),
+    [
+        ([1, 2, 3] * 9, {"type": "int64", "min": 1, "max": 3, "vocabulary": {}}, ["vocabulary"]),
+        ([*range(50), 7], {"type": "int64", "min": 0, "max": 49}, ["z_score"]),
+        ([0.1, 2.5, 2.5], {"type": "float32", "min": 0.1, "max": 2.5}, ["z_score"]),
+        (
+            [0.5, None, 1.5, 1.5],
+            {"type": "float32", "min": 0.5, "max": 1.5, "missing": "allow"},
+            [{"missing": {"fill": "mean", "indicator": True}}, "z_score"],
+        ),
+        (["b", "a"] * 40, {"type": "string", "allowed": ["a", "b"]}, ["vocabulary"]),
+        (["a", "bcd", "a"], {"type": "string", "vocabulary": {}}, ["vocabulary"]),
+        (["inf", "1.5", "1.5"], {"type": "float32"}, []),
+        ([7, 7, 7], {"type": "int64", "min": 7, "max": 7}, []),
+        (["LHR", "JFK"], {"type": "string", "min_length": 3, "max_length": 3}, []),
+    ],
+)
+def test_columns(values, rules, steps):
+    made = _column(values)
+    assert (made.rules, made.steps) == (rules, steps)
+
+
+def test_many_words_are_hashed():
+    made = _column([*(f"w{i}" for i in range(10_001)), "w1"])
+    assert made.steps == [{"hash": {"buckets": 16384}}] and "vocabulary" not in made.rules
+
+
+def test_dates_are_taken_apart():
+    made = _column(["2013-01-01", "2013-01-02T05:00:00Z", "2013-01-01"], "day")
+    assert made.steps == [] and list(made.parts) == ["day_weekday", "day_month"]
+
+
+def test_notes_are_for_people():
+    assert _column(["01", "02", "02"]).notes[-1] == "digits with leading zeros: kept as text"
+    numbers = [*map(str, range(200)), "about 7", "7"]
+    assert _column(numbers).notes[-1] == "1 values are no numbers, all others are"
+    assert _column([1, None, 2, 2]).notes == ["2 different", "25.0% missing"]
+    assert _column(["nan", "1"]).notes[-1] == "1 not finite"
+
+
+@pytest.mark.parametrize("name", ["e_mail", "Phone", "first_name", "home_address", "SSN"])
+def test_personal_values_are_not_written_down(name):
+    made = _column(["ann", "bob"] * 50, name)
+    assert made.rules["sensitive"] and "allowed" not in made.rules and not made.steps
+
+
+def test_keys():
+    columns = {"n": _found([1, 2, 3]), "user_id": _found([1, 1, 2]), "id": _found(["a", "b", "c"])}
+    assert suggest.key(columns, 3) == "id"
+    assert suggest.key({"n": columns["n"], "user_id": columns["user_id"]}, 3) is None
+    assert suggest.key({"id": _found([1, None, 3])}, 3) is None
+
+
+def test_labels():
+    number, word, names = _found([1.5, 2.5, 2.5]), _found(["a", "b", "a"]), _found([1, 2, 3])
+    assert suggest.label({"Target": number, "w": word}, 3) == "Target"
+    assert suggest.label({"w": word, "n": number}, 3) == "w"
+    assert suggest.label({"n": number, "e": _found(["x"] * 3)}, 3) == "n"
+    assert suggest.label({"e": _found(["x"] * 3)}, 3) == "e"
+    assert not suggest.is_class(number) and suggest.is_class(names)
+
+
+def test_classes_that_are_numbered_from_nought():
+    assert suggest.is_numbered(_found([0, 1, 2, 0]))
+    assert not suggest.is_numbered(_found([1, 2])) and not suggest.is_numbered(_found(["a"]))

@@ -1,0 +1,105 @@
+"""Types, missing values and extremes of raw columns, as they come in any pieces."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+
+from preprocessing import sources, survey
+from tests.preprocessing import tables
+
+
+def _found(*parts, kinds=survey.KINDS) -> survey.Found:
+    found = survey.Found(kinds=kinds)
+    for part in parts:
+        found.see(part if isinstance(part, pa.Array) else pa.array(part, pa.binary()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([b"1", b"-2", None], "int64"),
+        ([b"1", b"2.5"], "float32"),
+        ([b"1", b"1e3"], "float32"),
+        ([b"1", b"x"], "string"),
+        ([b"0123", b"77001"], "string"),
+        ([b"0x1F"], "string"),
+        ([b"0", b"0.5"], "float32"),
+        ([b"9223372036854775808"], "float32"),
+        ([b"1e99"], "string"),
+        ([None], None),
+        ([], None),
+    ],
+)
+def test_the_narrowest_type_that_fits(values, kind):
+    assert _found(values).kind == kind
+    assert _found(*([value] for value in values)).kind == kind, "in pieces"
+
+
+@pytest.mark.parametrize(
+    ("array", "kind"),
+    [
+        (pa.array([1, 2], pa.int8()), "int64"),
+        (pa.array([2**63], pa.uint64()), "string"),
+        (pa.array([1.5, None]), "float32"),
+        (pa.array([1.0, None]), "int64"),
+        (pa.array([True, False]), "int64"),
+        (pa.array(["a", "b"]).dictionary_encode(), "string"),
+        (pa.array([0], pa.timestamp("s")), "string"),
+        (pa.array([0], pa.date32()), "string"),
+        (pa.nulls(2), None),
+    ],
+)
+def test_types_of_parquet(array, kind):
+    assert _found(array).kind == kind
+
+
+def test_extremes_and_counts():
+    found = _found([b"5", None, b"-7"], [b"5"])
+    assert (found.missing, found.values, found.different) == (1, 3, {b"5": 2, b"-7": 1})
+    assert (found.about.least, found.about.greatest) == (-7, 5)
+    words = _found([b"", "äöü".encode()])
+    assert (words.about.least, words.about.greatest) == (0, 3), "lengths in characters"
+
+
+def test_not_every_float_is_a_number():
+    found = _found(pa.array([math.nan, math.inf, 1.0]))
+    assert (found.about.not_finite, found.about.least, found.about.greatest) == (2, 1.0, 1.0)
+
+
+def test_text_that_is_none_is_refused():
+    found = _found([b"a", b"\xff", b"b\0"], [b"\xff"])
+    assert found.kind == "string" and found.about.refused == 3
+
+
+def test_what_stands_for_no_value_among_numbers():
+    assert _found([b"1", b"NULL", b"-"]).absent == {"NULL", "-"}
+    assert _found([b"1", b"NULL", b"x"]).absent == set(), "text"
+    assert _found([b"-", b"?"]).absent == set(), "no number at all"
+    assert _found([b"1.5", b"nan"]).absent == {"nan"}
+
+
+def test_lists():
+    found = _found(pa.array([[1, 2], None, [3, 4]]))
+    assert (found.kind, found.lengths, found.missing, found.holes) == ("int64", {2}, 1, False)
+    assert _found(pa.array([[1], [2, None]])).lengths == {1, 2}
+    assert _found(pa.array([[1, None]])).holes
+
+
+def test_counting_ends_at_a_limit(monkeypatch):
+    monkeypatch.setattr(survey, "MAX_DIFFERENT", 3)
+    assert _found([b"1", b"2", b"3"]).different is not None
+    found = _found([b"1", b"2", b"3"], [b"4"])
+    assert found.different is None and found.about.greatest == 4
+
+
+def test_a_whole_table(tmp_path, capsys):
+    (tmp_path / "in.csv").write_text(tables.text(*tables.rows(50), "50,a"))
+    source = sources.choose(tables.make_config(tmp_path / "in.csv").data)
+    kinds = dict.fromkeys(tables.COLUMNS, survey.KINDS)
+    found = survey.survey(source, kinds)
+    assert (found.rows, found.unreadable) == (50, {"columns": 1})
+    assert [c.kind for c in found.columns.values()] == ["int64", "string", "float32", "int64"]
