@@ -210,8 +210,17 @@ def _shown(blocks: tuple[int, ...]) -> str:
 
 
 def write(folder: str, manifest: Manifest) -> None:
-    """Publishes the records in `folder`: before this call they do not exist for any reader."""
-    storage.write_text(path_in(folder), manifest.to_json())
+    """Publishes the records in `folder`: before this call they do not exist for any reader.
+
+    Raises `RetryableError` if others have been published since the old ones were withdrawn.
+    """
+    try:
+        storage.write_text(path_in(folder), manifest.to_json(), new=True)
+    except FileExistsError:
+        raise errors.RetryableError(
+            f"{path_in(folder)!r}: another run has published other records meanwhile. Let one "
+            "finish, then run this one again"
+        ) from None
 
 
 def check_schema(manifest: Manifest, data: config.Data, folder: str) -> None:

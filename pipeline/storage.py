@@ -163,11 +163,14 @@ def remove(path: str) -> None:
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a file; both are on a disk, or both on gs://."""
+    """Copies a file to a folder that is there."""
     if is_remote(source) and is_remote(target):
         cloud_storage.copy(source, target)
+    elif is_remote(target):
+        cloud_storage.upload(source, target)
     else:
-        shutil.copyfile(source, target)
+        with open_file(source) as content, open(target, "wb") as file:
+            shutil.copyfileobj(content, file)
 
 
 def publish_folder(local: str, target: str, last: str) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,8 @@ from trainer import best, early_stopping, features
 from trainer.reporter import Reporter
 
 BEST = "best.json"
+# With this file a SavedModel is one, for all who look.
+_LAST = "saved_model.pb"
 
 
 class Judge(tf.estimator.Exporter):
@@ -88,22 +91,28 @@ def publish(
 ) -> str:
     """Exports a checkpoint to `export/<kind>/<step>` and returns that path.
 
-    The folder appears whole: the model is written beside it and renamed. One that is already
-    there is left as it is.
+    The folder appears whole: the model is written beside it and then published. One that is
+    already there is left as it is.
     """
     target = storage.join(run.exports, kind, str(step))
-    if storage.exists(storage.join(target, "saved_model.pb")):
+    if storage.exists(storage.join(target, _LAST)):
         return target
-    staging = storage.join(run.exports, f".staging-{uuid.uuid4().hex}")
+    staging = _staging(run)
     try:
         written = estimator.export_saved_model(
             staging, serving_input_fn(job.data), checkpoint_path=checkpoint
         )
-        storage.makedirs(storage.parent(target))
-        tf.io.gfile.rename(written.decode(), target)
+        storage.publish_folder(written.decode(), target, last=_LAST)
     finally:
         storage.remove(staging)
     return target
+
+
+def _staging(run: RunFolder) -> str:
+    """Returns a folder to write a model to: on gs:// nothing can be renamed, so it is elsewhere."""
+    if storage.is_remote(run.path):
+        return tempfile.mkdtemp(prefix="estimator-pipeline-export-")
+    return storage.join(run.exports, f".staging-{uuid.uuid4().hex}")
 
 
 def serving_input_fn(data: config.Data) -> Any:
