@@ -21,10 +21,11 @@ from typing import Any
 
 from pipeline import cloud_errors, errors
 
-_BUFFER = 4 << 20  # bytes fetched at least, when reading goes on
+# Bytes fetched at a time: doubled from the first to the second while reading goes on where it was.
+_LEAST, _MOST = 256 << 10, 8 << 20
 _PART = 8 << 20  # bytes of one part of an upload
 _PATIENCE = 120.0  # seconds during which a request is tried again
-_AT_ONCE = 16  # deletions under way
+_AT_ONCE = 8  # deletions under way
 _ATTEMPTS = 5
 # What TensorFlow's client reads when it is loaded: otherwise it takes the length that an object had
 # up to five seconds ago for the one it has, and cuts the list of checkpoints short.
@@ -38,18 +39,18 @@ def _client_of(pid: int) -> Any:
     """Returns the client of this process; one made before a fork must not be used after it."""
     # How long to wait for a server that only machines of Google have.
     os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python's own end of life, years ahead
-        from google.cloud import storage
-    # No project: it is only needed to make buckets.
-    client = storage.Client(project="none")
-    return client
+    from google.cloud import storage
+
+    # A project is only needed to make buckets.
+    return storage.Client(project="none")
 
 
 @contextlib.contextmanager
 def explained(path: str) -> Iterator[None]:
     """Turns what Google's client raises into ours, about `path`."""
-    import google.api_core.exceptions as api
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own end of life, years ahead
+        import google.api_core.exceptions as api
     import google.auth.exceptions as auth
     import requests
 
@@ -244,7 +245,7 @@ def open_file(path: str, mode: str) -> Any:
     if mode == "wb":
         return _Writing(path)
     assert mode == "rb", mode
-    return io.BufferedReader(_Reading(path), _BUFFER)
+    return io.BufferedReader(_Reading(path), _LEAST)
 
 
 class _Reading(io.RawIOBase):
@@ -255,6 +256,8 @@ class _Reading(io.RawIOBase):
         with explained(path):
             self._blob = _described(path)
         self._size, self._position = int(self._blob.size), 0
+        # What has been fetched, and where it is in the object.
+        self._held, self._held_at, self._ahead = b"", 0, _LEAST // 2
 
     def readable(self) -> bool:
         return True
@@ -273,13 +276,22 @@ class _Reading(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fills `buffer` and returns by how many bytes; 0 at the end."""
         target = memoryview(buffer).cast("B")
-        content = self._fetch(len(target))
+        start = self._position - self._held_at
+        if not 0 <= start < len(self._held):
+            goes_on = start == len(self._held)
+            self._ahead = min(2 * self._ahead, _MOST) if goes_on else _LEAST
+            self._held = self._fetch(max(len(target), self._ahead))
+            self._held_at, start = self._position, 0
+        content = self._held[start : start + len(target)]
+        self._position += len(content)
         target[: len(content)] = content
         return len(content)
 
     def readall(self) -> bytes:
         """Returns all that is left."""
-        return self._fetch(self._size)
+        content = self._fetch(self._size)
+        self._position = self._size
+        return content
 
     def _fetch(self, most: int) -> bytes:
         end = min(self._position + most, self._size)
@@ -293,7 +305,6 @@ class _Reading(io.RawIOBase):
                 if_generation_match=self._blob.generation,
                 retry=_retry(),
             )
-        self._position += len(content)
         return bytes(content)
 
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, errors, run_folder
+from pipeline import config, errors, run_folder, storage
 from pipeline.run_folder import RunFolder
 from trainer import checkpoints, exporters, ledger, order
 from trainer.input import Records
 from trainer.reporter import Reporter
 
-_POLL = 0.2  # seconds between looks for a new checkpoint
+# Seconds between looks for a new checkpoint; each takes several requests of gs://.
+_POLL, _REMOTE_POLL = 0.2, 2.0
 # A checkpoint may be deleted while it is read (traps A8), and NFS may show it late (A30).
 _ATTEMPTS = 5
 
@@ -83,7 +84,7 @@ class Evaluation:
             else:
                 if self._reporter.due:
                     self._reporter.say("waiting")
-                sleep(_POLL)
+                sleep(_REMOTE_POLL if storage.is_remote(self._run.path) else _POLL)
 
     def _step_of(self, checkpoint: str) -> int:
         """Returns the step of a checkpoint, 0 if a newer one has replaced it meanwhile."""

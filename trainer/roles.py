@@ -9,13 +9,32 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, errors, manifest, restarts, run_folder, storage, topology
+from pipeline import (
+    cloud_errors,
+    config,
+    errors,
+    manifest,
+    restarts,
+    run_folder,
+    storage,
+    topology,
+)
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, divergence, ends, experiment, janitor, quiet, saves, signals
+from trainer import (
+    checkpoints,
+    divergence,
+    ends,
+    events,
+    experiment,
+    janitor,
+    quiet,
+    saves,
+    signals,
+)
 from trainer.input import Records
 from trainer.reporter import Reporter
 
-_POLL = 0.1  # seconds
+_POLL, _REMOTE_POLL = 0.1, 1.0  # seconds
 _GRACE_AFTER_FAILURE = 5.0
 
 
@@ -31,7 +50,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     quiet.configure_logging()
     job = run.read_config()
     reporter = Reporter(run, task.name, job.train.max_steps)
-    with _explained(reporter):
+    with _explained(reporter), events.written_here(run.path):
         # The chief's first word is what the others wait for before they look at checkpoints.
         reporter.say("starting", note=_mended(run) if task.is_chief else None)
         if task.job_name == topology.PS:
@@ -121,7 +140,7 @@ def _await_chief(run: RunFolder, states: Sequence[str]) -> None:
             # A launcher ends this process meanwhile, and tells of the chief alone.
             time.sleep(_GRACE_AFTER_FAILURE)
             raise errors.of_exit_code(chief.exit_code, f"the chief failed: {chief.error}")
-        time.sleep(_POLL)
+        time.sleep(_REMOTE_POLL if storage.is_remote(run.path) else _POLL)
     raise errors.RetryableError("stopped before training began. Run the same command to go on.")
 
 
@@ -155,6 +174,9 @@ def _explained(reporter: Reporter) -> Iterator[None]:
 
 
 def _as_ours(error: Exception) -> Exception:
+    of_storage = cloud_errors.of_tensorflow(error) if isinstance(error, tf.errors.OpError) else None
+    if isinstance(of_storage, errors.PipelineError):
+        return of_storage
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     kinds: list[tuple[Any, type[errors.PipelineError], str]] = [
         (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),
