@@ -20,6 +20,7 @@ setup(
         "preprocessing.sources",
         "trainer",
         "trainer.models",
+        "trainer.transforms",
     ],
     install_requires=[
         "absl-py>=2.1",

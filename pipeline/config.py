@@ -14,7 +14,10 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from pipeline import splits
+from pipeline import feature_check, model_config, splits
+from pipeline.feature_config import Feature, Label
+from pipeline.model_config import Model
+from pipeline.optimizer_config import Optimizer
 from pipeline.sections import NotNegative, Positive
 from pipeline.sections import Section as Section
 
@@ -187,23 +190,6 @@ class Data(Section):
         return self
 
 
-class Model(Section):
-    """Which model: a name of `trainer.models`, or `package.module:model_fn` of your own."""
-
-    name: str
-    params: dict[str, Any] = pydantic.Field(default={})
-
-
-class Optimizer(Section):
-    """How parameters are updated."""
-
-    name: Literal["adam", "sgd", "momentum", "adagrad"] = "adam"
-    learning_rate: Annotated[float, pydantic.Field(gt=0)] = 1e-3
-    # By what it is multiplied when several replicas step together: nothing, their number, or its
-    # square root.
-    scale: Literal["none", "linear", "sqrt"] = "none"
-
-
 class Profile(Section):
     """Global steps of which every training process writes a trace, `stop` not included."""
 
@@ -328,10 +314,23 @@ class Config(Section):
 
     name: Name
     data: Data
+    # What models get; without any, the columns as they are.
+    features: dict[str, Feature] = pydantic.Field(default={})
+    label: Label = Label()
     model: Model
     train: Train
     eval: Eval = Eval()
     cluster: Cluster = Cluster()
+
+    @pydantic.model_validator(mode="after")
+    def _features_can_be_made(self) -> Config:
+        feature_check.check(self.features, self.label, self.data.label, self.data.columns)
+        if self.model.name in model_config.CANNED and not self.features:
+            raise ValueError(
+                f"model.name: {self.model.name!r} is built from features, and there are none; "
+                "declare some under features"
+            )
+        return self
 
 
 def digest(section: pydantic.BaseModel | dict[str, Any]) -> str:

@@ -46,7 +46,7 @@ def evaluate(run: run_folder.RunFolder, records_path: str) -> dict[str, dict[str
     records = Records(job, records_path, contents)
     # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
     task = topology.Task(topology.EVALUATOR, 0)
-    estimator = experiment.estimator(job, run, task)
+    estimator = experiment.estimator(job, run, task, records.transforms)
     return {
         split: exporters.plain(
             estimator.evaluate(

@@ -57,7 +57,7 @@ class Evaluation:
         self._records = records
         self._estimator = estimator
         self._reporter = reporter
-        self.judge = exporters.Judge(job, run, reporter)
+        self.judge = exporters.Judge(job, run, reporter, records.transforms)
         self._newest: dict[str, float] = {}
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -153,7 +153,8 @@ class Evaluation:
         if self._records.has("test"):
             metrics["test"], _ = self._evaluate("test", checkpoint)
         self._reporter.say("exporting")
-        final = exporters.publish(self._estimator, self._job, self._run, "final", checkpoint, step)
+        transforms = self._records.transforms
+        final = exporters.publish(self._estimator, transforms, self._run, "final", checkpoint, step)
         best = self._run.read(exporters.BEST)
         self._run.write(
             run_folder.RESULT,

@@ -31,6 +31,7 @@ from trainer.input import Records
 from trainer.janitor import Janitor
 from trainer.position import Position, PositionHook
 from trainer.reporter import Reporter
+from trainer.transforms import Transforms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +51,7 @@ def build(
     """Builds the experiment as the process `task` needs it; no op runs yet."""
     training = task.job_name in topology.TRAINING_ROLES
     position = _position(job, run, records, task) if training else None
-    built = estimator(job, run, task, position)
+    built = estimator(job, run, task, records.transforms, position)
     evaluation = Evaluation(job, run, records, built, reporter)
     stop = StopHook(run, is_chief=task.is_chief, max_seconds=job.train.max_seconds)
     return Experiment(
@@ -92,13 +93,18 @@ def _position(
 
 
 def estimator(
-    job: config.Config, run: RunFolder, task: topology.Task, position: Position | None = None
+    job: config.Config,
+    run: RunFolder,
+    task: topology.Task,
+    transforms: Transforms,
+    position: Position | None = None,
 ) -> Any:
     """Returns the Estimator of the config's model in one process; to train it needs a position."""
+    model_config = run_config(job, run, task)
+    params = {**job.model.params, "optimizer": optimizers.updates(job, task)}
+    found = models.model(job.model.name, params, model_config, transforms)
     return tf.estimator.Estimator(
-        _extended(models.find(job.model.name), job, task, position),
-        config=run_config(job, run, task),
-        params={**job.model.params, "optimizer": optimizers.updates(job, task)},
+        _extended(found, job, task, position), config=model_config, params=params
     )
 
 

@@ -17,6 +17,7 @@ from pipeline import config, errors, run_folder, storage
 from pipeline.run_folder import RunFolder
 from trainer import best, early_stopping, features
 from trainer.reporter import Reporter
+from trainer.transforms import Transforms
 
 BEST = "best.json"
 # With this file a SavedModel is one, for all who look.
@@ -30,8 +31,11 @@ class Judge(tf.estimator.Exporter):
     cluster calls it itself.
     """
 
-    def __init__(self, job: config.Config, run: RunFolder, reporter: Reporter) -> None:
+    def __init__(
+        self, job: config.Config, run: RunFolder, reporter: Reporter, transforms: Transforms
+    ) -> None:
         self._job = job
+        self._transforms = transforms
         self._run = run
         self._reporter = reporter
 
@@ -64,7 +68,7 @@ class Judge(tf.estimator.Exporter):
         reference = None if old is None else float(old["value"])
         if not best.is_better(metrics[metric], reference, self._job.eval.higher_is_better):
             return None
-        path = publish(estimator, self._job, self._run, "best", checkpoint_path, step)
+        path = publish(estimator, self._transforms, self._run, "best", checkpoint_path, step)
         self._run.write(
             BEST, {"step": step, "metric": metric, "value": metrics[metric], "export": path}
         )
@@ -87,7 +91,7 @@ class Judge(tf.estimator.Exporter):
 
 
 def publish(
-    estimator: Any, job: config.Config, run: RunFolder, kind: str, checkpoint: str, step: int
+    estimator: Any, transforms: Transforms, run: RunFolder, kind: str, checkpoint: str, step: int
 ) -> str:
     """Exports a checkpoint to `export/<kind>/<step>` and returns that path.
 
@@ -100,7 +104,7 @@ def publish(
     staging = _staging(run)
     try:
         written = estimator.export_saved_model(
-            staging, serving_input_fn(job.data), checkpoint_path=checkpoint
+            staging, serving_input_fn(transforms), checkpoint_path=checkpoint
         )
         storage.publish_folder(written.decode(), target, last=_LAST)
     finally:
@@ -115,16 +119,18 @@ def _staging(run: RunFolder) -> str:
     return storage.join(run.exports, f".staging-{uuid.uuid4().hex}")
 
 
-def serving_input_fn(data: config.Data) -> Any:
-    """Returns the receiver of the exported model: one tensor of raw values a feature.
+def serving_input_fn(transforms: Transforms) -> Any:
+    """Returns the receiver of the exported model: one tensor of raw values a column.
 
-    A uint8 feature is fed as `[batch]` strings of its bytes, row-major.
+    A uint8 column is fed as `[batch]` strings of its bytes, row-major; of one that may be missing,
+    what is missing as `Column.stands_for_missing`.
     """
 
     def receiver() -> Any:
-        raw = features.raw_placeholders(data.columns, data.label)
-        decoded = {n: features.decode(t, data.columns[n]) for n, t in raw.items()}
-        return tf.estimator.export.ServingInputReceiver(decoded, raw)
+        columns = transforms.serving_columns
+        raw = features.raw_placeholders(columns)
+        decoded = {n: features.decode(t, columns[n]) for n, t in raw.items()}
+        return tf.estimator.export.ServingInputReceiver(transforms.features(decoded), raw)
 
     return receiver
 

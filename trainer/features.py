@@ -48,8 +48,8 @@ def decode(stored: tf.Tensor, column: Column) -> tf.Tensor:
     return tf.reshape(tf.io.decode_raw(stored, tf.uint8), [tf.size(stored), *column.shape])
 
 
-def raw_placeholders(columns: Mapping[str, Column], label: str) -> Tensors:
-    """Returns one placeholder a feature, as a caller of the exported model feeds them."""
+def raw_placeholders(columns: Mapping[str, Column]) -> Tensors:
+    """Returns one placeholder a column, as a caller of the exported model feeds them."""
     return {
         name: tf.compat.v1.placeholder(
             _STORED[column.type],
@@ -57,5 +57,4 @@ def raw_placeholders(columns: Mapping[str, Column], label: str) -> Tensors:
             name=name,
         )
         for name, column in columns.items()
-        if name != label
     }

@@ -9,6 +9,7 @@ import tensorflow as tf
 from pipeline import config, errors, manifest, storage, topology
 from trainer import features, feeding, ledger, order
 from trainer.feeding import Feed
+from trainer.transforms import Transforms
 
 InputFn = Callable[[], tf.data.Dataset]
 
@@ -30,6 +31,7 @@ class Records:
         self.job = job
         self.folder = folder
         self.manifest = contents
+        self.transforms = Transforms(job, contents)
 
     def has(self, split: str) -> bool:
         """True if there is at least one record of the split."""
@@ -49,7 +51,7 @@ class Records:
         and its own in that, `ledger.RECORD`.
         Raises `UsageError` if there is not a block for each reader, which would wait for ever.
         """
-        train, columns, label = self.job.train, self.job.data.columns, self.job.data.label
+        train, transforms = self.job.train, self.transforms
         batch_size = topology.batch_per_replica(self.job)
         blocks = self.blocks("train")
         if len(blocks.records) < num_readers:
@@ -62,13 +64,13 @@ class Records:
             return (
                 tf.data.Dataset.from_generator(feed.rows, output_signature=feeding.ROW)
                 .interleave(
-                    _block_reader(blocks.paths, columns),
+                    _block_reader(blocks.paths, transforms.columns),
                     cycle_length=train.open_blocks,
                     block_length=1,
                     num_parallel_calls=1,
                 )
                 .rebatch(batch_size, drop_remainder=True)
-                .map(lambda batch: _split_label(batch, label))
+                .map(lambda batch: transforms.examples(batch, training=True))
                 .prefetch(2)
                 .with_options(_OPTIONS)
             )
@@ -82,7 +84,7 @@ class Records:
         record: one replica without a batch would end the evaluation of all (traps A24). Raises
         `UsageError` if there is not a record for each.
         """
-        columns, label = self.job.data.columns, self.job.data.label
+        transforms = self.transforms
         blocks = self.blocks(split)
         paths = list(blocks.paths)
         replicas = topology.evaluating_replicas(self.job.cluster)
@@ -98,7 +100,8 @@ class Records:
                 tf.data.TFRecordDataset(paths, buffer_size=_READ_BUFFER)
                 .batch(self.job.eval.batch_size)
                 .apply(lambda d: d if replicas == 1 else d.rebatch(sizes))
-                .map(lambda batch: _split_label(features.parse(batch, columns), label))
+                .map(lambda batch: features.parse(batch, transforms.columns))
+                .map(lambda batch: transforms.examples(batch, training=False))
                 .prefetch(2)
                 .with_options(_OPTIONS)
             )
@@ -111,11 +114,6 @@ def even_batches(records: int, largest: int, replicas: int) -> list[int]:
     be, the larger ones first."""
     count = -(-records // (largest * replicas)) * replicas
     return [records // count + (n < records % count) for n in range(count)]
-
-
-def _split_label(parsed: features.Tensors, label: str) -> tuple[features.Tensors, tf.Tensor]:
-    rest = dict(parsed)
-    return rest, rest.pop(label)
 
 
 def _block_reader(

@@ -53,11 +53,14 @@ def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
     with tempfile.TemporaryDirectory() as scratch:
         _restore(kept[0].checkpoint, scratch)
         estimator = experiment.estimator(
-            _alone(job), RunFolder(scratch), topology.Task(topology.CHIEF, 0)
+            _alone(job),
+            RunFolder(scratch),
+            topology.Task(topology.CHIEF, 0),
+            records.transforms,
         )
         # As expected: it is what the hook has looked at.
         with contextlib.suppress(tf.estimator.NanLossDuringTrainingError):
-            estimator.train(_input_fn(job, blocks, batches), hooks=[hook])
+            estimator.train(_input_fn(records, batches), hooks=[hook])
     for line in _guilty(job, blocks, batches[-1]):
         say(line)
     return Repeated(batches[-1].step, hook.loss, hook.first)
@@ -92,14 +95,16 @@ def _restore(checkpoint: str, scratch: str) -> None:
     tf.compat.v1.train.update_checkpoint_state(scratch, copy)
 
 
-def _input_fn(job: config.Config, blocks: order.Blocks, batches: list[divergence.Batch]) -> Any:
+def _input_fn(records: Records, batches: list[divergence.Batch]) -> Any:
+    blocks, transforms = records.blocks("train"), records.transforms
+
     def serialized() -> Iterator[list[bytes]]:
         for batch in batches:
             yield divergence.payloads(blocks, batch.positions)
 
     def split(payloads: tf.Tensor) -> Any:
-        parsed = features.parse(payloads, job.data.columns)
-        return parsed, parsed.pop(job.data.label)
+        parsed = features.parse(payloads, transforms.columns)
+        return transforms.examples(parsed, training=False)
 
     spec = tf.TensorSpec([None], tf.string)
     return lambda: tf.data.Dataset.from_generator(serialized, output_signature=spec).map(split)

@@ -18,8 +18,10 @@ def test_replicated_evaluation_equals_plain_evaluation(
     run = run_of(mode)
     assert run.job.cluster.eval_strategy == mode
     plain = small_records.config("train.steps=1")
-    estimator = experiment.estimator(plain, RunFolder(str(tmp_path)), topology.Task("evaluator", 0))
     records = Records(plain, small_records.folder, small_records.contents)
+    estimator = experiment.estimator(
+        plain, RunFolder(str(tmp_path)), topology.Task("evaluator", 0), records.transforms
+    )
     metrics = exporters.plain(
         estimator.evaluate(
             records.eval_input_fn(split),

@@ -18,6 +18,7 @@ from trainer import experiment
 from trainer.evaluation import Evaluation
 from trainer.input import Records
 from trainer.reporter import Reporter
+from trainer.transforms import Transforms
 
 # Small steps of a small network: 2,847 records in batches of 100.
 FINISHED = (
@@ -95,6 +96,12 @@ def _no_tf_config(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{}")
 
 
+@pytest.fixture(scope="session")
+def transforms(small_records) -> Transforms:
+    """Those of the small records: the columns as they are."""
+    return Transforms(small_records.job, small_records.contents)
+
+
 @pytest.fixture
 def evaluation_of(small_records):
     """Returns the evaluating side of a run as the evaluator process has it."""
@@ -104,6 +111,7 @@ def evaluation_of(small_records):
         task = topology.Task(topology.EVALUATOR, 0)
         records = Records(job, small_records.folder, small_records.contents)
         reporter = Reporter(run, task.name, job.train.steps)
-        return Evaluation(job, run, records, experiment.estimator(job, run, task), reporter)
+        built = experiment.estimator(job, run, task, records.transforms)
+        return Evaluation(job, run, records, built, reporter)
 
     return build

@@ -114,28 +114,30 @@ def test_a_metric_the_model_does_not_report_names_the_nearest(scene):
         scene.judge(100, 0.9, "eval.metric=acuracy")
 
 
-def test_publishing_never_overwrites(scene, small_records):
+def test_publishing_never_overwrites(scene, transforms):
     target = pathlib.Path(scene.run.exports) / "final" / "100"
     target.mkdir(parents=True)
     (target / "saved_model.pb").write_bytes(b"somebody serves this")
     path = exporters.publish(
-        None, small_records.job, scene.run, "final", f"{scene.run.path}/model.ckpt-100", 100
+        None, transforms, scene.run, "final", f"{scene.run.path}/model.ckpt-100", 100
     )
     assert path == str(target)
     assert (target / "saved_model.pb").read_bytes() == b"somebody serves this"
 
 
-def test_a_failed_export_leaves_nothing(scene, small_records, evaluation_of):
+def test_a_failed_export_leaves_nothing(scene, transforms, evaluation_of):
     estimator = evaluation_of(scene.run)._estimator
     with pytest.raises(Exception, match=r"ckpt-7"):
         exporters.publish(
-            estimator, small_records.job, scene.run, "final", f"{scene.run.path}/model.ckpt-7", 7
+            estimator, transforms, scene.run, "final", f"{scene.run.path}/model.ckpt-7", 7
         )
     assert not (pathlib.Path(scene.run.exports) / "final" / "7").exists()
     assert scene.leftovers == []
 
 
-def test_a_fresh_process_serves_what_the_estimator_predicts(finished, small_records, tmp_path):
+def test_a_fresh_process_serves_what_the_estimator_predicts(
+    finished, small_records, transforms, tmp_path
+):
     images = small_records.images["test"][:50]
     np.save(tmp_path / "images.npy", images)
     done = subprocess.run(
@@ -152,7 +154,7 @@ def test_a_fresh_process_serves_what_the_estimator_predicts(finished, small_reco
     served = json.loads(done.stdout)
 
     estimator = experiment.estimator(
-        finished.job, finished.run, topology.Task(topology.EVALUATOR, 0)
+        finished.job, finished.run, topology.Task(topology.EVALUATOR, 0), transforms
     )
     wanted = list(
         estimator.predict(
@@ -173,9 +175,9 @@ def test_the_exported_model_refuses_images_of_another_size(finished):
             prediction.predict(export, examples)
 
 
-def test_what_is_served_takes_every_feature_but_the_label(small_records):
+def test_what_is_served_takes_every_feature_but_the_label(transforms):
     with tf.Graph().as_default():
-        receiver = exporters.serving_input_fn(small_records.job.data)()
+        receiver = exporters.serving_input_fn(transforms)()
         assert list(receiver.receiver_tensors) == list(receiver.features) == ["image"]
         assert receiver.receiver_tensors["image"].dtype == tf.string
         assert receiver.features["image"].shape.as_list() == [None, 28, 28, 1]

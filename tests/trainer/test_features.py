@@ -107,9 +107,9 @@ def test_decoded_shapes_are_known_to_the_graph():
         assert features.decode(stored, COLUMNS["pixels"]).shape.as_list() == [None, 2, 3]
 
 
-def test_serving_takes_raw_values_and_no_label():
+def test_serving_takes_raw_values():
     with tf.Graph().as_default():
-        found = features.raw_placeholders(COLUMNS, "label")
+        found = features.raw_placeholders({n: COLUMNS[n] for n in ("pixels", "size", "name")})
         assert {name: (t.dtype, t.shape.as_list()) for name, t in found.items()} == {
             "pixels": (tf.string, [None]),
             "size": (tf.float32, [None, 2]),

@@ -8,7 +8,7 @@ import tensorflow as tf
 from pipeline import errors
 from tests.trainer import user_code
 from trainer import models, optimizers
-from trainer.models import classifier, mnist_cnn, mnist_mlp
+from trainer.models import heads, mnist_cnn, mnist_mlp
 
 ModeKeys = tf.estimator.ModeKeys
 UPDATES = optimizers.Updates("sgd", 0.1)
@@ -28,7 +28,8 @@ def test_a_dotted_path_of_the_users_own():
     [
         (
             "mnist_cn",
-            r"^model.name 'mnist_cn': not one of mnist_cnn, mnist_mlp "
+            r"^model.name 'mnist_cn': not one of mnist_cnn, mnist_mlp, linear, dnn, "
+            r"dnn_linear_combined, keras "
             r"\(did you mean 'mnist_cnn'\?\); your own is package.module:model_fn$",
         ),
         ("absent_package.models:model_fn", "no module 'absent_package'; is its folder on PYTHONP"),
@@ -118,7 +119,7 @@ def test_evaluation_knows_accuracy_and_loss():
         logits = tf.constant([[0.0, 4.0, 0.0], [4.0, 0.0, 0.0]])
         labels = tf.constant([1, 2], tf.int64)
         params = {"classes": 3, "optimizer": UPDATES}
-        spec = classifier.estimator_spec(logits, {}, labels, ModeKeys.EVAL, params)
+        spec = heads.estimator_spec(logits, {}, labels, ModeKeys.EVAL, params)
         session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
         session.run([update for _, update in spec.eval_metric_ops.values()])
         assert session.run(spec.eval_metric_ops["accuracy"][0]) == 0.5

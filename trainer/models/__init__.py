@@ -1,9 +1,15 @@
-"""Which models there are. A new one is one module here and one line in `NAMED`."""
+"""Which models there are. A new one is one module here and one line in `NAMED`.
+
+A model is a `model_fn`, which takes `features`; or a function that returns an Estimator, and takes
+what it needs of `params` (with the config's `model.params`), `config` (the `RunConfig`) and
+`transforms` (the features it gets). Of an Estimator the `model_fn` alone is used.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline import errors
@@ -13,11 +19,35 @@ ModelFn = Callable[..., Any]
 NAMED = {
     "mnist_cnn": "trainer.models.mnist_cnn:model_fn",
     "mnist_mlp": "trainer.models.mnist_mlp:model_fn",
+    "linear": "trainer.models.canned:linear",
+    "dnn": "trainer.models.canned:dnn",
+    "dnn_linear_combined": "trainer.models.canned:dnn_linear_combined",
+    "keras": "trainer.models.keras:estimator",
 }
 
 
+def model(name: str, params: Mapping[str, Any], config: Any, transforms: Any) -> ModelFn:
+    """Returns the `model_fn` of a model, building its Estimator if it is a function for one.
+
+    Raises `UsageError` if that returns something else.
+    """
+    found = find(name)
+    takes = inspect.signature(found).parameters
+    if "features" in takes:
+        return found
+    offered = {"params": params, "config": config, "transforms": transforms}
+    built = found(**{key: offered[key] for key in offered if key in takes})
+    # Not isinstance: tf.estimator.Estimator is one of two classes without a common base.
+    if not callable(getattr(built, "model_fn", None)):
+        raise errors.UsageError(
+            f"model.name {name!r}: takes no features, so it is no model_fn, and returned "
+            f"{built!r}, which is no Estimator"
+        )
+    return built.model_fn
+
+
 def find(name: str) -> ModelFn:
-    """Returns the `model_fn` of a registered name or of `package.module:attribute`.
+    """Returns the function of a registered name or of `package.module:attribute`.
 
     Raises `UsageError` if there is no such name, module or attribute.
     """

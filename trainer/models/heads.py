@@ -2,42 +2,97 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from trainer import optimizers
+from trainer.transforms import WEIGHT
+
+
+class Head:
+    """What canned Estimators give their logits to, so that the update is made as everywhere here.
+
+    Their own heads would apply gradients by themselves, without averaging those of synchronous
+    parameter servers.
+    """
+
+    name = None
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._params = params
+
+    @property
+    def logits_dimension(self) -> int:
+        """Of two classes one logit is enough; of a number too."""
+        classes = _classes(self._params)
+        return 1 if classes == 2 else classes
+
+    def create_estimator_spec(
+        self, features: Any, mode: str, logits: Any, labels: Any = None, **_: Any
+    ) -> Any:
+        """Returns the spec; the canned Estimator's optimizer is not used."""
+        return estimator_spec(logits, features, labels, mode, self._params)
+
+
+def regression(params: Mapping[str, Any]) -> bool:
+    """True if numbers are predicted, not classes."""
+    return bool(params.get("task") == "regression")
+
+
+def _classes(params: Mapping[str, Any]) -> int:
+    return 1 if regression(params) else int(params.get("classes", 2))
 
 
 def estimator_spec(
-    logits: Any, features: Any, labels: Any, mode: str, params: dict[str, Any]
+    logits: Any, features: Any, labels: Any, mode: str, params: Mapping[str, Any]
 ) -> Any:
-    """Returns the spec of a classifier over `params["classes"]` classes.
+    """Returns the spec of a classifier over `params["classes"]` classes, or of a regressor.
 
-    `logits` is `[batch, classes]`, `labels` `[batch]` int64. The serving signature returns
-    `class`, `[batch]` int64, and `probabilities`, `[batch, classes]` float32.
+    `logits` is `[batch, classes]`, of two classes `[batch, 1]` too; `labels` `[batch]` int64. The
+    serving signature returns `class`, `[batch]` int64, and `probabilities`, `[batch, classes]`
+    float32. Of a regressor `logits` is `[batch, 1]`, and what is served is `prediction`, `[batch]`.
     """
-    classes = params["classes"]
-    head = tf.estimator.BinaryClassHead() if classes == 2 else tf.estimator.MultiClassHead(classes)
-    spec = head.create_estimator_spec(
+    classes = _classes(params)
+    # Of two classes tf.estimator wants one logit; softmax of two is the sigmoid of this.
+    if classes == 2 and logits.shape[-1] == 2:
+        logits = logits[:, 1:] - logits[:, :1]
+    spec = _head(classes, features).create_estimator_spec(
         features=features,
         mode=mode,
-        # Of two classes tf.estimator wants one logit; softmax of two is the sigmoid of this.
-        logits=logits[:, 1:] - logits[:, :1] if classes == 2 else logits,
+        logits=logits,
         labels=labels,
         train_op_fn=lambda loss: optimizers.train_op(loss, params["optimizer"]),
     )
     if mode == tf.estimator.ModeKeys.PREDICT:
-        return spec._replace(export_outputs=_export_outputs(spec.predictions))
-    if mode == tf.estimator.ModeKeys.TRAIN:
-        hits = tf.equal(tf.argmax(logits, axis=1), tf.cast(labels, tf.int64))
+        return spec._replace(export_outputs=export_outputs(answer(spec.predictions)))
+    if mode == tf.estimator.ModeKeys.TRAIN and classes > 1:
+        guess = logits[:, 0] > 0 if classes == 2 else tf.argmax(logits, axis=1)
+        hits = tf.equal(tf.cast(guess, tf.int64), tf.cast(tf.reshape(labels, [-1]), tf.int64))
         tf.compat.v1.summary.scalar("accuracy", tf.reduce_mean(tf.cast(hits, tf.float32)))
     return spec
 
 
-def _export_outputs(predictions: Any) -> dict[str, Any]:
-    answer = {
+def _head(classes: int, features: Any) -> Any:
+    weight = WEIGHT if isinstance(features, Mapping) and WEIGHT in features else None
+    if classes == 1:
+        return tf.estimator.RegressionHead(weight_column=weight)
+    if classes == 2:
+        return tf.estimator.BinaryClassHead(weight_column=weight)
+    return tf.estimator.MultiClassHead(classes, weight_column=weight)
+
+
+def answer(predictions: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is served of a head's predictions."""
+    if "class_ids" not in predictions:
+        return {"prediction": tf.squeeze(predictions["predictions"], axis=1)}
+    return {
         "class": tf.squeeze(predictions["class_ids"], axis=1),
         "probabilities": predictions["probabilities"],
     }
-    return {"serving_default": tf.estimator.export.PredictOutput(answer)}
+
+
+def export_outputs(served: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the one signature of a model."""
+    return {"serving_default": tf.estimator.export.PredictOutput(dict(served))}

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.models import classifier
+from trainer.models import heads
 
 _layers = tf.compat.v1.layers
 
@@ -22,4 +22,4 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
         x = _layers.MaxPooling2D(2, 2)(x)
     x = _layers.Dense(1024, activation=tf.nn.relu)(_layers.Flatten()(x))
     logits = _layers.Dense(params["classes"])(x)
-    return classifier.estimator_spec(logits, features, labels, mode, params)
+    return heads.estimator_spec(logits, features, labels, mode, params)

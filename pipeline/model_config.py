@@ -1,0 +1,77 @@
+"""What shipped models are told under `model.params`, and where a model may start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from pipeline.sections import Fraction, Positive, Section
+
+
+class Mnist(Section):
+    """The networks for images of digits."""
+
+    classes: Annotated[int, pydantic.Field(ge=2)] = 10
+
+
+class _Canned(Section):
+    """What is predicted: one of `classes`, or with `task: regression` a number."""
+
+    task: Literal["classification", "regression"] = "classification"
+    classes: Annotated[int, pydantic.Field(ge=2)] = 2
+
+
+class Linear(_Canned):
+    """A weight for every number and every id."""
+
+
+class Dnn(_Canned):
+    """A network of fully connected layers, of so many units each."""
+
+    hidden_units: Annotated[tuple[Positive, ...], pydantic.Field(min_length=1)] = (128, 64)
+    activation: Literal["relu", "tanh", "sigmoid", "elu", "selu", "swish"] = "relu"
+    dropout: Fraction = 0.0
+    batch_norm: bool = False
+
+
+class Keras(_Canned):
+    """Any `tf.keras` model: `network` is `package.module:function` of one that returns it when
+    called with `arguments`. Its last layer gives probabilities, or with `task: regression` numbers.
+    """
+
+    network: Annotated[str, pydantic.Field(pattern=r"^[\w.]+:[\w.]+$")]
+    arguments: dict[str, Any] = pydantic.Field(default={})
+
+
+PARAMS: Mapping[str, type[Section]] = {
+    "mnist_cnn": Mnist,
+    "mnist_mlp": Mnist,
+    "linear": Linear,
+    "dnn": Dnn,
+    "dnn_linear_combined": Dnn,
+    "keras": Keras,
+}
+# These are built from the features of the config.
+CANNED = ("linear", "dnn", "dnn_linear_combined")
+
+
+class WarmStart(Section):
+    """Variables that begin with values of a checkpoint or a SavedModel, `path`.
+
+    `variables` is a regular expression of names; all trainable ones that both have, unless it is
+    given. `names` maps names of this model to those they have in `path`.
+    """
+
+    path: str
+    variables: str = ".*"
+    names: dict[str, str] = pydantic.Field(default={})
+
+
+class Model(Section):
+    """Which model: a name of `trainer.models`, or `package.module:attribute` of your own."""
+
+    name: str
+    params: dict[str, Any] = pydantic.Field(default={})
+    warm_start: WarmStart | None = None

@@ -1,0 +1,65 @@
+"""The Estimators that TensorFlow brings along, built from the features of the config.
+
+They are those of `tf.compat.v1.estimator`: the others take Keras optimizers, which cannot run in
+graphs of several processes (traps A31).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import model_config
+from trainer import feature_columns
+from trainer.models.heads import Head
+from trainer.transforms import Transforms
+
+_estimator = tf.compat.v1.estimator
+
+
+def linear(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
+    """A weight for every number and every id."""
+    return _estimator.LinearEstimator(
+        Head(params), feature_columns.wide(transforms.plan.features), config=config
+    )
+
+
+def dnn(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
+    """Fully connected layers over numbers and embeddings of ids."""
+    settings = _settings(params)
+    return _estimator.DNNEstimator(
+        Head(params),
+        list(settings.hidden_units),
+        feature_columns.deep(transforms.plan.features),
+        activation_fn=_activation(settings),
+        dropout=settings.dropout or None,
+        batch_norm=settings.batch_norm,
+        config=config,
+    )
+
+
+def dnn_linear_combined(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
+    """Both, their logits added: Cheng et al., Wide & deep learning, 2016."""
+    settings = _settings(params)
+    features = transforms.plan.features
+    return _estimator.DNNLinearCombinedEstimator(
+        Head(params),
+        linear_feature_columns=feature_columns.wide(feature_columns.of_part(features, "wide")),
+        dnn_feature_columns=feature_columns.deep(feature_columns.of_part(features, "deep")),
+        dnn_hidden_units=list(settings.hidden_units),
+        dnn_activation_fn=_activation(settings),
+        dnn_dropout=settings.dropout or None,
+        batch_norm=settings.batch_norm,
+        config=config,
+    )
+
+
+def _settings(params: Mapping[str, Any]) -> model_config.Dnn:
+    given = {name: value for name, value in params.items() if name != "optimizer"}
+    return model_config.Dnn.model_validate(given)
+
+
+def _activation(settings: model_config.Dnn) -> Any:
+    return getattr(tf.nn, settings.activation)
