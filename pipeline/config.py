@@ -40,8 +40,9 @@ class Column(Section):
     """One column of a record: what preprocessing enforces and the trainer parses.
 
     A `uint8` column holds `shape` unsigned bytes, row-major, as one bytes feature; `int64` and
-    `float32` hold `shape` numbers; `string` holds UTF-8 text. `min` and `max` are inclusive,
-    lengths are in characters, `allowed` names every value there may be (empty: all).
+    `float32` hold `shape` numbers; `string` holds UTF-8 text, `image` the bytes of a PNG or JPEG
+    file that can be decoded. `min` and `max` are inclusive, lengths are in characters, `allowed`
+    names every value there may be (empty: all).
 
     `missing` says what becomes of a row without a value: it is rejected as an error, dropped on
     purpose, or allowed. Allowed, the record lacks the feature and the trainer puts `default` there
@@ -49,7 +50,7 @@ class Column(Section):
     only a vocabulary that is declared lists them.
     """
 
-    type: Literal["uint8", "int64", "float32", "string"]
+    type: Literal["uint8", "int64", "float32", "string", "image"]
     shape: tuple[Positive, ...] = ()
     min: float | None = None
     max: float | None = None
@@ -70,6 +71,11 @@ class Column(Section):
         return count
 
     @property
+    def is_image(self) -> bool:
+        """Tells if a record holds it as one string of bytes, whatever its shape."""
+        return self.type in ("uint8", "image")
+
+    @property
     def stands_for_missing(self) -> int | float | str:
         """What the trainer sees where a record has no value."""
         if self.default is not None:
@@ -83,8 +89,10 @@ class Column(Section):
             raise ValueError("min and max are for numbers; a string has min_length and max_length")
         if not text and (self.min_length or self.max_length):
             raise ValueError(f"min_length and max_length are for strings, this is {self.type}")
-        if self.type == "uint8" and (self.missing == "allow" or self.allowed or self.vocabulary):
-            raise ValueError("uint8 takes neither missing: allow, allowed, nor a vocabulary")
+        if self.is_image and (self.missing == "allow" or self.allowed or self.vocabulary):
+            raise ValueError(f"{self.type} takes neither missing: allow, allowed, nor a vocabulary")
+        if self.type == "image" and not (self.shape == () and self.min is None is self.max):
+            raise ValueError("image takes no shape, min or max: its size is in its bytes")
         for value in (*self.allowed, *(() if self.default is None else (self.default,))):
             if isinstance(value, str) != text or (self.type == "int64" and value != int(value)):
                 raise ValueError(f"{value!r} in allowed or default is no {self.type}")

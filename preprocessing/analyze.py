@@ -79,6 +79,8 @@ def finished(found: Partials, data: config.Data) -> dict[str, manifest.Statistic
 
 
 def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial:
+    if column.type == "image":
+        return Partial(len(array) - array.null_count, array.null_count)
     present = array.drop_null() if array.null_count else array
     values, counts = _different(present, column)
     count = int(counts.sum())

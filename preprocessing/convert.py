@@ -29,6 +29,8 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     if array.type == target and not pa.types.is_string(target):
         return array, []
     faults: list[Fault] = []
+    if column.is_image:
+        return _cast(array, target, "type", faults), faults
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         array = _cast(array, pa.string(), "encoding", faults)
     if array.type == pa.string() == target:

@@ -22,7 +22,13 @@ from preprocessing import binary, schema
 # field 1; an entry's value is field 2.
 _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
 # The member of Feature that holds each type: bytes_list, float_list, int64_list.
-_LIST = {"uint8": _FIELD_1, "string": _FIELD_1, "float32": _FIELD_2, "int64": _FIELD_3}
+_LIST = {
+    "uint8": _FIELD_1,
+    "image": _FIELD_1,
+    "string": _FIELD_1,
+    "float32": _FIELD_2,
+    "int64": _FIELD_3,
+}
 
 # A length that stands for a value that is not there.
 _ABSENT = -1
@@ -51,8 +57,8 @@ def frame(payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.LargeBinaryArray:
     """Returns one serialized `tf.train.Example` a row.
 
-    `uint8` becomes a bytes feature of `size` bytes; the others a list of `size` values. One
-    that is null has no feature.
+    `uint8` becomes a bytes feature of `size` bytes, `image` one of as many as there are; the
+    others a list of `size` values. One that is null has no feature.
     """
     parts: list[pa.Array | pa.Scalar] = []
     # A deterministic map is written in the order of its keys.
@@ -64,7 +70,7 @@ def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.La
 
 def _entries(array: pa.Array, name: str, column: config.Column) -> list[pa.Array | pa.Scalar]:
     """Returns parts that together are the column's entry of the map; nothing where it is null."""
-    if column.shape or column.type == "uint8":
+    if column.shape or column.is_image:
         return _parts(array, name, column)
     # As bits, since 0.0 and -0.0 are equal but not the same record.
     bits = array.view(pa.int32()) if column.type == "float32" else array
@@ -126,7 +132,7 @@ def _filled(array: pa.Array, column: config.Column) -> pa.Array:
 
 def _content(array: pa.Array, column: config.Column) -> tuple[pa.LargeBinaryArray, Prefix]:
     """Returns the values of each row as they lie in their list, and what makes their head."""
-    if column.type == "string":
+    if column.type in ("string", "image"):
         flat = (array.flatten() if column.shape else array).cast(pa.large_binary())
         # Every string has a head of its own, so the list has none.
         return (_strings(flat, column), _no_head) if column.shape else (flat, _value_head)

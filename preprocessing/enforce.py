@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipeline import config
 from pipeline.splits import SplitName
-from preprocessing import convert, rules, schema
+from preprocessing import convert, images, rules, schema
 from preprocessing.sources import keys
 from preprocessing.sources.base import Letter, Rows
 from preprocessing.split import assign
@@ -93,13 +93,15 @@ def _letter(
     column, raw = columns[name], rows.batch.column(name)[row].as_py()
     if column.type == "uint8" and isinstance(raw, bytes):
         raw = _worst(raw, column)
+    if column.type == "image" and isinstance(raw, bytes):
+        raw = images.described(raw)
     shown: object = raw.decode(errors="backslashreplace") if isinstance(raw, bytes) else raw
     shown = _short(shown) if isinstance(shown, str | list) else shown
     if column.sensitive and reason != "missing":
         shown = _REDACTED
     value = None if reason == "missing" else str(shown)
     problem = rules.problem(reason, shown, column)
-    return Letter(rows.file(name), rows.number(row), name, reason, value, problem)
+    return Letter(rows.file(name, row), rows.number(row), name, reason, value, problem)
 
 
 def _short(value: str | list) -> str:

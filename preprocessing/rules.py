@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config
-from preprocessing import schema
+from preprocessing import images, schema
 from preprocessing.convert import Fault
 
 # How many allowed values an error lists.
@@ -15,7 +15,7 @@ _LISTED = 8
 
 
 def broken(array: pa.Array, column: config.Column) -> list[Fault]:
-    """Returns the reasons `range`, `length` and `allowed` with the rows they apply to, if any.
+    """Returns the reasons `range`, `length`, `image` and `allowed`, and their rows, if any.
 
     `array` has the type of `schema.arrow_type`. Rows without a value break none of these rules.
     """
@@ -24,6 +24,8 @@ def broken(array: pa.Array, column: config.Column) -> list[Fault]:
         found.append(("range", _out_of_range(array, column)))
     if column.min_length or column.max_length:
         found.append(("length", _of_bad_length(array, column)))
+    if column.type == "image":
+        found.append(("image", images.undecodable(array)))
     if column.allowed:
         found.append(("allowed", _not_allowed(array, column)))
     return [(reason, rows) for reason, rows in found if rows.any()]
@@ -42,6 +44,8 @@ def problem(reason: str, value: object, column: config.Column) -> str:
         return f"is {value!r}, not one of {', '.join(map(str, column.allowed[:_LISTED]))}{more}"
     if reason == "encoding":
         return f"is {value!r}, not UTF-8 text without NUL"
+    if reason == "image":
+        return f"is {value}, no PNG or JPEG that can be decoded"
     if reason == "time":
         return f"is {value!r}, no time such as 2013-12-01 or 2013-12-01T06:00:00Z"
     if reason == "split":

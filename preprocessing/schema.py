@@ -9,14 +9,19 @@ import pyarrow as pa
 
 from pipeline import config
 
-_ELEMENTS = {"int64": pa.int64(), "float32": pa.float32(), "string": pa.string()}
+_ELEMENTS = {
+    "int64": pa.int64(),
+    "float32": pa.float32(),
+    "string": pa.string(),
+    "image": pa.binary(),
+}
 
 
 def arrow_type(column: config.Column) -> pa.DataType:
     """Returns the type of a column in a batch.
 
-    `uint8` is one binary of `size` bytes a row; the others are plain, or a list of fixed length
-    if the column has a shape.
+    `image` is binary, `uint8` is one binary of `size` bytes a row; the others are plain, or a list
+    of fixed length if the column has a shape.
     """
     if column.type == "uint8":
         return pa.binary(column.size)

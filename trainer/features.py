@@ -11,7 +11,13 @@ from pipeline.config import Column
 
 Tensors = dict[str, tf.Tensor]
 
-_STORED = {"uint8": tf.string, "string": tf.string, "int64": tf.int64, "float32": tf.float32}
+_STORED = {
+    "uint8": tf.string,
+    "image": tf.string,
+    "string": tf.string,
+    "int64": tf.int64,
+    "float32": tf.float32,
+}
 
 
 def parsing_spec(columns: Mapping[str, Column]) -> dict[str, tf.io.FixedLenFeature]:

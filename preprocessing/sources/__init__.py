@@ -11,6 +11,7 @@ from preprocessing.sources.base import Source
 SOURCES = {
     "csv": "preprocessing.sources.csv:CsvSource",
     "idx": "preprocessing.sources.idx:IdxSource",
+    "image_folder": "preprocessing.sources.image_folder:ImageFolderSource",
     "jsonl": "preprocessing.sources.jsonl:JsonlSource",
     "parquet": "preprocessing.sources.parquet:ParquetSource",
 }

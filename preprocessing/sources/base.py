@@ -71,7 +71,8 @@ class Rows:
     (binary) name rows for ever: split and order depend on them, so they must not depend on how
     chunks are cut. `files` says where each column was read, `first_row` which row of these files is
     the first, `numbers` which one each is if they do not follow one another. `letters` are rows
-    that could not even be read.
+    that could not even be read. `name` is what the manifest calls the file; if every row is a file
+    of its own, `each` has them.
     """
 
     keys: pa.BinaryArray
@@ -80,10 +81,12 @@ class Rows:
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     numbers: np.ndarray | None = None
     letters: tuple[Letter, ...] = ()
+    name: str = ""
+    each: tuple[RawFile, ...] = ()
 
-    def file(self, column: str) -> str:
-        """Returns the file that a column was read from."""
-        return self.files.get(column, "input")
+    def file(self, column: str, row: int = 0) -> str:
+        """Returns the file that a column of the row at `row` of `batch` was read from."""
+        return self.each[row].path if self.each else self.files.get(column, "input")
 
     def number(self, row: int) -> int:
         """Returns which row of its file the one at `row` of `batch` is."""

@@ -7,7 +7,7 @@ import pytest
 from pipeline import errors
 from preprocessing import sources
 from preprocessing.sources.idx import IdxSource
-from tests.preprocessing import idx_files, tables
+from tests.preprocessing import idx_files, pictures, tables
 
 _INPUTS = {"train": {"images": "i", "labels": "l"}}
 
@@ -29,6 +29,8 @@ def test_every_name_can_be_loaded():
     for name in sources.SOURCES:
         if name == "jsonl":
             sources.choose(tables.make_config("x", source=name).data)
+        elif name == "image_folder":
+            sources.choose(pictures.make_config("x").data)
         else:
             _choose(name)
 
@@ -38,7 +40,7 @@ def test_every_name_can_be_loaded():
     [
         (
             "ids",
-            r"'ids' is not one of csv, idx, jsonl, parquet \(did you mean 'idx'\?\), nor package",
+            r"'ids' is not one of csv, idx, image_folder, jsonl, parquet \(did you mean 'idx'\?\), nor package",
         ),
         ("no.such:Class", "cannot load 'no.such:Class': No module named 'no'"),
         (f"{__name__}:Absent", "cannot load .*has no attribute 'Absent'"),
