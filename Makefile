@@ -22,12 +22,12 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess stats verify train evaluate predict tensorboard status stop doctor test lint bench lock clean
+.PHONY: help setup data schema preprocess replay-dead-letter stats verify train evaluate predict tensorboard status stop doctor test lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo '  CONFIG=mnist|path.yaml  CLUSTER=local  STRATEGY=none|parameter_server  WORKERS=n  PS=n  RUN=name'
 	@echo '  SET="train.steps=500 train.batch_size=64"  STORAGE=output  INPUT=digit.png (predict)  ONLY=name (bench)'
@@ -60,6 +60,9 @@ schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DA
 
 preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG
 	@$(PY) -m preprocessing.main $(COMMON) $(if $(NUM_WORKERS),--num_workers=$(NUM_WORKERS))
+
+replay-dead-letter: $(VENV)/.installed ## make CONFIG's records again with the dead letters you corrected, in place or in FIXED=
+	@$(PY) -m preprocessing.replay_dead_letters $(COMMON) $(if $(FIXED),--fixed=$(FIXED)) $(if $(NUM_WORKERS),--num_workers=$(NUM_WORKERS))
 
 stats: $(VENV)/.installed ## a page with a plot per column and split of CONFIG's records
 	@$(PY) -m preprocessing.stats $(COMMON)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,10 @@ from preprocessing.sources import keys
 from preprocessing.sources.base import Letter, Rows
 from preprocessing.split import assign
 
-# Characters of a value that a letter shows.
+# Characters of a value that a letter shows, and of one that a row may be corrected with.
 SHOWN = 64
-_REDACTED = "<redacted>"
+_KEPT = 4096
+REDACTED = "<redacted>"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +71,7 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     for reason, bad in found:
         for row in np.flatnonzero(bad).tolist():
             faults.setdefault(row, (data.split.columns[0], reason))
-    letters = [_letter(rows, row, *faults[row], data.columns) for row in sorted(faults)]
+    letters = _letters(rows, faults, data.columns)
     dropped[list(faults)] = False
     numbers = (
         np.arange(rows.first_row, rows.first_row + len(dropped))
@@ -87,6 +89,17 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     return Good(numbers, row_keys, splits, batch, letters, int(dropped.sum()))
 
 
+def _letters(
+    rows: Rows, faults: Mapping[int, tuple[str, str]], columns: Mapping[str, config.Column]
+) -> list[Letter]:
+    bad = sorted(faults)
+    raw = raw_rows(rows.batch.take(pa.array(bad, pa.int64())), columns) if bad else []
+    return [
+        dataclasses.replace(_letter(rows, row, *faults[row], columns), raw=found, of=digest(found))
+        for row, found in zip(bad, raw, strict=True)
+    ]
+
+
 def _letter(
     rows: Rows, row: int, name: str, reason: str, columns: Mapping[str, config.Column]
 ) -> Letter:
@@ -98,10 +111,39 @@ def _letter(
     shown: object = raw.decode(errors="backslashreplace") if isinstance(raw, bytes) else raw
     shown = _short(shown) if isinstance(shown, str | list) else shown
     if column.sensitive and reason != "missing":
-        shown = _REDACTED
+        shown = REDACTED
     value = None if reason == "missing" else str(shown)
     problem = rules.problem(reason, shown, column)
     return Letter(rows.file(name, row), rows.number(row), name, reason, value, problem)
+
+
+def raw_rows(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> list[dict[str, Any]]:
+    """Returns what each row holds, as JSON takes it, for a person to correct.
+
+    Pixels and values of thousands of characters are left out, those of sensitive columns hidden.
+    """
+    found: list[dict[str, Any]] = [{} for _ in range(batch.num_rows)]
+    for name, column in columns.items():
+        if column.is_image:
+            continue
+        for row, value in zip(found, batch.column(name).to_pylist(), strict=True):
+            plain = REDACTED if column.sensitive and value is not None else _plain(value)
+            if len(str(plain)) <= _KEPT:
+                row[name] = plain
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def digest(raw: Mapping[str, Any] | str) -> str:
+    """Returns a short hash by which a row is known to be the same, or edited."""
+    return config.digest({"raw": raw})[:16]
 
 
 def _short(value: str | list) -> str:
@@ -120,5 +162,6 @@ def _redact(letter: Letter, columns: Mapping[str, config.Column]) -> Letter:
     """Hides a row that could not be cut into columns, if one of these is sensitive."""
     if letter.value is None:
         return letter
-    sensitive = any(column.sensitive for column in columns.values())
-    return dataclasses.replace(letter, value=_REDACTED if sensitive else _short(letter.value))
+    if any(column.sensitive for column in columns.values()):
+        return dataclasses.replace(letter, value=REDACTED)
+    return dataclasses.replace(letter, value=_short(letter.value), of=digest(letter.value))

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from pipeline import config, errors, manifest, progress, run_folder, storage
-from preprocessing import dead_letters, fingerprint, layout, order, sources, spill
+from preprocessing import corrections, dead_letters, fingerprint, layout, order, sources, spill
 from preprocessing.sources.base import Chunk, Source
 from preprocessing.split import existing
 
@@ -51,7 +51,7 @@ def _run(
 ) -> manifest.Manifest:
     started = time.monotonic()
     layout.clean(folder)
-    source = sources.choose(data)
+    source = corrections.over(sources.choose(data), folder)
     with _hashing(source) as hashes:
         published = _published(folder)
         if published and published.fingerprint == fingerprint.fingerprint(data, hashes.result()):

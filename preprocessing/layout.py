@@ -3,6 +3,7 @@
 records/<config>/manifest.json                         names the shards; written last
 records/<config>/<12 hex digits>/train-00000-of-00008.tfrecord
 records/<config>/<12 hex digits>/dead_letter/train.jsonl
+records/<config>/corrections.jsonl                     dead letters that people corrected
 records/<config>/_tmp-<random>/                        spilled rows and receipts of a run
 records/<config>/.lock                                 held while a run is at work
 """
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 
 from pipeline import errors, manifest, storage
 
+DEAD_LETTERS = "dead_letter"
 _TEMPORARY = "_tmp-"
 _STATISTICS = "statistics.json"
 _BUILD = re.compile(r"^[0-9a-f]{12}$")
@@ -43,7 +45,7 @@ class Folders:
     @property
     def dead_letters(self) -> str:
         """Holds one JSONL file per split of rows that did not become records, if there are any."""
-        return storage.join(self.build, "dead_letter")
+        return storage.join(self.build, DEAD_LETTERS)
 
     @property
     def temporary(self) -> str:
@@ -109,6 +111,12 @@ def clean(records: str) -> int:
     for name in left:
         storage.remove(storage.join(records, name))
     return len(left)
+
+
+def builds(records: str) -> list[str]:
+    """Returns the names of the folders of shards: what the manifest names, or a failed run left."""
+    named = _builds_in_manifest(records)
+    return sorted(named) or [name for name in storage.listdir(records) if _BUILD.match(name)]
 
 
 def _builds_in_manifest(records: str) -> set[str]:

@@ -48,6 +48,8 @@ class Letter:
 
     `row` is counted as a spreadsheet does where the source has such rows: a header is row 1.
     `problem` completes "column 'x' ..." for people; `value` is the raw text, if it may be shown.
+    `raw` has the row's columns as they were found, to be corrected, and `of` is a hash of them
+    (of `value` if the row could not be cut into columns): see `preprocessing.corrections`.
     """
 
     file: str
@@ -56,6 +58,8 @@ class Letter:
     reason: str
     value: str | None
     problem: str
+    raw: Mapping[str, Any] | None = None
+    of: str | None = None
 
     def __str__(self) -> str:
         column = f"column {self.column!r} " if self.column else ""

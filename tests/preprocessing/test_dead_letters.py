@@ -42,6 +42,8 @@ def test_gathered_in_the_order_of_the_raw_rows(tmp_path):
         "reason": "type",
         "value": "v5",
         "problem": "is bad",
+        "raw": None,
+        "of": None,
     }
 
 
