@@ -22,7 +22,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess replay-dead-letter stats verify train evaluate predict tensorboard status stop doctor test lint bench lock clean
+.PHONY: help setup data schema preprocess replay-dead-letter stats verify train evaluate replay predict tensorboard status stop doctor test lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -77,6 +77,9 @@ train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and expo
 
 evaluate: $(VENV)/.installed ## metrics of the newest checkpoint of RUN (default: the newest run)
 	@$(PY) -m trainer.evaluate $(OF_RUN)
+
+replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss was no number
+	@$(PY) -m trainer.replay $(OF_RUN)
 
 predict: $(VENV)/.installed ## first predictions of the exported model, on the test split or INPUT=
 	@$(PY) -m trainer.predict $(OF_RUN) $(if $(INPUT),--input=$(INPUT))
