@@ -22,7 +22,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess replay-dead-letter stats verify train evaluate replay predict tensorboard status stop doctor test lint bench lock clean
+.PHONY: help setup data schema preprocess replay-dead-letter stats verify train evaluate replay predict tensorboard status stop doctor test test-matrix lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -98,6 +98,9 @@ doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE
 
 test: lint ## lint, types and all tests
 	@$(PY) -m pytest
+
+test-matrix: $(VENV)/.installed-dev ## save under each of the 8 modes, resume under each: all 64, as a table
+	@RESUME_MATRIX=all $(PY) -m pytest tests/e2e/test_resume_matrix.py
 
 lint: $(VENV)/.installed-dev ## formatting, lint and types
 	@$(VENV)/bin/ruff format --check --quiet . || { echo "run: $(VENV)/bin/ruff format ." >&2; exit 1; }

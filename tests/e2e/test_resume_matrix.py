@@ -1,71 +1,176 @@
-"""Save under one mode, go on under another: each mode saves once and resumes once.
+"""Save under each mode, go on under each: weights, slots, step and position are taken over.
 
-In the middle of an epoch, and with another number of processes. Weights, slots and global step are
-taken over by restoring at all, with all variables of the graph in the checkpoint; the position in
-the data is compared block by block.
+Compared by value, before the first step, in the middle of an epoch. By default each mode saves once
+and resumes once, with more processes, with fewer and with as many; `make test-matrix` has all 64.
 """
 
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
 import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
-from pipeline import topology
+from pipeline import config, topology
 from pipeline.run_folder import RunFolder
 from tests.e2e.conftest import MODES
 from tests.pipeline.process_help import ROOT, child_environment
-from trainer import checkpoints, ledger, order
+from trainer import checkpoints, ledger
 from trainer.input import Records
 
-# A ring through all modes: whose checkpoint is taken, and what goes on from it.
-RING = list(zip(MODES, [*list(MODES)[3:], *list(MODES)[:3]], strict=True))
-MORE_STEPS = 60
+STEPS, MORE_STEPS = 40, 60
+SAVED = (*(f"train.steps={STEPS}", "train.batch_size=32"),)
+RESUMED = ("train.batch_size=64",)
+# Both: slots, nothing saved or evaluated on the way, and what was restored is kept.
+ALWAYS = (
+    "train.optimizer={name: adam, learning_rate: 0.001}",
+    *("train.save_steps=1000", "eval.throttle_seconds=1000"),
+    "train.hooks=[tests.e2e.at_start:AtStart]",
+)
+# Besides what each mode of `MODES` has; so 1, 2 and 3 processes that train go on as 1, 2 and 3.
+OF_SAVED = {"parameter_server": ("cluster.workers=2",), "one_device": ()}
+OF_RESUMED = {"parameter_server_strategy": ("cluster.workers=2",), "one_device": ()}
+OWN = {mode: tuple(o for o in MODES[mode] if o.startswith("cluster.")) for mode in MODES}
 ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
 
-
-def test_each_mode_saves_once_and_resumes_once():
-    assert {saved for saved, _ in RING} == {after for _, after in RING} == set(topology.STRATEGIES)
-    assert all(saved != after for saved, after in RING)
-
-
-@pytest.mark.parametrize(("saved", "resumed"), RING)
-def test_the_other_mode_goes_on_where_the_first_stopped(run_of, small_records, saved, resumed):
-    first = run_of(saved)
-    path = first.path.parent / f"{saved}-to-{resumed}".replace("_", "-")
-    shutil.copytree(first.path, path)
-    state = (path / "checkpoint").read_text()
-    (path / "checkpoint").write_text(state.replace(str(first.path), str(path)))
-    blocks = Records(first.job, small_records.folder, small_records.contents).blocks("train")
-    begun = checkpoints.newest(str(path))
-    before, step = ledger.applied_in(begun, blocks), checkpoints.step_of(begun)
-
-    job = _go_on(small_records, path.name, resumed, step + MORE_STEPS)
-
-    ended = checkpoints.newest(str(path))
-    after, end = ledger.applied_in(ended, blocks), checkpoints.step_of(ended)
-    assert end >= step + MORE_STEPS
-    assert (after >= before).all()
-    taken = int((after - before).sum())
-    due = (end - step) * topology.examples_per_step(job)
-    # Processes that are not waited for may have counted a batch that the last save has not seen.
-    assert abs(taken - due) <= 2 * job.train.batch_size
-    if resumed in ASYNCHRONOUS:
-        return  # their processes do not wait for each other at the end of an epoch
-    # What the first mode had left of its epoch was read before anything of later ones.
-    epoch = int((before // blocks.records).min())
-    assert order.ledger(blocks, after)[epoch].left == 0
+RING = list(zip(MODES, [*list(MODES)[3:], *list(MODES)[:3]], strict=True))
+ALL = [(saved, resumed) for saved in MODES for resumed in MODES]
+PAIRS = ALL if os.environ.get("RESUME_MATRIX") == "all" else RING
 
 
-def _go_on(small, run, mode, steps):
-    arguments = [f"--config={small.config_path}", f"--storage={small.storage}", f"--run={run}"]
-    overrides = (f"train.steps={steps}", "train.batch_size=64", "train.save_steps=1000")
-    arguments += [f"--strategy={mode}", *(f"--set={override}" for override in overrides)]
-    subprocess.run(
+def _readers(job: config.Config) -> int:
+    return topology.role_counts(job.cluster)[topology.WORKER] + 1
+
+
+def test_each_mode_saves_and_resumes_with_every_change_of_number(small_records):
+    assert {saved for saved, _ in PAIRS} == {after for _, after in PAIRS} == set(MODES)
+    assert set(MODES) == set(topology.STRATEGIES)
+    changes = set()
+    for saved, resumed in PAIRS:
+        before = _config(small_records, saved, OF_SAVED)
+        after = _config(small_records, resumed, OF_RESUMED)
+        changes.add(np.sign(_readers(after) - _readers(before)))
+        assert saved != resumed or PAIRS is ALL
+    assert changes == {-1, 0, 1}
+
+
+def _config(small, mode, more):
+    settings = (*OWN[mode], *more.get(mode, ()))
+    return small.config(f"cluster.strategy={mode}", *SAVED, *settings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A finished run, and what its processes had restored when they began."""
+
+    path: pathlib.Path
+    job: config.Config
+
+    @property
+    def checkpoint(self) -> str:
+        return checkpoints.newest(str(self.path))
+
+    def at_start(self, task: str) -> dict[str, np.ndarray]:
+        return dict(np.load(self.path / "at_start" / f"{task}.npz"))
+
+
+@pytest.fixture(scope="session")
+def saved_by(small_records):
+    """Returns a function from a mode to its saved run, which is made when first asked for."""
+    made: dict[str, Run] = {}
+
+    def saved(mode: str) -> Run:
+        if mode not in made:
+            settings = (*SAVED, *OWN[mode], *OF_SAVED.get(mode, ()))
+            made[mode] = _launch(small_records, f"saved-{mode}", mode, settings)
+        return made[mode]
+
+    return saved
+
+
+def _launch(small, name: str, mode: str, settings: tuple[str, ...]) -> Run:
+    name = name.replace("_", "-")
+    path = small.storage / "runs" / name
+    arguments = [f"--config={small.config_path}", f"--storage={small.storage}", f"--run={name}"]
+    arguments += [f"--strategy={mode}", *(f"--set={o}" for o in (*ALWAYS, *settings))]
+    done = subprocess.run(
         [sys.executable, "-m", "pipeline.launch", *arguments],
-        check=True,
         cwd=ROOT,
-        env=child_environment(),
-        timeout=240,
+        env={**child_environment(), "PIPELINE_AT_START": str(path / "at_start")},
+        capture_output=True,
+        text=True,
+        timeout=280,
     )
-    return RunFolder(str(small.storage / "runs" / run)).read_config()
+    logs = "".join(log.read_text()[-2000:] for log in path.glob("logs/*.log"))
+    assert done.returncode == 0, done.stdout + done.stderr + logs
+    return Run(path, RunFolder(str(path)).read_config())
+
+
+def _copy(run: Run, name: str) -> None:
+    """Copies a run under another name; the state of checkpoints has absolute paths."""
+    path = run.path.parent / name
+    shutil.copytree(run.path, path, ignore=shutil.ignore_patterns("at_start", "export", "logs"))
+    state = (path / "checkpoint").read_text()
+    (path / "checkpoint").write_text(state.replace(str(run.path), str(path)))
+
+
+@pytest.mark.parametrize(("saved", "resumed"), PAIRS)
+def test_the_other_mode_goes_on_where_the_first_stopped(saved_by, small_records, saved, resumed):
+    first = saved_by(saved)
+    name = f"{saved}-to-{resumed}".replace("_", "-")
+    _copy(first, name)
+    blocks = Records(first.job, small_records.folder, small_records.contents).blocks("train")
+    before = _tensors(first.checkpoint)
+    step = int(before["global_step"])
+    assert any("Adam" in tensor for tensor in before)
+    # In the middle of an epoch: some of it is done, some is not.
+    assert before[ledger.APPLIED].sum() % blocks.total_records > 0
+
+    settings = (*RESUMED, *OWN[resumed], *OF_RESUMED.get(resumed, ()))
+    second = _launch(small_records, name, resumed, (f"train.steps={step + MORE_STEPS}", *settings))
+
+    _assert_restored(before, second.at_start("chief-0"))
+    _assert_exact(before, _tensors(second.checkpoint), blocks, second.job)
+
+
+def _tensors(checkpoint: str) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(checkpoint)
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def _assert_restored(saved: dict[str, np.ndarray], restored: dict[str, np.ndarray]) -> None:
+    """Every variable of the checkpoint, in every copy and part, and no other."""
+    seen = set()
+    for key, value in restored.items():
+        name, _, start = key.partition("#")[0].partition("|")
+        expected = saved[name]
+        if start:
+            expected = expected[int(start) : int(start) + len(value)]
+        np.testing.assert_array_equal(value, expected, err_msg=key)
+        seen.add(name)
+    assert seen == set(saved)
+
+
+def _assert_exact(before, after, blocks, job) -> None:
+    """What was left of the epoch has been read, once, and nothing twice."""
+    steps = int(after["global_step"] - before["global_step"])
+    assert steps >= MORE_STEPS
+    begun = before[ledger.APPLIED].astype(np.int64)
+    ended = after[ledger.APPLIED].astype(np.int64)
+    assert (ended >= begun).all()
+    due = steps * topology.examples_per_step(job)
+    # Processes that are not waited for may have counted a batch that the last save has not seen.
+    late = 2 * job.train.batch_size if job.cluster.strategy in ASYNCHRONOUS else 0
+    assert abs(int((ended - begun).sum()) - due) <= late
+    epoch = int((begun // blocks.records).min())
+    if not late:
+        assert (ended >= (epoch + 1) * blocks.records).all()
+    # No block is more than the epoch under way ahead of the one that is farthest behind.
+    epochs = -(-ended // blocks.records)
+    assert epochs.max() - (ended // blocks.records).min() <= 2

@@ -1,0 +1,42 @@
+"""A hook for `train.hooks` that keeps what a process has restored before it makes a step."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+
+class AtStart(tf.compat.v1.train.SessionRunHook):
+    """Writes all saved variables to `<PIPELINE_AT_START>/<role>-<index>.npz`.
+
+    A key is the name in the checkpoint; behind it, of a variable that is cut over parameter
+    servers, `|` and where the part begins along the first axis; of a copy, `#` and its number.
+    """
+
+    def begin(self):
+        self._variables = {}
+        for variable in tf.compat.v1.global_variables():
+            for number, copy in enumerate(getattr(variable, "values", [variable])):
+                self._variables[f"{_name(variable)}#{number}"] = copy.read_value()
+        self._done = False
+
+    def after_create_session(self, session, coord):
+        if self._done:
+            return
+        self._done = True
+        task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {})
+        folder = pathlib.Path(os.environ["PIPELINE_AT_START"])
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{task.get('type', 'chief')}-{task.get('index', 0)}.npz"
+        np.savez(path, **session.run(self._variables))
+
+
+def _name(variable):
+    part = variable._get_save_slice_info()
+    if part is None:
+        return variable.name.partition(":")[0]
+    return f"{part.full_name}|{part.var_offset[0]}"
