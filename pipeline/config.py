@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from pipeline import feature_check, model_config, splits
+from pipeline.drift_config import Drift
 from pipeline.feature_config import Feature, Label
 from pipeline.model_config import Model
 from pipeline.optimizer_config import Optimizer
@@ -329,6 +330,7 @@ class Config(Section):
     train: Train
     eval: Eval = Eval()
     cluster: Cluster = Cluster()
+    drift: Drift = Drift()
 
     @pydantic.model_validator(mode="after")
     def _features_can_be_made(self) -> Config:
