@@ -14,6 +14,8 @@ SOURCES = {
     "image_folder": "preprocessing.sources.image_folder:ImageFolderSource",
     "jsonl": "preprocessing.sources.jsonl:JsonlSource",
     "parquet": "preprocessing.sources.parquet:ParquetSource",
+    "tfds": "preprocessing.sources.tfds:TfdsSource",
+    "tfrecord": "preprocessing.sources.tfrecord:TfrecordSource",
 }
 
 

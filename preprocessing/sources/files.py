@@ -42,7 +42,7 @@ def opened(path: str, encoding: str = "utf-8", offset: int = 0) -> Iterator[IO[b
     `DataError` naming it for whatever is wrong with it, while it is read too. Bytes that are not
     UTF-8 pass if that is the `encoding`, so that single rows can be refused.
     """
-    with translated(path), storage.open_file(path) as raw, _unpacked(raw, path) as stream:
+    with translated(path), storage.open_file(path) as raw, unpacked(raw, path) as stream:
         name = codecs.lookup(encoding).name
         if name not in _AS_IT_IS:
             stream = io.BufferedReader(_Recoded(stream, name))
@@ -109,7 +109,8 @@ class _Recoded(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def _unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
+def unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
+    """Gives the bytes of an open file, which may be gz, or a zip of one file."""
     head = raw.read(4)
     raw.seek(0)
     if head.startswith(_GZIP_MAGIC):

@@ -1,0 +1,162 @@
+"""TFRecord files of `tf.train.Example`, plain or gz: features are found by the names of columns.
+
+Plain local files are cut into ranges of records, for which only the lengths in them are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import mmap
+from collections.abc import Iterator
+from typing import IO
+
+import numpy as np
+
+from pipeline import errors, records, storage
+from pipeline.splits import SplitName
+from preprocessing import examples
+from preprocessing.sources import base, files, keys
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """`count` records of a file from byte `offset`, or all that follow; `first` come before."""
+
+    file: base.RawFile
+    offset: int = 0
+    count: int | None = None
+    first: int = 0
+
+
+@dataclasses.dataclass
+class Block:
+    """Payloads of records that follow one another, the number of the first, and why some of them
+    cannot be read."""
+
+    first: int
+    payloads: list[bytes] = dataclasses.field(default_factory=list)
+    bad: dict[int, examples.Problem] = dataclasses.field(default_factory=dict)
+
+
+class TfrecordSource(base.Source):
+    """Records of TFRecord files, counted from 1."""
+
+    def files(self) -> list[base.RawFile]:
+        """Returns the files of each split, by the order of their names."""
+        return [file for split in sorted(self.data.inputs) for file in self.find(split)]
+
+    def find(self, split: SplitName) -> list[base.RawFile]:
+        """Returns the files of one split."""
+        return files.find(self.data, split)
+
+    def plan(self, split: SplitName) -> list[base.Chunk]:
+        """Cuts plain local files into ranges of records."""
+        parts = [part for file in self.find(split) for part in _parts(file)]
+        return [base.Chunk(split, i, part.count, part) for i, part in enumerate(parts)]
+
+    def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
+        """Yields the features of records; those that cannot be read, or are of another kind than
+        the column, are letters."""
+        part: Part = chunk.details
+        with _opened(part.file.path) as stream:
+            stream.seek(part.offset)
+            for block in _blocks(stream, part):
+                yield self._rows(block, part.file)
+
+    def _rows(self, block: Block, file: base.RawFile) -> base.Rows:
+        batch, bad = examples.columns_of(block.payloads, self.data.columns, block.bad)
+        numbers = np.arange(block.first, block.first + len(block.payloads))
+        letters = [
+            base.Letter(file.path, block.first + row + 1, column, reason, value, problem)
+            for row, (column, reason, value, problem) in sorted(bad.items())
+        ]
+        numbers = np.delete(numbers, sorted(bad))
+        return base.Rows(
+            keys.of_rows(file.name, numbers),
+            batch,
+            files=dict.fromkeys(self.data.columns, file.path),
+            numbers=numbers + 1,
+            letters=tuple(letters),
+            name=file.name,
+        )
+
+
+def _parts(file: base.RawFile) -> Iterator[Part]:
+    """Scans the lengths in a plain local file. Raises `DataError` where it is damaged."""
+    with _opened(file.path) as stream:
+        if not isinstance(stream, mmap.mmap):
+            yield Part(file)
+            return
+        first = number = offset = start = 0
+        size = len(stream)
+        while offset < size:
+            with _located(file.path, number, offset):
+                length = records.length_in(stream[offset : offset + records.HEADER_BYTES])
+                end = offset + records.HEADER_BYTES + length + records.FOOTER_BYTES
+                if end > size:
+                    raise records.Broken(f"truncated, {length} bytes were promised")
+            offset, number = end, number + 1
+            if offset - start >= base.CHUNK_BYTES:
+                yield Part(file, start, number - first, first)
+                start, first = offset, number
+        if number > first:
+            yield Part(file, start, number - first, first)
+
+
+def _blocks(stream: IO[bytes] | mmap.mmap, part: Part) -> Iterator[Block]:
+    block, size, number, offset = Block(part.first), 0, part.first, part.offset
+    while part.count is None or number < part.first + part.count:
+        with _located(part.file.path, number, offset):
+            head = stream.read(records.HEADER_BYTES)
+            if not head:
+                break
+            length = records.length_in(head)
+            payload, footer = stream.read(length), stream.read(records.FOOTER_BYTES)
+            if len(payload) < length or len(footer) < records.FOOTER_BYTES:
+                raise records.Broken(f"truncated, {length} bytes were promised")
+        try:
+            records.check(payload, footer, length)
+        except records.Broken:
+            why = (None, "checksum", None, "was altered: the CRC of its payload is wrong")
+            block.bad[len(block.payloads)] = why
+        block.payloads.append(payload)
+        offset, number = offset + len(head) + length + len(footer), number + 1
+        size += length
+        if size >= base.READ_BYTES:
+            yield block
+            block, size = Block(number), 0
+    if block.payloads:
+        yield block
+
+
+@contextlib.contextmanager
+def _located(path: str, number: int, offset: int) -> Iterator[None]:
+    try:
+        yield
+    except records.Broken as broken:
+        raise errors.DataError(
+            f"{path!r}: record {number + 1}, at byte {offset}: {broken}"
+        ) from None
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[IO[bytes] | mmap.mmap]:
+    """Opens a file of records, mapped if it is plain and local. An empty one holds none.
+
+    What it begins with does not decide: a length may look like gzip's magic.
+    """
+    with files.translated(path), storage.open_file(path) as raw:
+        head = raw.read(records.HEADER_BYTES)
+        raw.seek(0)
+        try:
+            records.length_in(head)
+        except records.Broken:
+            with files.unpacked(raw, path) as stream:
+                yield stream
+            return
+        if storage.is_remote(path):
+            yield raw
+            return
+        with mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            yield mapped
