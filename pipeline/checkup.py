@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any
 
-from pipeline import errors, ports, storage, versions
+from pipeline import cloud_preflight, errors, ports, storage, versions
 
 _GIB = 1 << 30
 # What the records, checkpoints and exports of a small job take, with room to spare.
@@ -78,7 +78,8 @@ def check_storage(root: str) -> Iterator[Finding]:
         storage.makedirs(folder)
         storage.write_text(probe, "written by make doctor\n")
         storage.remove(probe)
-    except Exception as error:  # of any kind: gs:// raises those of TensorFlow
+        cloud_preflight.check(folder)
+    except Exception as error:
         yield _bad(error, f"STORAGE {root!r} cannot be written")
         return
     yield Finding(f"STORAGE {root!r} can be written")

@@ -8,14 +8,15 @@ from collections.abc import Callable
 
 from absl import app, flags
 
-from pipeline import errors, redaction
+from pipeline import cloud_errors, errors, redaction
 
 
 def run(main: Callable[[], None], argv: list[str] | None = None) -> None:
     """Parses the flags, calls `main`, and exits with the code of what happened.
 
     Unknown flags and positional arguments are refused with exit code 64. A `PipelineError`
-    becomes one line on stderr; anything else is a bug of ours and keeps its traceback.
+    becomes one line on stderr, and so does what Cloud Storage refuses TensorFlow's client; anything
+    else is a bug of ours and keeps its traceback.
     """
     sys.exit(_exit_code(main, sys.argv if argv is None else argv))
 
@@ -44,6 +45,12 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
         # The reader of our output is gone (`| head`); the interpreter would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:
+        refused = cloud_errors.of_tensorflow(error)
+        if not isinstance(refused, errors.PipelineError):
+            raise
+        print(redaction.redact(f"error: {refused}"), file=sys.stderr)
+        return refused.exit_code
 
 
 def _parse_flags(argv: list[str]) -> None:

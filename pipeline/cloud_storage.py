@@ -24,7 +24,7 @@ from pipeline import cloud_errors, errors
 # Bytes fetched at a time: doubled from the first to the second while reading goes on where it was.
 _LEAST, _MOST = 256 << 10, 8 << 20
 _PART = 8 << 20  # bytes of one part of an upload
-_PATIENCE = 120.0  # seconds during which a request is tried again
+_patience = 120.0  # seconds during which a request is tried again
 _AT_ONCE = 8  # deletions under way
 _ATTEMPTS = 5
 # What TensorFlow's client reads when it is loaded: otherwise it takes the length that an object had
@@ -74,10 +74,28 @@ def _client() -> Any:
     return _client_of(os.getpid())
 
 
+def on_google_machine() -> bool:
+    """True if the credentials are those of the machine itself, which Google gives it."""
+    from google.auth import compute_engine
+
+    return isinstance(_client()._credentials, compute_engine.Credentials)
+
+
+@contextlib.contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Within the block, requests are tried again for so long and no longer."""
+    global _patience
+    before, _patience = _patience, seconds
+    try:
+        yield
+    finally:
+        _patience = before
+
+
 def _retry() -> Any:
     from google.cloud.storage.retry import DEFAULT_RETRY
 
-    return DEFAULT_RETRY.with_timeout(_PATIENCE)
+    return DEFAULT_RETRY.with_timeout(_patience)
 
 
 def _split(path: str) -> tuple[str, str]:

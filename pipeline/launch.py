@@ -13,7 +13,7 @@ import time
 
 from absl import flags
 
-from pipeline import cli, display, isolation, job, launchers, run_record, versions
+from pipeline import cli, cloud_preflight, display, isolation, job, launchers, run_record, versions
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Shipped config name, or path of a YAML file.", required=True
@@ -49,6 +49,7 @@ def main() -> None:
     if record is not None:
         print(f"run {wanted.name} is already finished; nothing to do")
     else:
+        cloud_preflight.check(wanted.storage_root)
         record = launcher.run(wanted, started=started)
     print(display.summary(wanted, record))
 

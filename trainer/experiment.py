@@ -18,6 +18,7 @@ from trainer import (
     models,
     optimizers,
     placement,
+    save_pace,
     saves,
     sessions,
     staleness,
@@ -182,7 +183,11 @@ def _train_spec(
 
 def _after_save(job: config.Config, run: RunFolder, reporter: Reporter) -> list[saves.AfterSave]:
     janitor = Janitor(run.path, job.train.keep_checkpoints)
-    return [lambda step, seconds: janitor.clean(), tracing.CheckpointTimes(run.path, reporter)]
+    return [
+        lambda step, seconds: janitor.clean(),
+        tracing.CheckpointTimes(run.path, reporter),
+        save_pace.SavePace(run.path, job.train.save_steps),
+    ]
 
 
 def _instruments(

@@ -220,16 +220,20 @@ def test_a_missing_object_is_told_from_a_missing_bucket(cloud):
         storage.exists("gs://")
 
 
-def test_trouble_that_stays_is_reported(cloud, monkeypatch):
-    monkeypatch.setattr(cloud_storage, "_PATIENCE", 0.1)
+def test_trouble_that_stays_is_reported(cloud):
     path = cloud.put("x", b"")
     cloud.fault("/x", status=503, times=100)
-    with pytest.raises(errors.RetryableError, match=r"\(503\)|cannot be reached"):
+    with (
+        cloud_storage.patience(0.1),
+        pytest.raises(errors.RetryableError, match=r"\(503\)|cannot be reached"),
+    ):
         storage.read_text(path)
 
 
 def test_a_service_that_is_not_there_is_reported(cloud, monkeypatch):
-    monkeypatch.setattr(cloud_storage, "_PATIENCE", 0.1)
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    with pytest.raises(errors.RetryableError, match=r"cannot be reached .* Look at the network"):
+    with (
+        cloud_storage.patience(0.1),
+        pytest.raises(errors.RetryableError, match=r"cannot be reached .* Look at the network"),
+    ):
         storage.read_text(cloud.path("x"))

@@ -1,0 +1,93 @@
+import os
+import threading
+
+import tensorflow as tf
+
+from trainer import events
+
+Cache = tf.compat.v1.summary.FileWriterCache
+
+
+def write(logdir: str, step: int) -> None:
+    value = tf.compat.v1.Summary.Value(tag="x", simple_value=step)
+    Cache.get(logdir).add_summary(tf.compat.v1.Summary(value=[value]), step)
+
+
+def steps(data: bytes, tmp_path) -> list[int]:
+    path = tmp_path / "events"
+    path.write_bytes(data)
+    found = tf.compat.v1.train.summary_iterator(str(path))
+    return [event.step for event in found if event.summary.value]
+
+
+def test_all_writers_of_a_run_are_copied_at_its_end(cloud, tmp_path):
+    run = cloud.path("run")
+    with events.written_here(run):
+        for step in (1, 2):
+            write(run, step)
+            write(f"{run}/eval", 10 * step)
+            Cache.get(run).flush()
+        assert cloud.names() == []
+    first, second = cloud.names()
+    assert first.startswith("run/eval/events.out.") and second.startswith("run/events.out.")
+    assert steps(cloud.data(first), tmp_path) == [10, 20]
+    assert steps(cloud.data(second), tmp_path) == [1, 2]
+
+
+def test_a_hundred_flushes_cost_no_upload_each(cloud):
+    run = cloud.path("run")
+    cloud.api.seen.clear()
+    with events.written_here(run):
+        for step in range(100):
+            write(run, step)
+            Cache.get(run).flush()
+    uploads = [seen for seen in cloud.api.seen if seen.sent and "/upload/" in seen.path]
+    assert len(uploads) == 1
+    assert uploads[0].sent < 2 * len(cloud.data(cloud.names()[0])) + 1000
+
+
+def test_copies_are_made_while_it_runs_and_only_of_what_has_grown(cloud, tmp_path):
+    copies = events.Copies(str(tmp_path), cloud.path("run"))
+    logdir = copies.place(cloud.path("run"))
+    (tmp_path / "events").write_bytes(b"one")
+    copies.copy()
+    assert cloud.data("run/events") == b"one"
+    cloud.api.seen.clear()
+    copies.copy()
+    assert not cloud.api.seen
+    with open(os.path.join(logdir, "events"), "ab") as file:
+        file.write(b"two")
+    copies.copy()
+    assert cloud.data("run/events") == b"onetwo"
+
+
+def test_a_copy_that_fails_is_made_later(tmp_path):
+    copies = events.Copies(str(tmp_path), "gs://absent/run")
+    copies.place("gs://absent/run")
+    made = []
+    copies.copy = lambda: made.append(1) or 1 / 0
+    waits = iter([False, False, True])
+    copies.follow(lambda pause: next(waits))
+    assert len(made) == 2
+
+
+def test_the_pause_grows_with_what_a_copy_costs(tmp_path):
+    copies = events.Copies(str(tmp_path), "gs://bucket/run")
+    times, pauses = iter([0.0, 3.0]), []
+    copies.follow(lambda pause: pauses.append(pause) or len(pauses) == 2, lambda: next(times))
+    assert pauses == [30, 60]
+
+
+def test_folders_of_others_and_of_workers_stay_where_they_are(tmp_path):
+    copies = events.Copies(str(tmp_path), "gs://bucket/run")
+    assert copies.place("gs://bucket/run-2") == "gs://bucket/run-2"
+    assert copies.place("/local") == "/local"
+    assert copies.place("gs://bucket/run/tmp_worker_0") == str(tmp_path / "tmp_worker_0")
+    assert copies._places == {}
+
+
+def test_a_run_on_a_disk_is_left_alone(tmp_path):
+    original, threads = Cache.get, threading.active_count()
+    with events.written_here(str(tmp_path)):
+        assert Cache.get is original
+        assert threading.active_count() == threads
