@@ -100,6 +100,14 @@ class Column(Section):
         return self
 
 
+# What `data.provenance` adds to records: the file as the manifest calls it, and the row in it as
+# dead letters count it.
+PROVENANCE = {
+    "provenance/source": Column(type="string"),
+    "provenance/row": Column(type="int64"),
+}
+
+
 class Csv(Section):
     """How `csv` files are written. `missing` are the texts, unquoted, that stand for no value.
 
@@ -163,6 +171,8 @@ class Data(Section):
     # Records between two seekable offsets of a shard: the unit of shuffling and of resuming.
     block_records: Positive = 256
     seed: int = 0
+    # Records then say which file and row they are from, in two features that nobody parses.
+    provenance: bool = False
     download: Download | None = None
 
     @pydantic.model_validator(mode="after")
@@ -175,6 +185,13 @@ class Data(Section):
         for role, name in names:
             if self.columns[name].shape or self.columns[name].missing == "allow":
                 raise ValueError(f"{role}: {name!r} must be one value that is never missing")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _provenance_has_its_names(self) -> Data:
+        taken = [name for name in self.columns if name in PROVENANCE]
+        if self.provenance and taken:
+            raise ValueError(f"provenance: writes {taken[0]!r}, which is a column already")
         return self
 
     @pydantic.model_validator(mode="after")

@@ -29,12 +29,14 @@ REDACTED = "<redacted>"
 class Good:
     """Rows that may become records, and what became of the others.
 
-    `numbers` says which row of its file each one was, `splits` where in `SPLITS` it goes.
+    `numbers` says which row of its file each one was, `splits` where in `SPLITS` it goes, `kept`
+    which of the rows that were read they are.
     """
 
     numbers: np.ndarray
     keys: pa.BinaryArray
     splits: np.ndarray
+    kept: np.ndarray
     batch: pa.RecordBatch
     letters: list[Letter]
     dropped: int
@@ -78,15 +80,15 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
         if rows.numbers is None
         else rows.numbers
     )
-    if faults or dropped.any():
-        good = ~dropped
-        good[list(faults)] = False
-        kept = pa.array(good)
-        row_keys, batch = row_keys.filter(kept), batch.filter(kept)
+    good = ~dropped
+    good[list(faults)] = False
+    kept = np.flatnonzero(good)
+    if len(kept) < len(good):
+        row_keys, batch = row_keys.filter(pa.array(good)), batch.filter(pa.array(good))
         numbers, splits = numbers[good], splits[good]
     letters = [*(_redact(letter, data.columns) for letter in rows.letters), *letters]
     letters.sort(key=lambda letter: letter.row)
-    return Good(numbers, row_keys, splits, batch, letters, int(dropped.sum()))
+    return Good(numbers, row_keys, splits, kept, batch, letters, int(dropped.sum()))
 
 
 def _letters(

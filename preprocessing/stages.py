@@ -26,6 +26,7 @@ from preprocessing import (
     faults,
     layout,
     order,
+    provenance,
     spill,
 )
 from preprocessing.ahead import ahead
@@ -73,7 +74,11 @@ class ReadAndSpill(beam.DoFn):
             if good.letters and not self._data.error_budget:
                 raise errors.DataError(str(good.letters[0]))
             places = order.place(good.keys, good.splits, self._data)
-            framed = encode.frame(encode.encode(good.batch, self._data.columns))
+            if self._data.provenance:
+                content, columns = provenance.added(good, rows, self._data.columns)
+            else:
+                content, columns = good.batch, self._data.columns
+            framed = encode.frame(encode.encode(content, columns))
             numbers = good.numbers if self._data.key else None
             yield good, spill.Encoded(places, framed, rows.file(self._data.label), numbers)
 

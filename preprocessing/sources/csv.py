@@ -126,6 +126,7 @@ class CsvSource(base.Source):
             _one_batch(table),
             files=dict.fromkeys(self.data.columns, part.file.path),
             numbers=numbers + top,
+            name=part.file.name,
             letters=tuple(_letter(row, part.file.path, first + top) for row in bad),
         )
 

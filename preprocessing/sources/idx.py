@@ -48,7 +48,7 @@ class IdxSource(base.Source):
     def files(self) -> list[base.RawFile]:
         """Returns images and labels of each split."""
         return [
-            base.RawFile(f"{split}/{role}/{inputs[role].rpartition('/')[2]}", inputs[role])
+            base.RawFile(_name(split, role, inputs[role]), inputs[role])
             for split, inputs in sorted(self.data.inputs.items())
             for role in _ROLES
         ]
@@ -75,6 +75,7 @@ class IdxSource(base.Source):
         part: Range = chunk.details
         files = {self._image: part.images.path, self.data.label: part.labels.path}
         wanted = schema.arrow_schema(self.data.columns)
+        name = _name(chunk.split, "images", part.images.path)
         with (
             idx.opened(part.images, part.first) as images,
             idx.opened(part.labels, part.first) as labels,
@@ -87,7 +88,8 @@ class IdxSource(base.Source):
                     self.data.label: pa.array(codes.astype(np.int64)),
                 }
                 batch = pa.record_batch([columns[name] for name in wanted.names], wanted)
-                yield base.Rows(_keys(chunk.split, first, count), batch, first, files)
+                keys = _keys(chunk.split, first, count)
+                yield base.Rows(keys, batch, first, files, name=name)
             if part.first + part.rows == part.images.rows:
                 idx.check_end(images, part.images)
                 idx.check_end(labels, part.labels)
@@ -108,6 +110,10 @@ class IdxSource(base.Source):
                 f"{images.path!r} has {images.rows} images, {labels.path!r} has "
                 f"{labels.rows} labels; the counts must be equal"
             )
+
+
+def _name(split: str, role: str, path: str) -> str:
+    return f"{split}/{role}/{path.rpartition('/')[2]}"
 
 
 def _image_column(data: config.Data) -> str:

@@ -101,6 +101,7 @@ class JsonlSource(base.Source):
             pa.record_batch(arrays, wanted.names),
             files=dict.fromkeys(self.data.columns, part.file.path),
             numbers=numbers + 1,
+            name=part.file.name,
             letters=tuple(letters) if bad else (),
         )
 

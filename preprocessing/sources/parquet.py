@@ -52,6 +52,7 @@ class ParquetSource(base.Source):
                     batch,
                     first + 1,
                     dict.fromkeys(wanted, path),
+                    name=group.file.name,
                 )
                 first += len(batch)
 
