@@ -170,5 +170,6 @@ class Evaluation:
     def _ledger(self, checkpoint: str) -> list[dict[str, int]]:
         """Returns how many records of each epoch `checkpoint` has been trained on."""
         blocks = self._records.blocks("train")
-        rows = order.ledger(blocks, ledger.applied_in(checkpoint, blocks))
+        counts = ledger.counts_in(checkpoint, blocks)
+        rows = order.ledger(blocks, counts.applied, counts.reached)
         return [dataclasses.asdict(row) for row in rows]

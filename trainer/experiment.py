@@ -90,7 +90,9 @@ def _position(
     job: config.Config, run: RunFolder, records: Records, task: topology.Task
 ) -> Position:
     blocks = records.blocks("train")
-    return Position(job, task, blocks, ledger.applied_in(checkpoints.newest(run.path), blocks))
+    return Position(
+        job, task, blocks, ledger.counts_in(checkpoints.newest(run.path), blocks).reached
+    )
 
 
 def estimator(
@@ -121,7 +123,8 @@ def _extended(
 
     def extended(features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
-        blocks, records = (features.pop(name, None) for name in (ledger.BLOCK, ledger.RECORD))
+        known = (ledger.BLOCK, ledger.RECORD, ledger.PLACE)
+        blocks, records, places = (features.pop(name, None) for name in known)
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, partitioner=cut):
             spec = model_fn(features, **{name: offered[name] for name in offered if name in takes})
@@ -135,7 +138,7 @@ def _extended(
             divergence.watch(blocks, records)
             # After the update: what is counted has been applied, or waited for with the others.
             with tf.control_dependencies([spec.train_op]):
-                spec = spec._replace(train_op=tf.group(position.count(blocks)))
+                spec = spec._replace(train_op=tf.group(position.count(blocks, places)))
         saves.keep_known(spec.scaffold)
         hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
         # What stays in a collection is written with every checkpoint, which hooks cannot be.

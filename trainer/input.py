@@ -9,6 +9,7 @@ import tensorflow as tf
 from pipeline import config, errors, manifest, storage, topology
 from trainer import features, feeding, ledger, order
 from trainer.feeding import Feed
+from trainer.order import SLICE
 from trainer.transforms import Transforms
 
 InputFn = Callable[[], tf.data.Dataset]
@@ -19,9 +20,6 @@ _OPTIONS.deterministic = True
 # The autotuner's thread sleeps for up to a minute between looks, and closing a session of a
 # cluster waits for it: runs hung that long at their end.
 _OPTIONS.autotune.enabled = False
-
-# Records that travel together between reading and batching: fewer elements, the same mixing.
-_SLICE = 32
 
 
 class Records:
@@ -47,8 +45,8 @@ class Records:
         """Returns the endless training input of one reader, of the pieces that `feed` hands out.
 
         Batches are full and of one size, across the ends of epochs too: synchronous training hangs
-        on any other (traps A24). Each record comes with the index of its block, `ledger.BLOCK`,
-        and its own in that, `ledger.RECORD`.
+        on any other (traps A24). Each record comes with what the ledger asks for: the index of its
+        block, its own in that, and its place in the order of reading.
         Raises `UsageError` if there is not a block for each reader, which would wait for ever.
         """
         train, transforms = self.job.train, self.transforms
@@ -65,9 +63,8 @@ class Records:
                 tf.data.Dataset.from_generator(feed.rows, output_signature=feeding.ROW)
                 .interleave(
                     _block_reader(blocks.paths, transforms.columns),
-                    cycle_length=train.open_blocks,
+                    cycle_length=order.open_blocks(blocks, train.open_blocks, num_readers),
                     block_length=1,
-                    num_parallel_calls=1,
                 )
                 .rebatch(batch_size, drop_remainder=True)
                 .map(lambda batch: transforms.examples(batch, training=True))
@@ -134,10 +131,16 @@ def _block_reader(
                 tf.range(records), seed=tf.stack([epoch, block])
             )[skip:]
             parsed = features.parse(tf.gather(serialized, order), columns)
-            of_block = tf.fill(tf.shape(order), tf.cast(block, tf.int32))
-            return {**parsed, ledger.BLOCK: of_block, ledger.RECORD: tf.cast(order, tf.int32)}
+            return {
+                **parsed,
+                ledger.BLOCK: tf.fill(tf.shape(order), tf.cast(block, tf.int32)),
+                ledger.RECORD: tf.cast(order, tf.int32),
+                ledger.PLACE: tf.cast(epoch * records + tf.range(skip, records) + 1, tf.int32),
+            }
 
-        return _records_at(path, offset).batch(records).take(1).map(parse).rebatch(_SLICE)
+        # A row without records is read as nothing (`Feed.rows`).
+        whole = _records_at(path, offset).batch(tf.maximum(records, 1)).take(tf.sign(records))
+        return whole.map(parse).rebatch(SLICE)
 
     return read
 

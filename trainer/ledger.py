@@ -1,13 +1,20 @@
-"""How many records of each block have been trained on: the position in the data, and its proof.
+"""How often the records of each block were applied: the position in the data, and its proof.
 
 The train op counts the records of each batch, so the counts are saved with the weights they
-belong to. To resume is to read them and to skip what they count, in any mode and with any number
-of processes; and they tell how often each record was used. `tf.data`'s own iterator checkpoints
-do not work under strategies (traps B1).
+belong to. To resume is to read them and to go on behind what they have reached, in any mode and
+with any number of processes. `tf.data`'s own iterator checkpoints do not work under strategies
+(traps B1).
+
+Two numbers a block prove exactly once. In each epoch the records of a block have places, the order
+they are read in, and one reader at a time reads them, in that order. `reached` is the farthest
+place that was applied, `applied` how many records were. They differ by what was applied again, or
+left out. What they cannot show is the update of a process that is killed between applying a batch
+and counting it: that batch is read again.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -16,33 +23,51 @@ import tensorflow as tf
 from pipeline import errors
 from trainer import checkpoints, order
 
-# The features that tell the block of each record, and which of its records it is; models never see
-# them.
+# The features that tell the block of each record, which of its records it is, and how many records
+# of the block have been read with it, since the first epoch began; models never see them.
 BLOCK = "input/block"
 RECORD = "input/record"
-# The variable in every checkpoint: `[blocks]` int32, records applied since the first epoch began.
+PLACE = "input/place"
+# The variables in every checkpoint, over all epochs: records applied, `[blocks]` int32, the highest
+# place among them, `[blocks]` int32, and records applied by each reader, `[MOST_READERS]` int64.
 APPLIED = "input/applied"
+REACHED = "input/reached"
+READERS = "input/readers"
+# The same in every checkpoint, so that any number of processes can go on from it. Ranks beyond it
+# are counted with others.
+MOST_READERS = 1024
 
 
-def applied_in(checkpoint: str | None, blocks: order.Blocks) -> np.ndarray:
-    """Returns the counts in a checkpoint, `[blocks]`; zeros if there is none.
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What has been trained on: `applied` and `reached` are `[blocks]`, `readers` is
+    `[MOST_READERS]`, all int64."""
+
+    applied: np.ndarray
+    reached: np.ndarray
+    readers: np.ndarray
+
+
+def counts_in(checkpoint: str | None, blocks: order.Blocks) -> Counts:
+    """Returns the counts in a checkpoint; zeros if there is none.
 
     Raises `DataError` if they are of other records: those of the run are no longer there.
     """
     number = len(blocks.records)
     if checkpoint is None:
-        return np.zeros(number, np.int64)
+        zeros = np.zeros(number, np.int64)
+        return Counts(zeros, zeros, np.zeros(MOST_READERS, np.int64))
     checkpoints.step_of(checkpoint)  # a checkpoint that cannot be read is named by this
     reader = tf.train.load_checkpoint(checkpoint)
-    if not reader.has_tensor(APPLIED):
+    if not all(map(reader.has_tensor, (APPLIED, REACHED, READERS))):
         raise errors.DataError(f"checkpoint {checkpoint!r}: does not say what it was trained on")
-    applied = reader.get_tensor(APPLIED)
-    if len(applied) != number:
+    found = Counts(*(reader.get_tensor(n).astype(np.int64) for n in (APPLIED, REACHED, READERS)))
+    if len(found.applied) != number:
         raise errors.DataError(
-            f"checkpoint {checkpoint!r}: trained on {len(applied)} blocks of records, there are "
-            f"{number} now. Restore the records it was trained on, or choose a new RUN="
+            f"checkpoint {checkpoint!r}: trained on {len(found.applied)} blocks of records, there "
+            f"are {number} now. Restore the records it was trained on, or choose a new RUN="
         )
-    return applied.astype(np.int64)
+    return found
 
 
 def variable(name: str, shape: list[int], dtype: tf.DType, *, saved: bool) -> Any:
@@ -60,27 +85,52 @@ def variable(name: str, shape: list[int], dtype: tf.DType, *, saved: bool) -> An
     )
 
 
-def count(applied: Any, blocks: tf.Tensor) -> Any:
-    """Returns the op that counts one batch, whose records are of `blocks`, `[batch]` int32.
+class Variables:
+    """The counts in a graph, which are saved with it. Made once a replica."""
 
-    Under a strategy every copy of the variable counts the batches of all replicas.
-    """
-    if not tf.distribute.has_strategy():
-        return _add(applied, blocks)
-    context = tf.distribute.get_replica_context()
-    return context.merge_call(_count_of_all_replicas, args=(applied, blocks))
+    def __init__(self, number: int) -> None:
+        self.applied = variable(APPLIED, [number], tf.int32, saved=True)
+        self.reached = variable(REACHED, [number], tf.int32, saved=True)
+        self.readers = variable(READERS, [MOST_READERS], tf.int64, saved=True)
+
+    def count(
+        self, blocks: tf.Tensor, places: tf.Tensor, rank: int, in_turn: tf.Tensor | bool = True
+    ) -> Any:
+        """Returns the op that counts one batch of reader `rank`; both tensors are `[batch]` int32.
+
+        A batch that is not `in_turn`, because its blocks have been dealt again, was applied all
+        the same, but nothing goes on behind it. Under a strategy every copy of the variables counts
+        the batches of all replicas.
+        """
+        by = tf.fill(tf.shape(blocks), rank % MOST_READERS)
+        reads = tf.stack([blocks, tf.where(in_turn, places, 0), by], axis=1)
+        if not tf.distribute.has_strategy():
+            return _count(self.applied, self.reached, self.readers, reads)
+        context = tf.distribute.get_replica_context()
+        args = (self.applied, self.reached, self.readers, reads)
+        return context.merge_call(_count_of_all_replicas, args=args)
 
 
-def _count_of_all_replicas(strategy: Any, applied: Any, blocks: Any) -> Any:
+def _count_of_all_replicas(strategy: Any, *values: Any) -> Any:
     # Version 1 classes cannot gather; their processes count into the same variable anyway.
     gather = getattr(strategy, "gather", None)
-    here = strategy.experimental_local_results(blocks)
-    every = gather(blocks, axis=0) if gather else tf.concat(here, axis=0)
-    copies = strategy.experimental_local_results(applied)
-    return tf.group(*(_add(copy, every) for copy in copies))
+    *variables, here = (strategy.experimental_local_results(value) for value in values)
+    every = gather(values[-1], axis=0) if gather else tf.concat(here, axis=0)
+    counted = [
+        _count(applied, reached, readers, every)
+        for applied, reached, readers in zip(*variables, strict=True)
+    ]
+    return tf.group(*counted)
 
 
-def _add(variable: Any, blocks: tf.Tensor) -> Any:
-    return tf.raw_ops.ResourceScatterAdd(
-        resource=variable.handle, indices=blocks, updates=tf.ones_like(blocks)
+def _count(applied: Any, reached: Any, readers: Any, reads: tf.Tensor) -> Any:
+    blocks, places, by = tf.unstack(reads, axis=1)
+    raw = tf.raw_ops
+    ones = tf.ones_like(blocks)
+    return tf.group(
+        raw.ResourceScatterAdd(resource=applied.handle, indices=blocks, updates=ones),
+        raw.ResourceScatterMax(resource=reached.handle, indices=blocks, updates=places),
+        raw.ResourceScatterAdd(
+            resource=readers.handle, indices=by, updates=tf.cast(ones, tf.int64)
+        ),
     )

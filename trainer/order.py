@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 
 from pipeline import manifest
+
+# Records of a block that travel together, from reading to batching.
+SLICE = 32
+
+
+# As if it had been read for ever.
+_NEVER_DUE = 1 << 62
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +31,7 @@ class Blocks:
     shard: np.ndarray  # int64, index into paths
     offset: np.ndarray  # int64, bytes from the start of the shard
     records: np.ndarray  # int64
+    excluded: np.ndarray | None = None  # bool, those that cannot be read
 
     @property
     def total_records(self) -> int:
@@ -30,8 +39,10 @@ class Blocks:
         return int(self.records.sum())
 
 
-def blocks_of(split: manifest.Split, block_records: int, paths: list[str]) -> Blocks:
-    """Lists the blocks of a split whose shards lie at `paths`."""
+def blocks_of(
+    split: manifest.Split, block_records: int, paths: list[str], excluded: Iterable[int] = ()
+) -> Blocks:
+    """Lists the blocks of a split whose shards lie at `paths`; those `excluded` are never read."""
     shard = [index for index, s in enumerate(split.shards) for _ in s.blocks]
     offset = [at for s in split.shards for at in s.blocks]
     records = [
@@ -44,16 +55,61 @@ def blocks_of(split: manifest.Split, block_records: int, paths: list[str]) -> Bl
         np.array(shard, np.int64),
         np.array(offset, np.int64),
         np.array(records, np.int64),
+        np.isin(np.arange(len(records)), list(excluded)) if excluded else None,
     )
+
+
+def readable_runs(blocks: Blocks) -> np.ndarray:
+    """Returns what can be read in one go, `[runs, 3]` int64: shard, byte offset, records."""
+    readable = np.ones(len(blocks.records), bool)
+    if blocks.excluded is not None:
+        readable = ~blocks.excluded
+    before = np.concatenate([[-1], np.where(readable, blocks.shard, -1)[:-1]])
+    first = np.flatnonzero(readable & (blocks.shard != before))
+    records = np.where(readable, blocks.records, 0)
+    sums = np.add.reduceat(records, first) if len(first) else records[:0]
+    return np.stack([blocks.shard[first], blocks.offset[first], sums], axis=1).astype(np.int64)
+
+
+def distance(num_blocks: int) -> int:
+    """Returns how many blocks at least are read between one and its next turn, an epoch later."""
+    return num_blocks // 5
 
 
 def epoch_order(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
     """Returns the block indices of one epoch, `[num_blocks]` int64.
 
-    Philox is counter-based: the order of epoch 1000 costs no more than that of epoch 0.
+    A permutation, but that the last blocks of the epoch before do not come first: what is still
+    being read is not begun again (`distance`), also if the epoch before is gone on with near its
+    end.
     """
+    order = _permutation(num_blocks, seed, epoch)
+    near = distance(num_blocks)
+    if epoch and near:
+        late = np.zeros(num_blocks, bool)
+        late[_permutation(num_blocks, seed, epoch - 1)[-2 * near :]] = True
+        # Within the first three fifths, so that the last two are those of the permutation.
+        head = order[: 3 * near]
+        order[: 3 * near] = np.concatenate([head[~late[head]], head[late[head]]])
+    return order
+
+
+def _permutation(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
+    """Philox is counter-based: epoch 1000 costs no more than epoch 0."""
     bits = np.random.Philox(key=[seed % 2**64, epoch % 2**64])
     return np.random.Generator(bits).permutation(num_blocks).astype(np.int64)
+
+
+def open_blocks(blocks: Blocks, wanted: int, num_readers: int) -> int:
+    """Returns how many blocks a reader mixes: `wanted`, or as many as are all read before any of
+    them has its next turn, if processes keep pace."""
+    slices = np.sort(-(-blocks.records // SLICE))
+    for number in range(wanted, 1, -1):
+        # While one of the longest is read, the others go on, at worst to the shortest there are.
+        meanwhile = int(np.searchsorted(np.cumsum(slices), (number - 1) * slices[-1])) + 1
+        if num_readers * meanwhile <= distance(len(slices)):
+            return number
+    return 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +132,8 @@ class Backlog:
     def __init__(self, blocks: Blocks, seed: int, applied: np.ndarray) -> None:
         self._records, self._seed = blocks.records, seed
         self._applied = np.asarray(applied, np.int64)
+        if blocks.excluded is not None:
+            self._applied = np.where(blocks.excluded, _NEVER_DUE, self._applied)
         done = self._applied // self._records
         self._first_epoch = int(done.min())
         self._laps: list[np.ndarray] = []
@@ -102,20 +160,66 @@ class Backlog:
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """How many of the `due` records of one epoch have been applied, and how many are left."""
+    """What has become of the `due` records of one epoch; the other numbers add up to it.
+
+    Applied `once`, or `more` often; `never`, although the reading has gone past them; `skipped`
+    because they cannot be read; `left` to be read.
+    """
 
     epoch: int
     due: int
-    applied: int
+    once: int
+    more: int
+    never: int
+    skipped: int
     left: int
 
+    @property
+    def exact(self) -> bool:
+        """True if every record there is has been applied exactly once."""
+        return self.once + self.skipped == self.due
 
-def ledger(blocks: Blocks, applied: np.ndarray) -> list[Epoch]:
+
+def ledger(blocks: Blocks, applied: np.ndarray, reached: np.ndarray) -> list[Epoch]:
     """Returns what has been trained on, by epoch; processes that do not wait for each other may
-    have begun one before the one before is complete. `applied` is `[blocks]`, over all epochs."""
-    records, applied = blocks.records, np.asarray(applied, np.int64)
+    have begun one before the one before is complete.
+
+    Both arrays are `[blocks]`, over all epochs: how often records of a block were applied, and how
+    many of them its reading is past. Where they differ, the difference is booked in the epoch that
+    the block is in, as records applied more than once or never.
+    """
+    records = blocks.records
+    applied, reached = np.asarray(applied, np.int64), np.asarray(reached, np.int64)
+    epochs = max(int((-(-reached // records)).max(initial=0)), int(applied.any()))
+    more = _booked(np.maximum(applied - reached, 0), reached, records, epochs)
+    never = _booked(np.maximum(reached - applied, 0), reached, records, epochs)
     rows = []
-    for epoch in range(int((-(-applied // records)).max(initial=0))):
-        got = int(np.clip(applied - epoch * records, 0, records).sum())
-        rows.append(Epoch(epoch, blocks.total_records, got, blocks.total_records - got))
+    for epoch in range(epochs):
+        due = blocks.total_records
+        past = int(_past(reached, records, epoch).sum())
+        once = past - more[epoch] - never[epoch]
+        skipped = 0
+        if blocks.excluded is not None:
+            skipped = int((records - _past(reached, records, epoch))[blocks.excluded].sum())
+        left = due - past - skipped
+        rows.append(Epoch(epoch, due, once, more[epoch], never[epoch], skipped, left))
     return rows
+
+
+def _past(reached: np.ndarray, records: np.ndarray, epoch: int) -> np.ndarray:
+    return np.clip(reached - epoch * records, 0, records)
+
+
+def _booked(
+    amounts: np.ndarray, reached: np.ndarray, records: np.ndarray, epochs: int
+) -> list[int]:
+    """Spreads the amounts of blocks over epochs, from the one each is in backwards: no more than
+    it is past there."""
+    found = [0] * epochs
+    rest = amounts
+    for epoch in reversed(range(epochs)):
+        if not rest.any():
+            break
+        here = np.minimum(rest, _past(reached, records, epoch))
+        found[epoch], rest = int(here.sum()), rest - here
+    return found

@@ -1,23 +1,23 @@
 """Keeps the input where the parameters are.
 
-What is still to be read follows from how many records of each block have been applied, which the
-checkpoint says. Processes share it by rank. On classic parameter servers, which outlive the
-processes that train, one that comes back looks at the live counts, and all go back when a new
-chief has put the parameters back to a checkpoint.
+What is still to be read follows from what the checkpoint says has been applied. Processes that
+make each step together share it evenly, by rank; so does everyone where only the checkpoint is
+known. On classic parameter servers, which outlive the processes that train, each takes what it can
+use, and all go back when a new chief has put the parameters back to a checkpoint.
 """
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors, topology
-from trainer import feeding, ledger, order
+from trainer import dealing, feeding, holdings, ledger, order, signals, staleness
+from trainer.absence import Absence
 
 _POLL = 0.1  # seconds
 _PATIENCE = 300.0  # seconds for the chief to lay out the backlog
@@ -27,94 +27,132 @@ _CLASSIC = ("parameter_server", "parameter_server_sync")
 class Position:
     """The position in the training data, of one process.
 
-    `applied` are the counts of the checkpoint that training goes on from. `count` is called while
-    the graph is built, the hook's methods afterwards.
+    `reached` is that of the checkpoint that training goes on from, `[blocks]`. `count` is called
+    while the graph is built, the hook's methods afterwards.
     """
 
     def __init__(
-        self, job: config.Config, task: topology.Task, blocks: order.Blocks, applied: np.ndarray
+        self, job: config.Config, task: topology.Task, blocks: order.Blocks, reached: np.ndarray
     ) -> None:
-        self.task = task
-        self.blocks = blocks
-        self.seed = job.train.seed
+        self.job, self.task, self.blocks = job, task, blocks
         self.feed = feeding.Feed(blocks)
         self.shared = job.cluster.strategy in _CLASSIC and topology.PS in task.cluster
+        self.sizes = holdings.sizes(
+            blocks.records,
+            topology.batch_per_replica(job),
+            order.open_blocks(blocks, job.train.open_blocks, task.num_readers),
+        )
         if not self.shared:
             # Now, as strategies start to read before the first hook is called.
-            self.start(applied, applied)
+            backlog = order.Backlog(blocks, job.train.seed, reached)
+            self.feed.begin(lambda: feeding.dealt(backlog, task.rank, task.num_readers))
 
-    def start(self, base: np.ndarray, applied: np.ndarray) -> None:
-        """Reads, from the next pipeline on, this process's part of what was left at `base`, less
-        what has been applied since."""
-        backlog = order.Backlog(self.blocks, self.seed, base)
-        self.feed.begin(lambda: self._left(backlog, applied))
-
-    def _left(self, backlog: order.Backlog, applied: np.ndarray) -> Iterator[order.Piece]:
-        for piece in feeding.dealt(backlog, self.task.rank, self.task.num_readers):
-            records = int(self.blocks.records[piece.block])
-            done = int(applied[piece.block]) - piece.epoch * records
-            if done < records:
-                yield order.Piece(piece.block, piece.epoch, max(0, done))
-
-    def count(self, blocks: tf.Tensor) -> Any:
+    def count(self, blocks: tf.Tensor, places: tf.Tensor) -> Any:
         """Makes the variables and returns the op that counts a batch; once a replica."""
-        number = len(self.blocks.records)
-        self.applied = ledger.variable(ledger.APPLIED, [number], tf.int32, saved=True)
-        if self.shared:
-            self.base = ledger.variable("input/base", [number], tf.int32, saved=False)
-            self.generation = ledger.variable("input/generation", [], tf.int64, saved=False)
-        return ledger.count(self.applied, blocks)
+        self.counts = ledger.Variables(len(self.blocks.records))
+        if not self.shared:
+            return self.counts.count(blocks, places, self.task.rank)
+        self.dealer = dealing.Dealer(
+            self.counts.reached,
+            rank=self.task.rank,
+            num_readers=self.task.num_readers,
+            width=self.sizes.width,
+            chunk=self.sizes.chunk,
+        )
+        return self.counts.count(blocks, places, self.task.rank, self.dealer.in_turn())
 
 
 class PositionHook(tf.compat.v1.train.SessionRunHook):
-    """On classic parameter servers, gives each new session its place in the data.
+    """On classic parameter servers, keeps what a process is to read ahead of its steps.
 
-    It must come before the hooks that say that training goes on. A generation is the time from
-    one start of the chief to the next; the counts it began with are laid out with it.
+    It must come before the hooks that say that training goes on.
     """
 
-    def __init__(self, position: Position) -> None:
+    def __init__(self, position: Position, clock: Callable[[], float] = time.monotonic) -> None:
         self._position = position
+        self._clock = clock
 
     def begin(self) -> None:
         """Builds the ops; the graph is finalized after this."""
-        p = self._position
-        self._new_generation = tf.compat.v1.placeholder(tf.int64, [])
-        self._lay_out = p.base.assign(p.applied.read_value())
-        self._announce = p.generation.assign(self._new_generation)
-        self._read_generation = p.generation.read_value()
-        self._read_counts = [p.base.read_value(), p.applied.read_value()]
+        self._dealer = self._position.dealer
+        self._dealer.build()
+        self._readers = self._position.counts.readers.read_value()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Finds the position in the variables; the pipeline starts to read after this."""
+        """Finds what this process holds and takes more; the pipeline starts to read after this."""
         p = self._position
         if p.task.is_chief:
-            session.run(self._lay_out.op)
-            # Last: who sees the new generation sees the counts it began with.
-            session.run(self._announce.op, {self._new_generation: secrets.randbits(62)})
-        self._generation, counts = self._read(session)
-        p.start(*counts)
+            self._dealer.lay_out(session)
+        start = self._begin(session)
+        backlog = order.Backlog(p.blocks, p.job.train.seed, start.base)
+        self._start = start
+        self._held = holdings.Holdings(
+            backlog,
+            p.blocks.records,
+            topology.batch_per_replica(p.job),
+            p.sizes,
+            in_turn=p.job.cluster.strategy in staleness.ASYNCHRONOUS,
+        )
+        self._held.add(at - start.first for at in start.held)
+        self._held.release(start.reached[self._held.waiting_blocks])
+        self._absence = Absence(p.job.cluster, p.task.num_readers, self._clock())
+        self._refill(session)
+        p.feed.begin(self._held.pieces)
 
-    def _read(self, session: Any) -> tuple[int, tuple[np.ndarray, np.ndarray]]:
-        """Returns the generation, the counts it began with and those of now."""
+    def _begin(self, session: Any) -> dealing.Start:
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
-            try:
-                generation = int(session.run(self._read_generation))
-                base, applied = session.run(self._read_counts)
-                if int(session.run(self._read_generation)) == generation:
-                    return generation, (base, applied)
-            except tf.errors.FailedPreconditionError:
-                time.sleep(_POLL)  # the chief has not laid it out yet
+            start = self._dealer.begin(session)
+            if start is not None:
+                return start
+            time.sleep(_POLL)  # the chief has not laid it out yet
         raise errors.RetryableError(f"the chief has not said within {_PATIENCE:g} s what to read")
 
     def before_run(self, run_context: Any) -> Any:
-        """Looks with each step whether the chief has started anew."""
-        if self._position.task.is_chief:
-            return None
-        return tf.compat.v1.train.SessionRunArgs(self._read_generation)
+        """Says with each step which session makes it, and looks whether that was left behind."""
+        return tf.compat.v1.train.SessionRunArgs(
+            self._dealer.newest_token, feed_dict={self._dealer.token: self._start.token}
+        )
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Goes back with the chief: raises the error that has the session created anew."""
-        if run_values.results is not None and int(run_values.results) != self._generation:
-            raise tf.errors.AbortedError(None, None, "the chief went back to a checkpoint")
+        """Takes what the next step may need. Raises the error that has the session created anew if
+        it was left behind."""
+        self._check(int(run_values.results))
+        self._held.applied_batch()
+        self._refill(run_context.session)
+        self._replace_lost(run_context.session)
+
+    def _check(self, token: int) -> None:
+        if token != self._start.token:
+            raise tf.errors.AbortedError(None, None, "what this process was to read was dealt anew")
+
+    def _refill(self, session: Any) -> None:
+        """Takes pieces until there is enough for some steps.
+
+        Waits, if there are none that can be begun: all others are of blocks that slower processes
+        have not done with.
+        """
+        held, dealer, first = self._held, self._dealer, self._start.first
+        while held.wants_more:
+            if held.full:
+                held.drop_applied(dealer.reached_of(session, held.ready_blocks))
+            if not held.full:
+                kept = [at + first for at in held.positions]
+                held.add(at - first for at in dealer.take(session, kept))
+                held.release(dealer.reached_of(session, held.waiting_blocks))
+            elif not held.lacks_a_batch or signals.stop_requested.is_set():
+                return
+            else:
+                time.sleep(_POLL)
+                held.release(dealer.reached_of(session, held.waiting_blocks))
+                self._check(dealer.token_now(session))
+                self._replace_lost(session)
+
+    def _replace_lost(self, session: Any) -> None:
+        """As the chief, takes over what readers hold that have not been seen for long."""
+        if not self._position.task.is_chief or not self._absence.due(self._clock()):
+            return
+        first = self._start.first
+        for rank in self._absence.lost(session.run(self._readers), self._clock()):
+            taken = self._dealer.take_back(session, rank, first)
+            self._held.add(at - first for at in taken)

@@ -29,6 +29,12 @@ def test_a_feed_without_a_position_has_nothing():
     assert list(feeding.Feed(_blocks()).rows()) == []
 
 
+def test_a_row_without_records_stands_for_nothing_yet():
+    feed = feeding.Feed(_blocks())
+    feed.begin(lambda: iter([None, order.Piece(0, 0, 0), None]))
+    assert [row[2] for row in feed.rows()] == [0, 8, 0]
+
+
 def test_readers_share_the_backlog():
     backlog = order.Backlog(_blocks(), 1, np.zeros(3))
     dealt = [feeding.dealt(backlog, rank, 2) for rank in range(2)]

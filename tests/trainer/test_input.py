@@ -110,7 +110,7 @@ def test_images_keep_their_labels(source, small_records):
     )
     for features, found in reading.train_dataset(source.records()).take(3):
         assert features["image"].shape == (100, 28, 28, 1)
-        assert sorted(features) == ["image", ledger.BLOCK, ledger.RECORD]
+        assert sorted(features) == ["image", ledger.BLOCK, ledger.PLACE, ledger.RECORD]
         assert found.numpy().tolist() == [labels[i.tobytes()] for i in features["image"].numpy()]
 
 

@@ -1,5 +1,6 @@
 """Counting what has been applied, and reading the counts of a checkpoint."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -16,53 +17,91 @@ def _blocks(number):
     return order.Blocks(("a",), zeros, zeros, zeros + 10)
 
 
-def _save(folder, name, values):
+def _save(folder, **values):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.train.get_or_create_global_step()
-        tf.compat.v1.get_variable(name, initializer=np.array(values, np.int32))
+        for name, value in values.items():
+            tf.compat.v1.get_variable(f"input/{name}", initializer=np.array(value, np.int32))
         session.run(tf.compat.v1.global_variables_initializer())
         return tf.compat.v1.train.Saver().save(session, f"{folder}/model.ckpt", global_step=0)
 
 
+COUNTS = {"applied": [10, 4, 0], "reached": [10, 3, 0], "readers": [9, 5]}
+
+
 def test_without_a_checkpoint_nothing_has_been_applied():
-    assert ledger.applied_in(None, _blocks(3)).tolist() == [0, 0, 0]
+    found = ledger.counts_in(None, _blocks(3))
+    assert found.applied.tolist() == found.reached.tolist() == [0, 0, 0]
+    assert found.readers.sum() == 0
 
 
 def test_counts_come_from_the_checkpoint(tmp_path):
-    saved = _save(tmp_path, ledger.APPLIED, [10, 3, 0])
-    assert ledger.applied_in(saved, _blocks(3)).tolist() == [10, 3, 0]
+    found = ledger.counts_in(_save(tmp_path, **COUNTS), _blocks(3))
+    read = {field.name: getattr(found, field.name).tolist() for field in dataclasses.fields(found)}
+    assert read == COUNTS
 
 
 def test_a_checkpoint_of_other_records_is_refused(tmp_path):
-    saved = _save(tmp_path, ledger.APPLIED, [10, 3, 0])
+    saved = _save(tmp_path, **COUNTS)
     expected = re.escape(f"checkpoint {saved!r}: trained on 3 blocks of records, there are 4 now")
     with pytest.raises(errors.DataError, match=expected):
-        ledger.applied_in(saved, _blocks(4))
+        ledger.counts_in(saved, _blocks(4))
 
 
-def test_a_checkpoint_without_counts_is_refused(tmp_path):
-    saved = _save(tmp_path, "something", [1])
+@pytest.mark.parametrize("missing", COUNTS)
+def test_a_checkpoint_without_counts_is_refused(tmp_path, missing):
+    saved = _save(tmp_path, **{name: COUNTS[name] for name in COUNTS if name != missing})
     with pytest.raises(errors.DataError, match="does not say what it was trained on"):
-        ledger.applied_in(saved, _blocks(4))
+        ledger.counts_in(saved, _blocks(3))
+
+
+def _counted(batches, *, strategy=None, rank=0, in_turn=True):
+    """Returns the counts after `batches` of (blocks, places)."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        blocks, places = (tf.compat.v1.placeholder(tf.int32, [None]) for _ in range(2))
+        made = []
+
+        def step():
+            made.append(ledger.Variables(4))
+            return made[0].count(blocks, places, rank, in_turn)
+
+        scope = tf.distribute.MirroredStrategy(["/cpu:0"]) if strategy else None
+        counted = scope.run(step) if scope else step()
+        session.run(tf.compat.v1.global_variables_initializer())
+        for batch in batches:
+            session.run(counted, dict(zip((blocks, places), batch, strict=True)))
+        names = [f"input/{name}" for name in COUNTS]
+        values = {v.op.name: v for v in tf.compat.v1.global_variables()}
+        return [session.run(values[name]).tolist() for name in names]
 
 
 @pytest.mark.parametrize("strategy", [None, "mirrored"])
 def test_each_record_of_a_batch_counts_for_its_block(strategy):
     """A batch may hold several records of a block. Several replicas: see the resume ring."""
+    batches = [([0, 0, 2], [1, 2, 5]), ([0, 3, 0], [3, 1, 4])]
+    applied, reached, readers = _counted(batches, strategy=strategy, rank=2)
+    assert applied == [4, 0, 1, 1]
+    assert reached == [4, 0, 5, 1]
+    assert readers[:4] == [0, 0, 6, 0]
 
-    def step():
-        applied = ledger.variable(ledger.APPLIED, [4], tf.int32, saved=True)
-        return ledger.count(applied, tf.constant([0, 0, 2], tf.int32))
 
+def test_what_was_applied_out_of_turn_is_counted_but_not_gone_on_from():
+    applied, reached, _ = _counted([([1, 1], [7, 8])], in_turn=False)
+    assert applied == [0, 2, 0, 0]
+    assert reached == [0, 0, 0, 0]
+
+
+def test_a_reader_beyond_the_most_is_counted_with_another():
+    _, _, readers = _counted([([0], [1])], rank=ledger.MOST_READERS + 3)
+    assert readers[3] == 1
+
+
+def test_a_million_blocks_take_no_more_than_eight_megabytes():
+    """The ledger of 10^9 records."""
     with tf.Graph().as_default():
-        scope = tf.distribute.MirroredStrategy(["/cpu:0"]) if strategy else None
-        counted = scope.run(step) if scope else step()
-        (applied,) = tf.compat.v1.global_variables()
-        with tf.compat.v1.Session() as session:
-            session.run(tf.compat.v1.global_variables_initializer())
-            session.run(counted)
-            session.run(counted)
-            assert session.run(applied).tolist() == [4, 0, 2, 0]
+        ledger.Variables(10**6)
+        sizes = [v.shape.num_elements() * v.dtype.size for v in tf.compat.v1.global_variables()]
+    assert sum(sizes) < 8 << 20
 
 
 def test_a_finished_run_has_applied_what_its_steps_were_fed(finished, small_records):
@@ -71,15 +110,16 @@ def test_a_finished_run_has_applied_what_its_steps_were_fed(finished, small_reco
     blocks = Records(small_records.job, small_records.folder, small_records.contents).blocks(
         "train"
     )
-    applied = ledger.applied_in(saved, blocks)
+    counts = ledger.counts_in(saved, blocks)
     job = finished.run.read_config()
-    assert applied.sum() == checkpoints.step_of(saved) * job.train.batch_size
-    rows = order.ledger(blocks, applied)
-    assert all(row.left == 0 for row in rows[:-2])
+    assert counts.applied.sum() == checkpoints.step_of(saved) * job.train.batch_size
+    assert counts.readers.sum() == counts.readers[0] == counts.applied.sum()
+    rows = order.ledger(blocks, counts.applied, counts.reached)
+    assert all(row.exact for row in rows[:-2])
 
 
 def test_the_record_of_a_run_says_what_was_read(finished):
     rows = finished.run.read("RESULT.json")["input"]
     job = finished.run.read_config()
-    assert sum(row["applied"] for row in rows) == job.train.max_steps * job.train.batch_size
-    assert all(row["applied"] + row["left"] == row["due"] for row in rows)
+    assert sum(row["once"] for row in rows) == job.train.max_steps * job.train.batch_size
+    assert all(row["once"] + row["left"] == row["due"] for row in rows)

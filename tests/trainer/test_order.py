@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,7 +70,7 @@ def test_order_changes_with_epoch_and_seed_only():
 def test_order_is_the_same_on_every_version():
     """A run that goes on after an upgrade must go on in the same order."""
     assert order.epoch_order(10, 1, 0).tolist() == [6, 0, 7, 9, 4, 1, 8, 5, 2, 3]
-    assert order.epoch_order(10, 1, 1).tolist() == [2, 7, 3, 0, 9, 1, 4, 6, 8, 5]
+    assert order.epoch_order(10, 1, 1).tolist() == [7, 0, 9, 1, 2, 3, 4, 6, 8, 5]
 
 
 def _read(blocks, seed, applied, pieces):
@@ -114,14 +115,98 @@ def test_stopping_in_between_changes_nothing(shards, seed, before, after):
 
 
 @given(SHARDS, SEEDS, st.integers(0, 60))
-def test_the_ledger_adds_up(shards, seed, pieces):
+def test_the_ledger_of_what_was_read_in_order_is_exact(shards, seed, pieces):
     blocks = _blocks(shards)
-    applied = _read(blocks, seed, np.zeros(len(blocks.records), np.int64), pieces)
-    rows = order.ledger(blocks, applied)
-    assert sum(row.applied for row in rows) == applied.sum()
+    read = _read(blocks, seed, np.zeros(len(blocks.records), np.int64), pieces)
+    rows = order.ledger(blocks, read, read)
+    assert sum(row.once for row in rows) == read.sum()
     assert [row.epoch for row in rows] == list(range(-(-pieces // len(blocks.records))))
-    assert all(row.applied + row.left == row.due == blocks.total_records for row in rows)
-    assert all(row.left == 0 for row in rows[:-1])
+    assert all(row.once + row.left == row.due == blocks.total_records for row in rows)
+    assert all(row.more == row.never == row.skipped == 0 for row in rows)
+    assert all(row.exact for row in rows[:-1])
+
+
+@given(SHARDS, st.data())
+def test_every_record_due_is_in_one_column_of_the_ledger(shards, data):
+    """Whatever the counts say."""
+    blocks = _blocks(shards)
+    reached = np.array([data.draw(st.integers(0, 3 * int(n))) for n in blocks.records])
+    applied = np.array([data.draw(st.integers(0, 3 * int(n))) for n in blocks.records])
+    rows = order.ledger(blocks, applied, reached)
+    assert all(r.once + r.more + r.never + r.skipped + r.left == r.due for r in rows)
+    assert all(min(r.once, r.more, r.never, r.skipped, r.left) >= 0 for r in rows)
+    assert sum(row.left for row in rows) == len(rows) * blocks.total_records - reached.sum()
+
+
+@pytest.mark.parametrize(
+    ("applied", "reached", "row"),
+    [
+        # The first block is in its third epoch; three of its records there were read twice.
+        ((31, 12, 8), (28, 12, 8), order.Epoch(2, 32, 1, 3, 0, 0, 28)),
+        # Of the last block two were left out.
+        ((12, 12, 6), (12, 12, 8), order.Epoch(0, 32, 30, 0, 2, 0, 0)),
+        # Five of the second: three it is past in the second epoch, and two in the first.
+        ((12, 10, 8), (12, 15, 8), order.Epoch(1, 32, 0, 0, 3, 0, 29)),
+        ((12, 10, 8), (12, 15, 8), order.Epoch(0, 32, 30, 0, 2, 0, 0)),
+    ],
+)
+def test_the_ledger_books_what_was_read_again_or_left_out(applied, reached, row):
+    blocks = order.Blocks(("a",), np.zeros(3), np.zeros(3), np.array([12, 12, 8]))
+    assert order.ledger(blocks, np.array(applied), np.array(reached))[row.epoch] == row
+
+
+@given(st.integers(1, 200), SEEDS, st.integers(0, 10**6))
+def test_a_block_has_its_next_turn_much_later(blocks, seed, epoch):
+    both = [*order.epoch_order(blocks, seed, epoch), *order.epoch_order(blocks, seed, epoch + 1)]
+    turns = {block: [at for at, b in enumerate(both) if b == block] for block in range(blocks)}
+    assert all(second - first >= order.distance(blocks) for first, second in turns.values())
+
+
+@given(SHARDS, SEEDS, st.data())
+def test_nor_does_it_if_an_epoch_is_gone_on_with(shards, seed, data):
+    """What was read until then are the first blocks of the epoch, the newest of them in part."""
+    blocks = _blocks(shards)
+    number = len(blocks.records)
+    fresh = order.epoch_order(number, seed, 0)
+    begun = data.draw(st.integers(0, number))
+    whole = max(0, begun - order.distance(number))
+    applied = np.zeros(number, np.int64)
+    applied[fresh[:whole]] = blocks.records[fresh[:whole]]
+    backlog = order.Backlog(blocks, seed, applied)
+    ahead = [backlog[position].block for position in range(2 * number)]
+    for position in range(number):
+        assert ahead[position] not in ahead[position + 1 : position + order.distance(number)]
+
+
+@given(
+    st.lists(st.integers(1, 300), min_size=1, max_size=60), st.integers(1, 3), st.integers(1, 20)
+)
+def test_readers_that_keep_pace_have_each_block_open_once(records, readers, wanted):
+    """Each opens every n-th piece, the next when one is read, a slice of each in turn."""
+    zeros = np.zeros(len(records), np.int64)
+    blocks = order.Blocks(("a",), zeros, zeros, np.array(records))
+    number = order.open_blocks(blocks, wanted, readers)
+    assert 1 <= number <= wanted
+    if number == 1:
+        return  # as few as can be
+    backlog = order.Backlog(blocks, 1, zeros)
+    positions = [iter(range(rank, 10**6, readers)) for rank in range(readers)]
+    opened: list[list[list[int]]] = [[] for _ in range(readers)]
+    for _ in range(200):
+        for rank in range(readers):
+            while len(opened[rank]) < number:
+                block = backlog[next(positions[rank])].block
+                assert block not in [b for of_one in opened for b, _ in of_one]
+                opened[rank].append([block, -(-records[block] // order.SLICE)])
+            turn = opened[rank].pop(0)
+            turn[1] -= 1
+            opened[rank] += [turn] if turn[1] else []
+
+
+def test_as_many_blocks_are_open_as_wanted_if_there_are_enough():
+    blocks = _blocks([8 * 300])
+    assert [order.open_blocks(blocks, 16, readers) for readers in (1, 2, 10, 100)] == [16, 16, 7, 1]
+    assert order.open_blocks(blocks, 4, 2) == 4
 
 
 def test_a_thousand_workers_and_a_million_blocks_are_planned_at_once():

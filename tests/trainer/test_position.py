@@ -1,5 +1,7 @@
 """The place of each session in the data."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,6 +10,7 @@ from pipeline import config_file, topology
 from trainer import ledger, order
 from trainer.position import Position, PositionHook
 
+BLOCKS = 20
 CLUSTER = {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)}
 
 
@@ -16,10 +19,12 @@ def _blocks(*records):
     return order.Blocks(("a",), zeros, zeros, np.array(records))
 
 
-def _position(applied, *, strategy="none", role="chief"):
-    job = config_file.load("mnist", [f"cluster.strategy={strategy}"])
+def _position(reached, *, strategy="none", role="chief", blocks=(4, 4, 4, 4)):
+    overrides = ["train.batch_size=4", "train.open_blocks=1", "cluster.watchdog_seconds=10"]
+    overrides.append("cluster.watchdog_start_seconds=20")
+    job = config_file.load("mnist", [f"cluster.strategy={strategy}", *overrides])
     cluster = CLUSTER if strategy != "none" else {}
-    return Position(job, topology.Task(role, 0, cluster), _blocks(4, 4, 4, 4), np.array(applied))
+    return Position(job, topology.Task(role, 0, cluster), _blocks(*blocks), np.array(reached))
 
 
 def _first(position, count):
@@ -29,70 +34,152 @@ def _first(position, count):
 
 def test_a_process_on_its_own_begins_where_the_checkpoint_is():
     fresh = order.epoch_order(4, 1, 0).tolist()
-    applied = np.zeros(4, np.int64)
-    applied[fresh[0]], applied[fresh[1]] = 4, 3
-    rows = _first(_position(applied), 4)
+    reached = np.zeros(4, np.int64)
+    reached[fresh[0]], reached[fresh[1]] = 4, 3
+    rows = _first(_position(reached), 4)
     assert rows[0] == (3, 0, fresh[1])
     assert rows[1:3] == [(0, 0, fresh[2]), (0, 0, fresh[3])]
     assert rows[3][1] == 1
 
 
-class _Session:
+class _Process:
     """A graph as the trainer builds it on classic parameter servers, with its hook."""
 
-    def __init__(self, position):
-        self.position = position
-        self.graph = tf.Graph()
-        with self.graph.as_default():
-            self.ids = tf.compat.v1.placeholder(tf.int32, [None])
-            self.counted = position.count(self.ids)
-            self.hook = PositionHook(position)
+    def __init__(self, server, role, now):
+        self.now = now
+        self.position = _position(
+            [0] * BLOCKS, strategy="parameter_server", role=role, blocks=[4] * BLOCKS
+        )
+        with tf.Graph().as_default() as graph:
+            self.blocks, self.places = (tf.compat.v1.placeholder(tf.int32, [None]) for _ in "ab")
+            with tf.device("/job:ps/task:0"):
+                self.counted = self.position.count(self.blocks, self.places)
+            self.hook = PositionHook(self.position, clock=self._clock)
             self.hook.begin()
-            self.session = tf.compat.v1.Session()
-            self.session.run(tf.compat.v1.global_variables_initializer())
+            self.initial = tf.compat.v1.global_variables_initializer()
+            self.saved = [v.op.name for v in tf.compat.v1.global_variables()]
+            self.counts = [v.read_value() for v in tf.compat.v1.global_variables()]
+            self.session = tf.compat.v1.Session(server.target, graph=graph)
 
-    def count(self, *blocks):
-        self.session.run(self.counted, {self.ids: blocks})
+    def _clock(self):
+        self.now[0] += self.now[1]
+        return self.now[0]
+
+    def start(self):
+        self.hook.after_create_session(self.session, None)
+        self.rows = self.position.feed.rows()
+
+    def step(self):
+        """Reads a block of four records and applies it; returns which, and in which epoch."""
+        while not (row := next(self.rows))[2]:
+            pass
+        _, _, records, skip, epoch, block = row.tolist()
+        places = [epoch * records + n + 1 for n in range(skip, records)]
+        asked = self.hook.before_run(None)
+        feed = {self.blocks: [block] * len(places), self.places: places, **asked.feed_dict}
+        _, result = self.session.run([self.counted, asked.fetches], feed)
+        self._after(result)
+        return epoch, block
+
+    def _after(self, result):
+        context = tf.compat.v1.train.SessionRunContext(None, self.session)
+        values = tf.compat.v1.train.SessionRunValues(result, None, None)
+        self.hook.after_run(context, values)
+
+    def read(self, name):
+        return self.session.run(self.counts[self.saved.index(name)]).tolist()
 
 
 @pytest.fixture
-def chief():
-    return _Session(_position([0] * 4, strategy="parameter_server"))
+def cluster():
+    """A chief and a worker, the time, and by how much it grows with every look."""
+    server = tf.distribute.Server({"ps": ["localhost:0"]}, job_name="ps", task_index=0)
+    now = [0.0, 0.0]
+    made = [_Process(server, role, now) for role in ("chief", "worker")]
+    made[0].session.run(made[0].initial)
+    yield (*made, now)
+    for process in made:
+        process.session.close()
 
 
-def test_the_chief_lays_out_what_the_parameters_have_not_seen(chief):
-    fresh = order.epoch_order(4, 1, 0).tolist()
-    chief.count(*[fresh[0]] * 4, fresh[1])
-    chief.hook.after_create_session(chief.session, None)
-    # One of two readers: every second piece of what is left.
-    assert _first(chief.position, 2)[0] == (1, 0, fresh[1])
-    assert _first(chief.position, 2)[1] == (0, 0, fresh[3])
+def _reads_whole_epochs(steps, epochs):
+    """Every block once in each of `epochs`."""
+    counted = collections.Counter(step for step in steps if step[0] in epochs)
+    return counted == collections.Counter((e, b) for e in epochs for b in range(BLOCKS))
 
 
-def test_one_that_comes_back_goes_on_from_the_live_counts(chief):
-    """Not from those the chief began with: what it had applied since is not read again."""
-    fresh = order.epoch_order(4, 1, 0).tolist()
-    chief.hook.after_create_session(chief.session, None)
-    chief.count(*[fresh[0]] * 4, *[fresh[2]] * 2)
-    generation, counts = chief.hook._read(chief.session)
-    assert counts[0].tolist() == [0] * 4
-    chief.position.start(*counts)
-    assert _first(chief.position, 1) == [(2, 0, fresh[2])]
-    assert generation == chief.hook._generation
+def test_a_fast_process_reads_more_of_each_epoch_than_a_slow_one(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    fast, slow = [], []
+    for _ in range(12):
+        fast += [chief.step() for _ in range(5)]
+        slow.append(worker.step())
+    assert _reads_whole_epochs(fast + slow, range(3))
+    # Each epoch is shared as five to one, but for what they hold.
+    assert [sum(epoch == e for epoch, _ in slow) <= 6 for e in range(3)] == [True] * 3
+    assert chief.read(ledger.APPLIED) == chief.read(ledger.REACHED)
 
 
-def test_a_worker_notices_that_the_chief_started_anew():
-    worker = _Session(_position([0] * 4, strategy="parameter_server", role="worker"))
-    worker.hook._generation = 7
-    values = tf.compat.v1.train.SessionRunValues(7, None, None)
-    worker.hook.after_run(None, values)
-    values = tf.compat.v1.train.SessionRunValues(8, None, None)
-    with pytest.raises(tf.errors.AbortedError, match="the chief went back to a checkpoint"):
-        worker.hook.after_run(None, values)
+def test_one_that_comes_back_goes_on_with_what_it_held(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    steps = [p.step() for _ in range(3) for p in (chief, worker)]
+    worker.start()
+    steps += [p.step() for _ in range(30) for p in (chief, worker)]
+    assert _reads_whole_epochs(steps, range(3))
 
 
-def test_only_the_counts_are_saved(chief):
+def test_a_worker_notices_that_the_chief_started_anew(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    steps = [worker.step()]
+    chief.start()
+    before = worker.read(ledger.REACHED)
+    with pytest.raises(tf.errors.AbortedError, match="was dealt anew"):
+        worker.step()
+    # That batch was applied, out of turn: it will be read again.
+    assert worker.read(ledger.REACHED) == before
+    assert sum(worker.read(ledger.APPLIED)) == sum(before) + 4
+    worker.start()
+    steps += [p.step() for _ in range(30) for p in (chief, worker)]
+    assert _reads_whole_epochs(steps, range(2))
+
+
+def test_what_a_lost_worker_held_is_read_by_the_chief(cluster):
+    chief, worker, now = cluster
+    chief.start()
+    worker.start()
+    steps = [worker.step(), *(chief.step() for _ in range(15))]
+    assert not _reads_whole_epochs(steps, [0])
+    # Where all that is left waits for the worker, the chief waits too; that time passes.
+    now[1] = 2.0
+    steps += [chief.step() for _ in range(50)]
+    assert _reads_whole_epochs(steps, range(2))
+    now[1] = 0.0
+    # It was only stopped for long, and comes back.
+    with pytest.raises(tf.errors.AbortedError, match="was dealt anew"):
+        worker.step()
+    excess = np.array(chief.read(ledger.APPLIED)) - chief.read(ledger.REACHED)
+    assert sorted(excess.tolist()) == [0] * (BLOCKS - 1) + [4], "its last batch, again"
+    worker.start()
+    again = [p.step() for _ in range(50) for p in (chief, worker)]
+    first = min(epoch for epoch, _ in again) + 1
+    assert _reads_whole_epochs(again, range(first, first + 2))
+
+
+def test_who_reads_is_counted(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    for process in (chief, worker, chief, chief):
+        process.step()
+    assert chief.read(ledger.READERS)[:3] == [12, 4, 0]
+
+
+def test_only_the_counts_are_saved(cluster):
     """Any mode can go on from the checkpoint of any other: they hold the same variables."""
-    with chief.graph.as_default():
-        names = [v.op.name for v in tf.compat.v1.global_variables()]
-    assert names == [ledger.APPLIED]
+    assert cluster[0].saved == [ledger.APPLIED, ledger.REACHED, ledger.READERS]

@@ -1,0 +1,144 @@
+"""Sharing a backlog through variables, between several readers of one server."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainer import dealing, ledger
+
+BLOCKS, READERS, WIDTH, CHUNK = 6, 3, 5, 2
+
+
+class _Reader:
+    """One process: a graph of its own, on the variables of all."""
+
+    def __init__(self, server, rank):
+        self.graph = tf.Graph()
+        with self.graph.as_default(), tf.device("/job:ps/task:0"):
+            self.reached = ledger.variable(ledger.REACHED, [BLOCKS], tf.int32, saved=True)
+            self.dealer = dealing.Dealer(
+                self.reached, rank=rank, num_readers=READERS, width=WIDTH, chunk=CHUNK
+            )
+            self.in_turn = self.dealer.in_turn()
+            self.dealer.build()
+            self.initial = tf.compat.v1.global_variables_initializer()
+        self.session = tf.compat.v1.Session(server.target, graph=self.graph)
+
+    def is_in_turn(self, start):
+        return bool(self.session.run(self.in_turn, {self.dealer.token: start.token}))
+
+    def take(self, kept=()):
+        return self.dealer.take(self.session, kept)
+
+    def begin(self):
+        return self.dealer.begin(self.session)
+
+
+@pytest.fixture
+def readers():
+    servers = tf.distribute.Server({"ps": ["localhost:0"]}, job_name="ps", task_index=0)
+    made = [_Reader(servers, rank) for rank in range(READERS)]
+    made[0].session.run(made[0].initial)
+    yield made
+    for reader in made:
+        reader.session.close()
+
+
+def _chief_starts(readers):
+    readers[0].dealer.lay_out(readers[0].session)
+    return readers[0].begin()
+
+
+def test_before_the_chief_has_started_there_is_nothing(readers):
+    assert readers[1].begin() is None
+
+
+def test_a_session_begins_with_the_counts_of_then_and_now(readers):
+    _chief_starts(readers)
+    with readers[0].graph.as_default():
+        change = tf.raw_ops.AssignVariableOp(
+            resource=readers[0].reached.handle, value=tf.constant([4, 0, 0, 0, 0, 1])
+        )
+    readers[0].session.run(change)
+    start = readers[1].begin()
+    assert start.base.tolist() == [0] * BLOCKS
+    assert start.reached.tolist() == [4, 0, 0, 0, 0, 1]
+    assert start.held == []
+    assert readers[1].dealer.reached_of(readers[1].session, [5, 0, 0]).tolist() == [1, 4, 4]
+
+
+def test_nothing_is_dealt_twice(readers):
+    """Readers that take at the same time get different pieces, all of them."""
+    _chief_starts(readers)
+    with concurrent.futures.ThreadPoolExecutor(READERS) as pool:
+        jobs = [pool.submit(lambda r=r: [r.take() for _ in range(100)]) for r in readers]
+        taken = [job.result() for job in jobs]
+    every = collections.Counter(at for of_one in taken for pair in of_one for at in pair)
+    assert every == collections.Counter(range(READERS * 100 * CHUNK))
+
+
+def test_one_that_comes_back_holds_what_it_had_kept_and_taken(readers):
+    _chief_starts(readers)
+    first = readers[1].begin()
+    assert readers[1].take() == [0, 1]
+    assert readers[1].take([1]) == [2, 3]
+    readers[2].take()
+    again = readers[1].begin()
+    assert again.held == [1, 2, 3]
+    assert readers[1].is_in_turn(again)
+    assert not readers[1].is_in_turn(first), "what is left of the first session"
+
+
+def test_a_chief_that_starts_again_leaves_all_behind(readers):
+    _chief_starts(readers)
+    before = readers[1].begin()
+    readers[1].take()
+    assert readers[1].is_in_turn(before)
+    after = _chief_starts(readers)
+    assert not readers[1].is_in_turn(before)
+    assert (after.first, after.held) == (2, [])
+
+
+def test_what_one_left_behind_takes_is_not_lost(readers):
+    """It has not noticed yet; what it kept was dealt before, and does not count any more."""
+    _chief_starts(readers)
+    readers[1].begin()
+    kept = readers[1].take()
+    _chief_starts(readers)
+    taken = readers[1].take(kept)
+    start = readers[1].begin()
+    assert start.held == taken == [2, 3]
+    assert min(start.held) >= start.first > max(kept)
+
+
+def test_what_a_lost_reader_held_is_taken_back(readers):
+    chief = _chief_starts(readers)
+    lost, other = readers[1].begin(), readers[2].begin()
+    readers[1].take()
+    readers[2].take()
+    dealer = readers[0].dealer
+    assert dealer.take_back(readers[0].session, 1, chief.first) == [0, 1]
+    assert dealer.take_back(readers[0].session, 1, chief.first) == []
+    assert not readers[1].is_in_turn(lost)
+    assert readers[2].is_in_turn(other)
+    assert readers[1].begin().held == []
+
+
+def test_nothing_of_it_is_saved(readers):
+    with readers[0].graph.as_default():
+        assert [v.op.name for v in tf.compat.v1.global_variables()] == [ledger.REACHED]
+
+
+def test_the_state_of_a_thousand_readers_is_small(readers):
+    with tf.Graph().as_default():
+        reached = ledger.variable(ledger.REACHED, [BLOCKS], tf.int32, saved=True)
+        dealing.Dealer(reached, rank=0, num_readers=1000, width=40, chunk=4)
+        made = tf.compat.v1.get_default_graph().get_operations()
+        shapes = [op.get_attr("shape") for op in made if op.type == "VarHandleOp"]
+    sizes = [int(np.prod([side.size for side in shape.dim])) * 8 for shape in shapes]
+    assert sum(sizes) < 1 << 20

@@ -1,0 +1,160 @@
+"""What a reader holds: enough, and no more than it has room for."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer import holdings, order
+
+BATCH, OPEN = 8, 4
+
+
+def _blocks(records):
+    zeros = np.zeros(len(records), np.int64)
+    return order.Blocks(("a",), zeros, zeros, np.array(records))
+
+
+def _holdings(records=(8,) * 20, in_turn=True):
+    blocks = _blocks(records)
+    backlog = order.Backlog(blocks, 1, np.zeros(len(records), np.int64))
+    size = holdings.sizes(blocks.records, BATCH, OPEN)
+    made = holdings.Holdings(backlog, blocks.records, BATCH, size, in_turn=in_turn)
+    return made, backlog
+
+
+def _add(held, positions, reached=None):
+    held.add(positions)
+    reached = np.zeros(40, np.int64) if reached is None else reached
+    held.release(reached[held.waiting_blocks])
+
+
+def test_before_it_begins_it_holds_what_can_be_open_and_some_more():
+    held, backlog = _holdings()
+    positions = itertools.count()
+    while held.wants_more:
+        _add(held, [next(positions)])
+    assert held.positions == [0, 1, 2, 3, 4]
+    pieces = held.pieces()
+    assert [next(pieces) for _ in range(6)] == [*(backlog[n] for n in range(5)), None]
+    _add(held, [7])
+    assert [next(pieces), next(pieces)] == [backlog[7], None]
+
+
+def test_of_several_pipelines_the_last_goes_on():
+    held, backlog = _holdings()
+    _add(held, [0, 1])
+    dropped, kept = held.pieces(), held.pieces()
+    assert [next(dropped) for _ in range(3)] == [backlog[0], backlog[1], None]
+    assert [next(kept) for _ in range(3)] == [backlog[0], backlog[1], None]
+    _add(held, [2])
+    assert [next(dropped), next(kept)] == [None, backlog[2]]
+
+
+def test_it_wants_more_when_little_is_waiting_or_left_to_apply():
+    held, _ = _holdings()
+    _add(held, range(5))
+    assert not held.wants_more
+    pieces = held.pieces()
+    taken = [next(pieces) for _ in range(5)]
+    assert held.wants_more, "all are open, none is ready to follow"
+    _add(held, [5])
+    assert not held.wants_more
+    held.applied_batch()
+    held.applied_batch()
+    assert not held.wants_more
+    held.applied_batch()
+    assert held.wants_more, "fewer than four batches are left"
+    held.applied_batch()
+    held.applied_batch()
+    assert not held.lacks_a_batch
+    held.applied_batch()
+    assert held.lacks_a_batch
+    assert len(taken) == 5
+
+
+def test_what_others_have_begun_is_gone_on_with():
+    held, backlog = _holdings()
+    blocks = [backlog[n].block for n in range(3)]
+    reached = np.zeros(20, np.int64)
+    reached[blocks[0]], reached[blocks[1]] = 8, 3
+    _add(held, range(3), reached)
+    assert held.positions == [1, 2]
+    pieces = held.pieces()
+    assert next(pieces) == order.Piece(blocks[1], 0, 3)
+    assert next(pieces) == order.Piece(blocks[2], 0, 0)
+
+
+def test_a_block_waits_until_its_epoch_before_is_done():
+    """Somebody else reads it, slowly."""
+    held, backlog = _holdings()
+    second = backlog[20]
+    reached = np.full(40, 8)
+    reached[second.block] = 7
+    _add(held, [20, 21], reached)
+    assert held.positions == [21, 20]
+    assert held.waiting_blocks == [second.block]
+    pieces = held.pieces()
+    assert [next(pieces), next(pieces)] == [backlog[21], None]
+    held.release(np.array([8]))
+    assert [next(pieces), next(pieces)] == [second, None]
+
+
+def test_in_synchronous_modes_nothing_waits():
+    """Its reader would wait for this one to make the step."""
+    held, backlog = _holdings(in_turn=False)
+    _add(held, [20])
+    assert held.waiting_blocks == []
+    assert next(held.pieces()) == backlog[20]
+
+
+def test_what_has_been_applied_whole_is_let_go():
+    held, _ = _holdings()
+    _add(held, [0, 1, 2])
+    held.drop_applied(np.array([8, 7, 16]))
+    assert held.positions == [1]
+    assert len(held.ready_blocks) == 1
+
+
+@pytest.mark.parametrize("open_blocks", [1, 3, 16])
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
+@settings(deadline=None, max_examples=40)
+def test_there_is_always_room_for_the_next_batch(open_blocks, records):
+    """Whatever the blocks: a step that lacks records would wait for ever.
+
+    The pipeline here opens what it can, reads ahead, and applies a batch a step.
+    """
+    blocks = _blocks(records)
+    size = holdings.sizes(blocks.records, BATCH, open_blocks)
+    backlog = order.Backlog(blocks, 1, np.zeros(len(records), np.int64))
+    held = holdings.Holdings(backlog, blocks.records, BATCH, size, in_turn=False)
+    positions, reached, read = itertools.count(), np.zeros(len(records), np.int64), []
+    opened: list[list[int]] = []
+
+    def refill():
+        while held.wants_more:
+            if held.full:
+                held.drop_applied(reached[held.ready_blocks])
+            assert not held.full
+            _add(held, [next(positions)], reached)
+
+    refill()
+    pieces = held.pieces()
+    for _ in range(60):
+        while len(read) < 3 * BATCH:
+            while len(opened) < open_blocks and (piece := next(pieces)) is not None:
+                opened.append([piece.block] * (int(blocks.records[piece.block]) - piece.skip))
+            if not opened:
+                break
+            block = opened.pop(0)
+            read.append(block.pop())
+            if block:
+                opened.append(block)
+        assert len(read) >= BATCH
+        for block in read[:BATCH]:
+            reached[block] += 1
+        del read[:BATCH]
+        held.applied_batch()
+        refill()
