@@ -22,7 +22,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess replay-dead-letter stats verify train evaluate replay predict tensorboard status stop doctor test test-matrix lint bench lock clean
+.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate replay predict tensorboard status stop doctor test test-matrix lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -66,6 +66,11 @@ replay-dead-letter: $(VENV)/.installed ## make CONFIG's records again with the d
 
 stats: $(VENV)/.installed ## a page with a plot per column and split of CONFIG's records
 	@$(PY) -m preprocessing.stats $(COMMON)
+
+drift: $(VENV)/.installed ## compare records A= with B= (names, folders, name:split); limits of CONFIG= if given
+	@$(if $(and $(A),$(B)),:,echo "error: name two sets of records: make drift A=flights:train B=flights:eval" >&2; exit 64)
+	@$(PY) -m preprocessing.compare_records --a=$(A) --b=$(B) --storage=$(STORAGE) \
+		$(if $(filter-out file,$(origin CONFIG)),--config=$(CONFIG) $(foreach s,$(SET),--set=$(s)))
 
 verify: $(VENV)/.installed ## walk the records of CONFIG (or of RECORDS=); REPAIR=1 leaves out what is damaged
 	@$(PY) -m pipeline.verify --config=$(CONFIG) --storage=$(STORAGE) $(if $(RECORDS),--records=$(RECORDS)) \

@@ -33,13 +33,18 @@ def render(contents: manifest.Manifest, title: str) -> str:
     splits = contents.statistics
     counts = ", ".join(f"{name} {split.records:,}" for name, split in contents.splits.items())
     sections = [_section(name, contents) for name in contents.columns]
-    head = (
-        f'<meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-    )
     lead = (
         f"Records: {counts}. {len(contents.columns)} columns in {len(splits)} splits; label "
         f"{html.escape(contents.label)}. Quantiles are within a 1024th, the rest is exact."
+    )
+    return document(title, lead, sections)
+
+
+def document(title: str, lead: str, sections: Sequence[str]) -> str:
+    """Returns a page of sections; `lead` and `sections` are HTML, `title` is text."""
+    head = (
+        f'<meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
     )
     body = f"<h1>{html.escape(title)}</h1>\n<p class=lead>{lead}</p>\n" + "\n".join(sections)
     return f'<!doctype html>\n<html lang="en">{head}\n{body}\n</html>\n'
@@ -92,24 +97,40 @@ def _histogram(
     one: manifest.ColumnStatistics, everyone: Sequence[manifest.ColumnStatistics], color: str
 ) -> str:
     """Draws shares of equally wide bins between the outermost percentiles of all splits."""
-    low = min(other.quantiles[1] for other in everyone if other.quantiles)
-    high = max(other.quantiles[99] for other in everyone if other.quantiles)
-    edges = np.linspace(low, high if high > low else low + 1, _BINS + 1)
-    if all(isinstance(other.min, int) for other in everyone) and high - low < _BINS:
-        edges = np.arange(low - 0.5, high + 1)  # one bin for each integer
+    edges = bins(everyone)
     shares = shares_between(one.quantiles or (), edges)
     top = max(
         float(shares_between(other.quantiles or (), edges).max(initial=0)) for other in everyone
     )
-    width = _WIDTH / (len(edges) - 1)
-    bars = "".join(
+    return axes(columns_drawn(shares / (top or 1), color), edges)
+
+
+def bins(everyone: Sequence[manifest.ColumnStatistics]) -> np.ndarray:
+    """Returns edges of bins that hold all but the outermost percents of everyone's numbers."""
+    low = min(other.quantiles[1] for other in everyone if other.quantiles)
+    high = max(other.quantiles[99] for other in everyone if other.quantiles)
+    if all(isinstance(other.min, int) for other in everyone) and high - low < _BINS:
+        return np.arange(low - 0.5, high + 1)  # one bin for each integer
+    return np.linspace(low, high if high > low else low + 1, _BINS + 1)
+
+
+def columns_drawn(heights: np.ndarray, color: str) -> str:
+    """Returns one bar a bin; `heights` are from 0 to 1."""
+    width = _WIDTH / len(heights)
+    return "".join(
         f'<rect x="{i * width:.1f}" y="{_HEIGHT - h:.1f}" width="{width - 0.5:.1f}" '
         f'height="{h:.1f}" fill="{color}"/>'
-        for i, h in enumerate((shares / (top or 1) * (_HEIGHT - 4)).tolist())
+        for i, h in enumerate((heights * (_HEIGHT - 4)).tolist())
         if h > 0
     )
+
+
+def axes(drawn: str, edges: np.ndarray) -> str:
+    """Returns the plot of bars over `edges`, with the numbers at its ends."""
+    half = 0.5 if edges[0] % 1 == 0.5 and edges[1] - edges[0] == 1 else 0.0
+    low, high = float(edges[0] + half), float(edges[-1] - half)
     return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT + _ROW}" role="img">{bars}'
+        f'<svg width="{_WIDTH}" height="{_HEIGHT + _ROW}" role="img">{drawn}'
         f'<line x2="{_WIDTH}" y1="{_HEIGHT}" y2="{_HEIGHT}" stroke="#999"/>'
         f'<text y="{_HEIGHT + 13}">{low:,.4g}</text>'
         f'<text x="{_WIDTH}" y="{_HEIGHT + 13}" text-anchor="end">{high:,.4g}</text></svg>'

@@ -1,0 +1,48 @@
+"""The command, as a process of its own: table, page and exit code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from pipeline import config_file
+from tests.preprocessing.test_drift import make_records
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    make_records(folder, "before")
+    make_records(folder, "after", shift=15.0)
+    return folder
+
+
+def _run(root, *flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "preprocessing.compare_records", f"--storage={root}", *flags]
+    return subprocess.run(command, cwd=config_file.SHIPPED.parent, capture_output=True, text=True)
+
+
+def test_drift_ends_with_65_and_names_it(root):
+    done = _run(root, "--a=before", "--b=after")
+    assert done.returncode == 65
+    assert done.stderr.startswith("error: 1 of 4 columns have drifted: size. See ")
+    (page,) = (root / "drift").glob("before-after.html")
+    assert page.read_text().startswith("<!doctype html>") and str(page) in done.stderr
+    assert re.search(r"^size +KS 0\.\d+ ± 0\.01\d  ", done.stdout, re.M)
+
+
+def test_no_drift_ends_with_0(root):
+    done = _run(root, "--a=before:train", "--b=before:eval")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no column has drifted; see " in done.stdout
+
+
+def test_limits_of_a_config(root):
+    config = config_file.SHIPPED / "flights.yaml"
+    flags = ("--a=before", "--b=after", f"--config={config}")
+    assert _run(root, *flags, "--set=drift.numbers=0.9").returncode == 0
+    done = _run(root, *flags, "--set=drift.numbers=9")
+    assert done.returncode == 64 and "drift.numbers" in done.stderr
