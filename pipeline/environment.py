@@ -31,6 +31,8 @@ _REMOVED = frozenset(
         "TF_USE_MODULAR_FILESYSTEM",
     }
 )
+# How many threads one op may use, for TensorFlow.
+_THREADS = "TF_NUM_INTRAOP_THREADS"
 _DEFAULTS = {
     # TensorFlow's banners of information (0) and warnings (1) would bury our own lines.
     "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -54,9 +56,19 @@ def for_children(environment: Mapping[str, str]) -> dict[str, str]:
     return {**_DEFAULTS, **kept}
 
 
-def for_role(role: str) -> dict[str, str]:
-    """Returns what one role gets on top: parameter servers keep their hands off the GPUs."""
-    return {"CUDA_VISIBLE_DEVICES": ""} if role == "ps" else {}
+def for_role(
+    role: str, given: Mapping[str, str], *, processors: int, trainers: int
+) -> dict[str, str]:
+    """Returns what one role gets on top of what all were `given`.
+
+    Parameter servers keep their hands off the GPUs. Several `trainers` on one machine share its
+    processors: with a thread for every processor in each of them they would be in each other's way
+    (on two processors, a tenth fewer examples/s).
+    """
+    extra = {"CUDA_VISIBLE_DEVICES": ""} if role == "ps" else {}
+    if trainers > 1 and role != "evaluator" and _THREADS not in given:
+        extra[_THREADS] = str(max(1, processors // trainers))
+    return extra
 
 
 def _is_allowed(name: str) -> bool:

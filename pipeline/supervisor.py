@@ -159,7 +159,12 @@ class Supervisor:
                 member.log_start = os.path.getsize(log) if os.path.exists(log) else 0
                 member.state, member.pid, member.hang = "running", 0, None
                 arguments = (self._plan.run.path, self._plan.records, member.task)
-                extra = environment.for_role(member.role)
+                extra = environment.for_role(
+                    member.role,
+                    os.environ,
+                    processors=len(os.sched_getaffinity(0)),
+                    trainers=sum(self._plan.counts.get(r, 0) for r in topology.TRAINING_ROLES),
+                )
                 self._server.spawn(Spawn(member.name, self._plan.entry, arguments, log, extra))
 
     def _receive(self, timeout: float) -> None:

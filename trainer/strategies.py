@@ -11,6 +11,7 @@ import tensorflow as tf
 from pipeline import compatibility, config, topology
 
 _distribute = tf.distribute
+_PACK_BYTES = 1 << 20  # of gradients that travel together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +100,9 @@ def _multi_worker_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
     tf.compat.v1.disable_eager_execution()
     implementation = _distribute.experimental.CommunicationImplementation
     options = _distribute.experimental.CommunicationOptions(
-        implementation=implementation[cluster.communication.upper()]
+        implementation=implementation[cluster.communication.upper()],
+        # In one piece, nothing would be on its way while the rest is still being worked out.
+        bytes_per_pack=_PACK_BYTES,
     )
     return _distribute.MultiWorkerMirroredStrategy(communication_options=options)
 

@@ -53,6 +53,25 @@ def test_the_user_can_have_more_of_tensorflows_log():
     assert environment.for_children({"TF_CPP_MIN_LOG_LEVEL": "0"})["TF_CPP_MIN_LOG_LEVEL"] == "0"
 
 
+def _of(role, given=None, processors=8, trainers=1):
+    return environment.for_role(role, given or {}, processors=processors, trainers=trainers)
+
+
 def test_parameter_servers_leave_the_gpus_alone():
-    assert environment.for_role("ps") == {"CUDA_VISIBLE_DEVICES": ""}
-    assert environment.for_role("worker") == {}
+    assert _of("ps") == {"CUDA_VISIBLE_DEVICES": ""}
+    assert _of("worker") == {}
+
+
+@pytest.mark.parametrize(
+    ("processors", "trainers", "threads"), [(8, 2, "4"), (2, 2, "1"), (8, 3, "2"), (1, 4, "1")]
+)
+def test_trainers_share_the_processors(processors, trainers, threads):
+    for role in ("chief", "worker", "ps"):
+        found = _of(role, processors=processors, trainers=trainers)
+        assert found["TF_NUM_INTRAOP_THREADS"] == threads
+    # It works while the others wait, at the end.
+    assert _of("evaluator", processors=processors, trainers=trainers) == {}
+
+
+def test_threads_that_the_user_has_set_stay():
+    assert _of("worker", {"TF_NUM_INTRAOP_THREADS": "3"}, trainers=2) == {}
