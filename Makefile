@@ -5,7 +5,7 @@ SHELL       := /bin/bash
 
 CONFIG   ?= mnist
 CLUSTER  ?= local
-STORAGE  ?= output
+STORAGE  ?= $(if $(filter-out local,$(CLUSTER)),gs://$(BUCKET)/estimator-pipeline,output)
 VENV     := .venv
 PY       := $(VENV)/bin/python
 
@@ -15,6 +15,8 @@ PYTHON   ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(shell
 	>/dev/null 2>&1 && echo $(p))))
 
 COMMON    = --config=$(CONFIG) --storage=$(STORAGE) $(foreach s,$(SET),--set=$(s))
+CLOUD     = $(if $(PROJECT),--set=gcp.project=$(PROJECT)) $(if $(REGION),--set=gcp.region=$(REGION)) $(if $(BUCKET),--set=gcp.bucket=$(BUCKET)) \
+	$(if $(IMAGE),--set=gcp.image=$(IMAGE)) $(if $(filter 1,$(DRY_RUN)),--dry_run)
 OF_RUN    = --storage=$(STORAGE) $(if $(RUN),--run=$(RUN))
 
 # pip as locked; a line of progress every 20 packages, its own words only if it fails.
@@ -77,7 +79,7 @@ verify: $(VENV)/.installed ## walk the records of CONFIG (or of RECORDS=); REPAI
 		$(if $(filter 1,$(REPAIR)),--repair)
 
 train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and export
-	@$(PY) -m pipeline.launch $(COMMON) --cluster=$(CLUSTER) $(if $(RUN),--run=$(RUN)) \
+	@$(PY) -m pipeline.launch $(COMMON) $(CLOUD) --cluster=$(CLUSTER) $(if $(RUN),--run=$(RUN)) \
 		$(if $(STRATEGY),--strategy=$(STRATEGY)) $(if $(WORKERS),--workers=$(WORKERS)) $(if $(PS),--ps=$(PS))
 
 evaluate: $(VENV)/.installed ## metrics of the newest checkpoint of RUN (default: the newest run)

@@ -17,6 +17,7 @@ import pydantic
 from pipeline import feature_check, model_config, splits
 from pipeline.drift_config import Drift
 from pipeline.feature_config import Feature, Label
+from pipeline.gcp_config import Gcp
 from pipeline.model_config import Model
 from pipeline.optimizer_config import Optimizer
 from pipeline.sections import NotNegative, Positive
@@ -348,6 +349,7 @@ class Config(Section):
     eval: Eval = Eval()
     cluster: Cluster = Cluster()
     drift: Drift = Drift()
+    gcp: Gcp = Gcp()
 
     @pydantic.model_validator(mode="after")
     def _features_can_be_made(self) -> Config:

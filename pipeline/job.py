@@ -52,8 +52,16 @@ def cluster_overrides(strategy: str | None, workers: int | None, ps: int | None)
     return [f"cluster.{key}={value}" for key, value in given.items() if value not in (None, "")]
 
 
-def plan(config_name: str, overrides: Sequence[str], *, run: str | None, storage_root: str) -> Job:
-    """Reads and checks everything that can be checked before anything is written or started.
+def plan(
+    config_name: str,
+    overrides: Sequence[str],
+    *,
+    run: str | None,
+    storage_root: str,
+    look: bool = True,
+) -> Job:
+    """Reads and checks everything that can be checked before anything is written or started; what
+    an earlier start left there is looked at too, unless told not to `look`.
 
     Without a name the run is called after its config, so the same command finds it again. Raises
     `UsageError` for a bad config, a topology that cannot work, or a `run` that was trained on
@@ -70,7 +78,8 @@ def plan(config_name: str, overrides: Sequence[str], *, run: str | None, storage
         records=run_folder.records_folder(root, wanted.name),
     )
     compatibility.check(wanted)
-    _refuse_other_job(job)
+    if look:
+        _refuse_other_job(job)
     return job
 
 

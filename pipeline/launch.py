@@ -14,6 +14,7 @@ import time
 from absl import flags
 
 from pipeline import cli, cloud_preflight, display, isolation, job, launchers, run_record, versions
+from pipeline.launchers import rendered
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Shipped config name, or path of a YAML file.", required=True
@@ -32,6 +33,7 @@ _ISOLATE = flags.DEFINE_enum_class(
     isolation.Isolate,
     "Give a local cluster a network of its own, so that nobody else reaches its ports.",
 )
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job, for --cluster=gcp or k8s.")
 _PS = flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0)
 
 
@@ -41,8 +43,15 @@ def main() -> None:
     versions.require_estimators()
     short = job.cluster_overrides(_STRATEGY.value, _WORKERS.value, _PS.value)
     wanted = job.plan(
-        _CONFIG.value, [*_SET.value, *short], run=_RUN.value, storage_root=_STORAGE.value
+        _CONFIG.value,
+        [*_SET.value, *short],
+        run=_RUN.value,
+        storage_root=_STORAGE.value,
+        look=not _DRY_RUN.value,
     )
+    if _DRY_RUN.value:
+        print(rendered.show(_CLUSTER.value, wanted))
+        return
     wanted = dataclasses.replace(wanted, isolate=_ISOLATE.value)
     launcher = launchers.choose(_CLUSTER.value)
     record = run_record.finished(job.counted(wanted), wanted.run)

@@ -10,7 +10,7 @@ import dataclasses
 import json
 from typing import Any
 
-from pipeline import config, config_file, errors, redaction, storage
+from pipeline import config, config_file, errors, gcp_config, redaction, storage
 
 
 def records_folder(storage_root: str, config_name: str) -> str:
@@ -42,8 +42,10 @@ def find_run(storage_root: str, run: str | None) -> RunFolder:
 
 
 def run_name(job: config.Config) -> str:
-    """Names a run after its config, so that the same command finds the same run again."""
-    return f"{job.name[:50]}-{config.digest(job)[:8]}"
+    """Names a run after its config, so that the same command finds the same run again. Where it
+    runs is no part of that."""
+    anywhere = job.model_copy(update={"gcp": gcp_config.Gcp()})
+    return f"{job.name[:50]}-{config.digest(anywhere)[:8]}"
 
 
 @dataclasses.dataclass(frozen=True)

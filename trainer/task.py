@@ -23,6 +23,7 @@ from pipeline import (
     config,
     config_file,
     epochs,
+    fatal,
     manifest,
     run_folder,
     storage,
@@ -71,8 +72,9 @@ def main() -> None:
     records = run_folder.records_folder(_STORAGE.value, job.name)
     job = epochs.resolve(job, manifest.read(records)) if job.train.epochs else job
     run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
-    _agree(run, job, task)
-    run_task(run.path, records, task)
+    with fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):
+        _agree(run, job, task)
+        run_task(run.path, records, task)
 
 
 def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -> None:

@@ -13,6 +13,7 @@ class Place(enum.Enum):
 
     LOCAL = "local"
     GCP = "gcp"
+    K8S = "k8s"
 
 
 def choose(place: Place) -> Launcher:
@@ -21,4 +22,7 @@ def choose(place: Place) -> Launcher:
         from pipeline.launchers.local import LocalLauncher
 
         return LocalLauncher()
-    raise errors.UsageError(f"CLUSTER={place.value}: not built yet; use CLUSTER=local")
+    raise errors.UsageError(
+        f"CLUSTER={place.value}: jobs are only shown, with DRY_RUN=1, and not submitted yet. Use "
+        "CLUSTER=local"
+    )

@@ -1,0 +1,30 @@
+# One image for both stages: training on Vertex AI or Kubernetes, and the workers of Dataflow.
+#
+#   docker build -t REGION-docker.pkg.dev/PROJECT/REPOSITORY/estimator-pipeline:1 . && docker push ...
+#
+# Then name it in the config: gcp.image. About 2 GB, most of it TensorFlow.
+FROM python:3.11-slim
+
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PYTHONPATH=/app \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1
+
+WORKDIR /app
+COPY requirements.lock ./
+RUN pip install --require-hashes -r requirements.lock
+
+# What starts a worker of Dataflow; of the version that the lock file has.
+COPY --from=apache/beam_python3.11_sdk:2.72.0 /opt/apache/beam /opt/apache/beam
+
+COPY configs configs
+COPY pipeline pipeline
+COPY preprocessing preprocessing
+COPY trainer trainer
+
+RUN useradd --create-home --uid 1000 pipeline
+USER pipeline
+
+# Vertex AI and Kubernetes name their own command.
+ENTRYPOINT ["/opt/apache/beam/boot"]

@@ -1,0 +1,76 @@
+"""The `gcp:` section of a config: what Google Cloud is asked for. Nothing of it changes a model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from pipeline.sections import Section
+
+Label = Annotated[str, pydantic.Field(pattern=r"^[a-z0-9_-]{0,63}$")]
+LabelKey = Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+MachineType = Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9]*-[a-z]+-[0-9]+[a-z]?$")]
+Region = Annotated[str, pydantic.Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$")]
+ServiceAccount = Annotated[str, pydantic.Field(pattern=r"^[^@\s]+@[^@\s]+\.gserviceaccount\.com$")]
+Role = Literal["chief", "worker", "ps", "evaluator"]
+
+
+class Machine(Section):
+    """The machine of one process."""
+
+    type: MachineType = "n1-standard-4"
+    # Such as NVIDIA_TESLA_T4; together with how many of them.
+    accelerator: Annotated[str, pydantic.Field(pattern=r"^NVIDIA_[A-Z0-9_]+$")] | None = None
+    accelerators: Annotated[int, pydantic.Field(ge=0)] = 0
+    disk_gb: Annotated[int, pydantic.Field(ge=100)] = 100
+
+    @pydantic.model_validator(mode="after")
+    def _accelerators_have_a_kind(self) -> Machine:
+        if (self.accelerator is None) != (self.accelerators == 0):
+            raise ValueError(
+                f"accelerator={self.accelerator} and accelerators={self.accelerators}: give both, "
+                "such as NVIDIA_TESLA_T4 and 1, or neither"
+            )
+        return self
+
+
+class Gcp(Section):
+    """Where jobs run, on what, and as whom. `project`, `region` and `bucket` are also PROJECT=,
+    REGION= and BUCKET=."""
+
+    project: Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9:.-]{4,62}$")] | None = None
+    region: Region | None = None
+    bucket: Annotated[str, pydantic.Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}$")] | None = None
+    # What `docker build` of this repository has pushed.
+    image: str | None = None
+    service_account: ServiceAccount | None = None
+    # projects/<number>/global/networks/<name>, peered with Vertex AI.
+    network: (
+        Annotated[str, pydantic.Field(pattern=r"^projects/[0-9]+/global/networks/[a-z0-9-]+$")]
+        | None
+    ) = None
+    labels: dict[LabelKey, Label] = pydantic.Field(default={})
+    # projects/<project>/locations/<region>/tensorboards/<id>; needs a service account.
+    tensorboard: (
+        Annotated[
+            str, pydantic.Field(pattern=r"^projects/[^/]+/locations/[^/]+/tensorboards/[^/]+$")
+        ]
+        | None
+    ) = None
+    # Machines that cost less and may be taken away: training goes on from its last checkpoint.
+    spot: bool = False
+    timeout_hours: Annotated[float, pydantic.Field(gt=0, le=24 * 28)] = 24.0
+    # Of roles that are not named here, the default.
+    machines: dict[Role, Machine] = pydantic.Field(default={})
+
+    @pydantic.model_validator(mode="after")
+    def _tensorboard_has_an_account(self) -> Gcp:
+        if self.tensorboard and not self.service_account:
+            raise ValueError("tensorboard: needs a service_account, which writes to it")
+        return self
+
+    def machine(self, role: str) -> Machine:
+        """Returns the machine of each process of a role."""
+        machines: dict[Any, Machine] = self.machines
+        return machines.get(role, Machine())

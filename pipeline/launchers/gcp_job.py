@@ -1,0 +1,93 @@
+"""The Vertex AI CustomJob of a job, as the service's REST API takes it. Pure.
+
+Pools are chief, worker, parameter server and evaluator, in this order; one that is not needed is
+empty if another follows (traps G2). The service tells each process its place in `TF_CONFIG` and
+`CLUSTER_SPEC`, which `pipeline.task_sources` reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline import config, errors, fatal, gcp_config, topology
+from pipeline.job import Job
+
+MODULE = "trainer.task"
+_VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
+
+
+def check(gcp: gcp_config.Gcp) -> None:
+    """Raises `UsageError` for what a job on Google Cloud cannot do without."""
+    needed = {"project": "PROJECT=", "region": "REGION=", "bucket": "BUCKET=", "image": None}
+    missing = [name for name in needed if getattr(gcp, name) is None]
+    if missing:
+        ways = ", ".join(needed[name] or f"gcp.{name} in the config" for name in missing)
+        raise errors.UsageError(f"CLUSTER=gcp: missing: {ways}")
+
+
+def render(job: Job, submission: str) -> dict[str, Any]:
+    """Returns the body of `projects.locations.customJobs.create`.
+
+    Raises `UsageError` for a config without project, region, bucket and image.
+    """
+    gcp = job.config.gcp
+    check(gcp)
+    pools = [_pool(job, role, job.counts.get(role, 0), submission) for role in topology.ROLES]
+    while not pools[-1]:
+        pools.pop()
+    specification = {
+        "workerPoolSpecs": pools,
+        "scheduling": _scheduling(job.config.cluster, gcp),
+        "serviceAccount": gcp.service_account,
+        "network": gcp.network,
+        "baseOutputDirectory": {"outputUriPrefix": job.run.path},
+        "tensorboard": gcp.tensorboard,
+    }
+    return {
+        "displayName": job.name,
+        "labels": {"pipeline": "estimator-pipeline", **gcp.labels},
+        "jobSpec": {name: value for name, value in specification.items() if value is not None},
+    }
+
+
+def arguments(job: Job) -> list[str]:
+    """Returns what each process is started with; its place in the cluster it is told otherwise."""
+    return [
+        *("-m", MODULE),
+        f"--config={job.run.config_path}",
+        f"--run={job.name}",
+        f"--storage={job.storage_root}",
+    ]
+
+
+def _pool(job: Job, role: str, count: int, submission: str) -> dict[str, Any]:
+    if not count:
+        return {}
+    machine = job.config.gcp.machine(role)
+    specification: dict[str, Any] = {"machineType": machine.type}
+    if machine.accelerator is not None:
+        specification["acceleratorType"] = machine.accelerator
+        specification["acceleratorCount"] = machine.accelerators
+    return {
+        "machineSpec": specification,
+        "replicaCount": count,
+        "diskSpec": {"bootDiskType": "pd-ssd", "bootDiskSizeGb": machine.disk_gb},
+        "containerSpec": {
+            "imageUri": job.config.gcp.image,
+            "command": ["python"],
+            "args": arguments(job),
+            "env": [
+                {"name": name, "value": value}
+                for name, value in {**_VARIABLES, fatal.SUBMISSION: submission}.items()
+            ],
+        },
+    }
+
+
+def _scheduling(cluster: config.Cluster, gcp: gcp_config.Gcp) -> dict[str, Any]:
+    together = topology.STRATEGIES[cluster.strategy].restart_unit == "gang"
+    return {
+        "timeout": f"{round(gcp.timeout_hours * 3600)}s",
+        "restartJobOnWorkerRestart": together,
+        "strategy": "SPOT" if gcp.spot else "STANDARD",
+    }

@@ -1,0 +1,33 @@
+"""What DRY_RUN=1 shows: the job as it would be sent, what is in its package, what it costs."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from pipeline import errors
+from pipeline.job import Job
+from pipeline.launchers import Place, gcp_job, gcp_prices, image, k8s_job
+
+# Stands for what only a submission has.
+_SUBMISSION = "dry-run"
+
+
+def show(place: Place, job: Job) -> str:
+    """Returns the text. Needs no credentials, and asks nobody.
+
+    Raises `UsageError` for a config that the place cannot run, or a place that renders nothing.
+    """
+    if place is Place.GCP:
+        gcp = job.config.gcp
+        body = json.dumps(gcp_job.render(job, _SUBMISSION), indent=2)
+        url = f"https://{gcp.region}-aiplatform.googleapis.com/v1"
+        head = f"POST {url}/projects/{gcp.project}/locations/{gcp.region}/customJobs"
+        cost = gcp_prices.estimate(job.counts, gcp, gcp_prices.read())
+        return "\n\n".join([f"{head}\n{body}", image.described(), cost])
+    if place is Place.K8S:
+        manifest = yaml.safe_dump(k8s_job.render(job), sort_keys=False)
+        legacy = "# For the Training Operator v1, a legacy one: its successor has no TFJob.\n"
+        return f"{legacy}{manifest}\n{image.described()}"
+    raise errors.UsageError("DRY_RUN=1: shows jobs for CLUSTER=gcp and CLUSTER=k8s")
