@@ -152,8 +152,10 @@ def _why_not(
     if not one.count or not other.count:
         return "no values"
     if column.sensitive:
-        return "sensitive: not counted by value"
-    return "too many different values to count"
+        return "sensitive"
+    if column.vocabulary is not None:
+        return "no values in the vocabulary"
+    return "too many values"
 
 
 def table(found: Sequence[Compared], a: Side, b: Side) -> str:

@@ -10,7 +10,7 @@ from preprocessing import page
 from preprocessing.drift import Compared, Side
 
 _A, _B = "#3b6ea5", "#e08a2c"
-_BARS, _WIDTH, _ROW = 10, 300, 24
+_BARS, _WIDTH, _ROW = 10, 300, 32
 
 
 def render(found: Sequence[Compared], a: Side, b: Side) -> str:
@@ -78,17 +78,17 @@ def _bars(a: manifest.ColumnStatistics, b: manifest.ColumnStatistics) -> str:
     top = max(largest.values())
     rows = []
     for index, name in enumerate(names):
-        text = str(name) if len(str(name)) <= 14 else f"{str(name)[:13]}…"
+        text = str(name) if len(str(name)) <= 13 else f"{str(name)[:12]}…"
         y = index * _ROW
         rows.append(
-            f'<text x="92" y="{y + 15}" text-anchor="end">{html.escape(text) or "(empty)"}</text>'
+            f'<text x="92" y="{y + 18}" text-anchor="end">{html.escape(text) or "(empty)"}</text>'
         )
         for side, (part, color) in enumerate(zip(shares, (_A, _B), strict=True)):
             share = part.get(name, 0.0)
             length = share / top * (_WIDTH - 150)
             rows.append(
-                f'<rect x="98" y="{y + 2 + 10 * side}" width="{length:.1f}" height="9" '
-                f'fill="{color}"/><text x="{102 + length:.1f}" y="{y + 11 + 10 * side}">'
+                f'<rect x="98" y="{y + 2 + 13 * side}" width="{length:.1f}" height="11" '
+                f'fill="{color}"/><text x="{102 + length:.1f}" y="{y + 12 + 13 * side}">'
                 f"{share:.1%}</text>"
             )
     return f'<svg width="{_WIDTH}" height="{len(names) * _ROW}" role="img">{"".join(rows)}</svg>'

@@ -35,7 +35,8 @@ def render(contents: manifest.Manifest, title: str) -> str:
     sections = [_section(name, contents) for name in contents.columns]
     lead = (
         f"Records: {counts}. {len(contents.columns)} columns in {len(splits)} splits; label "
-        f"{html.escape(contents.label)}. Quantiles are within a 1024th, the rest is exact."
+        f"{html.escape(contents.label)}. Quantiles are within a 1024th, the rest is exact. "
+        "Histograms are drawn from percentiles, from the 1st to the 99th."
     )
     return document(title, lead, sections)
 
@@ -72,8 +73,8 @@ def _figures(found: manifest.ColumnStatistics) -> str:
             ("mean", f"{found.mean:,.4g}"),
             ("std", f"{found.variance**0.5:,.4g}"),
             ("min", f"{found.min:,.6g}"),
-            ("median", f"{found.quantiles[50]:,.6g}"),
             ("max", f"{found.max:,.6g}"),
+            ("median", f"{found.quantiles[50]:,.6g}"),
         ]
     if found.distinct is not None:
         pairs.append(("different", f"{found.distinct:,}"))
@@ -168,7 +169,7 @@ def _bars(
     for index, name in enumerate(names):
         share = counts.get(name, 0) / max(1, one.count)
         length = share / (top or 1) * (_WIDTH - 150)
-        text = str(name) if len(str(name)) <= 14 else f"{str(name)[:13]}…"
+        text = str(name) if len(str(name)) <= 13 else f"{str(name)[:12]}…"
         y = index * _ROW
         rows.append(
             f'<text x="92" y="{y + 13}" text-anchor="end">{html.escape(text) or "(empty)"}</text>'
