@@ -1,0 +1,38 @@
+import re
+
+from pipeline import gcp_config
+from pipeline.launchers import gcp_prices
+
+PRICES = gcp_prices.Prices("2026-01-02", {"n1-standard-4": 0.25, "NVIDIA_TESLA_T4": 0.5})
+WITH_GPUS = gcp_config.Machine(type="n1-standard-4", accelerator="NVIDIA_TESLA_T4", accelerators=2)
+
+
+def test_the_shipped_table_has_a_date_and_the_default_machine():
+    prices = gcp_prices.read()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", prices.date)
+    assert prices.of(gcp_config.Machine()) > 0
+    assert all(0 < price < 50 for price in prices.usd.values())
+
+
+def test_accelerators_are_counted():
+    assert PRICES.of(WITH_GPUS) == 1.25
+    assert PRICES.of(gcp_config.Machine(type="n2-standard-8")) is None
+
+
+def test_the_estimate_says_that_it_is_one_and_of_when():
+    gcp = gcp_config.Gcp(machines={"worker": WITH_GPUS})
+    said = gcp_prices.estimate({"chief": 1, "worker": 2, "ps": 0}, gcp, PRICES)
+    assert said.splitlines() == [
+        "cost, an estimate by list prices of 2026-01-02 in us-central1:",
+        "  chief      1 x n1-standard-4: 0.25 USD/h",
+        "  worker     2 x n1-standard-4 + 2 NVIDIA_TESLA_T4: 2.50 USD/h",
+        "  all        2.75 USD/h",
+    ]
+
+
+def test_what_has_no_price_makes_it_a_lower_bound():
+    gcp = gcp_config.Gcp(machines={"ps": gcp_config.Machine(type="n2-standard-8")}, spot=True)
+    said = gcp_prices.estimate({"chief": 1, "ps": 1}, gcp, PRICES)
+    assert "ps         1 x n2-standard-8: not in the table" in said
+    assert "all        at least 0.25 USD/h" in said
+    assert "spot machines cost less" in said

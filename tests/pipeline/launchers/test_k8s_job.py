@@ -1,0 +1,43 @@
+import pytest
+
+from pipeline import errors
+from pipeline.launchers import k8s_job
+from tests.pipeline.launchers.jobs import plan
+
+
+def test_roles_have_the_names_and_the_container_the_operator_looks_for():
+    spec = k8s_job.render(plan("cluster.workers=2"))["spec"]
+    replicas = spec["tfReplicaSpecs"]
+    assert {name: one["replicas"] for name, one in replicas.items()} == {
+        "Chief": 1, "Worker": 2, "PS": 1, "Evaluator": 1,
+    }  # fmt: skip
+    for one in replicas.values():
+        (container,) = one["template"]["spec"]["containers"]
+        assert container["name"] == "tensorflow"
+        assert container["ports"] == [{"name": "tfjob-port", "containerPort": 2222}]
+
+
+def test_the_evaluator_is_left_to_finish():
+    assert k8s_job.render(plan())["spec"]["runPolicy"]["cleanPodPolicy"] == "None"
+
+
+def test_gpus_are_asked_for_as_kubernetes_calls_them():
+    machine = "gcp.machines={worker: {accelerator: NVIDIA_TESLA_T4, accelerators: 2}}"
+    replicas = k8s_job.render(plan(machine))["spec"]["tfReplicaSpecs"]
+    limits = [
+        one["template"]["spec"]["containers"][0]["resources"].get("limits")
+        for one in replicas.values()
+    ]
+    assert limits == [None, {"nvidia.com/gpu": 2}, None, None]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "root", "words"),
+    [
+        (["gcp.image=null"], "gs://b/r", "CLUSTER=k8s: missing: gcp.image"),
+        ([], "/local", r"which pods do not share. Give STORAGE=gs://"),
+    ],
+)
+def test_what_pods_cannot_do_is_refused(overrides, root, words):
+    with pytest.raises(errors.UsageError, match=words):
+        k8s_job.render(plan(*overrides, storage_root=root))
