@@ -32,20 +32,28 @@ class Window:
 
 
 def write_shard(
-    path: str, name: str, segments: list[spill.Segment], block_records: int, *, unique: bool = False
+    path: str,
+    name: str,
+    segments: list[spill.Segment],
+    block_records: int,
+    *,
+    unique: bool = False,
+    by_content: bool = False,
 ) -> tuple[manifest.Shard, list[tuple[str, int]]]:
     """Merges `segments` into the file at `path`; `name` is what the manifest calls it.
 
     Records are in ascending order of their hash; equal ones by origin, which is the order of
-    the raw rows. If they must be `unique`, only the first of these is kept; hashes have 64 bits, so
-    among 10 million keys two different ones agree with probability 3e-6. Returns counts, the
-    file's CRC-32C and the byte offset of each block; and file and number of each row left out.
+    the raw rows, or, if that is another one each time, `by_content`. If they must be `unique`, only
+    the first of these is kept; hashes have 64 bits, so among 10 million keys two different ones
+    agree with probability 3e-6. Returns counts, the file's CRC-32C and the byte offset of each
+    block; and file and number of each row left out.
     """
     checksum = google_crc32c.Checksum()
     lengths: list[np.ndarray] = []
     repeated: list[tuple[str, int]] = []
     with storage.open_file(path, "wb") as file:
-        for window in ahead(_windows(sorted(segments, key=lambda s: s.origin), unique)):
+        ordered = sorted(segments, key=lambda s: s.origin)
+        for window in ahead(_windows(ordered, unique, by_content)):
             data = binary.data(window.records)
             checksum.update(data)
             file.write(data)
@@ -63,7 +71,7 @@ def write_shard(
     return shard, repeated
 
 
-def _windows(segments: list[spill.Segment], unique: bool) -> Iterator[Window]:
+def _windows(segments: list[spill.Segment], unique: bool, by_content: bool) -> Iterator[Window]:
     """Yields the records of all segments in order, some megabytes at a time."""
     count = -(-sum(s.bytes for s in segments) // WINDOW_BYTES)
     with contextlib.ExitStack() as stack:
@@ -78,6 +86,8 @@ def _windows(segments: list[spill.Segment], unique: bool) -> Iterator[Window]:
             )
             # A stable sort: rows of equal order stay in the order of the segments.
             rows = np.argsort(orders, kind="stable")
+            if by_content:
+                _sort_equal(rows, orders, records)
             repeated: list[tuple[str, int]] = []
             if unique:
                 again = np.zeros(len(rows), bool)
@@ -87,6 +97,15 @@ def _windows(segments: list[spill.Segment], unique: bool) -> Iterator[Window]:
                 rows = rows[~again]
             yield Window(records.take(pa.array(rows)), repeated)
             starts = ends
+
+
+def _sort_equal(rows: np.ndarray, orders: np.ndarray, records: pa.LargeBinaryArray) -> None:
+    """Puts those of `rows` that have the same order into that of their bytes, in place."""
+    bounds = np.flatnonzero(np.diff(orders[rows]))
+    runs = zip([0, *(bounds + 1).tolist()], [*(bounds + 1).tolist(), len(rows)], strict=True)
+    for start, end in runs:
+        if end - start > 1:
+            rows[start:end] = sorted(rows[start:end].tolist(), key=lambda r: records[r].as_py())
 
 
 def _rows_at(

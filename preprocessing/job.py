@@ -54,9 +54,11 @@ def _run(
     source = corrections.over(sources.choose(data), folder)
     with _hashing(source) as hashes:
         published = _published(folder)
-        if published and published.fingerprint == fingerprint.fingerprint(data, hashes.result()):
-            print(f"{folder}: up to date ({_counts(published)}), nothing to do", flush=True)
-            return published
+        # Without files nobody knows what a transform of the user's own has read.
+        known = published if source.files() else None
+        if known and known.fingerprint == fingerprint.fingerprint(data, hashes.result()):
+            print(f"{folder}: up to date ({_counts(known)}), nothing to do", flush=True)
+            return known
         chunks = [chunk for split in sorted(data.inputs) for chunk in source.plan(split)]
         _say_what_is_read(data, chunks, source)
         folders = _make_room(folder, fingerprint.build_name(data, source.files()))

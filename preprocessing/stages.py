@@ -30,7 +30,8 @@ from preprocessing import (
     spill,
 )
 from preprocessing.ahead import ahead
-from preprocessing.sources.base import Chunk, Letter, Source
+from preprocessing.sources import transform
+from preprocessing.sources.base import Chunk, Letter, Rows, Source
 from preprocessing.split import read_from
 
 # A key of the grouping: split and number of the shard.
@@ -41,18 +42,18 @@ ShardKey = tuple[SplitName, int]
 STATISTICS = "statistics"
 
 
-class ReadAndSpill(beam.DoFn):
-    """Chunk -> (split, shard), segment; and on the side what was learned of the columns."""
+class Spill(beam.DoFn):
+    """Rows -> (split, shard), segment; and on the side what was learned of the columns."""
 
     def __init__(self, source: Source, data: config.Data, folder: str) -> None:
         self._source, self._data, self._folder = source, data, folder
 
-    def process(self, element: Chunk) -> Iterator[Any]:
-        """Reads, enforces, places, analyses, encodes and spills one chunk."""
+    def spilled(self, element: Chunk, found: Iterator[Rows]) -> Iterator[Any]:
+        """Enforces, places, analyses, encodes and spills the rows `found` in one chunk."""
         tally, learned = dead_letters.Tally(), []
         with faults.carried(f"cannot write temporary files in {self._folder!r}"):
             origin = f"{element.split}-{element.index:06d}"
-            for part, (good, encoded) in enumerate(ahead(self._encoded(element))):
+            for part, (good, encoded) in enumerate(ahead(self._encoded(element.split, found))):
                 dead_letters.write(self._folder, f"{origin}-{part:04d}", good.letters)
                 tally.add(dead_letters.tally(good.letters, good.read, good.dropped))
                 learned.append(self._analyzed(good.batch, encoded.places.split))
@@ -68,9 +69,11 @@ class ReadAndSpill(beam.DoFn):
             found |= analyze.of_batch(rows, config.SPLITS[index], self._data)
         return found
 
-    def _encoded(self, chunk: Chunk) -> Iterator[tuple[enforce.Good, spill.Encoded]]:
-        for rows in self._source.read(chunk):
-            good = enforce.enforce(rows, self._data, chunk.split)
+    def _encoded(
+        self, split: SplitName, found: Iterator[Rows]
+    ) -> Iterator[tuple[enforce.Good, spill.Encoded]]:
+        for rows in found:
+            good = enforce.enforce(rows, self._data, split)
             if good.letters and not self._data.error_budget:
                 raise errors.DataError(str(good.letters[0]))
             places = order.place(good.keys, good.splits, self._data)
@@ -81,6 +84,26 @@ class ReadAndSpill(beam.DoFn):
             framed = encode.frame(encode.encode(content, columns))
             numbers = good.numbers if self._data.key else None
             yield good, spill.Encoded(places, framed, rows.file(self._data.label), numbers)
+
+
+class ReadAndSpill(Spill):
+    """Chunks that a source has planned."""
+
+    def process(self, element: Chunk) -> Iterator[Any]:
+        """Reads and spills one chunk."""
+        yield from self.spilled(element, self._source.read(element))
+
+
+class SpillFound(Spill):
+    """Batches that a transform of the user's own has made."""
+
+    def process(self, element: transform.Found) -> Iterator[Any]:
+        """Spills one batch, which takes its name from what is in it."""
+        split, batch = element
+        chunk = Chunk(split, transform.number_of(batch))
+        with faults.carried("cannot use what data.source makes"):
+            rows = transform.rows_of(batch, self._data)
+        yield from self.spilled(chunk, iter([rows]))
 
 
 class MergeStatistics(beam.CombineFn):
@@ -123,8 +146,8 @@ class WriteStatistics(beam.DoFn):
 class WriteShard(beam.DoFn):
     """(split, shard), segments -> a shard's file, and a receipt that says what is in it."""
 
-    def __init__(self, data: config.Data, folders: layout.Folders) -> None:
-        self._data, self._folders = data, folders
+    def __init__(self, data: config.Data, folders: layout.Folders, by_content: bool = False) -> None:
+        self._data, self._folders, self._by_content = data, folders, by_content
 
     def process(self, element: tuple[ShardKey, Iterable[spill.Segment]]) -> Iterator[ShardKey]:
         """Writes one shard, and letters for rows of a key that an earlier row has."""
@@ -138,6 +161,7 @@ class WriteShard(beam.DoFn):
                 list(segments),
                 self._data.block_records,
                 unique=bool(self._data.key),
+                by_content=self._by_content,
             )
             self._refuse(split, index, [self._letter(*row) for row in repeated])
             self._folders.write_receipt(split, index, shard)
@@ -167,20 +191,20 @@ def run(
 ) -> None:
     """Runs both stages to their end. Raises what the workers meant to say."""
     pipeline = beam.Pipeline(beam_options.runner(options), options)
-    spilled = (
-        pipeline
-        | "Chunks" >> beam.Create(chunks)
-        # Without it all chunks would be fused into the one bundle they were created in.
-        | "Spread" >> beam.Reshuffle()
-        | "ReadAndSpill"
-        >> beam.ParDo(ReadAndSpill(source, data, folders.temporary)).with_outputs(
-            STATISTICS, main="segments"
-        )
+    if own := isinstance(source, transform.TransformSource):
+        found = transform.batches(pipeline, source)
+        spilling: Spill = SpillFound(source, data, folders.temporary)
+    else:
+        # Without a reshuffle all chunks would be fused into the one bundle they were created in.
+        found = pipeline | "Chunks" >> beam.Create(chunks) | "Spread" >> beam.Reshuffle()
+        spilling = ReadAndSpill(source, data, folders.temporary)
+    spilled = found | "ReadAndSpill" >> beam.ParDo(spilling).with_outputs(
+        STATISTICS, main="segments"
     )
     _ = (
         spilled.segments
         | "ByShard" >> beam.GroupByKey()
-        | "WriteShard" >> beam.ParDo(WriteShard(data, folders))
+        | "WriteShard" >> beam.ParDo(WriteShard(data, folders, own))
     )
     _ = (
         spilled[STATISTICS]

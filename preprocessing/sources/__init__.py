@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 from pipeline import config, errors
 from preprocessing.sources.base import Source
@@ -22,7 +23,8 @@ SOURCES = {
 def choose(data: config.Data) -> Source:
     """Returns the source that `data.source` names, ready to plan and read.
 
-    It is a key of `SOURCES` or `package.module:Class`. Raises `UsageError` for anything else.
+    It is a key of `SOURCES`, or `package.module:Class` of a `Source` or a Beam `PTransform` (see
+    docs/sources.md). Raises `UsageError` for anything else.
     """
     name = data.source
     path = SOURCES.get(name, name)
@@ -36,8 +38,19 @@ def choose(data: config.Data) -> Source:
         found = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
         raise errors.UsageError(f"data.source: cannot load {name!r}: {error}") from None
+    if _is_transform(found):
+        from preprocessing.sources.transform import TransformSource
+
+        return TransformSource(data, found)
     if not (isinstance(found, type) and issubclass(found, Source)):
         raise errors.UsageError(
-            f"data.source: {name!r} is not a subclass of preprocessing.sources.base.Source"
+            f"data.source: {name!r} is a subclass of neither apache_beam.PTransform nor "
+            "preprocessing.sources.base.Source"
         )
     return found(data)
+
+
+def _is_transform(found: object) -> bool:
+    """Tells what needs Beam; if nobody has imported it, nothing does."""
+    beam = sys.modules.get("apache_beam")
+    return beam is not None and isinstance(found, type) and issubclass(found, beam.PTransform)

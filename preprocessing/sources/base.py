@@ -46,7 +46,8 @@ class Chunk:
 class Letter:
     """A row that cannot become a record, and why: one line of the dead letters.
 
-    `row` is counted as a spreadsheet does where the source has such rows: a header is row 1.
+    `row` is counted as a spreadsheet does where the source has such rows: a header is row 1; it is
+    -1 if rows have no numbers.
     `problem` completes "column 'x' ..." for people; `value` is the raw text, if it may be shown.
     `raw` has the row's columns as they were found, to be corrected, and `of` is a hash of them
     (of `value` if the row could not be cut into columns): see `preprocessing.corrections`.
@@ -63,7 +64,8 @@ class Letter:
 
     def __str__(self) -> str:
         column = f"column {self.column!r} " if self.column else ""
-        return f"{self.file!r}: row {self.row}: {column}{self.problem}"
+        row = f"row {self.row}: " if self.row >= 0 else ""
+        return f"{self.file!r}: {row}{column}{self.problem}"
 
 
 @dataclasses.dataclass(frozen=True)

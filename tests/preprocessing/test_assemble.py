@@ -89,3 +89,16 @@ def test_no_segments_give_an_empty_file(tmp_path):
     shard, _ = assemble.write_shard(str(tmp_path / "out"), "out", [], 16)
     assert (shard.records, shard.bytes, shard.crc32c, shard.blocks) == (0, 0, "00000000", ())
     assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_equal_orders_are_by_content_where_rows_have_no_order(tmp_path):
+    cuts = ([[5, 5, 9], [5, 1], [5]], [[5], [5, 1], [5, 5, 9]])
+    for index, orders in enumerate(cuts):
+        (tmp_path / str(index)).mkdir()
+        segments = _segments(tmp_path / str(index), orders)
+        path = str(tmp_path / f"out{index}")
+        assemble.write_shard(path, "out", segments, block_records=7, by_content=True)
+        found = [bytes(p) for p in records.read(path)]
+        ranks = [_order_of(p) for p in found]
+        assert ranks == [1, 5, 5, 5, 5, 9]
+        assert found[1:5] == sorted(found[1:5], key=records.frame)

@@ -44,7 +44,7 @@ def test_every_name_can_be_loaded():
         ),
         ("no.such:Class", "cannot load 'no.such:Class': No module named 'no'"),
         (f"{__name__}:Absent", "cannot load .*has no attribute 'Absent'"),
-        (f"{__name__}:pytest", "is not a subclass of preprocessing.sources.base.Source"),
+        (f"{__name__}:pytest", "is a subclass of neither apache_beam.PTransform nor preprocessing"),
     ],
 )
 def test_what_is_not_a_source(name, message):
