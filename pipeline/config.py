@@ -10,7 +10,7 @@ import codecs
 import hashlib
 import json
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
@@ -154,7 +154,14 @@ class Data(Section):
     Rows that break a rule of their column are written to the dead letters. More of them than
     `error_budget` (below 1 a share of the rows, else a count) fail the run. Columns of `key`
     together name a row: its place depends on them, and a second row of that name is rejected.
+
+    Records that cannot be read when they are trained on fail the run; or their block, or the whole
+    shard, is left out, if no more than `corrupt_budget` of all records (below 1 a share, else a
+    count) are lost by it.
     """
+
+    # How records are read, not what they are.
+    OF_READING: ClassVar[tuple[str, ...]] = ("on_corrupt", "corrupt_budget")
 
     source: str = "idx"
     inputs: Annotated[dict[splits.SplitName, dict[str, str]], pydantic.Field(min_length=1)]
@@ -162,6 +169,8 @@ class Data(Section):
     label: str
     key: tuple[str, ...] = ()
     error_budget: Annotated[float, pydantic.Field(ge=0)] = 0
+    on_corrupt: Literal["fail", "skip_block", "quarantine_shard"] = "fail"
+    corrupt_budget: Annotated[float, pydantic.Field(ge=0)] = 0.01
     csv: Csv = Csv()
     # Cuts eval and test out of train; a split that has inputs of its own is not cut.
     split: splits.Split = splits.HashSplit()

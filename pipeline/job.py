@@ -108,7 +108,12 @@ def changes(job: Job) -> list[str]:
 
 
 def _refuse_other_job(job: Job) -> None:
-    differing = [line for line in changes(job) if line.startswith(("data.", "model."))]
+    may_change = tuple(f"data.{key}:" for key in config.Data.OF_READING)
+    differing = [
+        line
+        for line in changes(job)
+        if line.startswith(("data.", "model.")) and not line.startswith(may_change)
+    ]
     if differing:
         raise errors.UsageError(
             f"run {job.name!r} was trained with another config ({'; '.join(differing)}): "

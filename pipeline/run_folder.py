@@ -111,6 +111,9 @@ class RunFolder:
 TRAINING_DONE = "TRAINING_DONE.json"
 # What asks the chief to end training: {"reason": str}. Written by `make stop` and early stopping.
 STOP = "STOP.json"
+# What the chief writes at each start if records may be left out: which, and why.
+# {"records": {split: count}, "blocks": {split: [number]}, "found": [line]}
+EXCLUDED = "excluded.json"
 # What the evaluating process writes when the final checkpoint has been evaluated and exported.
 # {"final_step": int, "metrics": {"eval": {...}, "test": {...}}, "exports": {...}, "best": {...}}
 RESULT = "RESULT.json"

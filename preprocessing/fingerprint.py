@@ -12,7 +12,7 @@ from preprocessing.sources.base import RawFile
 # Raised when the same config and files would give other bytes than before.
 FORMAT = 2
 # Where raw files come from and lie; their contents are hashed, and count.
-_NOT_IN_RECORDS = {"inputs", "download", "error_budget"}
+_NOT_IN_RECORDS = {"inputs", "download", "error_budget", *config.Data.OF_READING}
 _READ_BYTES = 1 << 20
 
 

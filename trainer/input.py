@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from pipeline import config, errors, manifest, storage, topology
+from pipeline import config, errors, exclusions, manifest, storage, topology
 from trainer import features, feeding, ledger, order
 from trainer.feeding import Feed
 from trainer.order import SLICE
@@ -25,10 +25,18 @@ _OPTIONS.autotune.enabled = False
 class Records:
     """The records of a job: where they lie and how to read them."""
 
-    def __init__(self, job: config.Config, folder: str, contents: manifest.Manifest) -> None:
+    def __init__(
+        self,
+        job: config.Config,
+        folder: str,
+        contents: manifest.Manifest,
+        excluded: exclusions.Excluded | None = None,
+    ) -> None:
         self.job = job
         self.folder = folder
         self.manifest = contents
+        # Blocks that cannot be read.
+        self.excluded = excluded or {}
         self.transforms = Transforms(job, contents)
 
     def has(self, split: str) -> bool:
@@ -39,7 +47,8 @@ class Records:
         """Returns the seekable blocks of a split. Raises `DataError` if it has no records."""
         found = self.manifest.split(split)
         paths = [storage.join(self.folder, shard.path) for shard in found.shards]
-        return order.blocks_of(found, self.manifest.block_records, paths)
+        excluded = self.excluded.get(split, frozenset())
+        return order.blocks_of(found, self.manifest.block_records, paths, excluded)
 
     def train_input_fn(self, feed: Feed, num_readers: int) -> InputFn:
         """Returns the endless training input of one reader, of the pieces that `feed` hands out.
@@ -83,20 +92,21 @@ class Records:
         """
         transforms = self.transforms
         blocks = self.blocks(split)
-        paths = list(blocks.paths)
+        rows = order.readable(blocks)
+        total = int(rows[:, 2].sum())
         replicas = topology.evaluating_replicas(self.job.cluster)
-        sizes = even_batches(blocks.total_records, self.job.eval.batch_size, replicas)
+        sizes = even_batches(total, self.job.eval.batch_size, replicas)
         if not sizes[-1]:
             raise errors.UsageError(
                 f"{replicas} replicas evaluate, but split {split!r} has only "
-                f"{blocks.total_records} records; use cluster.eval_strategy=none"
+                f"{total} records; use cluster.eval_strategy=none"
             )
 
         def input_fn() -> tf.data.Dataset:
             return (
-                tf.data.TFRecordDataset(paths, buffer_size=_READ_BUFFER)
-                .batch(self.job.eval.batch_size)
-                .apply(lambda d: d if replicas == 1 else d.rebatch(sizes))
+                tf.data.Dataset.from_tensor_slices(rows)
+                .flat_map(_in_order(blocks.paths))
+                .rebatch(self.job.eval.batch_size if replicas == 1 else sizes)
                 .map(lambda batch: features.parse(batch, transforms.columns))
                 .map(lambda batch: transforms.examples(batch, training=False))
                 .prefetch(2)
@@ -111,6 +121,16 @@ def even_batches(records: int, largest: int, replicas: int) -> list[int]:
     be, the larger ones first."""
     count = -(-records // (largest * replicas)) * replicas
     return [records // count + (n < records % count) for n in range(count)]
+
+
+def _in_order(paths: tuple[str, ...]) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    """Returns a function from a row of `order.readable` to the records of that block."""
+
+    def read(row: tf.Tensor) -> tf.data.Dataset:
+        shard, offset, records = tf.unstack(row)
+        return _records_at(tf.gather(tf.constant(paths), shard), offset).batch(records).take(1)
+
+    return read
 
 
 def _block_reader(

@@ -59,16 +59,10 @@ def blocks_of(
     )
 
 
-def readable_runs(blocks: Blocks) -> np.ndarray:
-    """Returns what can be read in one go, `[runs, 3]` int64: shard, byte offset, records."""
-    readable = np.ones(len(blocks.records), bool)
-    if blocks.excluded is not None:
-        readable = ~blocks.excluded
-    before = np.concatenate([[-1], np.where(readable, blocks.shard, -1)[:-1]])
-    first = np.flatnonzero(readable & (blocks.shard != before))
-    records = np.where(readable, blocks.records, 0)
-    sums = np.add.reduceat(records, first) if len(first) else records[:0]
-    return np.stack([blocks.shard[first], blocks.offset[first], sums], axis=1).astype(np.int64)
+def readable(blocks: Blocks) -> np.ndarray:
+    """Returns the blocks that can be read, `[blocks, 3]` int64: shard, byte offset, records."""
+    rows = np.stack([blocks.shard, blocks.offset, blocks.records], axis=1)
+    return rows if blocks.excluded is None else rows[~blocks.excluded]
 
 
 def distance(num_blocks: int) -> int:

@@ -13,6 +13,7 @@ from pipeline import (
     cloud_errors,
     config,
     errors,
+    exclusions,
     manifest,
     restarts,
     run_folder,
@@ -30,6 +31,7 @@ from trainer import (
     quiet,
     saves,
     signals,
+    unreadable,
 )
 from trainer.input import Records
 from trainer.reporter import Reporter
@@ -51,19 +53,20 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     job = run.read_config()
     reporter = Reporter(run, task.name, job.train.max_steps)
     with _explained(reporter), events.written_here(run.path):
+        if task.is_chief:
+            records = _open_records(job, run, records_path, task)
         # The chief's first word is what the others wait for before they look at checkpoints.
         reporter.say("starting", note=_mended(run) if task.is_chief else None)
         if task.job_name == topology.PS:
             _serve(job, run, task, reporter)
         if not task.is_chief:
             _await_chief(run, ["starting", "training", "evaluating", "done"])
-        records = _open_records(job, records_path, task)
+            records = _open_records(job, run, records_path, task)
         parts = experiment.build(job, run, records, task, reporter)
-        if task.job_name == topology.EVALUATOR:
-            signals.stop_at_once()
-            parts.evaluation.follow()
-        else:
-            _train(job, run, task, parts, reporter)
+        try:
+            _work(job, run, task, parts, reporter)
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+            raise unreadable.explained(error, run, records) from error
         reporter.say("done")
 
 
@@ -77,12 +80,32 @@ def _mended(run: RunFolder) -> str | None:
     return note
 
 
-def _open_records(job: config.Config, folder: str, task: topology.Task) -> Records:
+def _open_records(job: config.Config, run: RunFolder, folder: str, task: topology.Task) -> Records:
     """Checks the records against their manifest; the chief alone reads them whole for it."""
     contents = manifest.read(folder)
     manifest.check_schema(contents, job.data, folder)
-    manifest.verify(folder, contents, contents=task.is_chief)
-    return Records(job, folder, contents)
+    records = Records(job, folder, contents)
+    if task.is_chief:
+        records.excluded = unreadable.settle(run, records)
+    elif job.data.on_corrupt == "fail":
+        manifest.verify(folder, contents, contents=False)
+    else:
+        records.excluded = exclusions.read(run)
+    return records
+
+
+def _work(
+    job: config.Config,
+    run: RunFolder,
+    task: topology.Task,
+    parts: experiment.Experiment,
+    reporter: Reporter,
+) -> None:
+    if task.job_name == topology.EVALUATOR:
+        signals.stop_at_once()
+        parts.evaluation.follow()
+    else:
+        _train(job, run, task, parts, reporter)
 
 
 def _serve(job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:

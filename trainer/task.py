@@ -84,7 +84,7 @@ def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -
         return
     storage.makedirs(run.path)
     storage.write_text(run.config_path, config_file.dump(job))
-    for stale in (run_folder.STOP, run_folder.TRAINING_DONE, "status"):
+    for stale in (run_folder.STOP, run_folder.TRAINING_DONE, run_folder.EXCLUDED, "status"):
         run.remove(stale)  # of an earlier start
     preflight.Answering(run, job).start()
 

@@ -149,7 +149,8 @@ def _open_run(job: Job) -> RunRecord:
         print(redaction.redact(f"changed since the last start: {line}"))
     record = run_record.begin(job.config, job.run)
     # What earlier processes said of themselves would be taken for news.
-    for name in ("status", run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.STOP):
+    stale = (run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.STOP, run_folder.EXCLUDED)
+    for name in ("status", *stale):
         job.run.remove(name)
     storage.write_text(job.run.config_path, config_file.dump(job.config))
     run_record.write(job.run, record)

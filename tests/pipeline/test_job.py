@@ -132,6 +132,12 @@ def test_steps_that_came_of_epochs_are_no_change(tmp_path):
     assert job.changes(plan(tmp_path, "train.steps=null", "train.epochs=3")) == []
 
 
+def _shard(records):
+    """Of records of one byte, in blocks of 256."""
+    blocks = tuple(range(0, records, 256))
+    return manifest.Shard(path="a", records=records, bytes=records, crc32c="", blocks=blocks)
+
+
 def test_epochs_are_counted_once_there_are_records(tmp_path):
     wanted = plan(tmp_path, "train.steps=null", "train.epochs=2")
     assert job.counted(wanted) == wanted.config
@@ -141,7 +147,7 @@ def test_epochs_are_counted_once_there_are_records(tmp_path):
         label="label",
         block_records=256,
         sources=(),
-        splits={"train": manifest.Split(records=1280, shards=())},
+        splits={"train": manifest.Split(records=1280, shards=(_shard(1280),))},
     )
     storage.makedirs(wanted.records)
     storage.write_text(manifest.path_in(wanted.records), contents.to_json())

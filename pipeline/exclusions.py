@@ -1,0 +1,111 @@
+"""Which blocks a run does without, because they cannot be read: `data.on_corrupt` and its budget.
+
+Decided once a start, by the chief, before anything is read. All processes of the run, and later
+commands on it, go by the file it leaves in the run folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pipeline import config, errors, manifest, walk
+from pipeline.run_folder import EXCLUDED, RunFolder
+
+# Blocks of each split, by their number in the order of the manifest.
+Excluded = Mapping[str, frozenset[int]]
+
+_NAMED = 3  # problems in an error
+
+
+def decide(
+    walked: Sequence[walk.Walked], contents: manifest.Manifest, data: config.Data
+) -> Excluded:
+    """Returns what the policy leaves out of what was found.
+
+    Raises `DataError` if the policy is to fail, if it is more than the budget, or if nothing is
+    left to train on.
+    """
+    damaged = [one for one in walked if not one.intact]
+    if damaged and data.on_corrupt == "fail":
+        raise errors.DataError(
+            f"{named(walked)}. make verify says all of it; data.on_corrupt=skip_block or "
+            "quarantine_shard trains without"
+        )
+    excluded = _left_out(walked, whole_shards=data.on_corrupt == "quarantine_shard")
+    lost = records_in(excluded, contents)
+    total = sum(split.records for split in contents.splits.values())
+    budget = data.corrupt_budget
+    allowed = int(budget * total if budget < 1 else budget)
+    if sum(lost.values()) > allowed:
+        raise errors.DataError(
+            f"{sum(lost.values()):,} of {total:,} records would be left out, data.corrupt_budget "
+            f"{budget:g} allows {allowed:,}: {named(walked)}"
+        )
+    if lost.get("train", 0) and lost["train"] == contents.splits["train"].records:
+        raise errors.DataError(f"no record to train on can be read: {named(walked)}")
+    return excluded
+
+
+def named(walked: Sequence[walk.Walked]) -> str:
+    """Returns the first problems in one line."""
+    lines = list(walk.report(walked, first=2))
+    more = f"; and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
+    return "; ".join(f"shard {line}" for line in lines[:_NAMED]) + more
+
+
+def _left_out(walked: Sequence[walk.Walked], *, whole_shards: bool) -> Excluded:
+    excluded: dict[str, set[int]] = {}
+    begins: dict[str, int] = {}
+    for one in walked:
+        first = begins.get(one.split, 0)
+        count = len(one.shard.blocks)
+        begins[one.split] = first + count
+        bad = range(count) if whole_shards and not one.intact else one.bad
+        excluded.setdefault(one.split, set()).update(first + block for block in bad)
+    return {split: frozenset(blocks) for split, blocks in excluded.items() if blocks}
+
+
+def records_in(excluded: Excluded, contents: manifest.Manifest) -> dict[str, int]:
+    """Returns how many records the blocks have, by split."""
+    sizes = {
+        name: [
+            shard.records_in(block, contents.block_records)
+            for shard in split.shards
+            for block in range(len(shard.blocks))
+        ]
+        for name, split in contents.splits.items()
+    }
+    return {name: sum(sizes[name][block] for block in blocks) for name, blocks in excluded.items()}
+
+
+def write(
+    run: RunFolder,
+    excluded: Excluded,
+    walked: Sequence[walk.Walked],
+    contents: manifest.Manifest,
+) -> None:
+    """Tells all processes of the run, for as long as it is not started again.
+
+    Raises `DataError` if it was told otherwise before: others read by that.
+    """
+    before = run.read(EXCLUDED)
+    blocks = {split: sorted(numbers) for split, numbers in excluded.items()}
+    if before is not None and before["blocks"] != blocks:
+        raise errors.DataError(
+            f"records were damaged while the run was under way: {named(walked)}. Run the same "
+            "command again to go on without them"
+        )
+    run.write(
+        EXCLUDED,
+        {
+            "records": records_in(excluded, contents),
+            "blocks": blocks,
+            "found": list(walk.report(walked)),
+        },
+    )
+
+
+def read(run: RunFolder) -> Excluded:
+    """Returns what the run does without; nothing if nobody has said so."""
+    found = run.read(EXCLUDED)
+    return {split: frozenset(n) for split, n in found["blocks"].items()} if found else {}

@@ -1,0 +1,104 @@
+"""What each policy leaves out, what it costs the budget, and that all processes hear the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors, exclusions, manifest, run_folder, walk
+from tests import record_sets
+from tests.preprocessing import idx_files
+
+# Blocks of 4: of train 3, 2 and none, of test 1.
+TRAIN = [[b"a%d" % n * 7 for n in range(10)], [b"b%d" % n * 9 for n in range(6)], []]
+TEST = [[b"test"]]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    record_sets.write(tmp_path, {"train": TRAIN, "test": TEST}, block_records=4)
+    return tmp_path
+
+
+def _flip(folder, name, at):
+    path = folder / "build" / f"{name}.tfrecord"
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def _decide(folder, **data):
+    contents = manifest.read(str(folder))
+    settings = idx_files.make_config({"train": {"images": "i", "labels": "l"}}, **data).data
+    walked = walk.walk(str(folder), contents)
+    return exclusions.decide(walked, contents, settings)
+
+
+def test_nothing_is_left_out_of_intact_records(folder):
+    for policy in ("fail", "skip_block", "quarantine_shard"):
+        assert _decide(folder, on_corrupt=policy, corrupt_budget=0) == {}
+
+
+def test_to_fail_names_shard_block_and_offset(folder):
+    _flip(folder, "train-1", -1)
+    at = 5 * (16 + 18)
+    with pytest.raises(
+        errors.DataError,
+        match=rf"^shard {folder}/build/train-1.tfrecord: block 1, byte {at}, record 5: the CRC of",
+    ):
+        _decide(folder)
+
+
+def test_a_block_or_its_whole_shard(folder):
+    _flip(folder, "train-1", -1)
+    found = _decide(folder, on_corrupt="skip_block", corrupt_budget=2)
+    assert found == {"train": {4}}
+    contents = manifest.read(str(folder))
+    assert exclusions.records_in(found, contents) == {"train": 2}
+    found = _decide(folder, on_corrupt="quarantine_shard", corrupt_budget=6)
+    assert found == {"train": {3, 4}}
+    assert exclusions.records_in(found, contents) == {"train": 6}
+
+
+def test_other_splits_count_too(folder):
+    _flip(folder, "test-0", 0)
+    _flip(folder, "train-0", 0)
+    found = _decide(folder, on_corrupt="skip_block", corrupt_budget=5)
+    assert found == {"train": {0}, "test": {0}}
+
+
+@pytest.mark.parametrize(("budget", "allows"), [(3, 3), (0.2, 3), (0, 0)])
+def test_more_than_the_budget(folder, budget, allows):
+    _flip(folder, "train-0", 0)
+    with pytest.raises(
+        errors.DataError,
+        match=rf"4 of 17 records would be left out, data.corrupt_budget {budget} allows {allows}: "
+        rf"shard .*train-0.tfrecord: block 0, byte 0, record 0: ",
+    ):
+        _decide(folder, on_corrupt="skip_block", corrupt_budget=budget)
+    assert _decide(folder, on_corrupt="skip_block", corrupt_budget=0.25) == {"train": {0}}
+
+
+def test_nothing_left_to_train_on(folder):
+    for name in ("train-0", "train-1"):
+        _flip(folder, name, 0)
+    with pytest.raises(errors.DataError, match="no record to train on can be read: shard "):
+        _decide(folder, on_corrupt="quarantine_shard", corrupt_budget=17)
+
+
+def test_what_was_decided_is_read_by_others_until_the_next_start(folder, tmp_path):
+    run = run_folder.RunFolder(str(tmp_path / "run"))
+    assert exclusions.read(run) == {}
+    contents = manifest.read(str(folder))
+    _flip(folder, "train-1", -1)
+    walked = walk.walk(str(folder), contents)
+    excluded = {"train": frozenset({4})}
+    exclusions.write(run, excluded, walked, contents)
+    exclusions.write(run, excluded, walked, contents)
+    assert exclusions.read(run) == excluded
+    stored = run.read(run_folder.EXCLUDED)
+    assert stored["records"] == {"train": 2}
+    assert "train-1.tfrecord: block 1, " in stored["found"][0]
+    with pytest.raises(
+        errors.DataError, match=r"damaged while the run was under way.* same command"
+    ):
+        exclusions.write(run, {"train": frozenset({3, 4})}, walked, contents)

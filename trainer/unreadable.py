@@ -1,0 +1,80 @@
+"""Records that cannot be read or parsed: named before training, or after they have ended it.
+
+TensorFlow's reader and parser name no file, and a reader that is told to ignore errors can spin for
+ever (traps C2): what is to be left out is found by walking the shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+from pipeline import config, errors, exclusions, manifest, topology, walk
+from pipeline.run_folder import RunFolder
+from trainer import features, sessions
+from trainer.input import Records
+
+
+def settle(run: RunFolder, records: Records) -> exclusions.Excluded:
+    """Returns what the run does without, and tells its other processes; the chief's part.
+
+    Under the policy to fail, shards are compared with their checksums, which is fast; otherwise
+    every record is walked and parsed. Raises `DataError` naming shard, block and offset.
+    """
+    if records.job.data.on_corrupt != "fail":
+        return _judged(run, records)
+    try:
+        manifest.verify(records.folder, records.manifest, contents=True)
+    except errors.DataError as error:
+        where = exclusions.named(walk.walk(records.folder, records.manifest))
+        raise errors.DataError(f"{error} Found: {where}") from None
+    return {}
+
+
+def explained(error: Exception, run: RunFolder, records: Records) -> Exception:
+    """Returns the `DataError` that names the records which ended a process; `error` itself if there
+    are none."""
+    if isinstance(error, tf.errors.DataLossError) or "IteratorGetNext" in str(error):
+        try:
+            _judged(run, records)
+        except errors.DataError as found:
+            return found
+    return error
+
+
+def _judged(run: RunFolder, records: Records) -> exclusions.Excluded:
+    data, contents = records.job.data, records.manifest
+    walked = walk.walk(records.folder, contents, check=parses(records.transforms.columns))
+    excluded = exclusions.decide(walked, contents, data)
+    if data.on_corrupt != "fail":
+        exclusions.write(run, excluded, walked, contents)
+    return excluded
+
+
+def parses(columns: Mapping[str, config.Column]) -> walk.Check:
+    """Returns a check that payloads are examples of `columns`, by the parser of the input."""
+    with tf.Graph().as_default() as graph:
+        serialized = tf.compat.v1.placeholder(tf.string, [None])
+        parsed = tf.group(*tf.nest.flatten(features.parse(serialized, columns)))
+    # The first session of a process sets up its threads: as those that train would.
+    settings = sessions.session_config(topology.Task(topology.CHIEF, 0))
+    session = tf.compat.v1.Session(graph=graph, config=settings)
+
+    def problem(payloads: Sequence[bytes]) -> str | None:
+        try:
+            session.run(parsed, {serialized: list(payloads)})
+        except tf.errors.InvalidArgumentError as error:
+            return str(error.message).splitlines()[0].strip()
+        return None
+
+    def check(payloads: Sequence[bytes]) -> tuple[int, str] | None:
+        if problem(payloads) is None:
+            return None
+        for number, payload in enumerate(payloads):
+            what = problem([payload])
+            if what is not None:
+                return number, what
+        return None
+
+    return check
