@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,6 +17,10 @@ from pipeline import errors, storage
 def newest(model_dir: str) -> str | None:
     """Returns the path prefix of the newest checkpoint, or `None` if there is none."""
     path = tf.train.latest_checkpoint(model_dir)
+    if path is None and storage.is_remote(model_dir):
+        # TensorFlow looks for its files in a listing; asked for by name they are never late.
+        listed = (p for p in _listed(model_dir) if storage.exists(f"{p}.index"))
+        path = next(listed, None)
     return None if path is None else str(path)
 
 
@@ -126,11 +131,14 @@ def _problem(checkpoint: str, *, finite: bool) -> str | None:
 def pinned(checkpoint: str) -> Iterator[str]:
     """Yields a copy of a checkpoint that its writer does not delete (traps A8).
 
-    On a disk the data is not copied, but linked. Raises `FileNotFoundError` if the checkpoint is
-    gone, or written anew: after a rollback the same step is saved again.
+    On a disk the data is not copied, but linked; of one on gs:// the copy is on this machine. Raises
+    `FileNotFoundError` if the checkpoint is gone, or written anew: after a rollback the same step
+    is saved again.
     """
     folder, _, name = checkpoint.rpartition("/")
     target = storage.join(folder, "pinned")
+    if storage.is_remote(target):
+        target = os.path.join(tempfile.gettempdir(), f"estimator-pipeline-pinned-{os.getpid()}")
     storage.remove(target)
     storage.makedirs(target)
     try:
@@ -154,7 +162,10 @@ def _versions(folder: str, files: list[str]) -> list[tuple[int, float]]:
 
 def _hold(source: str, target: str) -> None:
     """Data is linked if that can be: its writer replaces the file. An index is written in place."""
-    if not storage.is_remote(source) and ".data-" in source:
+    if storage.is_remote(source):
+        storage.copy(source, target)
+        return
+    if ".data-" in source:
         with contextlib.suppress(PermissionError, NotImplementedError):
             os.link(source, target)
             return
