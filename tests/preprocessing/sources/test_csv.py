@@ -37,7 +37,7 @@ def _tuples(found: list[base.Rows]) -> list[tuple]:
         (TEXT.replace("\n", "\n\n"), {}),
         ("\n\n" + TEXT[:-1], {}),
         ("\ufeff" + TEXT, {}),
-        (gzip.compress(TEXT.encode()), {}),
+        (gzip.compress(TEXT.encode(), mtime=0), {}),
         (TEXT.encode("utf-16"), {"encoding": "utf-16"}),
         (TEXT.replace(",", "|"), {"delimiter": "|"}),
         (TEXT.replace(",", "\t"), {"delimiter": "\t", "quote": ""}),
