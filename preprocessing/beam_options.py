@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import multiprocessing
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,14 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     options = _parse(arguments)
     standard = options.view_as(StandardOptions)
     standard.runner = standard.runner or LOCAL_RUNNER
-    options.view_as(DirectOptions).direct_num_workers = num_workers
+    direct = options.view_as(DirectOptions)
+    if not any(argument.startswith("--direct_num_workers") for argument in arguments):
+        direct.direct_num_workers = num_workers
+    if direct.direct_num_workers == 0:
+        direct.direct_num_workers = multiprocessing.cpu_count()
+    if direct.direct_running_mode == "multi_processing" and direct.direct_num_workers > 1:
+        # Else Beam would start workers of its own, which write to the terminal.
+        direct.direct_running_mode = "in_memory"
     # All our DoFns are importable, and nothing of __main__ is theirs (traps D10).
     options.view_as(SetupOptions).save_main_session = False
     return options
@@ -45,10 +53,11 @@ def runner(options: PipelineOptions) -> PipelineRunner | str:
 
     One local worker lives in this process. More are processes of their own, as with Beam's
     `--direct_running_mode=multi_processing`, except that they are `preprocessing.beam_worker`.
+    Threads are Beam's.
     """
     if not is_local(options):
         return runner_name(options)
-    if options.view_as(DirectOptions).direct_num_workers == 1:
+    if workers(options) == 1 or options.view_as(DirectOptions).direct_running_mode != "in_memory":
         return FnApiRunner()
     command = f"{shlex.quote(sys.executable)} -W ignore -m preprocessing.beam_worker"
     return FnApiRunner(environments.SubprocessSDKEnvironment.from_command_string(command))
@@ -57,6 +66,11 @@ def runner(options: PipelineOptions) -> PipelineRunner | str:
 def runner_name(options: PipelineOptions) -> str:
     """Returns the name of the runner that will be used."""
     return str(options.view_as(StandardOptions).runner)
+
+
+def workers(options: PipelineOptions) -> int:
+    """Returns how many workers a local run has."""
+    return int(options.view_as(DirectOptions).direct_num_workers)
 
 
 def is_local(options: PipelineOptions) -> bool:

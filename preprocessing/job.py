@@ -128,8 +128,8 @@ def _run_beam(
     from preprocessing import beam_options, stages
 
     options = beam_options.build(pipeline_options, num_workers)
-    name = beam_options.runner_name(options)
-    print(f"running on Beam's {name}, workers: {num_workers}", flush=True)
+    local = f", workers: {beam_options.workers(options)}" if beam_options.is_local(options) else ""
+    print(f"running on Beam's {beam_options.runner_name(options)}{local}", flush=True)
     rows = None if any(chunk.rows is None for chunk in chunks) else sum(c.rows or 0 for c in chunks)
     with _reporting(folders, rows), beam_options.quiet(options):
         stages.run(chunks, source, data, folders, options)

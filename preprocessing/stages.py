@@ -146,7 +146,9 @@ class WriteStatistics(beam.DoFn):
 class WriteShard(beam.DoFn):
     """(split, shard), segments -> a shard's file, and a receipt that says what is in it."""
 
-    def __init__(self, data: config.Data, folders: layout.Folders, by_content: bool = False) -> None:
+    def __init__(
+        self, data: config.Data, folders: layout.Folders, by_content: bool = False
+    ) -> None:
         self._data, self._folders, self._by_content = data, folders, by_content
 
     def process(self, element: tuple[ShardKey, Iterable[spill.Segment]]) -> Iterator[ShardKey]:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import pathlib
+import re
 import sys
 
 import pytest
-from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, SetupOptions
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    SetupOptions,
+)
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.runners.runner import create_runner
 
 from pipeline import errors
 from preprocessing import beam_options
@@ -25,6 +34,42 @@ def test_more_workers_are_processes_of_ours():
     assert options.view_as(DirectOptions).direct_num_workers == 3
     command = beam_options.runner(options)._default_environment.command_string
     assert command == f"{sys.executable} -W ignore -m preprocessing.beam_worker"
+
+
+@pytest.mark.parametrize(
+    ("flags", "ours", "count"),
+    [
+        (["--direct_running_mode=multi_processing", "--direct_num_workers=2"], True, 2),
+        (["--direct_num_workers=3"], True, 3),
+        (["--direct_num_workers=0"], multiprocessing.cpu_count() > 1, multiprocessing.cpu_count()),
+        (["--direct_running_mode=multi_threading", "--direct_num_workers=2"], False, 2),
+        (["--direct_num_workers=1"], False, 1),
+        ([], True, 4),
+    ],
+)
+def test_beam_s_own_flags_for_workers_win(flags, ours, count):
+    options = beam_options.build(flags, 4)
+    assert beam_options.workers(options) == count
+    environment = beam_options.runner(options)._default_environment
+    assert ("beam_worker" in getattr(environment, "command_string", "")) == ours
+
+
+ENGINES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "engines.md"
+
+
+@pytest.mark.parametrize("runner", ["PortableRunner", "FlinkRunner", "SparkRunner"])
+def test_the_options_the_docs_give_are_those_of_beam(runner):
+    """What Beam's own parser makes of them, sent through the form that runners get."""
+    (given,) = re.findall(rf"--pipeline_options=(--runner={runner}\S+)", ENGINES.read_text())
+    flags = given.split(",")
+    options = beam_options.build(flags, 1)
+    assert beam_options.runner(options) == runner and not beam_options.is_local(options)
+    wanted = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
+    found = PipelineOptions.from_dictionary(options.get_all_options(drop_default=True))
+    found = found.get_all_options()
+    assert {name: str(found[name]) for name in wanted} == wanted
+    assert found["save_main_session"] is False
+    create_runner(runner)
 
 
 def test_flags_of_the_user_win():
