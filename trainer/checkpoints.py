@@ -131,9 +131,9 @@ def _problem(checkpoint: str, *, finite: bool) -> str | None:
 def pinned(checkpoint: str) -> Iterator[str]:
     """Yields a copy of a checkpoint that its writer does not delete (traps A8).
 
-    On a disk the data is not copied, but linked; of one on gs:// the copy is on this machine. Raises
-    `FileNotFoundError` if the checkpoint is gone, or written anew: after a rollback the same step
-    is saved again.
+    On a disk the data is not copied, but linked; of one on gs:// the copy is on this machine.
+    Raises `FileNotFoundError` if the checkpoint is gone, or written anew: after a rollback the same
+    step is saved again.
     """
     folder, _, name = checkpoint.rpartition("/")
     target = storage.join(folder, "pinned")

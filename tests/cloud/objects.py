@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import hashlib
 import itertools
+import re
 import struct
 import threading
 from typing import Any
@@ -66,8 +67,9 @@ class Buckets:
         self._objects: dict[str, dict[str, Object]] = {name: {} for name in names}
         self._generations = itertools.count(1)
         self._lock = threading.RLock()
-        # Listings of these objects lag behind: they are left out of the next so many.
+        # Objects that are still left out of so many listings, and which new ones will be.
         self._hidden: dict[tuple[str, str], int] = {}
+        self._lagging: tuple[re.Pattern[str], int] | None = None
 
     def names(self, bucket: str, prefix: str = "") -> list[str]:
         """Returns the names of all objects of a bucket, sorted."""
@@ -103,6 +105,8 @@ class Buckets:
             expected = new.metadata.get("crc32c")
             if expected not in (None, new.checksums["crc32c"]):
                 raise Refused(400, f"Provided CRC32C {expected} doesn't match")
+            if self._lagging and name not in self._of(bucket) and self._lagging[0].search(name):
+                self._hidden[bucket, name] = self._lagging[1]
             self._of(bucket)[name] = new
             return new
 
@@ -125,10 +129,9 @@ class Buckets:
                     items.append(self._of(bucket)[name])
             return items, sorted(prefixes)
 
-    def hide(self, bucket: str, name: str, listings: int) -> None:
-        """Leaves an object out of the next so many listings it belongs to."""
-        with self._lock:
-            self._hidden[bucket, name] = listings
+    def lag(self, pattern: str, listings: int) -> None:
+        """Leaves new objects whose name has `pattern` out of their first so many listings."""
+        self._lagging = (re.compile(pattern), listings)
 
     def _lags(self, bucket: str, name: str) -> bool:
         left = self._hidden.get((bucket, name), 0)

@@ -9,8 +9,11 @@ Cache = tf.compat.v1.summary.FileWriterCache
 
 
 def write(logdir: str, step: int) -> None:
+    """As hooks do, which run in a graph."""
     value = tf.compat.v1.Summary.Value(tag="x", simple_value=step)
-    Cache.get(logdir).add_summary(tf.compat.v1.Summary(value=[value]), step)
+    with tf.Graph().as_default():
+        Cache.get(logdir).add_summary(tf.compat.v1.Summary(value=[value]), step)
+        Cache.get(logdir).flush()
 
 
 def steps(data: bytes, tmp_path) -> list[int]:
@@ -26,7 +29,6 @@ def test_all_writers_of_a_run_are_copied_at_its_end(cloud, tmp_path):
         for step in (1, 2):
             write(run, step)
             write(f"{run}/eval", 10 * step)
-            Cache.get(run).flush()
         assert cloud.names() == []
     first, second = cloud.names()
     assert first.startswith("run/eval/events.out.") and second.startswith("run/events.out.")
@@ -40,7 +42,6 @@ def test_a_hundred_flushes_cost_no_upload_each(cloud):
     with events.written_here(run):
         for step in range(100):
             write(run, step)
-            Cache.get(run).flush()
     uploads = [seen for seen in cloud.api.seen if seen.sent and "/upload/" in seen.path]
     assert len(uploads) == 1
     assert uploads[0].sent < 2 * len(cloud.data(cloud.names()[0])) + 1000
