@@ -24,7 +24,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate replay predict tensorboard status stop doctor test test-matrix lint bench lock clean
+.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate replay predict ledger tensorboard status stop doctor test test-matrix lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -90,6 +90,9 @@ replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss w
 
 predict: $(VENV)/.installed ## first predictions of the exported model, on the test split or INPUT=
 	@$(PY) -m trainer.predict $(OF_RUN) $(if $(INPUT),--input=$(INPUT))
+
+ledger: $(VENV)/.installed ## how often the records of each epoch have trained RUN
+	@$(PY) -m trainer.ledger_report $(OF_RUN)
 
 tensorboard: $(VENV)/.installed ## curves of all runs, on http://localhost:6006
 	@$(VENV)/bin/tensorboard --logdir=$(STORAGE)/runs --port=$(or $(PORT),6006)

@@ -38,6 +38,7 @@ class Display:
         self._evaluated: float | None = None
         self._finishing = ""
         self._notes: set[tuple[str, int]] = set()
+        self._epochs: set[tuple[str, int]] = set()
 
     def say(self, line: str) -> None:
         """Shows one line, above the bar if there is one."""
@@ -51,6 +52,7 @@ class Display:
             self._show_training(training)
         for status in statuses.values():
             self._show_note(status)
+            self._show_epochs(status)
             self._show_evaluation(status)
 
     def _show_training(self, training: list[Status]) -> None:
@@ -76,6 +78,13 @@ class Display:
         if status.note and (status.task, status.pid) not in self._notes:
             self._notes.add((status.task, status.pid))
             self.say(f"{status.task}: {status.note}")
+
+    def _show_epochs(self, status: Status) -> None:
+        """Shows once each epoch that has ended since a process started."""
+        for line in status.epochs or []:
+            if (line, status.pid) not in self._epochs:
+                self._epochs.add((line, status.pid))
+                self.say(line)
 
     def _show_evaluation(self, status: Status) -> None:
         found = status.evaluation

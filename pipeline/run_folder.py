@@ -143,6 +143,11 @@ class Status:
     seconds: dict[str, float] | None = None
     # Of asynchronous processes: by how many updates of others how many of its own were late.
     staleness: dict[str, int] | None = None
+    # Of the chief: what has been read by the newest checkpoint, per epoch and by each process, and
+    # a line for each epoch that has ended since it started. See `trainer.accounts`.
+    input: list[dict[str, int]] | None = None
+    readers: dict[str, int] | None = None
+    epochs: list[str] | None = None
     # One line that whoever watches the run should see.
     note: str | None = None
     # One line on why it failed, with the exit code it ended with.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import pydantic
 
 from pipeline import config, errors, redaction, run_folder, topology, versions
+from pipeline.plan import Observer
 from pipeline.restarts import Restart
-from pipeline.run_folder import RunFolder
+from pipeline.run_folder import RunFolder, Status
 
 FILE_NAME = "run.json"
 # The reason of a run that was not ended before its time.
@@ -48,8 +51,11 @@ class RunRecord(pydantic.BaseModel):
     best: dict[str, Any] | None = None
     exports: dict[str, str | None] = {}
     restarts: list[Restart] = []
-    # Per epoch: records due, applied (by the final checkpoint's own count) and left.
+    # Per epoch, by the newest checkpoint's own count: records due; applied once, more often, or
+    # never; skipped because they cannot be read; left to be read.
     input: list[dict[str, int]] | None = None
+    # Task to records it has applied.
+    readers: dict[str, int] = {}
     # to_first_step (from the start of the command), training, evaluation (after training), total.
     seconds: dict[str, float] = {}
     # Task to where the time of its steps went, as its status file tells it.
@@ -94,6 +100,27 @@ def write(run: RunFolder, record: RunRecord) -> None:
     run.write(FILE_NAME, redaction.redact_all(record.model_dump(mode="json")))
 
 
+@dataclasses.dataclass
+class Keeper:
+    """An observer that keeps the record of a run up to date while another shows it."""
+
+    record: RunRecord
+    run: RunFolder
+    observer: Observer
+
+    def say(self, line: str) -> None:
+        """Passes it on."""
+        self.observer.say(line)
+
+    def show(self, statuses: Mapping[str, Status]) -> None:
+        """Passes it on, and writes the record when more has been read."""
+        self.observer.show(statuses)
+        for status in statuses.values():
+            if status.input is not None and status.input != self.record.input:
+                self.record.input, self.record.readers = status.input, status.readers or {}
+                write(self.run, self.record)
+
+
 def add_result(record: RunRecord, run: RunFolder) -> None:
     """Fills in what the evaluating process found, if it has got that far."""
     result = run.read(run_folder.RESULT)
@@ -104,7 +131,7 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
     record.best = result.get("best")
     record.exports = result.get("exports", {})
     record.input = result.get("input")
-    record.input = result.get("input")
+    record.readers = result.get("readers", {})
 
 
 def finished(job: config.Config, run: RunFolder) -> RunRecord | None:

@@ -6,7 +6,6 @@ end it never does (traps A6); ours ends when training says that it is over.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, run_folder, storage
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, exporters, ledger, order
+from trainer import accounts, checkpoints, exporters
 from trainer.input import Records
 from trainer.reporter import Reporter
 
@@ -156,6 +155,7 @@ class Evaluation:
         transforms = self._records.transforms
         final = exporters.publish(self._estimator, transforms, self._run, "final", checkpoint, step)
         best = self._run.read(exporters.BEST)
+        read, _ = accounts.account(checkpoint, self._records.blocks("train"))
         self._run.write(
             run_folder.RESULT,
             {
@@ -163,13 +163,7 @@ class Evaluation:
                 "metrics": metrics,
                 "best": best,
                 "exports": {"final": final, "best": best["export"] if best else None},
-                "input": self._ledger(checkpoint),
+                "input": read.rows,
+                "readers": read.readers,
             },
         )
-
-    def _ledger(self, checkpoint: str) -> list[dict[str, int]]:
-        """Returns how many records of each epoch `checkpoint` has been trained on."""
-        blocks = self._records.blocks("train")
-        counts = ledger.counts_in(checkpoint, blocks)
-        rows = order.ledger(blocks, counts.applied, counts.reached)
-        return [dataclasses.asdict(row) for row in rows]

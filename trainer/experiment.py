@@ -12,6 +12,7 @@ import tensorflow as tf
 from pipeline import config, topology
 from pipeline.run_folder import RunFolder
 from trainer import (
+    accounts,
     checkpoints,
     divergence,
     ledger,
@@ -66,7 +67,7 @@ def build(
                 *([divergence.DivergenceHook(job, run, task, position.blocks)] if position else []),
                 stop,
                 _progress(job, run, task, reporter),
-                *saves.hooks(job, run, task, _after_save(job, run, reporter)),
+                *saves.hooks(job, run, task, _after_save(job, run, records, reporter)),
                 *_instruments(job, run, task, reporter),
             ],
         ),
@@ -184,12 +185,15 @@ def _train_spec(
     )
 
 
-def _after_save(job: config.Config, run: RunFolder, reporter: Reporter) -> list[saves.AfterSave]:
+def _after_save(
+    job: config.Config, run: RunFolder, records: Records, reporter: Reporter
+) -> list[saves.AfterSave]:
     janitor = Janitor(run.path, job.train.keep_checkpoints)
     return [
         lambda step, seconds: janitor.clean(),
         tracing.CheckpointTimes(run.path, reporter),
         save_pace.SavePace(run.path, job.train.save_steps),
+        accounts.EpochEnds(run.path, records.blocks("train"), reporter),
     ]
 
 

@@ -124,7 +124,7 @@ class LocalLauncher:
                 ),
                 server,
                 stop,
-                observer=shown,
+                observer=run_record.Keeper(record, job.run, shown),
                 policy=restarts.Policy(strategy.restart_unit),
                 graces=self.graces,
             )

@@ -59,6 +59,13 @@ def test_each_evaluation_is_told_once(shown, stream):
     assert stream.getvalue() == "evaluation at step 50: accuracy 0.9877, loss 0.1000\n"
 
 
+def test_each_epoch_that_ends_is_told_once(shown, stream):
+    for told in (None, [], ["epoch 0: all"], ["epoch 0: all"], ["epoch 0: all", "epoch 1: all"]):
+        shown.show(status("chief-0", step=5, epochs=told))
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith("epoch")]
+    assert lines == ["epoch 0: all", "epoch 1: all"]
+
+
 def test_the_end_of_training_is_told_once(shown, stream):
     shown.show(status("chief-0", step=90))
     for _ in range(2):

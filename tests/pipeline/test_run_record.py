@@ -1,3 +1,4 @@
+import dataclasses
 import os
 
 import pytest
@@ -9,7 +10,17 @@ from pipeline.run_folder import RunFolder
 # What other programs may rely on; see the table in the README.
 FIELDS = {
     *("status", "reason", "exit_code", "config", "strategy", "topology", "cluster", "launcher"),
-    *("launches", "final_step", "metrics", "best", "exports", "restarts", "input", "seconds"),
+    *(
+        "launches",
+        "final_step",
+        "metrics",
+        "best",
+        "exports",
+        "restarts",
+        "input",
+        "readers",
+        "seconds",
+    ),
     *("examples_per_second", "versions", "manifest", "step_seconds", "staleness"),
 }
 RESULT = {
@@ -105,3 +116,29 @@ def test_when_a_run_has_nothing_left_to_do(run, job, status, step, finished):
     assert run_record.finished(job, run) is None  # no result yet
     run.write(run_folder.RESULT, {**RESULT, "final_step": step})
     assert (run_record.finished(job, run) is not None) is finished
+
+
+class _Shown:
+    def __init__(self):
+        self.lines, self.shown = [], []
+
+    def say(self, line):
+        self.lines.append(line)
+
+    def show(self, statuses):
+        self.shown.append(statuses)
+
+
+def test_the_record_is_kept_up_to_date_while_others_watch(run, job):
+    row = {"epoch": 0, "due": 30, "once": 20, "more": 0, "never": 0, "skipped": 0, "left": 10}
+    status = run_folder.Status("chief-0", 1, "here", "training", 5.0)
+    told = dataclasses.replace(status, input=[row], readers={"chief-0": 20})
+    shown = _Shown()
+    keeper = run_record.Keeper(run_record.begin(job, run), run, shown)
+    keeper.say("a line")
+    keeper.show({"chief-0": status})
+    assert run_record.read(run) is None
+    keeper.show({"chief-0": told})
+    kept = run_record.read(run)
+    assert (kept.input, kept.readers) == ([row], {"chief-0": 20})
+    assert shown.lines == ["a line"] and len(shown.shown) == 2

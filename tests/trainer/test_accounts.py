@@ -1,0 +1,168 @@
+"""What is told of the counts in a checkpoint."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import run_folder
+from trainer import accounts, ledger, order
+from trainer.reporter import Reporter
+
+
+def _blocks(number=3, shards=1, excluded=None):
+    of_block = np.arange(number) * shards // number
+    paths = tuple(f"shard-{n}" for n in range(shards))
+    zeros = np.zeros(number, np.int64)
+    return order.Blocks(paths, of_block, zeros + 7, zeros + 10, excluded)
+
+
+def _counts(applied, reached=None, readers=(0,)):
+    every = np.zeros(ledger.MOST_READERS, np.int64)
+    every[: len(readers)] = readers
+    reached = applied if reached is None else reached
+    return ledger.Counts(np.array(applied), np.array(reached), every)
+
+
+def _save(folder, step, counts):
+    """Writes a checkpoint like those of the trainer."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        values = {
+            **dict.fromkeys(["global_step"], np.int64(step)),
+            ledger.APPLIED: counts.applied.astype(np.int32),
+            ledger.REACHED: counts.reached.astype(np.int32),
+            ledger.READERS: counts.readers,
+        }
+        for name, value in values.items():
+            tf.compat.v1.get_variable(name, initializer=value)
+        session.run(tf.compat.v1.global_variables_initializer())
+        saver = tf.compat.v1.train.Saver()
+        return saver.save(session, f"{folder}/model.ckpt", global_step=step)
+
+
+def test_an_account_is_by_epoch_and_by_process(tmp_path):
+    saved = _save(tmp_path, 7, _counts([12, 10, 10], readers=(20, 0, 12)))
+    found, counts = accounts.account(saved, _blocks())
+    assert (found.step, found.readers) == (7, {"chief-0": 20, "worker-1": 12})
+    assert found.rows == [
+        {"epoch": 0, "due": 30, "once": 30, "more": 0, "never": 0, "skipped": 0, "left": 0},
+        {"epoch": 1, "due": 30, "once": 2, "more": 0, "never": 0, "skipped": 0, "left": 28},
+    ]
+    assert counts.applied.tolist() == [12, 10, 10]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "text"),
+    [
+        (order.Epoch(0, 30, 30, 0, 0, 0, 0), "epoch 0: 30 of 30 records applied once"),
+        (
+            order.Epoch(4, 3000, 1988, 4, 5, 3, 1000),
+            "epoch 4: 1,988 of 3,000 records applied once, 4 more than once, 5 never, 3 skipped, "
+            "1,000 left",
+        ),
+    ],
+)
+def test_an_epoch_in_a_line(epoch, text):
+    assert accounts.line(epoch) == text
+
+
+@pytest.fixture
+def ends(tmp_path):
+    run = run_folder.RunFolder(str(tmp_path))
+    with tf.Graph().as_default():  # writers of summaries ask for one
+        yield accounts.EpochEnds(run.path, _blocks(), Reporter(run, "chief-0", 100))
+
+
+def _status(tmp_path, ends):
+    ends._reporter.say("training")
+    return run_folder.read_statuses(run_folder.RunFolder(str(tmp_path)))["chief-0"]
+
+
+def test_each_epoch_that_ends_is_told_once(tmp_path, ends, caplog):
+    caplog.set_level(logging.INFO, "tensorflow")
+    for step, applied in ((0, [0, 0, 0]), (5, [10, 10, 3]), (9, [20, 20, 20]), (12, [20, 21, 20])):
+        _save(tmp_path, step, _counts(applied, readers=(sum(applied),)))
+        ends(step, 0.0)
+    told = [f"epoch {n}: 30 of 30 records applied once" for n in range(2)]
+    assert [line for line in caplog.messages if line.startswith("epoch")] == told
+    status = _status(tmp_path, ends)
+    assert status.epochs == told
+    assert [row["left"] for row in status.input] == [0, 0, 29]
+    assert status.readers == {"chief-0": 61}
+
+
+def test_epochs_of_an_earlier_start_are_not_told_again(tmp_path, ends):
+    for step, applied in ((5, [10, 12, 10]), (9, [20, 20, 20])):
+        _save(tmp_path, step, _counts(applied))
+        ends(step, 0.0)
+    assert _status(tmp_path, ends).epochs == ["epoch 1: 30 of 30 records applied once"]
+
+
+def test_epochs_are_summaries(tmp_path, ends):
+    for step, applied in ((0, [0, 0, 0]), (6, [10, 10, 5]), (9, [10, 10, 11])):
+        _save(tmp_path, step, _counts(applied))
+        ends(step, 0.0)
+    (path,) = tmp_path.glob("events*")
+    events = tf.compat.v1.train.summary_iterator(str(path))
+    found = [(e.step, v.tag, v.simple_value) for e in events for v in e.summary.value]
+    assert [(step, value) for step, tag, value in found if tag == "input/epochs"] == [
+        *((0, 0), (6, pytest.approx(25 / 30)), (9, pytest.approx(31 / 30)))
+    ]
+    ended = {tag: value for step, tag, value in found if tag != "input/epochs"}
+    assert ended == {"input/once": 30, "input/more": 0, "input/never": 0, "input/skipped": 0}
+
+
+def test_before_the_first_checkpoint_nothing_is_told(tmp_path, ends):
+    ends(0, 0.0)
+    assert _status(tmp_path, ends).input is None
+
+
+def test_the_table_adds_up():
+    blocks, counts = _blocks(), _counts([14, 10, 10], [12, 10, 10])
+    epochs = order.ledger(blocks, counts.applied, counts.reached)
+    lines = list(accounts.table(accounts.Account(7, epochs, {"chief-0": 30, "worker-0": 4})))
+    assert [line.split() for line in lines[:-1]] == [
+        ["epoch", "due", "once", "more", "never", "skipped", "left"],
+        ["0", "30", "30", "0", "0", "0", "0"],
+        ["1", "30", "0", "2", "0", "0", "28"],
+        ["all", "60", "30", "2", "0", "0", "28"],
+    ]
+    assert lines[-1] == "applied by chief-0 30, worker-0 4"
+
+
+def test_without_any_step_the_table_is_empty():
+    assert list(accounts.table(accounts.Account(0, [], {})))[-1] == "nothing has been applied yet"
+
+
+def test_what_is_exactly_once_has_no_troubles():
+    assert list(accounts.troubles(_blocks(), _counts([12, 10, 20]))) == [
+        "every record that has been read was applied exactly once"
+    ]
+
+
+def test_troubles_name_shards_and_blocks():
+    counts = _counts([33, 30, 30, 27, 30, 5], [30, 30, 30, 30, 30, 5])
+    assert list(accounts.troubles(_blocks(6, 2), counts)) == [
+        "shard-0: block 0 at byte 7: 3 records applied again",
+        "shard-1: block 3 at byte 7: 3 records left out; "
+        "block 5 at byte 7: epoch 0 not read to its end",
+    ]
+
+
+def test_blocks_that_cannot_be_read_are_no_trouble():
+    excluded = np.array([False, True, False])
+    assert len(list(accounts.troubles(_blocks(excluded=excluded), _counts([30, 0, 30])))) == 1
+    assert list(accounts.troubles(_blocks(excluded=excluded), _counts([30, 0, 30]))) == [
+        "every record that has been read was applied exactly once"
+    ]
+
+
+def test_troubles_are_told_in_a_bounded_number_of_lines():
+    applied = np.arange(4000) % 7 + 1
+    lines = list(accounts.troubles(_blocks(4000, 40), _counts(applied, applied - 1)))
+    assert len(lines) == 11
+    assert lines[0].endswith("; 95 more blocks")
+    assert lines[-1] == "30 more shards"

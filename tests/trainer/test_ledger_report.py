@@ -1,0 +1,39 @@
+"""`make ledger`, on a real run."""
+
+from __future__ import annotations
+
+import re
+
+from tests.trainer.commands import error_line
+
+REPORT = "trainer.ledger_report"
+
+
+def test_flags_are_a_contract(commands):
+    listing = commands.run(REPORT, "--help")
+    assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == ["run", "storage"]
+
+
+def test_it_shows_the_epochs_of_a_run(commands, finished, small_records):
+    output = commands.run(REPORT, f"--storage={small_records.storage}", "--run=finished")
+    title, head, *rows, total, readers, verdict = output.splitlines()
+    job = finished.run.read_config()
+    applied = f"{job.train.max_steps * job.train.batch_size:,}"
+    assert title == f"run finished, step {job.train.max_steps:,}: records of split train"
+    assert head.split() == ["epoch", "due", "once", "more", "never", "skipped", "left"]
+    assert [row.split()[0] for row in rows] == [str(n) for n in range(len(rows))]
+    assert total.split()[2] == applied
+    assert readers == f"applied by chief-0 {applied}"
+    assert verdict == "every record that has been read was applied exactly once"
+
+
+def test_a_run_without_a_checkpoint(commands, finished, small_records):
+    finished.copy(finished.path.parent / "nothing-read")
+    flags = (f"--storage={small_records.storage}", "--run=nothing-read")
+    line = error_line(commands.run(REPORT, *flags, code=64))
+    assert "run 'nothing-read': has no checkpoint yet" in line
+
+
+def test_an_unknown_run_names_the_nearest(commands, finished, small_records):
+    flags = (f"--storage={small_records.storage}", "--run=finishedd")
+    assert "did you mean 'finished'" in error_line(commands.run(REPORT, *flags, code=64))

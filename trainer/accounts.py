@@ -1,0 +1,146 @@
+"""What a checkpoint says has been read: for `run.json`, for summaries, and for people."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import topology
+from trainer import checkpoints, ledger, order
+from trainer.reporter import Reporter
+
+_COLUMNS = ("epoch", "due", "once", "more", "never", "skipped", "left")
+_WIDTH = 12
+# Shards, and blocks of each, that are named at most.
+_SHARDS, _BLOCKS = 10, 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    """What has been read by the global step of a checkpoint: per epoch, and by each process."""
+
+    step: int
+    epochs: list[order.Epoch]
+    readers: dict[str, int]
+
+    @property
+    def rows(self) -> list[dict[str, int]]:
+        """The epochs, for JSON."""
+        return [dataclasses.asdict(epoch) for epoch in self.epochs]
+
+
+def account(checkpoint: str, blocks: order.Blocks) -> tuple[Account, ledger.Counts]:
+    """Returns what a checkpoint says. Raises `DataError` if it is of other records."""
+    counts = ledger.counts_in(checkpoint, blocks)
+    ranks = np.flatnonzero(counts.readers).tolist()
+    readers = {_reader(rank): int(counts.readers[rank]) for rank in ranks}
+    epochs = order.ledger(blocks, counts.applied, counts.reached)
+    return Account(checkpoints.step_of(checkpoint), epochs, readers), counts
+
+
+def _reader(rank: int) -> str:
+    return f"{topology.WORKER}-{rank - 1}" if rank else f"{topology.CHIEF}-0"
+
+
+def line(epoch: order.Epoch) -> str:
+    """Says what has become of an epoch."""
+    parts = [f"{epoch.once:,} of {epoch.due:,} records applied once"]
+    for number, what in (
+        (epoch.more, "more than once"),
+        (epoch.never, "never"),
+        (epoch.skipped, "skipped"),
+        (epoch.left, "left"),
+    ):
+        parts += [f"{number:,} {what}"] if number else []
+    return f"epoch {epoch.epoch}: {', '.join(parts)}"
+
+
+class EpochEnds:
+    """Says after a save what has been read by then, and which epochs have ended; an `AfterSave`.
+
+    It goes by the checkpoint, so that what it says is what a resumed run would say. The first save
+    is at the start: epochs that had ended by then are not told again.
+    """
+
+    def __init__(self, model_dir: str, blocks: order.Blocks, reporter: Reporter) -> None:
+        self._model_dir, self._blocks, self._reporter = model_dir, blocks, reporter
+        self._known: int | None = None
+        self._lines: list[str] = []
+
+    def __call__(self, step: int, seconds: float) -> None:
+        """Notes one save."""
+        checkpoint = checkpoints.newest(self._model_dir)
+        if checkpoint is None:
+            return
+        found, _ = account(checkpoint, self._blocks)
+        ended = [epoch for epoch in found.epochs if not epoch.left]
+        known = len(ended) if self._known is None else self._known
+        self._known = max(known, len(ended))
+        for epoch in ended[known:]:
+            tf.get_logger().info(line(epoch))
+            self._lines.append(line(epoch))
+        self._write(found, ended[known:])
+        self._reporter.note(input=found.rows, readers=found.readers, epochs=list(self._lines))
+
+    def _write(self, found: Account, ended: list[order.Epoch]) -> None:
+        values = {"epochs": sum((e.due - e.left) / e.due for e in found.epochs)}
+        for epoch in ended:
+            counted = dataclasses.asdict(epoch)
+            values |= {name: counted[name] for name in ("once", "more", "never", "skipped")}
+        summary = tf.compat.v1.Summary(
+            value=[
+                tf.compat.v1.Summary.Value(tag=f"input/{name}", simple_value=value)
+                for name, value in values.items()
+            ]
+        )
+        writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
+        writer.add_summary(summary, found.step)
+        writer.flush()  # after the last save nobody else does
+
+
+def table(found: Account) -> Iterator[str]:
+    """Yields the account as text, a line an epoch and one for all."""
+    yield "".join(f"{name:>{_WIDTH}}" for name in _COLUMNS)
+    total: dict[str, int] = dict.fromkeys(_COLUMNS, 0)
+    for row in found.rows:
+        yield _cells([row[name] for name in _COLUMNS])
+        total = {name: total[name] + row[name] for name in _COLUMNS}
+    yield f"{'all':>{_WIDTH}}" + _cells([total[name] for name in _COLUMNS[1:]])
+    shares = ", ".join(f"{name} {records:,}" for name, records in found.readers.items())
+    yield f"applied by {shares}" if shares else "nothing has been applied yet"
+
+
+def _cells(numbers: list[int]) -> str:
+    return "".join(f"{number:>{_WIDTH},}" for number in numbers)
+
+
+def troubles(blocks: order.Blocks, counts: ledger.Counts) -> Iterator[str]:
+    """Yields which shards and blocks are not exactly once in what has been read of them, and which
+    have more than an epoch less behind them than others; a bounded number of lines."""
+    excess, epochs = counts.applied - counts.reached, counts.reached // blocks.records
+    behind = epochs < epochs.max(initial=0) - 1
+    if blocks.excluded is not None:
+        behind &= ~blocks.excluded
+    shards = np.unique(blocks.shard[(excess != 0) | behind]).tolist()
+    if not shards:
+        yield "every record that has been read was applied exactly once"
+    for shard in shards[:_SHARDS]:
+        of_shard = np.flatnonzero(blocks.shard == shard)
+        wrong = of_shard[(excess != 0)[of_shard] | behind[of_shard]]
+        named = [
+            f"block {block} at byte {blocks.offset[block]}: {_told(excess[block], epochs[block])}"
+            for block in wrong[:_BLOCKS]
+        ]
+        more = [f"{len(wrong) - _BLOCKS:,} more blocks"] if len(wrong) > _BLOCKS else []
+        yield f"{blocks.paths[shard]}: {'; '.join([*named, *more])}"
+    if len(shards) > _SHARDS:
+        yield f"{len(shards) - _SHARDS:,} more shards"
+
+
+def _told(excess: int, epochs: int) -> str:
+    if not excess:
+        return f"epoch {epochs} not read to its end"
+    return f"{abs(excess):,} records {'applied again' if excess > 0 else 'left out'}"

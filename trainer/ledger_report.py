@@ -1,0 +1,42 @@
+"""Shows how often the records of each epoch have trained a run, by its newest checkpoint.
+
+python -m trainer.ledger_report --run=NAME   the newest run without --run
+make ledger [RUN=name]
+"""
+
+from __future__ import annotations
+
+import os
+
+from absl import flags
+
+from pipeline import cli, errors, exclusions, manifest, run_folder, versions
+
+_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+
+
+def main() -> None:
+    """Prints a row an epoch, and what is not exactly once."""
+    versions.require_estimators()
+    from trainer import accounts, checkpoints
+    from trainer import input as trainer_input
+
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    checkpoint = checkpoints.newest(run.path)
+    if checkpoint is None:
+        raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
+    job = run.read_config()
+    folder = run_folder.records_folder(_STORAGE.value, job.name)
+    contents = manifest.read(folder)
+    records = trainer_input.Records(job, folder, contents, exclusions.read(run))
+    blocks = records.blocks("train")
+    found, counts = accounts.account(checkpoint, blocks)
+    print(f"run {run.name}, step {found.step:,}: records of split train")
+    for line in (*accounts.table(found), *accounts.troubles(blocks, counts)):
+        print(line)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    cli.run(main)
