@@ -209,13 +209,14 @@ def _shown(blocks: tuple[int, ...]) -> str:
     return f"{len(blocks)} offsets ({shown}{', ...' if len(blocks) > 4 else ''})"
 
 
-def write(folder: str, manifest: Manifest) -> None:
+def write(folder: str, manifest: Manifest, *, new: bool = False) -> None:
     """Publishes the records in `folder`: before this call they do not exist for any reader.
 
-    Raises `RetryableError` if others have been published since the old ones were withdrawn.
+    Raises `RetryableError` if they should be `new`, and others have been published since the old
+    ones were withdrawn.
     """
     try:
-        storage.write_text(path_in(folder), manifest.to_json(), new=True)
+        storage.write_text(path_in(folder), manifest.to_json(), new=new)
     except FileExistsError:
         raise errors.RetryableError(
             f"{path_in(folder)!r}: another run has published other records meanwhile. Let one "

@@ -66,7 +66,7 @@ def _run(
             _run_beam(chunks, source, data, folders, num_workers, pipeline_options)
             _judge_rows(data, folders)
             result = _manifest(data, folders, hashes.result())
-            manifest.write(folder, result)
+            manifest.write(folder, result, new=True)
         finally:
             storage.remove(folders.temporary)
     layout.clean(folder)
