@@ -24,7 +24,8 @@ WINDOW_BYTES = 4 << 20
 class Window:
     """Records of a shard that follow one another, and the rows left out between them.
 
-    A repeated row is one whose order, and so whose key, an earlier row has: its file and number.
+    A repeated row is one whose order, and so whose key, an earlier row has, or one in another
+    split: its file and number.
     """
 
     records: pa.LargeBinaryArray
@@ -39,21 +40,23 @@ def write_shard(
     *,
     unique: bool = False,
     by_content: bool = False,
+    elsewhere: np.ndarray | None = None,
 ) -> tuple[manifest.Shard, list[tuple[str, int]]]:
     """Merges `segments` into the file at `path`; `name` is what the manifest calls it.
 
     Records are in ascending order of their hash; equal ones by origin, which is the order of
     the raw rows, or, if that is another one each time, `by_content`. If they must be `unique`, only
-    the first of these is kept; hashes have 64 bits, so among 10 million keys two different ones
-    agree with probability 3e-6. Returns counts, the file's CRC-32C and the byte offset of each
-    block; and file and number of each row left out.
+    the first of these is kept, and none that is `elsewhere`, in a split that counts more; hashes
+    have 64 bits, so among 10 million keys two different ones agree with probability 3e-6. Returns
+    counts, the file's CRC-32C and the byte offset of each block; and file and number of each row
+    left out.
     """
     checksum = google_crc32c.Checksum()
     lengths: list[np.ndarray] = []
     repeated: list[tuple[str, int]] = []
     with storage.open_file(path, "wb") as file:
         ordered = sorted(segments, key=lambda s: s.origin)
-        for window in ahead(_windows(ordered, unique, by_content)):
+        for window in ahead(_windows(ordered, unique, by_content, elsewhere)):
             data = binary.data(window.records)
             checksum.update(data)
             file.write(data)
@@ -71,7 +74,9 @@ def write_shard(
     return shard, repeated
 
 
-def _windows(segments: list[spill.Segment], unique: bool, by_content: bool) -> Iterator[Window]:
+def _windows(
+    segments: list[spill.Segment], unique: bool, by_content: bool, elsewhere: np.ndarray | None
+) -> Iterator[Window]:
     """Yields the records of all segments in order, some megabytes at a time."""
     count = -(-sum(s.bytes for s in segments) // WINDOW_BYTES)
     with contextlib.ExitStack() as stack:
@@ -92,6 +97,8 @@ def _windows(segments: list[spill.Segment], unique: bool, by_content: bool) -> I
             if unique:
                 again = np.zeros(len(rows), bool)
                 again[1:] = orders[rows[1:]] == orders[rows[:-1]]
+                if elsewhere is not None:
+                    again |= np.isin(orders[rows], elsewhere)
                 numbers = [n.slice(start, end - start) for (_, _, n), start, end in spans]
                 repeated = _rows_at(np.sort(rows[again]), numbers, segments)
                 rows = rows[~again]

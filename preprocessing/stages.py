@@ -6,7 +6,7 @@ why). Both DoFns give the same files however often and wherever they run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -25,6 +25,7 @@ from preprocessing import (
     enforce,
     faults,
     layout,
+    leaks,
     order,
     provenance,
     spill,
@@ -151,8 +152,13 @@ class WriteShard(beam.DoFn):
     ) -> None:
         self._data, self._folders, self._by_content = data, folders, by_content
 
-    def process(self, element: tuple[ShardKey, Iterable[spill.Segment]]) -> Iterator[ShardKey]:
-        """Writes one shard, and letters for rows of a key that an earlier row has."""
+    def process(
+        self,
+        element: tuple[ShardKey, Iterable[spill.Segment]],
+        elsewhere: Mapping[SplitName, np.ndarray],
+    ) -> Iterator[ShardKey]:
+        """Writes one shard, and letters for rows of a key that an earlier row has, or one whose
+        order is `elsewhere` of its split."""
         (split, index), segments = element
         name = self._folders.shard_name(split, index, order.shards_of(self._data, split))
         path = storage.join(self._folders.records, name)
@@ -164,6 +170,7 @@ class WriteShard(beam.DoFn):
                 self._data.block_records,
                 unique=bool(self._data.key),
                 by_content=self._by_content,
+                elsewhere=elsewhere.get(split),
             )
             self._refuse(split, index, [self._letter(*row) for row in repeated])
             self._folders.write_receipt(split, index, shard)
@@ -181,7 +188,8 @@ class WriteShard(beam.DoFn):
 
     def _letter(self, file: str, row: int) -> Letter:
         names = " + ".join(self._data.key)
-        return Letter(file, row, names, "duplicate", None, "has the value of an earlier row")
+        why = "has the value of an earlier row, or of one that is held out"
+        return Letter(file, row, names, "duplicate", None, why)
 
 
 def run(
@@ -203,10 +211,18 @@ def run(
     spilled = found | "ReadAndSpill" >> beam.ParDo(spilling).with_outputs(
         STATISTICS, main="segments"
     )
+    elsewhere: beam.pvalue.AsDict | dict[SplitName, np.ndarray] = {}
+    if leaks.possible(data):
+        elsewhere = beam.pvalue.AsDict(
+            spilled.segments
+            | "Together" >> beam.Map(lambda found: (0, (found[0][0], found[1])))
+            | "AllSegments" >> beam.GroupByKey()
+            | "FindLeaks" >> beam.FlatMap(lambda found: leaks.find(list(found[1])).items())
+        )
     _ = (
         spilled.segments
         | "ByShard" >> beam.GroupByKey()
-        | "WriteShard" >> beam.ParDo(WriteShard(data, folders, own))
+        | "WriteShard" >> beam.ParDo(WriteShard(data, folders, own), elsewhere)
     )
     _ = (
         spilled[STATISTICS]
