@@ -37,7 +37,7 @@ def _server(variable):
 
 
 def test_each_goes_where_there_is_the_least_and_not_in_turn():
-    with tf.Graph().as_default(), tf.device(placement.device_fn(_task(2))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
         placed = [
             _variable(name, size) for name, size in zip("abcde", (100, 10, 10, 10, 80), strict=True)
         ]
@@ -46,7 +46,7 @@ def test_each_goes_where_there_is_the_least_and_not_in_turn():
 
 
 def test_the_size_is_that_in_bytes():
-    with tf.Graph().as_default(), tf.device(placement.device_fn(_task(2))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
         _variable("wide", 10, dtype=tf.float64)
         assert _server(_variable("narrow", 15)) == 1
         assert _server(_variable("next", 1)) == 1  # 60 bytes there, 80 here
@@ -56,14 +56,14 @@ def test_the_size_is_that_in_bytes():
 def test_every_process_chooses_alike():
     found = []
     for role in ("chief", "worker"):
-        with tf.Graph().as_default(), tf.device(placement.device_fn(_task(3, role))):
+        with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(3, role))):
             found.append([_server(_variable(f"v{n}", 7 * n % 5 + 1)) for n in range(20)])
     assert found[0] == found[1]
     assert set(found[0]) == {0, 1, 2}
 
 
 def test_what_computes_stays_with_the_worker():
-    with tf.Graph().as_default(), tf.device(placement.device_fn(_task(2))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
         product = tf.square(_variable("v", 3))
     assert "/job:worker/task:0" in product.device
 
@@ -74,7 +74,7 @@ def test_with_one_server_or_none_tensorflow_places(task):
 
 
 def test_large_variables_are_cut_over_all_servers_along_the_first_axis():
-    with tf.Graph().as_default(), tf.device(placement.device_fn(_task(3))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(3))):
         cut = placement.partitioner(3, largest=1000)
         parts = list(_variable("large", 100, 4, partitioner=cut))
         assert [tuple(part.shape) for part in parts] == [(34, 4), (33, 4), (33, 4)]
