@@ -260,6 +260,8 @@ class Train(Section):
     keep_checkpoints: Annotated[int, pydantic.Field(ge=2)] = 5
     # Blocks of records open at once, whose records are mixed with each other.
     open_blocks: Positive = 16
+    # What a run does whose records are others than its checkpoint was trained on.
+    on_new_data: Literal["refuse", "restart_epoch"] = "refuse"
     hooks: tuple[str, ...] = ()
     profile: Profile | None = None
     # Training that takes longer is ended there; what it has learned is evaluated and exported.

@@ -148,6 +148,9 @@ class Status:
     input: list[dict[str, int]] | None = None
     readers: dict[str, int] | None = None
     epochs: list[str] | None = None
+    # If it has gone on with other records: {"step": int, "applied": int}, the step from which on,
+    # and how many of the old ones had been applied.
+    new_data: dict[str, int] | None = None
     # One line that whoever watches the run should see.
     note: str | None = None
     # One line on why it failed, with the exit code it ended with.

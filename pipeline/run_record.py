@@ -56,6 +56,8 @@ class RunRecord(pydantic.BaseModel):
     input: list[dict[str, int]] | None = None
     # Task to records it has applied.
     readers: dict[str, int] = {}
+    # Where it has gone on with other records, from step to step: `Status.new_data`.
+    new_data: list[dict[str, int]] = []
     # to_first_step (from the start of the command), training, evaluation (after training), total.
     seconds: dict[str, float] = {}
     # Task to where the time of its steps went, as its status file tells it.
@@ -82,6 +84,7 @@ def begin(job: config.Config, run: RunFolder) -> RunRecord:
         launcher=Launcher(host=socket.gethostname(), pid=os.getpid()),
         launches=earlier.launches + 1 if earlier else 1,
         restarts=earlier.restarts if earlier else [],
+        new_data=earlier.new_data if earlier else [],
         versions=versions.installed(),
     )
 
@@ -116,6 +119,9 @@ class Keeper:
         """Passes it on, and writes the record when more has been read."""
         self.observer.show(statuses)
         for status in statuses.values():
+            if status.new_data and status.new_data not in self.record.new_data:
+                self.record.new_data = [*self.record.new_data, status.new_data]
+                write(self.run, self.record)
             if status.input is not None and status.input != self.record.input:
                 self.record.input, self.record.readers = status.input, status.readers or {}
                 write(self.run, self.record)

@@ -33,6 +33,8 @@ PLACE = "input/place"
 APPLIED = "input/applied"
 REACHED = "input/reached"
 READERS = "input/readers"
+# And whose counts they are: `Blocks.identity`, a scalar int64.
+IDENTITY = "input/identity"
 # The same in every checkpoint, so that any number of processes can go on from it. Ranks beyond it
 # are counted with others.
 MOST_READERS = 1024
@@ -53,30 +55,46 @@ def counts_in(checkpoint: str | None, blocks: order.Blocks) -> Counts:
 
     Raises `DataError` if they are of other records: those of the run are no longer there.
     """
-    number = len(blocks.records)
     if checkpoint is None:
-        zeros = np.zeros(number, np.int64)
+        zeros = np.zeros(len(blocks.records), np.int64)
         return Counts(zeros, zeros, np.zeros(MOST_READERS, np.int64))
+    if not is_of(checkpoint, blocks):
+        raise errors.DataError(
+            f"checkpoint {checkpoint!r}: was trained on other records than there are now. Restore "
+            "those, go on with train.on_new_data=restart_epoch, or choose a new RUN="
+        )
+    reader = tf.train.load_checkpoint(checkpoint)
+    return Counts(*(reader.get_tensor(n).astype(np.int64) for n in (APPLIED, REACHED, READERS)))
+
+
+def is_of(checkpoint: str, blocks: order.Blocks) -> bool:
+    """Returns whether a checkpoint was trained on these records. Raises `DataError` if it does not
+    say."""
     checkpoints.step_of(checkpoint)  # a checkpoint that cannot be read is named by this
     reader = tf.train.load_checkpoint(checkpoint)
-    if not all(map(reader.has_tensor, (APPLIED, REACHED, READERS))):
+    if not all(map(reader.has_tensor, (APPLIED, REACHED, READERS, IDENTITY))):
         raise errors.DataError(f"checkpoint {checkpoint!r}: does not say what it was trained on")
-    found = Counts(*(reader.get_tensor(n).astype(np.int64) for n in (APPLIED, REACHED, READERS)))
-    if len(found.applied) != number:
-        raise errors.DataError(
-            f"checkpoint {checkpoint!r}: trained on {len(found.applied)} blocks of records, there "
-            f"are {number} now. Restore the records it was trained on, or choose a new RUN="
-        )
-    return found
+    return int(reader.get_tensor(IDENTITY)) == blocks.identity
 
 
-def variable(name: str, shape: list[int], dtype: tf.DType, *, saved: bool) -> Any:
+def unread(blocks: order.Blocks) -> dict[str, np.ndarray]:
+    """Returns the values, by variable, of a checkpoint that has been trained on none of them."""
+    zeros = np.zeros(len(blocks.records), np.int32)
+    return {
+        APPLIED: zeros,
+        REACHED: zeros,
+        READERS: np.zeros(MOST_READERS, np.int64),
+        IDENTITY: np.array(blocks.identity, np.int64),
+    }
+
+
+def variable(name: str, shape: list[int], dtype: tf.DType, *, saved: bool, value: int = 0) -> Any:
     """Makes a variable of counts, whole, wherever the strategy puts variables."""
     return tf.compat.v1.get_variable(
         name,
         shape,
         dtype,
-        initializer=tf.compat.v1.zeros_initializer(dtype),
+        initializer=tf.compat.v1.constant_initializer(value, dtype),
         trainable=False,
         use_resource=True,
         partitioner=None,
@@ -88,10 +106,12 @@ def variable(name: str, shape: list[int], dtype: tf.DType, *, saved: bool) -> An
 class Variables:
     """The counts in a graph, which are saved with it. Made once a replica."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, blocks: order.Blocks) -> None:
+        number = len(blocks.records)
         self.applied = variable(APPLIED, [number], tf.int32, saved=True)
         self.reached = variable(REACHED, [number], tf.int32, saved=True)
         self.readers = variable(READERS, [MOST_READERS], tf.int64, saved=True)
+        variable(IDENTITY, [], tf.int64, saved=True, value=blocks.identity)
 
     def count(
         self, blocks: tf.Tensor, places: tf.Tensor, rank: int, in_turn: tf.Tensor | bool = True

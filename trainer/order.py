@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pipeline import manifest
+from pipeline import config, manifest
 
 # Records of a block that travel together, from reading to batching.
 SLICE = 32
@@ -32,6 +32,7 @@ class Blocks:
     offset: np.ndarray  # int64, bytes from the start of the shard
     records: np.ndarray  # int64
     excluded: np.ndarray | None = None  # bool, those that cannot be read
+    identity: int = 0  # the same for the same records only
 
     @property
     def total_records(self) -> int:
@@ -56,7 +57,14 @@ def blocks_of(
         np.array(offset, np.int64),
         np.array(records, np.int64),
         np.isin(np.arange(len(records)), list(excluded)) if excluded else None,
+        _identity(split),
     )
+
+
+def _identity(split: manifest.Split) -> int:
+    """Returns a number of 60 bits that depends on every record and block, not on where they lie."""
+    shards = [shard.model_dump(exclude={"path"}) for shard in split.shards]
+    return int(config.digest({"shards": shards})[:15], 16)
 
 
 def readable(blocks: Blocks) -> np.ndarray:

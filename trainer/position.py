@@ -49,7 +49,7 @@ class Position:
 
     def count(self, blocks: tf.Tensor, places: tf.Tensor) -> Any:
         """Makes the variables and returns the op that counts a batch; once a replica."""
-        self.counts = ledger.Variables(len(self.blocks.records))
+        self.counts = ledger.Variables(self.blocks)
         if not self.shared:
             return self.counts.count(blocks, places, self.task.rank)
         self.dealer = dealing.Dealer(

@@ -28,6 +28,7 @@ from trainer import (
     events,
     experiment,
     janitor,
+    new_data,
     quiet,
     saves,
     signals,
@@ -55,6 +56,8 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     with _explained(reporter), events.written_here(run.path):
         if task.is_chief:
             records = _open_records(job, run, records_path, task)
+            reporter.note(note=_mended(run))
+            new_data.settle(job, run, records.blocks("train"), reporter)
         # The chief's first word is what the others wait for before they look at checkpoints.
         reporter.say("starting", note=_mended(run) if task.is_chief else None)
         if task.job_name == topology.PS:

@@ -21,7 +21,7 @@ FIELDS = {
         "readers",
         "seconds",
     ),
-    *("examples_per_second", "versions", "manifest", "step_seconds", "staleness"),
+    *("examples_per_second", "versions", "manifest", "new_data", "step_seconds", "staleness"),
 }
 RESULT = {
     "final_step": 1500,

@@ -35,6 +35,7 @@ def _save(folder, step, counts):
             ledger.APPLIED: counts.applied.astype(np.int32),
             ledger.REACHED: counts.reached.astype(np.int32),
             ledger.READERS: counts.readers,
+            ledger.IDENTITY: np.int64(0),
         }
         for name, value in values.items():
             tf.compat.v1.get_variable(name, initializer=value)

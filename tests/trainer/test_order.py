@@ -52,6 +52,18 @@ def test_an_empty_shard_has_no_blocks():
     assert _blocks([8, 0, 3]).shard.tolist() == [0, 2]
 
 
+def test_blocks_are_known_by_their_records_and_not_by_where_they_lie():
+    split = _split([20, 8, 3])
+    elsewhere = [shard.model_copy(update={"path": "else"}) for shard in split.shards]
+    altered = [*split.shards[:2], split.shards[2].model_copy(update={"crc32c": "other"})]
+    same, moved, other = (
+        order.blocks_of(split.model_copy(update={"shards": tuple(shards)}), BLOCK, ["a"] * 3)
+        for shards in (split.shards, elsewhere, altered)
+    )
+    assert same.identity == moved.identity != other.identity
+    assert 0 < same.identity < 2**60
+
+
 @given(st.integers(1, 200), SEEDS, EPOCHS)
 def test_each_epoch_is_a_permutation(blocks, seed, epoch):
     found = order.epoch_order(blocks, seed, epoch)

@@ -182,4 +182,4 @@ def test_who_reads_is_counted(cluster):
 
 def test_only_the_counts_are_saved(cluster):
     """Any mode can go on from the checkpoint of any other: they hold the same variables."""
-    assert cluster[0].saved == [ledger.APPLIED, ledger.REACHED, ledger.READERS]
+    assert cluster[0].saved == [ledger.APPLIED, ledger.REACHED, ledger.READERS, ledger.IDENTITY]

@@ -1,0 +1,60 @@
+"""A run whose records were changed since its checkpoint: refused, or gone on with.
+
+What the checkpoint says has been read is of blocks that are no longer there. To go on, the chief
+writes it anew, with everything it has learned and an epoch that begins with the new records.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import config, storage, topology
+from pipeline.run_folder import RunFolder
+from trainer import checkpoints, ledger, order, sessions
+from trainer.reporter import Reporter
+
+
+def settle(job: config.Config, run: RunFolder, blocks: order.Blocks, reporter: Reporter) -> None:
+    """Makes the newest checkpoint one of `blocks`, if it is not and `train.on_new_data` permits.
+
+    To be called by the chief only, before any other process looks at a checkpoint. Raises
+    `DataError` if the change is refused.
+    """
+    checkpoint = checkpoints.newest(run.path)
+    if checkpoint is None or ledger.is_of(checkpoint, blocks):
+        return
+    if job.train.on_new_data == "refuse":
+        ledger.counts_in(checkpoint, blocks)  # raises
+    step = checkpoints.step_of(checkpoint)
+    applied = int(tf.train.load_variable(checkpoint, ledger.APPLIED).sum(dtype=np.int64))
+    values = {**_values(checkpoint), **ledger.unread(blocks)}
+    # Of another name, so that a kill leaves the old one whole.
+    written = storage.join(run.path, f"restarted-{blocks.identity:x}.ckpt-{step}")
+    _save(values, written)
+    state = tf.train.get_checkpoint_state(run.path)
+    older = [path for path in state.all_model_checkpoint_paths if path != written]
+    tf.compat.v1.train.update_checkpoint_state(run.path, written, [*older, written])
+    note = (
+        f"the records are others than before step {step:,}, when {applied:,} had been applied; "
+        f"starting an epoch of {blocks.total_records:,} new ones"
+    )
+    tf.get_logger().warning(note)
+    reporter.note(note=note, new_data={"step": step, "applied": applied})
+
+
+def _values(checkpoint: str) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(checkpoint)
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def _save(values: dict[str, np.ndarray], path: str) -> None:
+    names = sorted(values)
+    # The first session of a process sets up its threads: as those that train would.
+    settings = sessions.session_config(topology.Task(topology.CHIEF, 0))
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=settings) as session:
+        holders = [tf.compat.v1.placeholder(values[n].dtype, values[n].shape) for n in names]
+        save = tf.raw_ops.SaveV2(
+            prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), tensors=holders
+        )
+        session.run(save, dict(zip(holders, (values[n] for n in names), strict=True)))
