@@ -19,6 +19,7 @@ from pipeline.splits import SplitName
 from preprocessing.sources import base, files, keys, lines
 
 _COLUMN = re.compile(r"Column\(/([^)/]+)")
+_FIRST_NULL, _INDENTED_NULL = re.compile(rb"\s*null"), re.compile(rb"[\r\n][ \t]+null")
 _TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
 # Characters of a line that a letter shows.
 _SHOWN = 200
@@ -112,6 +113,8 @@ def _json_type(column: config.Column) -> pa.DataType:
 
 def _parse(data: bytes, wanted: pa.Schema, rows: int) -> pa.Table:
     """Parses whole lines. Raises `ArrowInvalid` also if they are not as many objects."""
+    if _has_null_row(data):
+        raise pa.ArrowInvalid("null is no object")
     table = pa_json.read_json(
         pa.BufferReader(data),
         pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
@@ -120,6 +123,17 @@ def _parse(data: bytes, wanted: pa.Schema, rows: int) -> pa.Table:
     if len(table) != rows:
         raise pa.ArrowInvalid(f"{len(table)} objects in {rows} rows")
     return table
+
+
+def _has_null_row(data: bytes) -> bool:
+    """Finds rows that are just `null`: pyarrow takes them for objects, and dies of a first one."""
+    if b"null" not in data:
+        return False
+    if _FIRST_NULL.match(data) or b"\nnull" in data or b"\rnull" in data:
+        return True
+    # Lines that begin with a space are rare, and looking for these is quicker than for patterns.
+    indented = any(mark in data for mark in (b"\n ", b"\n\t", b"\r ", b"\r\t"))
+    return indented and _INDENTED_NULL.search(data) is not None
 
 
 def _halved(

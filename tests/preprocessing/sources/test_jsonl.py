@@ -132,6 +132,7 @@ _LINE = st.one_of(
 @hypothesis.given(st.lists(_LINE, min_size=1, max_size=8))
 def test_whatever_the_lines_are_every_row_is_accounted_for(tmp_path, found):
     content = b"\n".join(found)
+    hypothesis.assume(not content.startswith((b"\x1f\x8b", b"PK")))  # gz and zip
     rows = [row for row in content.replace(b"\r", b"\n").split(b"\n") if row]
     parts = _enforced(tmp_path, content)
     assert sum(part.read for part in parts) == len(rows)
@@ -141,3 +142,14 @@ def test_pixels_are_no_json(tmp_path):
     columns = {"x": {"type": "uint8", "shape": [2]}, "label": {"type": "int64"}}
     with pytest.raises(errors.UsageError, match=r"data.columns.x: source jsonl has no uint8"):
         _source(tmp_path, columns)
+
+
+@pytest.mark.parametrize("null", [b"null", b"  null", b"\tnull", b"null {}"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_rows_that_are_just_null(tmp_path, null, place):
+    """As the first row they end pyarrow's process, as a later one they are an object to it."""
+    rows = [_line(0).strip(), b'{"id": 1, "name": null, "label": 0}']
+    rows.insert(place, null)
+    (good,) = _enforced(tmp_path, b"\n".join(rows) + b"\n")
+    assert [(letter.row, letter.reason) for letter in good.letters] == [(place + 1, "json")]
+    assert good.batch.num_rows == 2

@@ -1,0 +1,90 @@
+"""Killed at random moments and run again with other shards: no record is lost, old or doubled."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pathlib
+import random
+import signal
+import time
+
+import tensorflow as tf
+
+from pipeline import config_file, errors, manifest, run_folder
+from tests.faults import one_run
+from tests.preprocessing import tables
+from trainer import features
+
+KILLS = 20
+ROWS = 6000
+SECONDS = 60
+
+
+def _start(context, config: pathlib.Path, shards: int, root: pathlib.Path):
+    process = context.Process(target=one_run.run, args=(str(config), shards, str(root)))
+    process.start()
+    return process
+
+
+def _readable(folder: str, columns) -> tuple[int, list[int]] | None:
+    """Returns the number of shards and all keys, as a reader finds them; `None` if it is refused.
+
+    Raises `DataError` if there is a manifest that does not fit the shards.
+    """
+    try:
+        contents = manifest.read(folder)
+    except errors.DataError as error:
+        assert "no manifest" in str(error)
+        return None
+    manifest.verify(folder, contents, contents=True)
+    paths = [f"{folder}/{s.path}" for split in contents.splits.values() for s in split.shards]
+    keys: list[int] = []
+    for batch in tf.data.TFRecordDataset(paths).batch(ROWS):
+        keys += features.parse(batch, columns)["id"].numpy().tolist()
+    return len(contents.splits["train"].shards), keys
+
+
+def test_twenty_kills_at_random_moments(tmp_path):
+    (tmp_path / "in.csv").write_text(tables.text(*tables.rows(ROWS)))
+    loaded = tables.make_config(tmp_path / "in.csv")
+    config = tmp_path / "table.yaml"
+    config.write_text(config_file.dump(loaded))
+    folder = run_folder.records_folder(str(tmp_path), loaded.name)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["preprocessing.stages", "tests.faults.one_run"])
+
+    _start(context, config, 1, tmp_path).join(SECONDS)
+    begin = time.monotonic()
+    _start(context, config, 2, tmp_path).join(SECONDS)
+    whole = time.monotonic() - begin
+    finished = {1, 2}
+    assert _readable(folder, loaded.data.columns)[0] == 2
+
+    random_ = random.Random(0)
+    found = []
+    for shards in range(3, 3 + KILLS):
+        process = _start(context, config, shards, tmp_path)
+        process.join(random_.uniform(0, whole))
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()  # in case it had no group yet
+        process.join(SECONDS)
+        if process.exitcode == 0:
+            finished.add(shards)
+        readable = _readable(folder, loaded.data.columns)
+        found.append(readable is None)
+        if readable is not None:
+            # Of this run, published before it could be killed, or of the one before it.
+            assert readable[0] in {*finished, shards}
+            assert sorted(readable[1]) == list(range(ROWS))
+            finished = {readable[0]}
+    assert any(found), "no kill met a run at work"
+    last = _start(context, config, 64, tmp_path)
+    last.join(SECONDS)
+    assert last.exitcode == 0
+    shards, keys = _readable(folder, loaded.data.columns)
+    assert shards == 64 and sorted(keys) == list(range(ROWS))
+    left = {path.name for path in pathlib.Path(folder).iterdir()}
+    assert len(left) == 3 and {"manifest.json", ".lock"} <= left
