@@ -88,9 +88,8 @@ class Copies:
             writer = _Cache._cache.get(place)
             if writer is not None:
                 writer.flush()
-            for name in os.listdir(place) if os.path.isdir(place) else ():
-                path = os.path.join(place, name)
-                size = os.path.getsize(path)
-                if self._copied.get(path) != size:
-                    storage.copy(path, storage.join(logdir, name))
-                    self._copied[path] = size
+            for entry in os.scandir(place) if os.path.isdir(place) else ():
+                size = entry.stat().st_size
+                if entry.is_file() and self._copied.get(entry.path) != size:
+                    storage.copy(entry.path, storage.join(logdir, entry.name))
+                    self._copied[entry.path] = size

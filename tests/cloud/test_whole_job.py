@@ -139,7 +139,7 @@ def test_records_on_gs_are_those_of_a_disk(job, small_records):
 def test_events_are_uploaded_now_and_then_and_not_at_each_flush(job):
     events = [name for name in job.cloud.names("out/runs/r") if "/events.out." in name]
     assert [name for name in events if name.startswith("out/runs/r/events.out.")]
-    assert [name for name in events if name.startswith("out/runs/r/eval/")]
+    assert [name for name in events if name.startswith("out/runs/r/eval_eval/")]
     by_tensorflow = [
         seen
         for seen in job.cloud.api.seen

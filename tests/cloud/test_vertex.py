@@ -1,0 +1,174 @@
+"""The rendered CustomJob, run: the service's rules on this machine, its storage on loopback."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import pytest
+
+from pipeline import config_file, fatal, job
+from pipeline.launchers import gcp_job
+from tests.cloud.fixtures import BUCKET, Cloud, of_service
+from tests.cloud.vertex import JOB_RESTARTS, RESTARTS, Vertex
+from tests.pipeline.launchers.jobs import PLACE
+from tests.pipeline.process_help import ROOT
+
+
+@pytest.fixture(scope="module")
+def records(service, small_records) -> Cloud:
+    """Records on gs://, as preprocessing has left them."""
+    cloud = of_service(service, "vertex")
+    for path in (small_records.storage / "records").rglob("*"):
+        if path.is_file() and path.name != ".lock":
+            name = str(path.relative_to(small_records.storage))
+            cloud.put(f"out/{name}", path.read_bytes())
+    cloud.put("small.yaml", (small_records.storage / "small.yaml").read_bytes())
+    return cloud
+
+
+@pytest.fixture
+def submitted(records, cloud, tmp_path):
+    """Returns a function that does what a submission does, and gives the job."""
+
+    def submit(run: str, *overrides: str) -> Vertex:
+        planned = job.plan(
+            f"{records.root}/small.yaml",
+            [*PLACE, *overrides],
+            run=run,
+            storage_root=f"{records.root}/out",
+        )
+        records.put(f"out/runs/{run}/config.yaml", config_file.dump(planned.config).encode())
+        rendered = json.loads(json.dumps(gcp_job.render(planned, f"submission of {run}")))
+        return Vertex(rendered, records.environment, tmp_path, ROOT)
+
+    return submit
+
+
+def logs(vertex: Vertex) -> str:
+    return "\n".join(f"{r.name}: {vertex.log(r.name)[-3000:]}" for r in vertex.replicas)
+
+
+@pytest.mark.timeout(900)
+def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, records):
+    """A worker is killed, and the chief told to go; both are started again by the platform."""
+    waiting = {"worker-0": signal.SIGKILL, "chief-0": signal.SIGTERM}
+
+    def harm(vertex: Vertex) -> None:
+        for name, number in list(waiting.items()):
+            if "loss = " in vertex.log(name):  # it has made a step
+                vertex.replica(name).process.send_signal(number)
+                del waiting[name]
+                return
+
+    vertex = submitted(
+        "kills",
+        *("cluster.strategy=parameter_server", "train.steps=400", "train.save_steps=200"),
+        *("train.batch_size=32", "train.optimizer={name: sgd, learning_rate: 0.5}"),
+    )
+    state = vertex.run(harm)
+    assert state == "JOB_STATE_SUCCEEDED", logs(vertex)
+    assert not waiting
+    assert ("worker-0", -signal.SIGKILL) in vertex.history
+    assert ("chief-0", 75) in vertex.history
+    assert vertex.job_starts == 1
+    result = json.loads(records.data("out/runs/kills/RESULT.json"))
+    assert result["final_step"] >= 400
+    assert result["metrics"]["test"]["accuracy"] > 0.6
+    assert result["exports"]["final"].startswith(f"gs://{BUCKET}/vertex/out/runs/kills/export/")
+
+
+@pytest.mark.timeout(900)
+def test_a_loss_that_is_no_number_is_computed_once(submitted, records):
+    """Whatever the platform starts again after it ends at once, with the same code."""
+    vertex = submitted(
+        "nan",
+        *("cluster.strategy=none", "train.steps=100"),
+        "train.optimizer={name: sgd, learning_rate: 1.0e+30}",
+    )
+    assert vertex.run() == "JOB_STATE_FAILED"
+    attempts = (1 + RESTARTS) * (1 + JOB_RESTARTS)
+    assert vertex.history == [("chief-0", 70)] * attempts, logs(vertex)
+    assert vertex.log("chief-0").count("Saving checkpoints for 0 into") == 1
+    assert vertex.log("chief-0").count("chief-0 has failed for good: ") == attempts - 1
+    marker = json.loads(records.data(f"out/runs/nan/{fatal.MARKER}"))
+    assert marker["exit_code"] == 70 and marker["submission"] == "submission of nan"
+
+
+def tiny(script: str, *, together: bool = False, workers: int = 1) -> dict:
+    """A job whose processes are a line of Python."""
+    container = {"command": [sys.executable], "args": ["-c", script], "env": []}
+    pools = [{"replicaCount": count, "containerSpec": container} for count in (1, workers)]
+    return {
+        "jobSpec": {
+            "workerPoolSpecs": [*pools, {}, {"replicaCount": 1, "containerSpec": container}],
+            "scheduling": {"restartJobOnWorkerRestart": together},
+            "baseOutputDirectory": {"outputUriPrefix": "gs://bucket/x"},
+        }
+    }
+
+
+# Fails `FAILURES` times, in a file of its own, then ends well.
+FAILING = """
+import json, os, pathlib, sys
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+file = pathlib.Path(os.environ["FOLDER"], f"{task['type']}-{task['index']}")
+done = len(file.read_text()) if file.exists() else 0
+file.write_text("x" * (done + 1))
+sys.exit(CODE if task["type"] == "worker" and done < FAILURES else 0)
+"""
+
+
+def run_tiny(tmp_path, code: int, failures: int, **how) -> Vertex:
+    script = FAILING.replace("CODE", str(code)).replace("FAILURES", str(failures))
+    vertex = Vertex(tiny(script, **how), {"FOLDER": str(tmp_path)}, tmp_path, tmp_path)
+    vertex.state = vertex.run()
+    return vertex
+
+
+@pytest.mark.parametrize("code", [1, 70, 75])
+def test_a_replica_that_fails_is_started_again_whatever_its_code(tmp_path, code):
+    vertex = run_tiny(tmp_path, code, failures=2)
+    assert vertex.state == "JOB_STATE_SUCCEEDED"
+    assert vertex.history.count(("worker-0", code)) == 2
+    assert vertex.history.count(("chief-0", 0)) == 1
+    assert vertex.job_starts == 1
+
+
+def test_after_five_restarts_the_whole_job_is_started_again(tmp_path):
+    vertex = run_tiny(tmp_path, 1, failures=RESTARTS + 2)
+    assert vertex.state == "JOB_STATE_SUCCEEDED"
+    assert vertex.job_starts == 2
+
+
+def test_and_three_times_at_most(tmp_path):
+    vertex = run_tiny(tmp_path, 1, failures=1000)
+    assert vertex.state == "JOB_STATE_FAILED"
+    assert vertex.job_starts == 1 + JOB_RESTARTS
+    assert vertex.history.count(("worker-0", 1)) == (1 + RESTARTS) * (1 + JOB_RESTARTS)
+
+
+def test_where_the_gang_is_the_unit_one_restart_is_one_of_all(tmp_path):
+    vertex = run_tiny(tmp_path, 1, failures=1, together=True)
+    assert vertex.state == "JOB_STATE_SUCCEEDED"
+    assert vertex.job_starts == 2
+
+
+def test_each_is_told_its_place_as_the_service_does(tmp_path):
+    script = (
+        "import os, pathlib, json; t = json.loads(os.environ['TF_CONFIG'])['task'];"
+        "pathlib.Path(os.environ['FOLDER'], t['type'] + str(t['index'])).write_text("
+        "os.environ['TF_CONFIG'] + '\\n' + os.environ['CLUSTER_SPEC'])"
+    )
+    job_of_three = tiny(script, workers=2)
+    assert Vertex(job_of_three, {"FOLDER": str(tmp_path)}, tmp_path, tmp_path).run()
+    tf_config, cluster_spec = map(json.loads, (tmp_path / "worker1").read_text().splitlines())
+    assert {role: len(hosts) for role, hosts in tf_config["cluster"].items()} == {
+        "chief": 1, "worker": 2,
+    }  # fmt: skip
+    assert tf_config["task"] == {"type": "worker", "index": 1}
+    pools = {pool: len(hosts) for pool, hosts in cluster_spec["cluster"].items()}
+    assert pools == {"workerpool0": 1, "workerpool1": 2, "workerpool3": 1}
+    assert cluster_spec["task"]["type"] == "workerpool1"
+    assert (tmp_path / "evaluator0").exists()
