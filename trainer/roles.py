@@ -59,7 +59,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
             reporter.note(note=_mended(run))
             new_data.settle(job, run, records.blocks("train"), reporter)
         # The chief's first word is what the others wait for before they look at checkpoints.
-        reporter.say("starting", note=_mended(run) if task.is_chief else None)
+        reporter.say("starting")
         if task.job_name == topology.PS:
             _serve(job, run, task, reporter)
         if not task.is_chief:
