@@ -24,6 +24,8 @@ _BELONGS: Mapping[str, tuple[str, ...]] = {
 # On a CPU, or on one GPU, these hang before the first step.
 _GPU_REDUCTIONS = ("nccl", "hierarchical_copy")
 _DEVICE = re.compile(r"/?(?:device:)?(cpu|gpu):(\d+)", re.IGNORECASE)
+# Where every parameter is one variable.
+_AVERAGING = ("none", "one_device", "parameter_server", "parameter_server_sync")
 # Every worker keeps its own list of the chief's checkpoints and deletes by it (traps A19).
 _FEWEST_CHECKPOINTS = 3
 
@@ -35,12 +37,33 @@ def check(job: config.Config) -> None:
     _check_devices(job.cluster)
     _check_backup_workers(job.cluster)
     topology.batch_per_replica(job)
+    _check_optimizer(job)
     keep = job.train.keep_checkpoints
     if job.cluster.strategy == "multi_worker_mirrored" and keep < _FEWEST_CHECKPOINTS:
         raise errors.UsageError(
             f"train.keep_checkpoints: {keep} is too few for strategy 'multi_worker_mirrored', "
             "whose workers delete each other's checkpoints when they resume; use "
             f"keep_checkpoints={_FEWEST_CHECKPOINTS}"
+        )
+
+
+def _check_optimizer(job: config.Config) -> None:
+    optimizer, strategy = job.train.optimizer, job.cluster.strategy
+    if job.train.steps and optimizer.schedule.name != "constant":
+        try:
+            optimizer.schedule.decay_length(job.train.steps)
+        except ValueError as error:
+            raise errors.UsageError(f"train.optimizer.schedule: {error}") from None
+    if optimizer.average is not None and strategy not in _AVERAGING:
+        raise errors.UsageError(
+            f"train.optimizer.average: strategy {strategy!r} keeps copies of parameters, of which "
+            f"TensorFlow makes no moving average; leave it out, or use {', '.join(_AVERAGING)}"
+        )
+    servers = topology.role_counts(job.cluster)[topology.PS]
+    if optimizer.average is not None and servers > 1:
+        raise errors.UsageError(
+            f"train.optimizer.average: {servers} parameter servers share large variables, whose "
+            "averages could not be put together again; use cluster.ps=1"
         )
 
 

@@ -254,6 +254,11 @@ class Train(Section):
     # Examples of one replica in one step; or of all that step together, who share them evenly.
     batch_size_is: Literal["per_replica", "global"] = "per_replica"
     optimizer: Optimizer = Optimizer()
+    # `bfloat16`: on CPUs that have it, matrices are multiplied in half the bits; parameters and
+    # sums keep all of theirs.
+    precision: Literal["float32", "bfloat16"] = "float32"
+    # Lets XLA compile what it can of the graph: slower to start, maybe faster to run.
+    xla: bool = False
     seed: int = 1
     save_steps: Positive = 500
     summary_steps: Positive = 100
@@ -365,11 +370,7 @@ class Config(Section):
     @pydantic.model_validator(mode="after")
     def _features_can_be_made(self) -> Config:
         feature_check.check(self.features, self.label, self.data.label, self.data.columns)
-        if self.model.name in model_config.CANNED and not self.features:
-            raise ValueError(
-                f"model.name: {self.model.name!r} is built from features, and there are none; "
-                "declare some under features"
-            )
+        model_config.check(self.model, has_features=bool(self.features))
         return self
 
 

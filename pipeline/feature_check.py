@@ -14,8 +14,14 @@ from pipeline.feature_config import NUMBERS, STEPS, Feature, Kind, Label
 
 def kind_of(column: Any) -> Kind:
     """Returns the kind of the values of a `config.Column`."""
-    kinds: Mapping[str, Kind] = {"float32": "number", "int64": "integer", "string": "text"}
-    return kinds.get(column.type, "image")
+    kinds: Mapping[str, Kind] = {
+        "float32": "number",
+        "int64": "integer",
+        "string": "text",
+        "uint8": "image",
+        "image": "encoded",
+    }
+    return kinds[column.type]
 
 
 def ordered(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> list[str]:

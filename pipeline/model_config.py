@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from pipeline import errors
 from pipeline.sections import Fraction, Positive, Section
 
 
@@ -75,3 +76,26 @@ class Model(Section):
     name: str
     params: dict[str, Any] = pydantic.Field(default={})
     warm_start: WarmStart | None = None
+
+
+def check(model: Model, *, has_features: bool) -> None:
+    """Raises `ValueError` for params that a shipped model does not know, with those it does."""
+    if model.name in CANNED and not has_features:
+        raise ValueError(
+            f"model.name: {model.name!r} is built from features, and there are none; declare some "
+            "under features"
+        )
+    if model.name not in PARAMS:
+        return
+    try:
+        PARAMS[model.name].model_validate(model.params)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        known = list(PARAMS[model.name].model_fields)
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            reason = f"{model.name} has no such param{errors.nearest(key, known)}; it has "
+            reason += ", ".join(known)
+        else:
+            reason = f"{first['msg'][0].lower()}{first['msg'][1:]}, got {first['input']!r}"
+        raise ValueError(f"model.params.{key}: {reason}") from None

@@ -27,6 +27,19 @@ class Schedule(Section):
     decay_rate: Above0 = 0.1
     end: Fraction = 0.0
 
+    def decay_length(self, steps: int) -> int:
+        """Returns in how many of `steps` the rate decays: those left after warm-up, unless given.
+
+        Raises `ValueError` if there is none.
+        """
+        found = self.decay_steps or steps - self.warm_up_steps
+        if found < 1:
+            raise ValueError(
+                f"of {steps} steps {self.warm_up_steps} are warm-up, which leaves none for decay; "
+                "use fewer warm_up_steps, or give decay_steps"
+            )
+        return found
+
 
 class Optimizer(Section):
     """How parameters are updated.

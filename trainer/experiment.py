@@ -13,6 +13,7 @@ from pipeline import config, topology
 from pipeline.run_folder import RunFolder
 from trainer import (
     accounts,
+    averaging,
     checkpoints,
     divergence,
     ledger,
@@ -25,6 +26,7 @@ from trainer import (
     staleness,
     strategies,
     tracing,
+    warm_start,
 )
 from trainer.ends import StopHook
 from trainer.evaluation import Evaluation, SignOfLife
@@ -108,7 +110,10 @@ def estimator(
     params = {**job.model.params, "optimizer": optimizers.updates(job, task)}
     found = models.model(job.model.name, params, model_config, transforms)
     return tf.estimator.Estimator(
-        _extended(found, job, task, position), config=model_config, params=params
+        _extended(found.model_fn, job, task, position),
+        config=model_config,
+        params=params,
+        warm_start_from=found.warm_start_from,
     )
 
 
@@ -129,6 +134,7 @@ def _extended(
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, partitioner=cut):
             spec = model_fn(features, **{name: offered[name] for name in offered if name in takes})
+            spec = _shaped(spec, mode, job, task)
         if (
             mode == tf.estimator.ModeKeys.TRAIN
             and job.cluster.strategy in staleness.ASYNCHRONOUS
@@ -149,6 +155,17 @@ def _extended(
     return extended
 
 
+def _shaped(spec: Any, mode: str, job: config.Config, task: topology.Task) -> Any:
+    """Adds what is the same for all models: where parameters begin, and their averages."""
+    if mode == tf.estimator.ModeKeys.TRAIN and job.model.warm_start is not None:
+        warm_start.begin_with(job.model.warm_start)
+    decay = job.train.optimizer.average
+    if decay is None:
+        return spec
+    together = topology.STRATEGIES[job.cluster.strategy].synchronous
+    return averaging.averaged(spec, mode, decay, updates=task.is_chief or not together)
+
+
 def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
     """Returns the `RunConfig` of one process. It reads `TF_CONFIG`, so that is set here."""
     os.environ["TF_CONFIG"] = task.tf_config()
@@ -162,7 +179,7 @@ def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
         save_checkpoints_steps=None,
         save_checkpoints_secs=None,
         keep_checkpoint_max=job.train.keep_checkpoints,
-        session_config=sessions.session_config(task, distribution.cpu_devices),
+        session_config=sessions.session_config(task, distribution.cpu_devices, job.train),
         device_fn=None if distribution.train else placement.device_fn(task),
         train_distribute=distribution.train,
         eval_distribute=distribution.evaluate,

@@ -12,15 +12,22 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, topology
+from pipeline import config, optimizer_config, topology
+from trainer import schedules
 
 _train = tf.compat.v1.train
+_DEFAULTS = optimizer_config.Optimizer()
 
-_BY_NAME: dict[str, Callable[[Any], Any]] = {
-    "adam": _train.AdamOptimizer,
-    "sgd": _train.GradientDescentOptimizer,
-    "momentum": lambda rate: _train.MomentumOptimizer(rate, momentum=0.9),
-    "adagrad": _train.AdagradOptimizer,
+_BY_NAME: dict[str, Callable[[Any, optimizer_config.Optimizer], Any]] = {
+    "adam": lambda rate, _: _train.AdamOptimizer(rate),
+    "sgd": lambda rate, _: _train.GradientDescentOptimizer(rate),
+    "momentum": lambda rate, _: _train.MomentumOptimizer(rate, momentum=0.9),
+    "adagrad": lambda rate, _: _train.AdagradOptimizer(rate),
+    "ftrl": lambda rate, how: _train.FtrlOptimizer(
+        rate,
+        l1_regularization_strength=how.l1,
+        l2_regularization_strength=how.l2,
+    ),
 }
 
 # Hooks a train op cannot do without; the Estimator gets those found here.
@@ -31,46 +38,103 @@ HOOKS = "pipeline/training_hooks"
 class Updates:
     """How one process updates the parameters; model functions get it as `params["optimizer"]`.
 
-    `synchronize` is None, or how many gradients of how many processes make one update.
+    `synchronize` is None, or how many gradients of how many processes make one update. `steps` is
+    when training ends, by which a schedule may be set; `settings` holds all else.
     """
 
     name: str
     learning_rate: float
     synchronize: tuple[int, int] | None = None
     is_chief: bool = True
+    steps: int | None = None
+    settings: optimizer_config.Optimizer = _DEFAULTS
 
 
 def updates(job: config.Config, task: topology.Task) -> Updates:
     """Resolves the config for one process."""
-    optimizer = job.train.optimizer
+    settings = job.train.optimizer
     workers = topology.role_counts(job.cluster)[topology.WORKER] + 1
     synchronize = None
     if job.cluster.strategy == "parameter_server_sync":
         synchronize = (workers - job.cluster.backup_workers, workers)
-    return Updates(optimizer.name, topology.learning_rate(job), synchronize, is_chief=task.is_chief)
+    return Updates(
+        settings.name,
+        topology.learning_rate(job),
+        synchronize,
+        is_chief=task.is_chief,
+        steps=job.train.steps,
+        settings=settings,
+    )
 
 
 def train_op(loss: Any, how: Updates) -> Any:
     """Returns the op that applies one update for `loss` and counts one global step."""
-    rate = tf.constant(how.learning_rate, tf.float32)
     with tf.compat.v1.get_default_graph().name_scope(None):  # heads build within a scope of theirs
-        tf.compat.v1.summary.scalar("learning_rate", rate)
-    optimizer = _BY_NAME[how.name](rate)
+        tf.compat.v1.summary.scalar("learning_rate", _rate(how)())
+    return optimizer(how).minimize(loss, global_step=_train.get_or_create_global_step())
+
+
+def optimizer(how: Updates) -> Any:
+    """Returns the `tf.compat.v1` optimizer that does all of `how`. It must be given the global step
+    when gradients are applied."""
+    made = _BY_NAME[how.name](_rate(how), how.settings)
     if how.synchronize is not None:
+        made = _Synchronous(made, how)
+    if how.settings.clip_norm is not None:
+        made = _Clipping(made, how.settings.clip_norm)
+    return made
+
+
+def _rate(how: Updates) -> Callable[[], Any]:
+    """Returns the learning rate as a function, so that it is made in the graph of the update."""
+    return lambda: (
+        how.learning_rate
+        * schedules.share(how.settings.schedule, _train.get_or_create_global_step(), how.steps)
+    )
+
+
+class _Clipping(tf.compat.v1.train.Optimizer):
+    """Shortens the gradients of a replica, all together, to a norm, before they are added to those
+    of others."""
+
+    def __init__(self, inner: Any, norm: float) -> None:
+        super().__init__(use_locking=False, name="Clipping")
+        self._inner = inner
+        self._norm = norm
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns gradients and variables, as the optimizer beneath."""
+        pairs = self._inner.compute_gradients(*args, **kwargs)
+        # Under a strategy they are of the loss divided by the number of replicas.
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        known = [(gradient, v) for gradient, v in pairs if gradient is not None]
+        clipped, _ = tf.clip_by_global_norm([g for g, _ in known], self._norm / replicas)
+        return [(g, v) for g, (_, v) in zip(clipped, known, strict=True)]
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the update, as the optimizer beneath."""
+        return self._inner.apply_gradients(*args, **kwargs)
+
+
+class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
+    """Averages gradients of all processes, and asks for the hooks it needs."""
+
+    def __init__(self, inner: Any, how: Updates) -> None:
+        assert how.synchronize is not None
         aggregate, total = how.synchronize
-        optimizer = _train.SyncReplicasOptimizer(
-            optimizer, replicas_to_aggregate=aggregate, total_num_replicas=total
-        )
-    op = optimizer.minimize(loss, global_step=_train.get_or_create_global_step())
-    if how.synchronize is not None:
+        super().__init__(inner, replicas_to_aggregate=aggregate, total_num_replicas=total)
+        self._is_chief_process = how.is_chief
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the update, and leaves the hooks where the Estimator finds them."""
+        op = super().apply_gradients(*args, **kwargs)
         # Needed by every process, not by the chief alone (traps A23). No tokens at the start: with
         # the usual ones the chief makes the first updates out of its own gradients alone.
-        tf.compat.v1.add_to_collection(
-            HOOKS, optimizer.make_session_run_hook(how.is_chief, num_tokens=0)
-        )
-        if how.is_chief:
-            tf.compat.v1.add_to_collection(HOOKS, _EndTogetherHook(optimizer))
-    return op
+        hook = self.make_session_run_hook(self._is_chief_process, num_tokens=0)
+        tf.compat.v1.add_to_collection(HOOKS, hook)
+        if self._is_chief_process:
+            tf.compat.v1.add_to_collection(HOOKS, _EndTogetherHook(self))
+        return op
 
 
 class _EndTogetherHook(tf.compat.v1.train.SessionRunHook):

@@ -2,11 +2,13 @@
 
 A model is a `model_fn`, which takes `features`; or a function that returns an Estimator, and takes
 what it needs of `params` (with the config's `model.params`), `config` (the `RunConfig`) and
-`transforms` (the features it gets). Of an Estimator the `model_fn` alone is used.
+`transforms` (the features it gets). Of an Estimator the `model_fn` and what it starts from are
+used.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
@@ -26,15 +28,23 @@ NAMED = {
 }
 
 
-def model(name: str, params: Mapping[str, Any], config: Any, transforms: Any) -> ModelFn:
-    """Returns the `model_fn` of a model, building its Estimator if it is a function for one.
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A model_fn, and the `WarmStartSettings` its Estimator came with, if any."""
+
+    model_fn: ModelFn
+    warm_start_from: Any = None
+
+
+def model(name: str, params: Mapping[str, Any], config: Any, transforms: Any) -> Model:
+    """Returns a model, building its Estimator if it is a function for one.
 
     Raises `UsageError` if that returns something else.
     """
     found = find(name)
     takes = inspect.signature(found).parameters
     if "features" in takes:
-        return found
+        return Model(found)
     offered = {"params": params, "config": config, "transforms": transforms}
     built = found(**{key: offered[key] for key in offered if key in takes})
     # Not isinstance: tf.estimator.Estimator is one of two classes without a common base.
@@ -43,7 +53,7 @@ def model(name: str, params: Mapping[str, Any], config: Any, transforms: Any) ->
             f"model.name {name!r}: takes no features, so it is no model_fn, and returned "
             f"{built!r}, which is no Estimator"
         )
-    return built.model_fn
+    return Model(built.model_fn, getattr(built, "_warm_start_settings", None))
 
 
 def find(name: str) -> ModelFn:

@@ -54,6 +54,14 @@ class Transforms:
             hidden.add(self.plan.label.weight or "")
         self.serving_columns = {n: c for n, c in self.columns.items() if n not in hidden}
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Of all that `features` returns."""
+        if not self.plan.features:
+            return tuple(self.serving_columns)
+        made = [(planned.indicator, planned.name) for planned in self.plan.features]
+        return tuple(name for pair in made for name in pair if name)
+
     def examples(
         self, columns: Mapping[str, tf.Tensor], *, training: bool
     ) -> tuple[Tensors, tf.Tensor]:

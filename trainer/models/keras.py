@@ -1,0 +1,122 @@
+"""Any `tf.keras` model, through `tf.keras.estimator.model_to_estimator`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import errors, model_config
+from trainer import models, optimizers
+from trainer.models import heads
+from trainer.transforms import WEIGHT, Transforms
+
+
+def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
+    """Returns the Estimator of the network that `params["network"]` names.
+
+    It gets the features as a dict by name, or, if it has one input, the only feature. Weights it
+    has loaded are those training begins with.
+    """
+    given = {name: value for name, value in params.items() if name != "optimizer"}
+    settings = model_config.Keras.model_validate(given)
+    # In a graph of its own; eager Keras models carry optimizers that Estimators refuse.
+    with tf.Graph().as_default():
+        tf.compat.v1.set_random_seed(config.tf_random_seed)
+        network = _network(settings)
+        only = _only_feature(network, settings, transforms)
+        network.compile(
+            # Not one of Keras: traps A31.
+            optimizer=optimizers.optimizer(params["optimizer"]),
+            loss=_loss(network, settings),
+            metrics=[] if settings.task == "regression" else ["accuracy"],
+        )
+        built = tf.keras.estimator.model_to_estimator(
+            keras_model=network,
+            # What it saves there at once are the loaded weights, to start from.
+            config=config.replace(model_dir=tempfile.mkdtemp(prefix="keras-")),
+            checkpoint_format="saver",
+        )
+    return _Served(built, settings, only)
+
+
+class _Served:
+    """The Estimator with features and signature as all models here have them."""
+
+    def __init__(self, built: Any, settings: model_config.Keras, only: str | None) -> None:
+        self._built, self._settings, self._only = built, settings, only
+        self._warm_start_settings = built._warm_start_settings
+
+    def model_fn(self, features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
+        """Calls that of Keras."""
+        weights = features.get(WEIGHT)
+        features = {name: x for name, x in features.items() if name != WEIGHT}
+        if self._only is not None:
+            features = features[self._only]
+        if weights is not None:
+            features = {"features": features, "sample_weights": weights}
+        if labels is not None and self._settings.task == "regression":
+            labels = tf.cast(labels, tf.float32)
+        spec = self._built.model_fn(features, labels, mode, config)
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            answer = _answer(next(iter(spec.predictions.values())), self._settings)
+            return spec._replace(predictions=answer, export_outputs=heads.export_outputs(answer))
+        return spec
+
+
+def _network(settings: model_config.Keras) -> Any:
+    function = models.load_attribute(settings.network, "model.params.network")
+    network = function(**settings.arguments)
+    if not isinstance(network, tf.keras.Model):
+        raise errors.UsageError(
+            f"model.params.network {settings.network!r}: must return a tf.keras.Model, "
+            f"got {network!r}"
+        )
+    width = network.outputs[0].shape[-1]
+    wanted = _widths(settings)
+    if len(network.outputs) != 1 or width not in wanted:
+        raise errors.UsageError(
+            f"model.params.network {settings.network!r}: must have one output of width "
+            f"{' or '.join(map(str, wanted))}, has {len(network.outputs)} of width {width}"
+        )
+    return network
+
+
+def _widths(settings: model_config.Keras) -> tuple[int, ...]:
+    if settings.task == "regression":
+        return (1,)
+    return (1, 2) if settings.classes == 2 else (settings.classes,)
+
+
+def _only_feature(network: Any, settings: model_config.Keras, transforms: Transforms) -> str | None:
+    """Returns the feature of a network with one input, `None` if it takes several by name."""
+    names = list(transforms.feature_names)
+    inputs = list(network.input_names)
+    if len(inputs) == 1 and len(names) == 1:
+        return names[0]
+    missing = [name for name in inputs if name not in names]
+    if missing:
+        raise errors.UsageError(
+            f"model.params.network {settings.network!r}: has an input {missing[0]!r}"
+            f"{errors.nearest(missing[0], names)}, the features are {', '.join(names)}"
+        )
+    return None
+
+
+def _loss(network: Any, settings: model_config.Keras) -> str:
+    if settings.task == "regression":
+        return "mean_squared_error"
+    single = network.outputs[0].shape[-1] == 1
+    return "binary_crossentropy" if single else "sparse_categorical_crossentropy"
+
+
+def _answer(output: tf.Tensor, settings: model_config.Keras) -> dict[str, tf.Tensor]:
+    """Returns what is served, as `heads.answer` does."""
+    output = tf.cast(output, tf.float32)
+    if settings.task == "regression":
+        return {"prediction": tf.squeeze(output, axis=1)}
+    if output.shape[-1] == 1:
+        output = tf.concat([1 - output, output], axis=1)
+    return {"class": tf.argmax(output, axis=1), "probabilities": output}

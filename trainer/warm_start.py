@@ -1,0 +1,86 @@
+"""Parameters that begin with values of another model: a checkpoint, or a SavedModel."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import errors, model_config, storage
+
+_v1 = tf.compat.v1
+
+
+def begin_with(settings: model_config.WarmStart) -> list[str]:
+    """Makes trainable variables of the graph begin with the values they have in `settings.path`.
+
+    Returns their names. Values of a checkpoint that training goes on from come later, and count.
+    Raises `UsageError` if the path is neither, if nothing fits, or if shapes differ.
+    """
+    key, checkpoint = "model.warm_start", _checkpoint(settings.path)
+    there = dict(tf.train.list_variables(checkpoint))
+    for old in settings.names.values():
+        if old not in there:
+            raise errors.UsageError(
+                f"{key}.names: {settings.path!r} has no {old!r}{errors.nearest(old, there)}"
+            )
+    mine = _variables()
+    for new in settings.names:
+        if new not in mine:
+            raise errors.UsageError(
+                f"{key}.names: the model has no {new!r}{errors.nearest(new, mine)}"
+            )
+    found = {
+        new: settings.names.get(new, new)
+        for new in mine
+        if re.match(settings.variables, new) and settings.names.get(new, new) in there
+    }
+    if not found:
+        raise errors.UsageError(
+            f"{key}: {settings.path!r} has no variable of the model that matches "
+            f"{settings.variables!r}; it has {', '.join(sorted(there)[:5])}, the model "
+            f"{', '.join(sorted(mine)[:5])}; map them with names"
+        )
+    for new, old in found.items():
+        shape = _shape(mine[new])
+        if shape != there[old]:
+            raise errors.UsageError(
+                f"{key}: {new!r} has shape {shape}, {old!r} in {settings.path!r} {there[old]}; "
+                "leave it out with variables"
+            )
+    _v1.train.init_from_checkpoint(checkpoint, {old: mine[new] for new, old in found.items()})
+    return sorted(found)
+
+
+def _checkpoint(path: str) -> str:
+    """Returns the prefix of the variables' files."""
+    inside = storage.join(path, "variables", "variables")
+    candidates = [inside, path] if storage.exists(inside + ".index") else [path]
+    if storage.exists(candidates[0] + ".index"):
+        return candidates[0]
+    newest = tf.train.latest_checkpoint(path)
+    if newest is None:
+        raise errors.UsageError(
+            f"model.warm_start.path: {path!r} is neither a checkpoint, such as model.ckpt-500, nor a "
+            "folder of checkpoints, nor a SavedModel"
+        )
+    return str(newest)
+
+
+def _variables() -> dict[str, Any]:
+    """Returns trainable variables by their names in checkpoints; of cut ones, all parts."""
+    found: dict[str, Any] = {}
+    for variable in _v1.trainable_variables():
+        part = getattr(variable, "_save_slice_info", None)
+        if part is None:
+            found[variable.op.name] = variable
+        else:
+            found.setdefault(part.full_name, []).append(variable)
+    return found
+
+
+def _shape(variable: Any) -> list[int]:
+    if isinstance(variable, list):
+        return list(variable[0]._save_slice_info.full_shape)
+    return list(variable.shape.as_list())
