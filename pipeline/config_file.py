@@ -137,6 +137,7 @@ def _walked(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
         kinds = _kinds(annotation)
         if part in kinds:  # which of several sections it is, not a key
             annotation = kinds[str(part)]
+            path += [str(part)] if path[-1].isdigit() else []  # written as the key of an item
             continue
         path.append(str(part))
         if isinstance(part, int):  # of a list
@@ -153,6 +154,8 @@ def _walked(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
 
 def _kinds(annotation: Any) -> dict[str, Any]:
     """Returns the sections of a union by their tags, if it is one that has these."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
     tagged = [(member, *typing.get_args(member)[1:]) for member in typing.get_args(annotation)]
     return {m[1].tag: m[0] for m in tagged if len(m) > 1 and isinstance(m[1], pydantic.Tag)}
 

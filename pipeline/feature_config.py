@@ -83,9 +83,9 @@ class Clip(Step):
     @pydantic.model_validator(mode="after")
     def _limits(self) -> Clip:
         if self.min is None and self.max is None:
-            raise ValueError("clip: needs min, max, or both")
+            raise ValueError("needs min, max, or both")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"clip: min {self.min:g} is above max {self.max:g}")
+            raise ValueError(f"min {self.min:g} is above max {self.max:g}")
         return self
 
 
@@ -102,12 +102,12 @@ class Buckets(Step):
     @pydantic.model_validator(mode="after")
     def _one_of_both(self) -> Buckets:
         if self.boundaries is None and self.count is None:
-            raise ValueError("buckets: needs count or boundaries")
+            raise ValueError("needs count or boundaries")
         ordered = self.boundaries is None or (
             bool(self.boundaries) and list(self.boundaries) == sorted(set(self.boundaries))
         )
         if not ordered:
-            raise ValueError(f"buckets: boundaries must rise, got {list(self.boundaries or ())}")
+            raise ValueError(f"boundaries must rise, got {list(self.boundaries or ())}")
         return self
 
 
@@ -299,9 +299,9 @@ class Label(Section):
     @pydantic.model_validator(mode="after")
     def _do_not_contradict(self) -> Label:
         if self.threshold is not None and self.vocabulary:
-            raise ValueError("label: threshold and vocabulary exclude each other")
+            raise ValueError("threshold and vocabulary exclude each other")
         if self.weight is not None and self.balanced:
-            raise ValueError("label: weight and balanced exclude each other")
+            raise ValueError("weight and balanced exclude each other")
         return self
 
 

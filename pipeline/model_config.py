@@ -44,6 +44,8 @@ class Keras(_Canned):
 
     network: Annotated[str, pydantic.Field(pattern=r"^[\w.]+:[\w.]+$")]
     arguments: dict[str, Any] = pydantic.Field(default={})
+    # Of all its layers of that kind, in place of their own.
+    batch_norm_momentum: Fraction | None = None
 
 
 PARAMS: Mapping[str, type[Section]] = {

@@ -23,11 +23,7 @@ _BY_NAME: dict[str, Callable[[Any, optimizer_config.Optimizer], Any]] = {
     "sgd": lambda rate, _: _train.GradientDescentOptimizer(rate),
     "momentum": lambda rate, _: _train.MomentumOptimizer(rate, momentum=0.9),
     "adagrad": lambda rate, _: _train.AdagradOptimizer(rate),
-    "ftrl": lambda rate, how: _train.FtrlOptimizer(
-        rate,
-        l1_regularization_strength=how.l1,
-        l2_regularization_strength=how.l2,
-    ),
+    "ftrl": lambda rate, how: _Ftrl(rate, how.l1, how.l2),
 }
 
 # Hooks a train op cannot do without; the Estimator gets those found here.
@@ -91,6 +87,18 @@ def _rate(how: Updates) -> Callable[[], Any]:
         how.learning_rate
         * schedules.share(how.settings.schedule, _train.get_or_create_global_step(), how.steps)
     )
+
+
+class _Ftrl(tf.compat.v1.train.FtrlOptimizer):
+    """The one optimizer of TensorFlow's that takes no function for a learning rate, does here."""
+
+    def __init__(self, rate: Callable[[], Any], l1: float, l2: float) -> None:
+        super().__init__(0.0, l1_regularization_strength=l1, l2_regularization_strength=l2)
+        self._rate = rate
+
+    def _prepare(self) -> None:
+        self._learning_rate = self._rate()
+        super()._prepare()
 
 
 class _Clipping(tf.compat.v1.train.Optimizer):

@@ -64,7 +64,7 @@ def test_what_is_dumped_loads_as_the_same(tmp_path):
         ),
         ("train.optimizer={name: sgd}", lambda job: job.train.optimizer.name == "sgd"),
         ("eval.metric=loss", lambda job: job.eval.metric == "loss"),
-        ("model.params.width=3", lambda job: job.model.params["width"] == 3),
+        ("model.params.classes=3", lambda job: job.model.params["classes"] == 3),
         ("cluster.strategy=none", lambda job: job.cluster.strategy == "none"),
     ],
 )

@@ -60,7 +60,7 @@ def test_changes_are_listed_with_old_and_new_value(tmp_path):
     ("override", "text"),
     [
         ("model.name=mnist_mlp", "model.name: 'mnist_cnn' -> 'mnist_mlp'"),
-        ("model.params={classes: 10, width: 5}", "model.params.width: nothing -> 5"),
+        ("model.params={classes: 5}", "model.params.classes: 10 -> 5"),
         ("model.params={}", "model.params.classes: 10 -> nothing"),
         ("data.seed=5", "data.seed: 0 -> 5"),
     ],

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import topology
+from pipeline.optimizer_config import Optimizer, Schedule
 from trainer import optimizers
 
 RATE, STEPS = 0.1, 3
@@ -51,7 +52,18 @@ def _adam(x: np.ndarray) -> np.ndarray:
     return x
 
 
-FORMULAS = {"sgd": _sgd, "momentum": _momentum, "adagrad": _adagrad, "adam": _adam}
+def _ftrl(x: np.ndarray) -> np.ndarray:
+    """McMahan et al., Ad click prediction, 2013, without regularization."""
+    z, n = np.zeros_like(x), np.full_like(x, 0.1)
+    for _ in range(STEPS):
+        g = _gradient(x)
+        z = z + g - (np.sqrt(n + g**2) - np.sqrt(n)) / RATE * x
+        n = n + g**2
+        x = -z * RATE / np.sqrt(n)
+    return x
+
+
+FORMULAS = {"ftrl": _ftrl, "sgd": _sgd, "momentum": _momentum, "adagrad": _adagrad, "adam": _adam}
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -64,7 +76,7 @@ def test_updates_follow_the_formula_and_count(name):
         session.run(v1.global_variables_initializer())
         for _ in range(STEPS):
             session.run(op)
-        np.testing.assert_allclose(session.run(x), FORMULAS[name](START), rtol=1e-5)
+        np.testing.assert_allclose(session.run(x), FORMULAS[name](START), rtol=1e-5, atol=1e-6)
         assert session.run(v1.train.get_global_step()) == STEPS
 
 
@@ -84,7 +96,8 @@ def test_every_name_the_config_knows_is_made(small_records):
     task = topology.Task("chief", 0)
     for name in FORMULAS:
         job = small_records.config(f"train.optimizer={{name: {name}, learning_rate: 0.2}}")
-        assert optimizers.updates(job, task) == optimizers.Updates(name, 0.2)
+        wanted = optimizers.Updates(name, 0.2, steps=6000, settings=job.train.optimizer)
+        assert optimizers.updates(job, task) == wanted
 
 
 @pytest.mark.parametrize(("backup", "aggregate"), [(0, 3), (1, 2)])
@@ -98,3 +111,31 @@ def test_synchronous_servers_collect_the_gradients_of_all_training_processes(
     found = optimizers.updates(job, topology.Task("worker", 1, cluster))
     assert found.synchronize == (aggregate, 3)
     assert not found.is_chief
+
+
+def _after_one_step(**settings) -> np.ndarray:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.get_variable("x", initializer=tf.constant(START, tf.float32))
+        loss = tf.reduce_sum(tf.constant(FACTOR, tf.float32) * x**2) / 2
+        how = optimizers.Updates("sgd", RATE, steps=10, settings=Optimizer(name="sgd", **settings))
+        op = optimizers.train_op(loss, how)
+        session.run(v1.global_variables_initializer())
+        session.run(op)
+        assert session.run(v1.train.get_global_step()) == 1
+        return session.run(x)
+
+
+def test_gradients_above_the_norm_are_shortened_to_it():
+    gradient = _gradient(START)
+    norm = np.linalg.norm(gradient)
+    clipped = _after_one_step(clip_norm=norm / 4)
+    np.testing.assert_allclose(clipped, START - RATE * gradient / 4, rtol=1e-5)
+    np.testing.assert_allclose(
+        _after_one_step(clip_norm=norm * 2), START - RATE * gradient, rtol=1e-5
+    )
+
+
+def test_the_schedule_sets_the_rate():
+    found = _after_one_step(schedule=Schedule(warm_up_steps=4))
+    np.testing.assert_allclose(found, START - RATE / 4 * _gradient(START), rtol=1e-5)

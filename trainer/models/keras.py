@@ -74,6 +74,9 @@ def _network(settings: model_config.Keras) -> Any:
             f"model.params.network {settings.network!r}: must return a tf.keras.Model, "
             f"got {network!r}"
         )
+    for layer in network.layers if settings.batch_norm_momentum is not None else ():
+        if isinstance(layer, tf.keras.layers.BatchNormalization):
+            layer.momentum = settings.batch_norm_momentum
     width = network.outputs[0].shape[-1]
     wanted = _widths(settings)
     if len(network.outputs) != 1 or width not in wanted:

@@ -1,0 +1,104 @@
+"""What cannot be made of columns, or must not be, is refused with the config."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors, feature_check
+from tests.pipeline.feature_tables import make
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ({"late": {}}, r"features\.late: made of 'late', the label: a model would learn to read"),
+        ({"x": {"of": "late", "steps": ["z_score"]}}, r"features\.x: made of 'late', the label"),
+        (
+            {"x": {"of": ["late", "time"], "steps": [{"cross": {"buckets": 9}}]}},
+            r"features\.x: made of 'late', the label",
+        ),
+        (
+            {"x": {"of": "tim", "steps": ["z_score"]}},
+            r"features\.x: 'tim' is no column and no other feature \(did you mean 'time'\?\); col",
+        ),
+        ({"x": {}}, r"features\.x: 'x' is no column and no other feature"),
+        (
+            {"carrier": {"steps": ["z_score"]}},
+            r"features\.carrier: z_score takes number or integer, and gets text; what takes text: "
+            "missing, vocabulary, hash, cross, date, ngrams",
+        ),
+        ({"weight": {"steps": ["vocabulary"]}}, "takes integer or text, and gets number"),
+        ({"time": {"steps": [{"hash": {"buckets": 4}}, "log1p"]}}, "log1p takes .* and gets ids"),
+        ({"carrier": {}}, r"features\.carrier: is text, which no model takes; what takes text"),
+        (
+            {"x": {"of": ["origin", "carrier"], "steps": ["vocabulary"]}},
+            "cross takes several inputs, and nothing else does; got 2 and vocabulary",
+        ),
+        ({"origin": {"steps": [{"cross": {"buckets": 3}}]}}, "got 1 and cross"),
+        (
+            {"delay": {"steps": ["z_score"]}},
+            r"features\.delay: its column may be missing, and no default stands for that; begin",
+        ),
+        (
+            {
+                "a": {"of": ["b", "time"], "steps": [{"cross": {"buckets": 3}}]},
+                "b": {"of": ["a", "time"], "steps": [{"cross": {"buckets": 3}}]},
+            },
+            "made of itself, through a <- b",
+        ),
+        (
+            {
+                "delay": {"steps": [{"missing": {"indicator": True}}]},
+                "delay_missing": {"of": "time", "steps": ["z_score"]},
+            },
+            "indicators are called so",
+        ),
+    ],
+)
+def test_what_cannot_be_made(features, message):
+    with pytest.raises(errors.UsageError, match=message):
+        make(features)
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ({"weight": "weigth"}, r"'weigth' is no column \(did you mean 'weight'\?\)"),
+        ({"weight": "delay"}, "'delay' must be one number that is never missing"),
+        ({"weight": "carrier"}, "'carrier' must be one number"),
+        ({"weight": "late"}, "'late' is the label itself"),
+    ],
+)
+def test_weights_that_are_none(label, message):
+    with pytest.raises(errors.UsageError, match=message):
+        make(label=label)
+
+
+def test_missing_values_with_a_policy_a_default_or_a_category():
+    make(
+        {
+            "delay": {"steps": [{"missing": {"fill": "mean"}}, "z_score"]},
+            "seats": {"steps": ["z_score"]},
+            "tail": {"steps": [{"hash": {"buckets": 10}}]},
+        }
+    )
+
+
+def test_features_come_after_what_they_are_made_of():
+    features = {
+        "c": {"of": ["b", "carrier"], "steps": [{"cross": {"buckets": 3}}]},
+        "b": {"of": "time", "steps": [{"buckets": {"count": 3}}]},
+        "time": {"steps": ["z_score"]},
+    }
+    job = make(features)
+    assert feature_check.ordered(job.features, job.data.columns) == ["b", "c", "time"]
+
+
+def test_a_name_that_is_a_column_is_the_column():
+    """So that `carrier` crossed is the carrier, whatever the feature of that name is."""
+    features = {
+        "time": {"steps": [{"buckets": {"count": 3}}]},
+        "x": {"of": ["time", "carrier"], "steps": [{"cross": {"buckets": 3}}]},
+    }
+    job = make(features)
+    assert feature_check.ordered(job.features, job.data.columns) == ["time", "x"]

@@ -1,0 +1,157 @@
+"""Settings that come from statistics, against what NumPy finds in the values themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline import errors, feature_plan
+from tests.pipeline.feature_tables import DELAY, TIME, contents, make
+
+
+def _plan(features=None, label=None, **others):
+    job = make(features, label, **others)
+    return feature_plan.plan(job, contents(job))
+
+
+def _steps(name, *steps):
+    return _plan({name: {"steps": list(steps)}}).features[0]
+
+
+def test_z_score_of_a_column_is_exact():
+    step = _steps("time", "z_score").steps[0]
+    assert step.mean == pytest.approx(TIME.mean())
+    assert step.deviation == pytest.approx(TIME.std())
+
+
+def test_missing_is_filled_with_the_mean():
+    _, step = (planned := _steps("delay", "missing", "z_score")).steps
+    assert planned.steps[0].fill == pytest.approx(DELAY.mean())
+    assert np.isnan(planned.steps[0].stand_in)
+    assert step.mean == pytest.approx(DELAY.mean())
+
+
+def test_whole_numbers_are_filled_with_a_whole_number():
+    assert _steps("seats", "missing").steps[0].fill == round(np.arange(100).mean())
+    assert _steps("seats", "missing").steps[0].stand_in == 0
+
+
+def test_statistics_follow_the_values():
+    """Through clip and log1p too, of which the manifest knows nothing."""
+    fill = {"missing": {"fill": 0.0}}
+    planned = _steps("delay", fill, {"clip": {"min": 0, "max": 15}}, "log1p", "z_score")
+    values = np.log1p(DELAY.clip(0, 15))
+    assert planned.steps[-1].mean == pytest.approx(values.mean(), rel=0.01)
+    assert planned.steps[-1].deviation == pytest.approx(values.std(), rel=0.01)
+
+
+def test_clock_moves_extremes_and_quantiles():
+    minutes = TIME // 100 * 60 + TIME % 100
+    step = _steps("time", "clock", "min_max").steps[-1]
+    assert (step.min, step.max) == (minutes.min(), minutes.max())
+
+
+def test_quantile_buckets_hold_as_many_each():
+    planned = _steps("time", {"buckets": {"count": 8}})
+    assert planned.ids == 8
+    counts = np.bincount(np.digitize(TIME, planned.steps[0].boundaries), minlength=8)
+    assert counts.min() > 100
+    assert counts.max() < 150
+
+
+def test_given_settings_are_kept():
+    step = _steps("time", {"z_score": {"mean": 1.0, "deviation": 2.0}}).steps[0]
+    assert (step.mean, step.deviation) == (1.0, 2.0)
+    planned = _steps("time", {"buckets": {"boundaries": [600, 1200]}})
+    assert (planned.steps[0].boundaries, planned.ids) == ((600, 1200), 3)
+
+
+def test_a_column_that_is_always_the_same_becomes_zero():
+    job = make({"seats": {"steps": ["z_score"]}, "time": {"steps": ["min_max"]}})
+    made = contents(job)
+    flat = {
+        name: column.model_copy(update={"variance": 0.0, "quantiles": (5.0,) * 101})
+        for name, column in made.statistics["train"].columns.items()
+    }
+    made = made.model_copy(
+        update={
+            "statistics": {"train": made.statistics["train"].model_copy(update={"columns": flat})}
+        }
+    )
+    z_score, min_max = (f.steps[0] for f in feature_plan.plan(job, made).features)
+    assert z_score.deviation == 1.0
+    assert (min_max.min, min_max.max) == (5.0, 6.0)
+
+
+def test_vocabularies():
+    assert _steps("carrier", "vocabulary").steps[0].values == ("UA", "AA", "DL")
+    assert _steps("carrier", {"vocabulary": {"oov": 3}}).ids == 6
+    # Listed whole, though nobody declared one; and what is allowed is all there is.
+    assert _steps("day", "vocabulary").steps[0].values == ("a", "b")
+    assert _steps("origin", "vocabulary").steps[0].values == ("EWR", "JFK", "LGA")
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "message"),
+    [
+        (
+            "tail",
+            ["vocabulary"],
+            r"^features\.tail: vocabulary: the manifest has not all values of it; add vocabulary: "
+            r"\{\} to the column in the config and preprocess again$",
+        ),
+        (
+            "day",
+            [{"date": {"part": "hour"}}, "z_score"],
+            r"^features\.day: z_score: the manifest has not a mean of it; give it mean and dev",
+        ),
+        ("weight", ["min_max"], "has not a least value of it; give it min and max"),
+        ("weight", [{"buckets": {"count": 3}}], "has not percentiles of it; give it boundaries"),
+        ("delay", [{"missing": {"fill": 0}}, "log1p"], r"log1p: has no value at -.*clip: \{min: 0"),
+    ],
+)
+def test_statistics_that_are_absent(name, steps, message):
+    with pytest.raises(errors.UsageError, match=message):
+        _steps(name, *steps)
+
+
+def test_only_columns_in_use_are_read():
+    plan = _plan({"time": {"steps": ["z_score"]}}, {"weight": "weight"})
+    assert set(plan.columns) == {"time", "late", "weight"}
+    assert len(_plan().columns) == 10
+
+
+def test_shapes_and_ids():
+    plan = _plan(
+        {
+            "picture": {"steps": [{"resize": {"height": 8, "width": 9}}, "scale"]},
+            "x": {"of": ["origin", "carrier"], "steps": [{"cross": {"buckets": 50}}]},
+            "day": {"steps": [{"ngrams": {"buckets": 70}}]},
+            "delay": {"steps": [{"missing": {"fill": 1, "indicator": True}}]},
+        }
+    )
+    found = {f.name: (f.kind, f.ids, f.shape, f.indicator) for f in plan.features}
+    assert found == {
+        "picture": ("image", None, (8, 9, 3), None),
+        "x": ("ids", 50, (), None),
+        "day": ("bag", 70, (), None),
+        "delay": ("number", None, (), "delay_missing"),
+    }
+
+
+def test_label_by_vocabulary():
+    columns = {"late": {"type": "string"}, "other": {"type": "int64"}}
+    job = make(
+        label={"vocabulary": True}, columns={"late": {"type": "string", "allowed": ["n", "y"]}}
+    )
+    assert feature_plan.plan(job, contents(job)).label.values == ("n", "y")
+    job = make(label={"vocabulary": True}, columns=columns)
+    with pytest.raises(errors.UsageError, match=r"add vocabulary: \{\} to data\.columns\.late"):
+        feature_plan.plan(job, contents(job))
+
+
+def test_balanced_classes_weigh_the_same():
+    """Of a label by threshold: of the values 0, 10, 20, 30 there are 1, 4, 2 and 2 parts."""
+    weights = dict(_plan(label={"threshold": 15, "balanced": True}).label.class_weights)
+    assert weights[0] * 2.5 == pytest.approx(weights[1] * 2)
+    assert (weights[0] * 2.5 + weights[1] * 2) / 4.5 == pytest.approx(1)

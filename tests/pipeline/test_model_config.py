@@ -1,0 +1,52 @@
+"""Params of shipped models are checked with the config."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from pipeline.model_config import PARAMS
+from tests.pipeline.feature_tables import make
+from trainer import models
+
+FEATURES = {"time": {"steps": ["z_score"]}}
+
+
+def test_every_shipped_model_has_its_params_checked():
+    assert set(PARAMS) == set(models.NAMED)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        (
+            "dnn",
+            {"hiden_units": [3]},
+            r"model\.params\.hiden_units: dnn has no such param \(did you mean 'hidden_units'\?\); it "
+            "has task, classes, hidden_units, activation, dropout, batch_norm",
+        ),
+        ("dnn", {"hidden_units": []}, r"model\.params\.hidden_units: .* at least 1 item"),
+        ("linear", {"task": "regresion"}, r"model\.params\.task: input should be 'classification'"),
+        ("keras", {}, r"model\.params\.network: field required"),
+        ("keras", {"network": "nowhere"}, r"model\.params\.network: string should match pattern"),
+        (
+            "mnist_cnn",
+            {"classes": 1},
+            r"model\.params\.classes: .*greater than or equal to 2, got 1",
+        ),
+    ],
+)
+def test_bad_params(name, params, message):
+    with pytest.raises(errors.UsageError, match=message):
+        make(FEATURES, model={"name": name, "params": params})
+
+
+def test_canned_models_need_features():
+    with pytest.raises(
+        errors.UsageError, match="'linear' is built from features, and there are no"
+    ):
+        make(model={"name": "linear"})
+
+
+def test_params_of_ones_own_models_are_their_own_affair():
+    make(model={"name": "package.module:model_fn", "params": {"anything": [1, "x"]}})

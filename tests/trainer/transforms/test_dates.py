@@ -1,0 +1,67 @@
+"""Parts of dates against Python's own calendar."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import feature_config
+from trainer.transforms import dates
+
+DAYS = [
+    *("1970-01-01", "1999-12-31", "2000-02-29", "2000-03-01", "2013-01-31", "2100-03-01"),
+    *("2012-12-31", "0001-01-01", "9999-12-31", "1900-02-28", "1904-02-29"),
+]
+OF = {
+    "year": lambda d: d.year,
+    "month": lambda d: d.month,
+    "day": lambda d: d.day,
+    "hour": lambda d: d.hour,
+    "minute": lambda d: d.minute,
+    "weekday": lambda d: d.weekday(),
+    "day_of_year": lambda d: d.timetuple().tm_yday,
+}
+
+
+def _part(texts, part):
+    return dates.date(tf.constant(texts), feature_config.Date(step="date", part=part)).numpy()
+
+
+@pytest.mark.parametrize("part", OF)
+def test_parts_of_dates(part):
+    wanted = [OF[part](datetime.datetime.fromisoformat(day)) for day in DAYS]
+    np.testing.assert_array_equal(_part(DAYS, part), wanted)
+
+
+@pytest.mark.parametrize("part", OF)
+@pytest.mark.parametrize("form", ["{}T{}Z", "{} {}", "{}T{}:59", "{}T{}:59.125+02:00"])
+def test_parts_of_times_are_those_that_are_written(part, form):
+    texts = [form.format(day, f"{n % 24:02}:{n:02}") for n, day in enumerate(DAYS, 20)]
+    moments = [datetime.datetime.fromisoformat(text[:16]) for text in texts]
+    np.testing.assert_array_equal(_part(texts, part), [OF[part](moment) for moment in moments])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "NA", "2013", "2013-13-01", "2013-00-10", "2013-01-32", "31.01.2013", "2013-01-31T25:00"],
+)
+@pytest.mark.parametrize("part", ["year", "weekday", "minute"])
+def test_what_is_no_date_has_the_part_minus_one(text, part):
+    np.testing.assert_array_equal(_part([text, "2013-01-31"], part)[0], -1)
+
+
+@pytest.mark.parametrize(
+    ("part", "wanted"),
+    [
+        ("hour", [5, 0, 0, 23, 24, -1]),
+        ("minute", [17, 5, 0, 59, 0, -1]),
+        ("minute_of_day", [317, 5, 0, 1439, 1440, -1]),
+    ],
+)
+def test_clock(part, wanted):
+    x = tf.constant([517, 5, 0, 2359, 2400, -1], tf.int64)
+    found = dates.clock(x, feature_config.Clock(step="clock", part=part))
+    np.testing.assert_array_equal(found, wanted)
