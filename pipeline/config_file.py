@@ -131,7 +131,8 @@ def _explain(detail: Any) -> str:
 
 def _walked(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
     """Returns the keys of `location` as they were written, and the keys known beside the last."""
-    path, known = [], []
+    path: list[str] = []
+    known: list[str] = []
     annotation: Any = Config
     for part in location:
         kinds = _kinds(annotation)

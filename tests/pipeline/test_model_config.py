@@ -22,7 +22,7 @@ def test_every_shipped_model_has_its_params_checked():
         (
             "dnn",
             {"hiden_units": [3]},
-            r"model\.params\.hiden_units: dnn has no such param \(did you mean 'hidden_units'\?\); it "
+            r"hiden_units: dnn has no such param \(did you mean 'hidden_units'\?\); it "
             "has task, classes, hidden_units, activation, dropout, batch_norm",
         ),
         ("dnn", {"hidden_units": []}, r"model\.params\.hidden_units: .* at least 1 item"),
