@@ -12,16 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pipeline import (
     compatibility,
-    config_file,
     display,
     environment,
-    epochs,
     errors,
     gpus,
     isolation,
-    manifest,
     plan,
-    redaction,
     restarts,
     run_folder,
     run_record,
@@ -32,6 +28,7 @@ from pipeline import (
 )
 from pipeline import job as jobs
 from pipeline.job import Job
+from pipeline.launchers import bookkeeping
 from pipeline.processes import ForkServer, StopRequest, run_command
 from pipeline.run_record import RunRecord
 
@@ -58,7 +55,7 @@ class LocalLauncher:
         network = _network(job)
         children = environment.for_children(os.environ)
         with StopRequest().installed() as stop, jobs.lock(job) as lock, _log_folder(job) as logs:
-            record = _open_run(job)
+            record = bookkeeping.open_run(job)
             if network.line:
                 print(network.line, flush=True)
             server_log = os.path.join(logs, "fork-server.log")
@@ -72,14 +69,14 @@ class LocalLauncher:
                     isolated=network.isolated,
                 ) as server:
                     self._preprocess(job, stop, children)
-                    contents = _checked_manifest(job)
+                    contents = bookkeeping.checked_manifest(job)
                     record.manifest = contents.sha256
-                    job = _resolved(job, contents)
+                    job = bookkeeping.resolved(job, contents)
                     self._train(job, server, stop, record=record, logs=logs, started=started)
             except errors.PipelineError as error:
-                _close(job, record, error, stopped=bool(stop.count))
+                bookkeeping.close(job, record, error, stopped=bool(stop.count))
                 raise
-            _close(job, record, None, stopped=False)
+            bookkeeping.close(job, record, None, stopped=False)
         return record
 
     def _preprocess(self, job: Job, stop: StopRequest, children: dict[str, str]) -> None:
@@ -142,37 +139,6 @@ def _network(job: Job) -> isolation.Decision:
     return isolation.decide(job.isolate, remote=storage.is_remote(job.run.path))
 
 
-def _open_run(job: Job) -> RunRecord:
-    """Makes the run folder what the processes expect, and says what is about to happen."""
-    resumes = storage.exists(job.run.config_path)
-    for line in jobs.changes(job):
-        print(redaction.redact(f"changed since the last start: {line}"))
-    record = run_record.begin(job.config, job.run)
-    # What earlier processes said of themselves would be taken for news.
-    stale = (run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.STOP, run_folder.EXCLUDED)
-    for name in ("status", *stale):
-        job.run.remove(name)
-    storage.write_text(job.run.config_path, config_file.dump(job.config))
-    run_record.write(job.run, record)
-    print(display.introduction(job, resumes=resumes), flush=True)
-    return record
-
-
-def _resolved(job: Job, contents: manifest.Manifest) -> Job:
-    """Turns epochs into steps, in the stored config too, by which every process goes."""
-    resolved = epochs.resolve(job.config, contents)
-    if resolved != job.config:
-        print(epochs.describe(job.config, contents), flush=True)
-        storage.write_text(job.run.config_path, config_file.dump(resolved))
-    return dataclasses.replace(job, config=resolved)
-
-
-def _checked_manifest(job: Job) -> manifest.Manifest:
-    found = manifest.read(job.records)
-    manifest.check_schema(found, job.config.data, job.records)
-    return found
-
-
 def _book(
     job: Job, record: RunRecord, boss: supervisor.Supervisor, *, started: float, ended: float
 ) -> None:
@@ -197,22 +163,6 @@ def _book(
     record.seconds["evaluation"] = round(ended - trained_at, 3)
     steps = (pace.newest_step or 0) - (pace.start_step or 0)
     record.examples_per_second = round(steps * topology.examples_per_step(job.config) / training, 1)
-
-
-def _close(
-    job: Job, record: RunRecord, error: errors.PipelineError | None, *, stopped: bool
-) -> None:
-    """Writes how the run ended."""
-    run_record.add_result(record, job.run)
-    if error is None:
-        record.status, record.exit_code = "done", 0
-    else:
-        record.status = "stopped" if stopped else "failed"
-        record.reason = str(error) or "preprocessing failed"
-        record.exit_code = error.exit_code
-    # A full disk must not hide why the run ended.
-    with contextlib.suppress(errors.PipelineError) if error else contextlib.nullcontext():
-        run_record.write(job.run, record)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,69 @@
+"""What every launcher does to a run before its processes start and after they have ended."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+from pipeline import (
+    config_file,
+    display,
+    epochs,
+    errors,
+    manifest,
+    redaction,
+    run_folder,
+    run_record,
+    storage,
+)
+from pipeline import job as jobs
+from pipeline.job import Job
+from pipeline.run_record import RunRecord
+
+
+def open_run(job: Job) -> RunRecord:
+    """Makes the run folder what the processes expect, and says what is about to happen."""
+    resumes = storage.exists(job.run.config_path)
+    for line in jobs.changes(job):
+        print(redaction.redact(f"changed since the last start: {line}"))
+    record = run_record.begin(job.config, job.run)
+    # What earlier processes said of themselves would be taken for news.
+    stale = (run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.STOP, run_folder.EXCLUDED)
+    for name in ("status", *stale):
+        job.run.remove(name)
+    storage.write_text(job.run.config_path, config_file.dump(job.config))
+    run_record.write(job.run, record)
+    print(display.introduction(job, resumes=resumes), flush=True)
+    return record
+
+
+def resolved(job: Job, contents: manifest.Manifest) -> Job:
+    """Turns epochs into steps, in the stored config too, by which every process goes."""
+    wanted = epochs.resolve(job.config, contents)
+    if wanted != job.config:
+        print(epochs.describe(job.config, contents), flush=True)
+        storage.write_text(job.run.config_path, config_file.dump(wanted))
+    return dataclasses.replace(job, config=wanted)
+
+
+def checked_manifest(job: Job) -> manifest.Manifest:
+    """Returns the manifest of the job's records. Raises `DataError` if they do not fit it."""
+    found = manifest.read(job.records)
+    manifest.check_schema(found, job.config.data, job.records)
+    return found
+
+
+def close(
+    job: Job, record: RunRecord, error: errors.PipelineError | None, *, stopped: bool
+) -> None:
+    """Writes how the run ended."""
+    run_record.add_result(record, job.run)
+    if error is None:
+        record.status, record.exit_code = "done", 0
+    else:
+        record.status = "stopped" if stopped else "failed"
+        record.reason = str(error) or "preprocessing failed"
+        record.exit_code = error.exit_code
+    # A full disk must not hide why the run ended.
+    with contextlib.suppress(errors.PipelineError) if error else contextlib.nullcontext():
+        run_record.write(job.run, record)
