@@ -146,6 +146,13 @@ def write_text(path: str, text: str, *, new: bool = False) -> None:
         raise errors.from_os_error(error, f"cannot write {path!r}") from None
 
 
+def sweep(folder: str, pid: int) -> None:
+    """Removes what a process of this machine that was killed had begun to write below `folder`."""
+    if not is_remote(folder):
+        for path in globbing.glob(f"{globbing.escape(folder)}/**/*.{pid}-*.tmp", recursive=True):
+            remove(path)
+
+
 def is_full(path: str) -> bool:
     """True if less than a megabyte is left on the disk of a folder."""
     return not is_remote(path) and shutil.disk_usage(path).free < 1 << 20

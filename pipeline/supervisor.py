@@ -175,6 +175,7 @@ class Supervisor:
                 member.pid = event.pid
             else:
                 member.state = "done"
+                storage.sweep(self._plan.run.path, member.pid)
                 self._backlog.append(event)
         self._stop.drain()
 

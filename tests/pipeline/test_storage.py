@@ -136,3 +136,13 @@ def test_patterns_find_files_in_order(tmp_path):
 def test_a_disk_with_room_is_not_full(tmp_path):
     assert not storage.is_full(str(tmp_path))
     assert not storage.is_full("gs://bucket/run")
+
+
+def test_what_a_killed_process_had_begun_to_write_is_swept(tmp_path):
+    folder = tmp_path / "run [1]" / "status"
+    folder.mkdir(parents=True)
+    names = ["a.json.12-0f.tmp", "b.json.12-1f.tmp", "a.json.123-0f.tmp", "a.json", "12-0f.tmp"]
+    for name in names:
+        (folder / name).write_text("half")
+    storage.sweep(str(tmp_path / "run [1]"), 12)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names[2:])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from pipeline import config, topology
+from pipeline import config, run_folder, topology
 from pipeline.run_folder import RunFolder
 from tests.trainer.commands import Commands
 from trainer import experiment
@@ -35,6 +35,7 @@ class FinishedRun:
     job: config.Config
     output: str
     arguments: tuple[str, ...]  # what `trainer.task` was called with
+    status: run_folder.Status  # of the chief, when it ended
 
     @property
     def path(self) -> pathlib.Path:
@@ -87,7 +88,8 @@ def finished(small_records, commands, task_flags) -> FinishedRun:
     arguments = task_flags("finished", *FINISHED)
     output = commands.run("trainer.task", *arguments)
     run = RunFolder(str(small_records.storage / "runs" / "finished"))
-    return FinishedRun(run, small_records.config(*FINISHED), output, arguments)
+    status = run_folder.read_statuses(run)["chief-0"]
+    return FinishedRun(run, small_records.config(*FINISHED), output, arguments, status)
 
 
 @pytest.fixture(autouse=True)

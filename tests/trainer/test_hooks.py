@@ -59,7 +59,7 @@ def test_evaluation_events_hold_accuracy(finished):
 
 
 def test_the_status_file_ends_with_all_there_is_to_know(finished):
-    status = run_folder.read_statuses(finished.run)["chief-0"]
+    status = finished.status
     assert (status.state, status.step, status.max_steps) == ("done", 300, 300)
     assert 0 < status.loss < 1.0  # of the end, and not the 2.3 of the first step
     assert status.evaluation["step"] == 300
