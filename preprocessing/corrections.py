@@ -72,7 +72,8 @@ def write(records: str, found: list[Correction]) -> None:
 def over(source: base.Source, records: str) -> base.Source:
     """Returns `source` with the corrections of a records folder, if there are any."""
     found = read(records)
-    return Corrected(source, path_in(records), found) if found else source
+    # Rows of a transform have no numbers by which a correction would find them.
+    return Corrected(source, path_in(records), found) if found and source.files() else source
 
 
 class Corrected(base.Source):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 import pytest
+import yaml
 
 from pipeline import config_file, errors, splits
 from tests.preprocessing import tables
@@ -73,6 +75,14 @@ def test_times_without_quotes_in_yaml(tmp_path):
     written = tmp_path / "c.yaml"
     written.write_text(config_file.dump(loaded))
     assert config_file.load(str(written)).data.split == loaded.data.split
+
+
+def test_the_examples_of_the_readme():
+    text = (config_file.SHIPPED.parent / "README.md").read_text()
+    examples = [yaml.safe_load(line)["split"] for line in re.findall(r"^split: .*$", text, re.M)]
+    columns = {name: {"type": "string"} for name in ("user", "day", "fold", "label")}
+    made = [tables.make_config("x", columns, split=rule).data.split for rule in examples]
+    assert [rule.by for rule in made] == ["hash", "hash", "time", "column"]
 
 
 def test_instants():
