@@ -133,6 +133,12 @@ def exists(path: str) -> bool:
         return any(True for _ in _below(path, max_results=1))
 
 
+def location(path: str) -> str:
+    """Returns where the bucket of a path is: a region such as europe-west4, or eu, us, asia."""
+    with explained(path):
+        return str(_client().get_bucket(_split(path)[0], retry=_retry()).location).lower()
+
+
 def size(path: str) -> int:
     """Returns the length of an object in bytes."""
     with explained(path):

@@ -22,7 +22,11 @@ def choose(place: Place) -> Launcher:
         from pipeline.launchers.local import LocalLauncher
 
         return LocalLauncher()
+    if place is Place.GCP:
+        from pipeline.launchers.gcp import GcpLauncher
+
+        return GcpLauncher()
     raise errors.UsageError(
-        f"CLUSTER={place.value}: jobs are only shown, with DRY_RUN=1, and not submitted yet. Use "
-        "CLUSTER=local"
+        f"CLUSTER={place.value}: the job is only shown, with DRY_RUN=1; what that prints is for "
+        "kubectl apply"
     )

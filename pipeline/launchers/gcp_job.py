@@ -45,9 +45,14 @@ def render(job: Job, submission: str) -> dict[str, Any]:
     }
     return {
         "displayName": job.name,
-        "labels": {"pipeline": "estimator-pipeline", **gcp.labels},
+        "labels": {"pipeline": "estimator-pipeline", **gcp.labels, "run": label(job.name)},
         "jobSpec": {name: value for name, value in specification.items() if value is not None},
     }
+
+
+def label(run: str) -> str:
+    """Returns the label by which the job of a run is found again."""
+    return run.replace(".", "_")
 
 
 def arguments(job: Job) -> list[str]:

@@ -25,6 +25,7 @@ from typing import Any
 
 from tests.cloud import certificates
 from tests.cloud.faults import Faults
+from tests.cloud.jobs import Jobs
 from tests.cloud.objects import Buckets, Object, Refused
 
 HOSTS = (
@@ -32,6 +33,7 @@ HOSTS = (
     "www.googleapis.com",
     "oauth2.googleapis.com",
     "iamcredentials.googleapis.com",
+    "europe-west4-aiplatform.googleapis.com",
 )
 TOKEN = "token-of-the-tests"
 # Objects in one answer at most; the service itself has 1000.
@@ -94,6 +96,7 @@ class Api:
     def __init__(self, *buckets: str) -> None:
         self.buckets = Buckets(*buckets)
         self.faults = Faults()
+        self.jobs = Jobs()
         self.seen: list[Seen] = []
         # What this file cannot do; tests look that there is nothing.
         self.problems: list[str] = []
@@ -108,6 +111,11 @@ class Api:
                 return Answer({"locations": [], "encodedLocations": "0x0"})
             if request.headers.get("Authorization") != f"Bearer {TOKEN}":
                 raise Refused(401, "Invalid Credentials")
+            if "aiplatform" in request.host:
+                found = self.jobs.answer(request.method, request.path, request.query, request.body)
+                if found is None:
+                    raise Refused(404, "Not found")
+                return Answer(found)
             for method, pattern, call in self._ROUTES:
                 found = re.fullmatch(pattern, request.path)
                 if found and request.method in method.split():

@@ -1,0 +1,57 @@
+"""Vertex AI's job service on loopback, as far as creating and following a job goes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+PLACE = "projects/my-project/locations/europe-west4"
+
+
+class Jobs:
+    """The custom jobs of one project in one region.
+
+    A job goes through `states`, one at each look; `on_state` is told, so that a test can do what
+    the processes of the job would.
+    """
+
+    def __init__(self) -> None:
+        self.created: list[dict[str, Any]] = []
+        self.states: list[str] = []
+        self.on_state: Callable[[str], None] = lambda state: None
+        self.error = ""
+        self._reached: list[str] = []
+
+    def clear(self) -> None:
+        """Forgets all jobs."""
+        self.__init__()
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: bytes) -> Any:
+        """Returns the answer to a request of the REST API, or `None` for one that is none."""
+        if path == f"/v1/{PLACE}/customJobs" and method == "POST":
+            job = json.loads(body)
+            self.created.append(job)
+            self._reached.append("JOB_STATE_QUEUED")
+            return self._described(len(self.created) - 1)
+        if path == f"/v1/{PLACE}/customJobs":
+            wanted = query["filter"].removeprefix("labels.run=")
+            found = [n for n, job in enumerate(self.created) if job["labels"]["run"] == wanted]
+            return {"customJobs": [self._described(number) for number in found]}
+        if match := re.fullmatch(rf"/v1/{PLACE}/customJobs/(\d+)", path):
+            number = int(match[1]) - 1
+            if self.states:
+                self._reached[number] = self.states.pop(0)
+                self.on_state(self._reached[number])
+            return self._described(number)
+        return None
+
+    def _described(self, number: int) -> dict[str, Any]:
+        failed = self._reached[number] == "JOB_STATE_FAILED" and self.error
+        return {
+            **self.created[number],
+            "name": f"{PLACE}/customJobs/{number + 1}",
+            "state": self._reached[number],
+            **({"error": {"code": 3, "message": self.error}} if failed else {}),
+        }
