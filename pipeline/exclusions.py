@@ -23,7 +23,7 @@ def decide(
     """Returns what the policy leaves out of what was found.
 
     Raises `DataError` if the policy is to fail, if it is more than the budget, or if nothing is
-    left to train on.
+    left of a split.
     """
     damaged = [one for one in walked if not one.intact]
     if damaged and data.on_corrupt == "fail":
@@ -41,8 +41,9 @@ def decide(
             f"{sum(lost.values()):,} of {total:,} records would be left out, data.corrupt_budget "
             f"{budget:g} allows {allowed:,}: {named(walked)}"
         )
-    if lost.get("train", 0) and lost["train"] == contents.splits["train"].records:
-        raise errors.DataError(f"no record to train on can be read: {named(walked)}")
+    for split, count in lost.items():
+        if count == contents.splits[split].records:
+            raise errors.DataError(f"no record of split {split!r} would be left: {named(walked)}")
     return excluded
 
 

@@ -284,5 +284,5 @@ def _verify_shard(
     if checksum.hexdigest().decode() != shard.crc32c:
         raise errors.DataError(
             f"shard {path!r}: CRC-32C {checksum.hexdigest().decode()}, the manifest says "
-            f"{shard.crc32c}: it was altered. {again}"
+            f"{shard.crc32c}: it was altered. Run make preprocess after removing its {FILE_NAME}."
         )

@@ -68,7 +68,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
         parts = experiment.build(job, run, records, task, reporter)
         try:
             _work(job, run, task, parts, reporter)
-        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        except unreadable.ERRORS as error:
             raise unreadable.explained(error, run, records) from error
         reporter.say("done")
 

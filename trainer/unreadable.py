@@ -7,6 +7,7 @@ ever (traps C2): what is to be left out is found by walking the shards.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -14,6 +15,11 @@ from pipeline import config, errors, exclusions, manifest, topology, walk
 from pipeline.run_folder import RunFolder
 from trainer import features, sessions
 from trainer.input import Records
+
+# What a process that reads or parses records may end with. The last is for records that are no
+# examples: TensorFlow puts their bytes into its message, which then is no text.
+ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
+_NO_EXAMPLE = "it is no tf.train.Example"
 
 
 def settle(run: RunFolder, records: Records) -> exclusions.Excluded:
@@ -35,7 +41,8 @@ def settle(run: RunFolder, records: Records) -> exclusions.Excluded:
 def explained(error: Exception, run: RunFolder, records: Records) -> Exception:
     """Returns the `DataError` that names the records which ended a process; `error` itself if there
     are none."""
-    if isinstance(error, tf.errors.DataLossError) or "IteratorGetNext" in str(error):
+    certain = isinstance(error, (tf.errors.DataLossError, UnicodeDecodeError))
+    if certain or "IteratorGetNext" in str(error):
         try:
             _judged(run, records)
         except errors.DataError as found:
@@ -52,11 +59,19 @@ def _judged(run: RunFolder, records: Records) -> exclusions.Excluded:
     return excluded
 
 
+def _what(error: Any) -> str:
+    """Returns the one line of TensorFlow's message that says what is wrong."""
+    lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
+    after = next((n for n, line in enumerate(lines[:-1]) if line.startswith("Node: ")), -1)
+    return lines[after + 1] if lines else _NO_EXAMPLE
+
+
 def parses(columns: Mapping[str, config.Column]) -> walk.Check:
     """Returns a check that payloads are examples of `columns`, by the parser of the input."""
     with tf.Graph().as_default() as graph:
         serialized = tf.compat.v1.placeholder(tf.string, [None])
-        parsed = tf.group(*tf.nest.flatten(features.parse(serialized, columns)))
+        # Fetched, as the graph's optimizer removes what nobody asks for.
+        parsed = features.parse(serialized, columns)
     # The first session of a process sets up its threads: as those that train would.
     settings = sessions.session_config(topology.Task(topology.CHIEF, 0))
     session = tf.compat.v1.Session(graph=graph, config=settings)
@@ -65,7 +80,9 @@ def parses(columns: Mapping[str, config.Column]) -> walk.Check:
         try:
             session.run(parsed, {serialized: list(payloads)})
         except tf.errors.InvalidArgumentError as error:
-            return str(error.message).splitlines()[0].strip()
+            return _what(error)
+        except UnicodeDecodeError:
+            return _NO_EXAMPLE
         return None
 
     def check(payloads: Sequence[bytes]) -> tuple[int, str] | None:

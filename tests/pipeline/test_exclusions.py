@@ -8,9 +8,9 @@ from pipeline import errors, exclusions, manifest, run_folder, walk
 from tests import record_sets
 from tests.preprocessing import idx_files
 
-# Blocks of 4: of train 3, 2 and none, of test 1.
+# Blocks of 4: of train 3, 2 and none, of test 2.
 TRAIN = [[b"a%d" % n * 7 for n in range(10)], [b"b%d" % n * 9 for n in range(6)], []]
-TEST = [[b"test"]]
+TEST = [[b"t%d" % n for n in range(6)]]
 
 
 @pytest.fixture
@@ -62,27 +62,29 @@ def test_a_block_or_its_whole_shard(folder):
 def test_other_splits_count_too(folder):
     _flip(folder, "test-0", 0)
     _flip(folder, "train-0", 0)
-    found = _decide(folder, on_corrupt="skip_block", corrupt_budget=5)
+    found = _decide(folder, on_corrupt="skip_block", corrupt_budget=8)
     assert found == {"train": {0}, "test": {0}}
+    with pytest.raises(errors.DataError, match="8 of 22 records would be left out"):
+        _decide(folder, on_corrupt="skip_block", corrupt_budget=7)
 
 
-@pytest.mark.parametrize(("budget", "allows"), [(3, 3), (0.2, 3), (0, 0)])
+@pytest.mark.parametrize(("budget", "allows"), [(3, 3), (0.15, 3), (0, 0)])
 def test_more_than_the_budget(folder, budget, allows):
     _flip(folder, "train-0", 0)
     with pytest.raises(
         errors.DataError,
-        match=rf"4 of 17 records would be left out, data.corrupt_budget {budget} allows {allows}: "
+        match=rf"4 of 22 records would be left out, data.corrupt_budget {budget} allows {allows}: "
         rf"shard .*train-0.tfrecord: block 0, byte 0, record 0: ",
     ):
         _decide(folder, on_corrupt="skip_block", corrupt_budget=budget)
     assert _decide(folder, on_corrupt="skip_block", corrupt_budget=0.25) == {"train": {0}}
 
 
-def test_nothing_left_to_train_on(folder):
+def test_nothing_left_of_a_split(folder):
     for name in ("train-0", "train-1"):
         _flip(folder, name, 0)
-    with pytest.raises(errors.DataError, match="no record to train on can be read: shard "):
-        _decide(folder, on_corrupt="quarantine_shard", corrupt_budget=17)
+    with pytest.raises(errors.DataError, match="no record of split 'train' would be left: shard "):
+        _decide(folder, on_corrupt="quarantine_shard", corrupt_budget=22)
 
 
 def test_what_was_decided_is_read_by_others_until_the_next_start(folder, tmp_path):

@@ -1,0 +1,122 @@
+"""The parts of the ledger's benchmark that need a process of their own; prints JSON.
+
+python -m benchmarks.ledger_parts reading FOLDER    below which records/mnist has been made
+python -m benchmarks.ledger_parts planning
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import config_file, manifest, run_folder
+from trainer import features, feeding, input, ledger, order
+
+_ROUNDS, _BATCH = 9, 128
+_SHARDS, _BLOCKS, _RECORDS, _WORKERS = 1_000, 1_000, 1_000, 1_000
+
+
+def reading(folder: str) -> dict[str, float]:
+    """Returns the examples/s of the training input and of a bare one, each over two epochs."""
+    tf.compat.v1.disable_eager_execution()
+    job = config_file.load("mnist", [f"train.batch_size={_BATCH}"])
+    path = run_folder.records_folder(folder, job.name)
+    records = input.Records(job, path, manifest.read(path))
+    pipelines = {"ours": lambda: _ours(records), "bare": lambda: _bare(records)}
+    steps = records.blocks("train").total_records // _BATCH
+    rates: dict[str, list[float]] = {name: [] for name in pipelines}
+    for number in range(_ROUNDS):
+        # Whichever is first in one round is second in the next.
+        for name in sorted(pipelines, reverse=bool(number % 2)):
+            rates[name].append(_rate(pipelines[name], steps))
+    return {name: statistics.median(found) for name, found in rates.items()}
+
+
+def _ours(records: input.Records) -> tf.data.Dataset:
+    blocks = records.blocks("train")
+    feed = feeding.Feed(blocks)
+    backlog = order.Backlog(blocks, records.job.train.seed, np.zeros(len(blocks.records), np.int64))
+    feed.begin(lambda: feeding.dealt(backlog, 0, 1))
+    return records.train_input_fn(feed, 1)()
+
+
+def _bare(records: input.Records) -> tf.data.Dataset:
+    """No order, no mixing, no position. The options are the same."""
+    transforms = records.transforms
+    return (
+        tf.data.TFRecordDataset(list(records.blocks("train").paths), buffer_size=input._READ_BUFFER)
+        .repeat()
+        .batch(_BATCH, drop_remainder=True)
+        .map(lambda batch: features.parse(batch, transforms.columns))
+        .map(lambda batch: transforms.examples(batch, training=True))
+        .prefetch(2)
+        .with_options(input._OPTIONS)
+    )
+
+
+def _rate(build, steps: int) -> float:
+    """The first epoch warms up, the second is measured."""
+    with tf.Graph().as_default():
+        iterator = tf.compat.v1.data.make_initializable_iterator(build())
+        fetch = tf.group(*tf.nest.flatten(iterator.get_next()))
+        with tf.compat.v1.Session() as session:
+            session.run(iterator.initializer)
+            for _ in range(steps):
+                session.run(fetch)
+            began = time.perf_counter()
+            for _ in range(steps):
+                session.run(fetch)
+            return steps * _BATCH / (time.perf_counter() - began)
+
+
+def planning() -> dict[str, float]:
+    """Plans an epoch of 10^9 records anew, and goes on in the middle of it, for every worker."""
+    before = _peak_megabytes()
+    split, number = _split(), _SHARDS * _BLOCKS
+    applied = np.zeros(number, np.int64)
+    applied[order.epoch_order(number, 1, 0)[: number // 2]] = _RECORDS
+    began = time.perf_counter()
+    blocks = order.blocks_of(split, _RECORDS, [f"shard-{n}" for n in range(_SHARDS)])
+    for counts in (np.zeros(number, np.int64), applied):
+        backlog = order.Backlog(blocks, 1, counts)
+        for rank in range(_WORKERS):
+            # What a worker opens at once.
+            assert backlog[rank].epoch == backlog[rank + 15 * _WORKERS].epoch == 0
+    assert order.ledger(blocks, applied, applied)[0].left == number // 2 * _RECORDS
+    seconds = time.perf_counter() - began
+    variables = ledger.unread(blocks).values()
+    return {
+        "s": seconds,
+        "MB": _peak_megabytes() - before,
+        "MB in checkpoint": sum(value.nbytes for value in variables) / 2**20,
+    }
+
+
+def _split() -> manifest.Split:
+    size = 100_000
+    shards = tuple(
+        manifest.Shard(
+            path=f"shard-{n}",
+            records=_BLOCKS * _RECORDS,
+            bytes=_BLOCKS * size,
+            crc32c="",
+            blocks=tuple(range(0, _BLOCKS * size, size)),
+        )
+        for n in range(_SHARDS)
+    )
+    return manifest.Split(records=_SHARDS * _BLOCKS * _RECORDS, shards=shards)
+
+
+def _peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    part, *arguments = sys.argv[1:]
+    print(json.dumps({"reading": reading, "planning": planning}[part](*arguments)))
