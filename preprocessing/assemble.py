@@ -52,7 +52,8 @@ def write_shard(
     left out.
     """
     checksum = google_crc32c.Checksum()
-    lengths: list[np.ndarray] = []
+    blocks: list[int] = []
+    count = size = 0
     repeated: list[tuple[str, int]] = []
     with storage.open_file(path, "wb") as file:
         ordered = sorted(segments, key=lambda s: s.origin)
@@ -60,16 +61,18 @@ def write_shard(
             data = binary.data(window.records)
             checksum.update(data)
             file.write(data)
-            lengths.append(binary.lengths(window.records))
+            lengths = binary.lengths(window.records).astype(np.int64)
+            starts = size + np.cumsum(lengths) - lengths
+            # What is kept of a shard grows with its blocks, not with its records.
+            blocks += starts[-count % block_records :: block_records].tolist()
+            count, size = count + len(lengths), size + len(data)
             repeated += window.repeated
-    ends = np.cumsum(np.concatenate(lengths)) if lengths else np.zeros(0, np.int64)
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
     shard = manifest.Shard(
         path=name,
-        records=len(ends),
-        bytes=int(ends[-1]) if len(ends) else 0,
+        records=count,
+        bytes=size,
         crc32c=checksum.hexdigest().decode(),
-        blocks=tuple(starts[::block_records].tolist()),
+        blocks=tuple(blocks),
     )
     return shard, repeated
 
