@@ -155,7 +155,7 @@ def _why_not(
         return "sensitive"
     if column.vocabulary is not None:
         return "no values in the vocabulary"
-    return "too many values"
+    return "not counted"
 
 
 def table(found: Sequence[Compared], a: Side, b: Side) -> str:

@@ -91,7 +91,8 @@ def _plot(found: dict[str, manifest.ColumnStatistics], split: str) -> str:
         return _histogram(found[split], numbers, color)
     if found[split].vocabulary:
         return _bars(found[split], [one for one in found.values() if one.vocabulary], color)
-    return f'<svg width="{_WIDTH}" height="{_ROW}"><text y="12">no values</text></svg>'
+    why = "not counted by value" if found[split].count else "no values"
+    return f'<svg width="{_WIDTH}" height="{_ROW}"><text y="12">{why}</text></svg>'
 
 
 def _histogram(

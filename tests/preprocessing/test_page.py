@@ -57,6 +57,9 @@ def test_columns_without_statistics_or_values():
         statistics={"train": manifest.Statistics(columns={"x": one})},
     )
     assert "no values" in page.render(contents, "t") and "100.00%" in page.render(contents, "t")
+    some = manifest.Statistics(columns={"x": one.model_copy(update={"count": 3})})
+    contents = contents.model_copy(update={"statistics": {"train": some}})
+    assert "not counted by value" in page.render(contents, "t")
 
 
 @pytest.mark.parametrize("draw", ["normal", "exponential", "constant"])
