@@ -31,7 +31,7 @@ help: ## list the targets
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo '  CONFIG=mnist|path.yaml  CLUSTER=local  STRATEGY=none|parameter_server  WORKERS=n  PS=n  RUN=name'
+	@echo '  CONFIG=mnist|path.yaml  CLUSTER=local|gcp|k8s  STRATEGY=none|parameter_server  WORKERS=n  PS=n  RUN=name'
 	@echo '  SET="train.steps=500 train.batch_size=64"  STORAGE=output  INPUT=digit.png (predict)  ONLY=name (bench)'
 
 setup: $(VENV)/.installed ## install into .venv from the hash-pinned lock file
@@ -61,7 +61,7 @@ schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DA
 	@$(PY) -m preprocessing.infer_schema --data='$(DATA)' $(if $(OUT),--out=$(OUT))
 
 preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG
-	@$(PY) -m preprocessing.main $(COMMON) $(if $(NUM_WORKERS),--num_workers=$(NUM_WORKERS))
+	@$(PY) -m preprocessing.main $(COMMON) $(CLOUD) --cluster=$(CLUSTER) $(if $(NUM_WORKERS),--num_workers=$(NUM_WORKERS))
 
 replay-dead-letter: $(VENV)/.installed ## make CONFIG's records again with the dead letters you corrected, in place or in FIXED=
 	@$(PY) -m preprocessing.replay_dead_letters $(COMMON) $(if $(FIXED),--fixed=$(FIXED)) $(if $(NUM_WORKERS),--num_workers=$(NUM_WORKERS))

@@ -35,6 +35,16 @@ class Machine(Section):
         return self
 
 
+class Dataflow(Section):
+    """The workers of preprocessing; none has an address outside the network."""
+
+    machine_type: MachineType = "n1-standard-4"
+    max_workers: Annotated[int, pydantic.Field(gt=0)] = 10
+    disk_gb: Annotated[int, pydantic.Field(ge=30)] | None = None
+    # Such as regions/<region>/subnetworks/<name>.
+    subnetwork: str | None = None
+
+
 class Gcp(Section):
     """Where jobs run, on what, and as whom. `project`, `region` and `bucket` are also PROJECT=,
     REGION= and BUCKET=."""
@@ -63,6 +73,7 @@ class Gcp(Section):
     timeout_hours: Annotated[float, pydantic.Field(gt=0, le=24 * 28)] = 24.0
     # Of roles that are not named here, the default.
     machines: dict[Role, Machine] = pydantic.Field(default={})
+    dataflow: Dataflow = Dataflow()
 
     @pydantic.model_validator(mode="after")
     def _tensorboard_has_an_account(self) -> Gcp:

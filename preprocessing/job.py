@@ -22,7 +22,7 @@ from preprocessing.sources.base import Chunk, Source
 from preprocessing.split import existing
 
 # Seconds between two looks at how far the workers are.
-_POLL = 0.2
+_POLL, _REMOTE_POLL = 0.2, 2.0
 
 
 def run(
@@ -153,15 +153,16 @@ def _reporting(folders: layout.Folders, rows: int | None) -> Iterator[None]:
 
 def _report(folders: layout.Folders, rows: int | None, finished: threading.Event) -> None:
     read = 0
+    poll = _REMOTE_POLL if storage.is_remote(folders.temporary) else _POLL
     with progress.Progress("reading", rows) as reading:
-        while not finished.wait(_POLL) and not folders.rows_finished():
+        while not finished.wait(poll) and not folders.rows_finished():
             read = spill.rows_written(folders.temporary)
             bad = dead_letters.letters_written(folders.temporary)
             reading.reach(read, f"{bad:,} dead letters" if bad else "")
             if read == rows:
                 break
     with progress.Progress("writing", rows or read) as writing:
-        while not finished.wait(_POLL):
+        while not finished.wait(poll):
             writing.reach(folders.rows_finished())
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, config_file
-from preprocessing import job
+from pipeline import cli, config_file, errors
+from preprocessing import dataflow, job
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Name in configs/, or path of a config file.", required=True
@@ -22,14 +22,24 @@ _WORKERS = flags.DEFINE_integer("num_workers", 1, "Local processes that work.", 
 _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
 
 
+_CLUSTER = flags.DEFINE_enum("cluster", "local", ["local", "gcp"], "Here, or on Dataflow.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the options, for --cluster=gcp.")
+
+
 def main() -> None:
     """Loads the config and hands over."""
-    job.run(
-        config_file.load(_CONFIG.value, _SET.value),
-        _STORAGE.value,
-        num_workers=_WORKERS.value,
-        pipeline_options=_BEAM.value,
-    )
+    wanted = config_file.load(_CONFIG.value, _SET.value)
+    options = _BEAM.value
+    if _CLUSTER.value == "gcp":
+        options = [*dataflow.options(wanted.name, wanted.gcp), *options]
+        if _DRY_RUN.value:
+            print("\n".join(options))
+            return
+        dataflow.check_installed()
+        print(f"job      {dataflow.link(wanted.gcp)}", flush=True)
+    elif _DRY_RUN.value:
+        raise errors.UsageError("DRY_RUN=1: shows what CLUSTER=gcp would be asked for")
+    job.run(wanted, _STORAGE.value, num_workers=_WORKERS.value, pipeline_options=options)
 
 
 if __name__ == "__main__":

@@ -254,7 +254,9 @@ def test_changes_are_told_and_other_data_or_models_need_another_run(launch):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--cluster=gcp"], "CLUSTER=gcp: not built yet; use CLUSTER=local"),
+        (["--cluster=gcp"], "CLUSTER=gcp: missing: PROJECT=, REGION=, BUCKET=, "),
+        (["--cluster=k8s"], "CLUSTER=k8s: the job is only shown, with DRY_RUN=1"),
+        (["--dry_run"], "DRY_RUN=1: shows jobs for CLUSTER=gcp and CLUSTER=k8s"),
         (["--cluster=moon"], "local"),
         (["--wrokers=2"], "Unknown command line flag 'wrokers'"),
         (["--workers=-1"], "workers"),

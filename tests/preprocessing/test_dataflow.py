@@ -1,0 +1,85 @@
+import subprocess
+import sys
+
+import pytest
+from apache_beam.options import pipeline_options
+from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
+
+from pipeline import config_file, errors, gcp_config
+from preprocessing import beam_options, dataflow
+from tests.pipeline.launchers.jobs import PLACE
+from tests.pipeline.process_help import ROOT, child_environment
+
+GCP = config_file.load(
+    "mnist",
+    [
+        *PLACE,
+        "gcp.labels={team: vision}",
+        "gcp.service_account=beam@my-project.iam.gserviceaccount.com",
+        "gcp.dataflow={machine_type: n1-highmem-4, max_workers: 7, disk_gb: 50, "
+        "subnetwork: regions/europe-west4/subnetworks/inner}",
+    ],
+).gcp
+
+
+def test_beam_s_own_parser_reads_what_was_meant():
+    parsed = beam_options.build(dataflow.options("mnist_mlp", GCP), num_workers=1)
+    cloud = parsed.view_as(pipeline_options.GoogleCloudOptions)
+    workers = parsed.view_as(pipeline_options.WorkerOptions)
+    assert beam_options.runner_name(parsed) == "DataflowRunner"
+    assert not beam_options.is_local(parsed)
+    assert (cloud.project, cloud.region) == ("my-project", "europe-west4")
+    assert cloud.job_name == "preprocess-mnist-mlp"
+    assert cloud.temp_location == "gs://my-bucket/dataflow/temporary"
+    assert cloud.staging_location == "gs://my-bucket/dataflow/staging"
+    assert cloud.service_account_email == "beam@my-project.iam.gserviceaccount.com"
+    assert cloud.labels == ["pipeline=estimator-pipeline", "team=vision"]
+    assert workers.machine_type == "n1-highmem-4"
+    assert (workers.max_num_workers, workers.disk_size_gb) == (7, 50)
+    assert workers.subnetwork == "regions/europe-west4/subnetworks/inner"
+    assert workers.use_public_ips is False
+    assert workers.sdk_container_image == GCP.image
+    setup = parsed.view_as(pipeline_options.SetupOptions)
+    assert setup.sdk_location == "container"
+    assert setup.save_main_session is False
+
+
+def test_beam_itself_finds_nothing_to_complain_about():
+    parsed = beam_options.build(dataflow.options("mnist", GCP), num_workers=1)
+    assert PipelineOptionsValidator(parsed, DataflowRunner()).validate() == []
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(errors.UsageError, match=r"^CLUSTER=gcp: missing: PROJECT=, IMAGE=$"):
+        dataflow.options("m", GCP.model_copy(update={"project": None, "image": None}))
+
+
+def test_options_that_beam_does_not_have_are_refused():
+    with pytest.raises(errors.UsageError, match=r"Beam has no --max_workers"):
+        beam_options.build([*dataflow.options("m", GCP), "--max_workers=3"], num_workers=1)
+
+
+def test_without_what_beam_needs_for_it_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam.runners.dataflow.internal.apiclient", None)
+    with pytest.raises(errors.UsageError, match=r"is not installed, .* pip install 'apache-beam"):
+        dataflow.check_installed()
+
+
+def test_the_link_is_that_of_the_project():
+    assert dataflow.link(gcp_config.Gcp(project="my-project")).endswith("?project=my-project")
+
+
+def test_a_dry_run_shows_the_options_and_reads_nothing(tmp_path):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "preprocessing.main", "--config=mnist", "--cluster=gcp"),
+            *("--dry_run", "--storage=gs://my-bucket/root", *(f"--set={one}" for one in PLACE)),
+        ],
+        cwd=ROOT,
+        env={**child_environment(), "HTTPS_PROXY": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--runner=DataflowRunner\n--project=my-project\n" in done.stdout
