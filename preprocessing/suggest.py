@@ -59,6 +59,8 @@ def column(name: str, found: Found, rows: int) -> Column:
         made.notes.append("always the same: no feature")
     elif is_name(found, rows):
         made.notes.append("another value in every row: no feature")
+    elif _KEY.search(name) and found.different is None:
+        made.notes.append("seems to name rows: no feature")
     elif found.kind == "string":
         _text_feature(name, found, made)
     else:

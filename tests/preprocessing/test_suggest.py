@@ -73,6 +73,13 @@ def test_keys():
     assert suggest.key({"id": _found([1, None, 3])}, 3) is None
 
 
+def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
+    found = _found([1, 2, 2])
+    found.different = None
+    assert suggest.column("user_id", found, 3).steps == []
+    assert suggest.column("users", found, 3).steps == ["z_score"]
+
+
 def test_labels():
     number, word, names = _found([1.5, 2.5, 2.5]), _found(["a", "b", "a"]), _found([1, 2, 3])
     assert suggest.label({"Target": number, "w": word}, 3) == "Target"
