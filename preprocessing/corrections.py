@@ -73,7 +73,7 @@ def over(source: base.Source, records: str) -> base.Source:
     """Returns `source` with the corrections of a records folder, if there are any."""
     found = read(records)
     # Rows of a transform have no numbers by which a correction would find them.
-    return Corrected(source, path_in(records), found) if found and source.files() else source
+    return Corrected(source, path_in(records), found) if found and source.numbered else source
 
 
 class Corrected(base.Source):

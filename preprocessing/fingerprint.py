@@ -14,14 +14,34 @@ FORMAT = 2
 # Where raw files come from and lie; their contents are hashed, and count.
 _NOT_IN_RECORDS = {"inputs", "download", "error_budget", *config.Data.OF_READING}
 _READ_BYTES = 1 << 20
+# More files than this (images) are named by folder, or the manifest would grow with the data.
+MAX_LISTED = 1000
 
 
 def sources(files: list[RawFile], stop: threading.Event) -> tuple[manifest.Source, ...]:
-    """Returns size and SHA-256 of each raw file. Raises `DataError` naming one not readable.
+    """Returns size and SHA-256 of each raw file, or of each folder of many.
+
+    Raises `DataError` naming one that is not readable.
 
     It reads everything, which takes long on much data; once `stop` is set it returns nonsense soon.
     """
-    return tuple(_source(file, stop) for file in files)
+    found = [_source(file, stop) for file in files]
+    return tuple(found if len(found) <= MAX_LISTED else _by_folder(found))
+
+
+def _by_folder(found: list[manifest.Source]) -> list[manifest.Source]:
+    """Puts the files of one folder together: the hash is that of their names and hashes."""
+    folders: dict[str, list[manifest.Source]] = {}
+    for source in found:
+        folders.setdefault(source.name.rpartition("/")[0], []).append(source)
+    return [
+        manifest.Source(
+            name=f"{folder}/*",
+            bytes=sum(source.bytes for source in inside),
+            sha256=config.digest({source.name: source.sha256 for source in inside}),
+        )
+        for folder, inside in folders.items()
+    ]
 
 
 def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -117,6 +117,9 @@ class Source(abc.ABC):
 
     All methods raise `DataError` naming the file, what was found and what is allowed.
     """
+
+    # If rows have numbers by which they can be found again.
+    numbered: ClassVar[bool] = True
 
     def __init__(self, data: config.Data) -> None:
         self.data = data

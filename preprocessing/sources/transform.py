@@ -31,6 +31,8 @@ Found: TypeAlias = tuple[SplitName, pa.RecordBatch]
 class TransformSource(base.Source):
     """What a transform makes of the inputs of each split."""
 
+    numbered = False
+
     def __init__(
         self, data: config.Data, kind: Callable[[dict[str, str]], beam.PTransform]
     ) -> None:

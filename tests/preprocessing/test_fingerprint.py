@@ -27,6 +27,21 @@ def test_sources_hold_no_folder(tmp_path):
     assert found.sha256 == hashlib.sha256(b"abc").hexdigest()
 
 
+def test_many_files_are_named_by_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(fingerprint, "MAX_LISTED", 3)
+    names = ["cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    files = [base.RawFile(f"train/x/{name}", str(tmp_path / name)) for name in names]
+    cats, dogs = fingerprint.sources(files, RUN)
+    assert (cats.name, cats.bytes, dogs.name) == ("train/x/cat/*", 18, "train/x/dog/*")
+    assert [s.name for s in fingerprint.sources(files[:3], RUN)] == [f.name for f in files[:3]]
+    (tmp_path / "dog" / "2.png").write_bytes(b"dog/3.png")
+    again = fingerprint.sources(files, RUN)
+    assert again[0] == cats and again[1].sha256 != dogs.sha256
+
+
 def test_where_the_files_lie_does_not_matter():
     assert _name({"train": {"images": "/b/i", "labels": "/b/l"}}) == _name()
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline import config_file, errors
-from preprocessing import sources
+from preprocessing import corrections, sources
 from preprocessing.sources import transform
 from tests.preprocessing import tables
 from tests.preprocessing.test_tables import _files, _letters, _records, _run
@@ -135,3 +135,12 @@ def test_values_of_different_types_become_text():
     assert split == "train"
     assert batch.to_pydict() == {"id": [b"1", b"a", b"\xff"], "v": [None, [1, 2], None]}
     assert transform.number_of(batch) != transform.number_of(batch.slice(1))
+
+
+def test_corrections_of_numbered_rows_do_not_touch_it(tmp_path):
+    job_config = _config(Batches)
+    made, folder, _ = _run(job_config, tmp_path)
+    one = corrections.Correction(file="a", row=3, reason="type", raw={"id": 5})
+    corrections.write(str(folder), [one])
+    again, _, _ = _run(job_config, tmp_path)
+    assert again.splits == made.splits
