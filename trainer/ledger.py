@@ -38,6 +38,7 @@ IDENTITY = "input/identity"
 # The same in every checkpoint, so that any number of processes can go on from it. Ranks beyond it
 # are counted with others.
 MOST_READERS = 1024
+_COPIES = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,14 +105,55 @@ def variable(name: str, shape: list[int], dtype: tf.DType, *, saved: bool, value
 
 
 class Variables:
-    """The counts in a graph, which are saved with it. Made once a replica."""
+    """The counts in a graph, which are saved with it. Made once a replica.
 
-    def __init__(self, blocks: order.Blocks) -> None:
+    Where processes go on while the variables are saved, one after the other, the counts must not be
+    ahead of the parameters: what they hold would never be read. Then the train op counts `apart`,
+    and the chief has a copy taken before each save (`copy`).
+    """
+
+    def __init__(self, blocks: order.Blocks, *, apart: bool = False) -> None:
         number = len(blocks.records)
-        self.applied = variable(APPLIED, [number], tf.int32, saved=True)
-        self.reached = variable(REACHED, [number], tf.int32, saved=True)
-        self.readers = variable(READERS, [MOST_READERS], tf.int64, saved=True)
+        self._saved = self._make(number, "", saved=True)
+        self._live = self._make(number, "/live", saved=False) if apart else self._saved
+        self.applied, self.reached, self.readers = self._live
         variable(IDENTITY, [], tf.int64, saved=True, value=blocks.identity)
+
+    @staticmethod
+    def _make(number: int, suffix: str, *, saved: bool) -> list[Any]:
+        return [
+            variable(APPLIED + suffix, [number], tf.int32, saved=saved),
+            variable(REACHED + suffix, [number], tf.int32, saved=saved),
+            variable(READERS + suffix, [MOST_READERS], tf.int64, saved=saved),
+        ]
+
+    def build(self) -> None:
+        """Makes the ops for `restore` and `copy`; the graph is finalized after this."""
+        self._restore = [_assign(live, saved) for live, saved in self._pairs]
+        self._copy = [_assign(saved, live) for live, saved in self._pairs]
+        applied, reached, _ = self._saved
+        self._excess = tf.reduce_sum(tf.abs(applied.read_value() - reached.read_value()))
+
+    @property
+    def _pairs(self) -> list[tuple[Any, Any]]:
+        return list(zip(self._live, self._saved, strict=True))
+
+    def restore(self, session: Any) -> None:
+        """Begins to count where the checkpoint is."""
+        session.run(self._restore)
+
+    def copy(self, session: Any) -> None:
+        """Copies the counts to where they are saved from.
+
+        Again, while a batch may have been counted in one and not yet in the other.
+        """
+        before = None
+        for _ in range(_COPIES):
+            session.run(self._copy)
+            excess = int(session.run(self._excess))
+            if excess == before or not excess:
+                return
+            before = excess
 
     def count(
         self, blocks: tf.Tensor, places: tf.Tensor, rank: int, in_turn: tf.Tensor | bool = True
@@ -143,8 +185,12 @@ def _count_of_all_replicas(strategy: Any, *values: Any) -> Any:
     return tf.group(*counted)
 
 
+def _assign(target: Any, source: Any) -> Any:
+    return tf.raw_ops.AssignVariableOp(resource=target.handle, value=source.read_value())
+
+
 def _count(applied: Any, reached: Any, readers: Any, reads: tf.Tensor) -> Any:
-    blocks, places, by = tf.unstack(reads, axis=1)
+    blocks, places, by = tf.unstack(reads, num=3, axis=1)  # what was gathered has no shape
     raw = tf.raw_ops
     ones = tf.ones_like(blocks)
     return tf.group(
