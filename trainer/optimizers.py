@@ -7,6 +7,7 @@ count the global step, and the new ones cannot run in graph mode (traps A31).
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -101,7 +102,45 @@ class _Ftrl(tf.compat.v1.train.FtrlOptimizer):
         super()._prepare()
 
 
-class _Clipping(tf.compat.v1.train.Optimizer):
+class _Wrapping(tf.compat.v1.train.Optimizer):
+    """Leaves all to the optimizer beneath."""
+
+    @property
+    def inner(self) -> Any:
+        """The optimizer beneath."""
+        raise NotImplementedError
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns gradients and variables."""
+        return self.inner.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the update."""
+        return self.inner.apply_gradients(*args, **kwargs)
+
+    def variables(self) -> Any:
+        """Returns what it remembers."""
+        return self.inner.variables()
+
+
+class PerGraph(_Wrapping):
+    """What makes its optimizer anew for every graph: Keras uses one for several."""
+
+    def __init__(self, how: Updates) -> None:
+        super().__init__(use_locking=False, name="PerGraph")
+        self._how = how
+        self._made: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    @property
+    def inner(self) -> Any:
+        """The optimizer of this graph."""
+        graph = tf.compat.v1.get_default_graph()
+        if graph not in self._made:
+            self._made[graph] = optimizer(self._how)
+        return self._made[graph]
+
+
+class _Clipping(_Wrapping):
     """Shortens the gradients of a replica, all together, to a norm, before they are added to those
     of others."""
 
@@ -110,18 +149,19 @@ class _Clipping(tf.compat.v1.train.Optimizer):
         self._inner = inner
         self._norm = norm
 
+    @property
+    def inner(self) -> Any:
+        """The optimizer that gets shortened gradients."""
+        return self._inner
+
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns gradients and variables, as the optimizer beneath."""
-        pairs = self._inner.compute_gradients(*args, **kwargs)
+        """Returns gradients and variables, but for those that have none."""
+        pairs = super().compute_gradients(*args, **kwargs)
         # Under a strategy they are of the loss divided by the number of replicas.
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         known = [(gradient, v) for gradient, v in pairs if gradient is not None]
         clipped, _ = tf.clip_by_global_norm([g for g, _ in known], self._norm / replicas)
         return [(g, v) for g, (_, v) in zip(clipped, known, strict=True)]
-
-    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns the update, as the optimizer beneath."""
-        return self._inner.apply_gradients(*args, **kwargs)
 
 
 class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):

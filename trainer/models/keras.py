@@ -29,7 +29,7 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
         only = _only_feature(network, settings, transforms)
         network.compile(
             # Not one of Keras: traps A31.
-            optimizer=optimizers.optimizer(params["optimizer"]),
+            optimizer=optimizers.PerGraph(params["optimizer"]),
             loss=_loss(network, settings),
             metrics=[] if settings.task == "regression" else ["accuracy"],
         )
@@ -57,8 +57,10 @@ class _Served:
             features = features[self._only]
         if weights is not None:
             features = {"features": features, "sample_weights": weights}
-        if labels is not None and self._settings.task == "regression":
-            labels = tf.cast(labels, tf.float32)
+        if labels is not None:
+            # As wide as the output: Keras would broadcast one against the other.
+            labels = labels[:, tf.newaxis]
+            labels = tf.cast(labels, tf.float32) if self._settings.task == "regression" else labels
         spec = self._built.model_fn(features, labels, mode, config)
         if mode == tf.estimator.ModeKeys.PREDICT:
             answer = _answer(next(iter(spec.predictions.values())), self._settings)

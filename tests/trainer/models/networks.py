@@ -1,0 +1,33 @@
+"""Keras models as users write them."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+
+def mixed(units: int = 8, width: int = 1):
+    """Takes two features by name."""
+    delay = tf.keras.Input([], name="delay")
+    carrier = tf.keras.Input([], name="carrier", dtype=tf.int64)
+    column = tf.keras.layers.Reshape([1])
+    vector = tf.keras.layers.Flatten()(tf.keras.layers.Embedding(8, 2)(column(carrier)))
+    x = tf.keras.layers.Concatenate()([column(delay), vector])
+    x = tf.keras.layers.Dense(units, activation="relu")(x)
+    x = tf.keras.layers.BatchNormalization()(x)
+    last = {"activation": "sigmoid" if width == 1 else "softmax"}
+    return tf.keras.Model([delay, carrier], tf.keras.layers.Dense(width, **last)(x))
+
+
+def started():
+    """One weight, which is 3 to begin with: it must stay so where nothing is learned."""
+    x = tf.keras.Input([], name="delay")
+    layer = tf.keras.layers.Dense(1, use_bias=False)
+    model = tf.keras.Model(x, layer(tf.keras.layers.Reshape([1])(x)))
+    layer.set_weights([np.array([[3.0]])])
+    return model
+
+
+def no_model():
+    """Returns something else."""
+    return 3

@@ -1,0 +1,79 @@
+"""From logits to loss, metrics and what is served: of classes, of two, and of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainer import optimizers
+from trainer.models import heads
+from trainer.transforms import WEIGHT
+
+v1 = tf.compat.v1
+Keys = tf.estimator.ModeKeys
+UPDATES = optimizers.Updates("sgd", 0.1)
+
+
+def _loss(logits, labels, features=None, **params):
+    with tf.Graph().as_default(), v1.Session() as session:
+        spec = heads.estimator_spec(
+            tf.constant(logits, tf.float32),
+            {name: tf.constant(values, tf.float32) for name, values in (features or {}).items()},
+            tf.constant(labels, tf.int64),
+            Keys.EVAL,
+            {"optimizer": UPDATES, **params},
+        )
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+        session.run([update for _, update in spec.eval_metric_ops.values()])
+        metrics = {name: session.run(value) for name, (value, _) in spec.eval_metric_ops.items()}
+        return metrics
+
+
+def _log_loss(logit, label):
+    return np.log1p(np.exp(-logit if label else logit))
+
+
+def test_two_logits_and_one_are_the_same():
+    two = _loss([[1.0, 3.0], [0.5, -1.0]], [1, 1], classes=2)
+    one = _loss([[2.0], [-1.5]], [1, 1], classes=2)
+    assert two == pytest.approx(one)
+    assert one["average_loss"] == pytest.approx(
+        (_log_loss(2, 1) + _log_loss(-1.5, 1)) / 2, rel=1e-5
+    )
+    assert "auc" in one
+
+
+def test_regression_is_of_squares():
+    found = _loss([[2.0], [5.0]], [1, 2], task="regression")
+    assert found["average_loss"] == pytest.approx((1 + 9) / 2)
+
+
+@pytest.mark.parametrize(
+    ("params", "logits", "wanted"),
+    [
+        ({"classes": 2}, [[2.0], [-1.5]], (3 * _log_loss(2, 1) + _log_loss(-1.5, 0)) / 4),
+        ({"task": "regression"}, [[2.0], [5.0]], (3 * 1 + 25) / 4),
+    ],
+)
+def test_examples_count_by_their_weight(params, logits, wanted):
+    found = _loss(logits, [1, 0], {WEIGHT: [3.0, 1.0]}, **params)
+    assert found["average_loss"] == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("params", "width", "served"),
+    [
+        ({"classes": 2}, 1, {"class": [None], "probabilities": [None, 2]}),
+        ({"classes": 5}, 5, {"class": [None], "probabilities": [None, 5]}),
+        ({"task": "regression"}, 1, {"prediction": [None]}),
+    ],
+)
+def test_what_is_served(params, width, served):
+    head = heads.Head({"optimizer": UPDATES, **params})
+    assert head.logits_dimension == width
+    with tf.Graph().as_default():
+        logits = v1.placeholder(tf.float32, [None, width])
+        spec = head.create_estimator_spec({}, Keys.PREDICT, logits, None, optimizer="ignored")
+        outputs = spec.export_outputs["serving_default"].outputs
+        assert {name: x.shape.as_list() for name, x in outputs.items()} == served
