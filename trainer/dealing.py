@@ -75,10 +75,11 @@ class Dealer:
         rank = self._rank
         self._row = tf.compat.v1.placeholder(tf.int64, [])
         self._new_token = tf.compat.v1.placeholder(tf.int64, [])
-        self._new_tokens = tf.compat.v1.placeholder(tf.int64, [2, self._num_readers])
+        self._new_tokens = tf.compat.v1.placeholder(tf.int64, [self._num_readers])
         self._kept = tf.compat.v1.placeholder(tf.int64, [self.width - self.chunk])
         self._blocks = tf.compat.v1.placeholder(tf.int32, [None])
         with tf.device(self._device):
+            self._revoke = _set(self._tokens, self._new_tokens)
             self._lay_out = self._layout()
             self._is_laid_out = _raw.VarIsInitializedOp(resource=self._dealt.handle)
             self._zero = _set(self._dealt, tf.constant(0, tf.int64))
@@ -95,18 +96,16 @@ class Dealer:
 
     def _layout(self) -> Any:
         """What was dealt before counts no more: the rows first, then the border between before and
-        after. Tokens at both ends leave behind who begins in between, too."""
+        after. New tokens last: they leave behind who begins in between, too."""
         none = tf.fill([self._num_readers, self.width], tf.constant(_NONE, tf.int64))
-        op = _set(self._tokens, self._new_tokens[0])
-        with tf.control_dependencies([op]):
-            op = _set(self._held, none)
+        op = _set(self._held, none)
         with tf.control_dependencies([op]):
             op = tf.group(
                 _set(self._first, self._dealt.read_value()),
                 _set(self._base, self._reached.read_value()),
             )
         with tf.control_dependencies([op]):
-            return _set(self._tokens, self._new_tokens[1])
+            return _set(self._tokens, self._new_tokens)
 
     def _taking(self) -> Any:
         """In one run, so that a kill finds all of it done or nothing."""
@@ -129,12 +128,19 @@ class Dealer:
             with tf.control_dependencies([_put(self._held, self._row, none)]):
                 return tf.identity(held)
 
+    def leave_behind(self, session: Any) -> None:
+        """Leaves all sessions behind: what they count from now on is out of turn. The chief's part,
+        before the counts are put back."""
+        session.run(self._revoke, {self._new_tokens: self._tokens_for_all()})
+
     def lay_out(self, session: Any) -> None:
         """Lays out a new backlog, of what the parameters have not seen; the chief's part."""
-        tokens = [[_new_token() for _ in range(self._num_readers)] for _ in range(2)]
         if not session.run(self._is_laid_out):  # nor if the server was lost
             session.run(self._zero)
-        session.run(self._lay_out, {self._new_tokens: tokens})
+        session.run(self._lay_out, {self._new_tokens: self._tokens_for_all()})
+
+    def _tokens_for_all(self) -> list[int]:
+        return [_new_token() for _ in range(self._num_readers)]
 
     def begin(self, session: Any) -> Start | None:
         """Makes `session` that of its reader; `None` if nothing has been laid out yet."""

@@ -69,7 +69,7 @@ def build(
                 *([divergence.DivergenceHook(job, run, task, position.blocks)] if position else []),
                 stop,
                 _progress(job, run, task, reporter),
-                *saves.hooks(job, run, task, _after_save(job, run, records, reporter)),
+                *(_savers(job, run, records, position, reporter) if position else []),
                 *_instruments(job, run, task, reporter),
             ],
         ),
@@ -200,6 +200,13 @@ def _train_spec(
         max_steps=job.train.max_steps,
         hooks=[*([PositionHook(position)] if position.shared else []), *hooks, *own],
     )
+
+
+def _savers(
+    job: config.Config, run: RunFolder, records: Records, position: Position, reporter: Reporter
+) -> list[Any]:
+    actions = _after_save(job, run, records, reporter)
+    return saves.hooks(job, run, position.task, actions, position.before_save)
 
 
 def _after_save(

@@ -49,7 +49,7 @@ class Position:
 
     def count(self, blocks: tf.Tensor, places: tf.Tensor) -> Any:
         """Makes the variables and returns the op that counts a batch; once a replica."""
-        self.counts = ledger.Variables(self.blocks)
+        self.counts = ledger.Variables(self.blocks, apart=self.shared)
         if not self.shared:
             return self.counts.count(blocks, places, self.task.rank)
         self.dealer = dealing.Dealer(
@@ -60,6 +60,11 @@ class Position:
             chunk=self.sizes.chunk,
         )
         return self.counts.count(blocks, places, self.task.rank, self.dealer.in_turn())
+
+    def before_save(self, session: Any) -> None:
+        """Must be called before a checkpoint is saved."""
+        if self.shared:
+            self.counts.copy(session)
 
 
 class PositionHook(tf.compat.v1.train.SessionRunHook):
@@ -76,12 +81,15 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         """Builds the ops; the graph is finalized after this."""
         self._dealer = self._position.dealer
         self._dealer.build()
+        self._position.counts.build()
         self._readers = self._position.counts.readers.read_value()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Finds what this process holds and takes more; the pipeline starts to read after this."""
         p = self._position
         if p.task.is_chief:
+            self._dealer.leave_behind(session)
+            p.counts.restore(session)
             self._dealer.lay_out(session)
         start = self._begin(session)
         backlog = order.Backlog(p.blocks, p.job.train.seed, start.base)

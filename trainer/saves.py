@@ -22,15 +22,19 @@ AfterSave = Callable[[int, float], None]
 
 
 def hooks(
-    job: config.Config, run: RunFolder, task: topology.Task, actions: Sequence[AfterSave]
+    job: config.Config,
+    run: RunFolder,
+    task: topology.Task,
+    actions: Sequence[AfterSave],
+    before_save: Callable[[Any], None] = lambda session: None,
 ) -> list[Any]:
     """Returns the hooks by which a training process saves.
 
-    The chief saves, and takes `actions` after each save, in order. Workers of an all-reduce save
-    beside it, because saving is a step all of them make together.
+    The chief calls `before_save`, saves, and takes `actions` after each save, in order. Workers of
+    an all-reduce save beside it, because saving is a step all of them make together.
     """
     if task.is_chief:
-        return [_saver_hook(run.path, job.train.save_steps, [_Listener(actions)])]
+        return [_saver_hook(run.path, job.train.save_steps, [_Listener(actions, before_save)])]
     if job.cluster.strategy == "multi_worker_mirrored":
         folder = own_folder(run.path, task)
         return [_ForgetHook(), _saver_hook(folder, job.train.save_steps, [])]
@@ -59,15 +63,20 @@ def _saver_hook(folder: str, steps: int, listeners: list[Any]) -> Any:
 
 class _Listener(tf.compat.v1.train.CheckpointSaverListener):
     def __init__(
-        self, actions: Sequence[AfterSave], clock: Callable[[], float] = time.perf_counter
+        self,
+        actions: Sequence[AfterSave],
+        before_save: Callable[[Any], None],
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._actions = actions
+        self._before_save = before_save
         self._clock = clock
         self._began = 0.0
 
     def before_save(self, session: Any, global_step_value: int) -> None:
         """Training stands still from here on."""
         self._began = self._clock()
+        self._before_save(session)
 
     def after_save(self, session: Any, global_step_value: int) -> None:
         """The checkpoint is there; a single process evaluates it after this."""

@@ -60,7 +60,7 @@ class Rig:
         self,
         *overrides: str,
         faults: tuple[dict[str, Any], ...] = (),
-        pace: float = 0.0,
+        pace: float | dict[str, float] = 0.0,
         records: str = "",
         **options: Any,
     ) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def readers():
 
 
 def _chief_starts(readers):
+    readers[0].dealer.leave_behind(readers[0].session)
     readers[0].dealer.lay_out(readers[0].session)
     return readers[0].begin()
 

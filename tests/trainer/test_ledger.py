@@ -100,6 +100,25 @@ def test_what_was_applied_out_of_turn_is_counted_but_not_gone_on_from():
     assert reached == [0, 0, 0, 0]
 
 
+def test_counts_apart_are_saved_as_they_were_copied():
+    """Processes go on while a checkpoint is written."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        made = ledger.Variables(_blocks(4), apart=True)
+        count = made.count(tf.constant([1, 1], tf.int32), tf.constant([1, 2], tf.int32), 0)
+        made.build()
+        saved = {v.op.name: v for v in tf.compat.v1.global_variables()}
+        assert set(saved) == {*(f"input/{name}" for name in COUNTS), ledger.IDENTITY}
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(saved[ledger.REACHED].assign([0, 0, 7, 0]))
+        made.restore(session)
+        session.run(count)
+        assert session.run(saved[ledger.APPLIED]).tolist() == [0, 0, 0, 0]
+        made.copy(session)
+        assert session.run(saved[ledger.APPLIED]).tolist() == [0, 2, 0, 0]
+        assert session.run(saved[ledger.REACHED]).tolist() == [0, 2, 7, 0]
+        assert session.run(saved[ledger.READERS])[0] == 2
+
+
 def test_a_reader_beyond_the_most_is_counted_with_another():
     _, _, readers = _counted([([0], [1])], rank=ledger.MOST_READERS + 3)
     assert readers[3] == 1

@@ -102,3 +102,17 @@ def test_a_saver_of_the_models_own_is_the_one_that_is_used():
         for _ in range(2):
             saves.keep_known(_train.Scaffold(saver=own))
             assert tf.compat.v1.get_collection(GRAPH.SAVERS) == [own]
+
+
+def test_what_has_to_come_before_a_save_does(small_records, tmp_path):
+    seen = []
+    job = small_records.config("train.save_steps=3")
+    made = saves.hooks(
+        job,
+        RunFolder(str(tmp_path)),
+        CHIEF,
+        [lambda step, seconds: seen.append("after")],
+        lambda session: seen.append("before"),
+    )
+    train(tmp_path, 4, made)
+    assert seen == ["before", "after"] * (len(seen) // 2) != []
