@@ -192,10 +192,28 @@ def _from(config_path: str, pattern: str) -> str:
     return storage.absolute(pattern) if outside else os.path.relpath(pattern, folder)
 
 
+class _OneLine(yaml.SafeDumper):
+    """Writes text that has line breaks between double quotes, where they are escaped."""
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if len(text.splitlines()) > 1 or text.endswith(_BREAKS) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_OneLine.add_representer(str, _represent)
+_BREAKS = ("\n", "\r", "\x85", "\u2028", "\u2029")
+
+
 def _flow(value: Any) -> str:
     """Returns a value as YAML on one line."""
-    text = yaml.safe_dump(
-        value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=math.inf
+    text = yaml.dump(
+        value,
+        Dumper=_OneLine,
+        default_flow_style=True,
+        sort_keys=False,
+        allow_unicode=True,
+        width=math.inf,
     )
     return text.strip()
 

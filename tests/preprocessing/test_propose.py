@@ -198,6 +198,13 @@ def test_paths_start_at_the_config(tmp_path, monkeypatch):
     assert outside["data"]["inputs"]["train"]["files"] == str(tmp_path / "raw" / "t.csv")
 
 
+@pytest.mark.parametrize("name", ["\n", "a\nb", "a\x85", "\u2028b", "yes", "a: b", "# c", "'", '"'])
+def test_names_of_columns_may_hold_anything(tmp_path, name):
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([[name, "b"], ["1", "2"], ["2", "5"]])
+    assert list(_proposed(tmp_path / "t.csv").data.columns) == [name, "b"]
+
+
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "mine.yaml").write_text("name: mine\n")
     with pytest.raises(errors.UsageError, match="is there already; name another file with OUT="):
