@@ -62,7 +62,7 @@ def test_options_that_beam_does_not_have_are_refused():
 
 def test_without_what_beam_needs_for_it_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam.runners.dataflow.internal.apiclient", None)
-    with pytest.raises(errors.UsageError, match=r"is not installed, .* pip install 'apache-beam"):
+    with pytest.raises(errors.UsageError, match=r"is not installed, which .* 'apache-beam\[gcp\]'"):
         dataflow.check_installed()
 
 

@@ -43,7 +43,10 @@ def test_without_arguments_it_helps():
 def test_the_command_line_is_frozen():
     lines = _run("--help").stdout.splitlines()
     flags = [line.split(":")[0].strip() for line in lines if line.strip().startswith("--")]
-    assert flags == ["--config", "--num_workers", "--pipeline_options", "--set", "--storage"]
+    assert flags == [
+        *("--cluster", "--config", "--[no]dry_run", "--num_workers", "--pipeline_options"),
+        *("--set", "--storage"),
+    ]
 
 
 def test_help_needs_neither_beam_nor_tensorflow():
