@@ -68,7 +68,8 @@ def train_op(loss: Any, how: Updates) -> Any:
     """Returns the op that applies one update for `loss` and counts one global step."""
     with tf.compat.v1.get_default_graph().name_scope(None):  # heads build within a scope of theirs
         tf.compat.v1.summary.scalar("learning_rate", _rate(how)())
-    return optimizer(how).minimize(loss, global_step=_train.get_or_create_global_step())
+        # Some strategies leave the scope for the update: what Adam counts must be called alike.
+        return optimizer(how).minimize(loss, global_step=_train.get_or_create_global_step())
 
 
 def optimizer(how: Updates) -> Any:
