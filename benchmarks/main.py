@@ -18,7 +18,16 @@ from benchmarks.result import Result
 from pipeline import cli, errors, storage
 
 # Modules of this folder with `run(storage_root: str) -> list[Result]`, in the order they run.
-BENCHMARKS = ("preprocess", "flights", "scaling", "memory", "training", "recovery", "ledger")
+BENCHMARKS = (
+    "preprocess",
+    "flights",
+    "scaling",
+    "memory",
+    "training",
+    "flights_training",
+    "recovery",
+    "ledger",
+)
 
 _ONLY = flags.DEFINE_string("only", "", "Name of the one benchmark to run. Default: all.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Folder for bench.json and temporary files.")

@@ -221,3 +221,32 @@ def test_summaries_and_checkpoints_cannot_be_switched_off(override):
     """Without summaries multi_worker_mirrored writes no checkpoint at all (traps A18)."""
     with pytest.raises(errors.UsageError, match=r"train\.\w+_steps: input should be greater than"):
         job("multi_worker_mirrored", override)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "overrides", "text"),
+    [
+        (
+            "mirrored",
+            ["train.optimizer.average=0.9"],
+            r"train\.optimizer\.average: strategy 'mirrored' keeps copies of parameters.* use none",
+        ),
+        (
+            "parameter_server",
+            ["train.optimizer.average=0.9", "cluster.ps=2"],
+            r"train\.optimizer\.average: 2 parameter servers share large variables.*cluster\.ps=1",
+        ),
+        (
+            "none",
+            ["train.steps=50", "train.optimizer.schedule={name: cosine, warm_up_steps: 50}"],
+            r"train\.optimizer\.schedule: of 50 steps 50 are warm-up",
+        ),
+    ],
+)
+def test_updates_that_cannot_be_made_are_refused(strategy, overrides, text):
+    assert re.match(text, refusal(strategy, *overrides))
+
+
+@pytest.mark.parametrize("strategy", ["none", "parameter_server", "parameter_server_sync"])
+def test_averages_where_a_parameter_is_one_variable(strategy):
+    accept(strategy, "train.optimizer.average=0.9")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+import tensorflow as tf
 
 from pipeline import topology
 from trainer import sessions
@@ -35,3 +38,16 @@ def test_as_many_logical_cpus_as_asked_for():
     task = topology.Task("chief", 0)
     assert sessions.session_config(task).device_count["CPU"] == 1
     assert sessions.session_config(task, 3).device_count["CPU"] == 3
+
+
+def test_precision_and_compilation_by_config(small_records, monkeypatch):
+    monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
+    task = topology.Task("chief", 0)
+    plain = sessions.session_config(task, 1, small_records.job.train).graph_options
+    assert plain.optimizer_options.global_jit_level == 0
+    assert plain.rewrite_options.auto_mixed_precision_onednn_bfloat16 == 0
+    job = small_records.config("train.xla=true", "train.precision=bfloat16")
+    found = sessions.session_config(task, 1, job.train).graph_options
+    assert found.optimizer_options.global_jit_level == tf.compat.v1.OptimizerOptions.ON_1
+    assert found.rewrite_options.auto_mixed_precision_onednn_bfloat16 == found.rewrite_options.ON
+    assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_cpu_global_jit"
