@@ -36,7 +36,8 @@ class Updates:
     """How one process updates the parameters; model functions get it as `params["optimizer"]`.
 
     `synchronize` is None, or how many gradients of how many processes make one update. `steps` is
-    when training ends, by which a schedule may be set; `settings` holds all else.
+    when training ends, by which a schedule may be set; `dense` that gradients of embeddings are made as
+    large as these; `settings` holds all else.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Updates:
     synchronize: tuple[int, int] | None = None
     is_chief: bool = True
     steps: int | None = None
+    dense: bool = False
     settings: optimizer_config.Optimizer = _DEFAULTS
 
 
@@ -60,6 +62,8 @@ def updates(job: config.Config, task: topology.Task) -> Updates:
         synchronize,
         is_chief=task.is_chief,
         steps=job.train.steps,
+        # Rows of different numbers cannot be gathered by processes that step together.
+        dense=job.cluster.strategy == "multi_worker_mirrored",
         settings=settings,
     )
 
@@ -76,6 +80,8 @@ def optimizer(how: Updates) -> Any:
     """Returns the `tf.compat.v1` optimizer that does all of `how`. It must be given the global step
     when gradients are applied."""
     made = _BY_NAME[how.name](_rate(how), how.settings)
+    if how.dense:
+        made = _Dense(made)
     if how.synchronize is not None:
         made = _Synchronous(made, how)
     if how.settings.clip_norm is not None:
@@ -139,6 +145,24 @@ class PerGraph(_Wrapping):
         if graph not in self._made:
             self._made[graph] = optimizer(self._how)
         return self._made[graph]
+
+
+class _Dense(_Wrapping):
+    """Makes gradients of some rows of a variable gradients of all of it."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(use_locking=False, name="Dense")
+        self._inner = inner
+
+    @property
+    def inner(self) -> Any:
+        """The optimizer that gets them."""
+        return self._inner
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns gradients and variables, but for those that have none."""
+        pairs = super().compute_gradients(*args, **kwargs)
+        return [(tf.convert_to_tensor(g), v) for g, v in pairs if g is not None]
 
 
 class _Clipping(_Wrapping):

@@ -18,10 +18,9 @@ SIZE = 48
 
 
 def draw(kind: str, rng: np.random.Generator) -> Image.Image:
-    """Returns one image: a shape in one colour on noise around another."""
-    background = rng.integers(0, 256, 3)
-    colour = (background + rng.integers(90, 166, 3)) % 256
-    noise = rng.normal(0, 12, (SIZE, SIZE, 3))
+    """Returns one image: a bright shape on dark noise."""
+    background, colour = rng.integers(0, 90, 3), rng.integers(160, 256, 3)
+    noise = rng.normal(0, 8, (SIZE, SIZE, 3))
     image = Image.fromarray(np.clip(background + noise, 0, 255).astype(np.uint8))
     radius = int(rng.integers(SIZE // 5, SIZE // 2 - 3))
     x, y = rng.integers(radius + 1, SIZE - radius - 1, 2).tolist()

@@ -136,6 +136,19 @@ def test_gradients_above_the_norm_are_shortened_to_it():
     )
 
 
+def test_gradients_of_embeddings_are_whole_where_processes_step_together(small_records):
+    v1 = tf.compat.v1
+    job = small_records.config("cluster.strategy=multi_worker_mirrored")
+    how = optimizers.updates(job, topology.Task("chief", 0))
+    assert how.dense
+    with tf.Graph().as_default(), v1.Session() as session:
+        table = v1.get_variable("table", [4, 2], initializer=tf.ones_initializer())
+        loss = tf.reduce_sum(tf.gather(table, [1, 1, 3]))
+        [(gradient, _)] = optimizers.optimizer(how).compute_gradients(loss)
+        session.run(v1.global_variables_initializer())
+        assert session.run(gradient).tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]
+
+
 def test_the_schedule_sets_the_rate():
     found = _after_one_step(schedule=Schedule(warm_up_steps=4))
     np.testing.assert_allclose(found, START - RATE / 4 * _gradient(START), rtol=1e-5)
