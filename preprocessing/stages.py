@@ -6,6 +6,7 @@ why). Both DoFns give the same files however often and wherever they run.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -230,7 +231,14 @@ def run(
         | "WriteStatistics" >> beam.ParDo(WriteStatistics(data, folders))
     )
     try:
-        pipeline.run().wait_until_finish()
+        result = pipeline.run()
+        try:
+            result.wait_until_finish()
+        except KeyboardInterrupt:
+            # On Dataflow it would go on without us, and without its folders.
+            with contextlib.suppress(NotImplementedError):
+                result.cancel()
+            raise
     except Exception as error:
         if fault := faults.find(error):
             raise fault from None

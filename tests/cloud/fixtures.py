@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline import cloud_storage
+from tests.cloud.api import Api
 from tests.cloud.faults import Fault
-from tests.cloud.service import Api, Service
+from tests.cloud.service import Service
 from tests.pipeline.process_help import child_environment
 
 BUCKET = "bucket"

@@ -146,3 +146,29 @@ def test_what_a_killed_process_had_begun_to_write_is_swept(tmp_path):
         (folder / name).write_text("half")
     storage.sweep(str(tmp_path / "run [1]"), 12)
     assert sorted(path.name for path in folder.iterdir()) == sorted(names[2:])
+
+
+def test_a_new_file_is_not_put_over_another(tmp_path):
+    path = str(tmp_path / "f")
+    storage.write_text(path, "one", new=True)
+    with pytest.raises(FileExistsError):
+        storage.write_text(path, "two", new=True)
+    assert storage.read_text(path) == "one"
+
+
+def test_copies(tmp_path):
+    (tmp_path / "a").write_bytes(b"data")
+    storage.copy(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (tmp_path / "b").read_bytes() == b"data"
+    with pytest.raises(FileNotFoundError):
+        storage.copy(str(tmp_path / "absent"), str(tmp_path / "c"))
+
+
+def test_a_folder_is_published_as_a_whole(tmp_path):
+    made, target = tmp_path / "made", tmp_path / "export" / "7"
+    (made / "variables").mkdir(parents=True)
+    (made / "saved_model.pb").write_text("model")
+    storage.publish_folder(str(made), str(target), last="saved_model.pb")
+    assert (target / "saved_model.pb").read_text() == "model"
+    assert (target / "variables").is_dir()
+    assert not made.exists()

@@ -1,0 +1,54 @@
+"""Checkpoints on gs://, through TensorFlow's own client, which must be told before it is loaded
+where that is: so in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from tests.pipeline.process_help import ROOT
+
+SCRIPT = """
+import json, os, sys
+from pipeline import storage
+import tensorflow as tf
+from trainer import checkpoints
+
+folder = sys.argv[1]
+tf1 = tf.compat.v1
+with tf1.Graph().as_default(), tf1.Session() as session:
+    step = tf1.train.get_or_create_global_step()
+    saver = tf1.train.Saver(max_to_keep=1)
+    session.run(tf1.global_variables_initializer())
+    for number in (0, 1):
+        saver.save(session, folder + "/model.ckpt", global_step=number)
+        session.run(step.assign_add(1))
+    newest = checkpoints.newest(folder)
+    with checkpoints.pinned(newest) as copy:
+        saver.save(session, folder + "/model.ckpt", global_step=2)
+        pinned = checkpoints.step_of(copy)
+    print(json.dumps({
+        "newest": newest, "pinned": pinned, "local": not storage.is_remote(copy),
+        "removed": not os.path.exists(copy + ".index"), "then": checkpoints.newest(folder),
+    }))
+"""
+
+
+def test_one_that_no_listing_has_yet_is_found_and_a_pinned_one_stays(cloud):
+    cloud.api.buckets.lag(r"model\.ckpt-\d+\.index$", listings=2)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, cloud.root],
+        cwd=ROOT,
+        env=cloud.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "newest": f"{cloud.root}/model.ckpt-1",
+        "pinned": 1,
+        "local": True,
+        "removed": True,
+        "then": f"{cloud.root}/model.ckpt-2",
+    }
