@@ -18,7 +18,7 @@ from pipeline import cloud_storage, environment, errors, storage
 
 GOOGLE, TENSORFLOW = "Google's client", "TensorFlow's client"
 _PATIENCE = 8.0  # seconds for requests of Google's client
-_TENSORFLOW_PATIENCE = 60.0  # of which its import may take twenty on a machine that is busy
+_TENSORFLOW_PATIENCE = 120.0  # of which its import may take a minute on a machine that is busy
 _QUICK = {
     "GCS_RETRY_CONFIG_MAX_RETRIES": "2",
     "GCS_RETRY_CONFIG_INIT_DELAY_TIME_US": "100000",
@@ -61,7 +61,7 @@ def _ask_tensorflow(path: str, surroundings: Mapping[str, str]) -> None:
     except subprocess.TimeoutExpired:
         raise errors.RetryableError(
             f"{TENSORFLOW}: no answer about {path!r} in {_TENSORFLOW_PATIENCE:.0f} s, while "
-            "Google's got one. Look at HTTPS_PROXY, CURL_CA_BUNDLE and the kind of credentials: it "
+            "Google's got one. Look at HTTPS_PROXY, CURL_CA_BUNDLE and the credentials, of which it "
             "knows service account keys and gcloud's login"
         ) from None
     if done.returncode:

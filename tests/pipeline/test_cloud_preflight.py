@@ -60,3 +60,12 @@ def test_a_machine_without_credentials_is_told_so_in_seconds(cloud, tmp_path):
     assert "there are no Google credentials here. Log in with gcloud auth" in done.stderr
     # The promise of the issue; it is a limit of what is waited for, not a speed.
     assert time.monotonic() - began < 15
+
+
+def test_a_client_that_does_not_answer_is_named(cloud, monkeypatch):
+    monkeypatch.setattr(cloud_preflight, "_TENSORFLOW_PATIENCE", 0.01)
+    with pytest.raises(
+        errors.RetryableError,
+        match=r"^TensorFlow's client: no answer about 'gs://.* in 0 s, while Google's got one",
+    ):
+        cloud_preflight.check(cloud.root)
