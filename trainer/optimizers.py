@@ -36,7 +36,7 @@ class Updates:
     """How one process updates the parameters; model functions get it as `params["optimizer"]`.
 
     `synchronize` is None, or how many gradients of how many processes make one update. `steps` is
-    when training ends, by which a schedule may be set; `dense` that gradients of embeddings are made as
+    when training ends, by which a schedule may be set; `dense` that gradients of embeddings are as
     large as these; `settings` holds all else.
     """
 

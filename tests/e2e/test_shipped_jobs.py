@@ -1,0 +1,87 @@
+"""The shipped configs on less data, through the command line, from raw files to an export."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import config_file
+from tests.e2e import shapes
+from tests.pipeline.process_help import ROOT, child_environment
+
+SAMPLE = f"data.inputs.train.files={config_file.SHIPPED.parent}/data/flights/sample.csv.gz"
+QUICK = ("train.summary_steps=50", "data.block_records=64")
+
+
+def _train(config, storage, *overrides):
+    """Returns `run.json` of a finished run in a single process."""
+    command = [sys.executable, "-m", "pipeline.launch", f"--config={config}", "--run=shipped"]
+    command += [f"--storage={storage}", "--strategy=none"]
+    done = subprocess.run(
+        [*command, *(f"--set={override}" for override in (*QUICK, *overrides))],
+        cwd=ROOT,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(pathlib.Path(storage, "runs", "shipped", "run.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("flights")
+    steps = ("train.steps=400", "train.save_steps=400", "train.batch_size=128")
+    return _train("flights", folder, SAMPLE, *steps)
+
+
+def test_flights_that_leave_late_arrive_late(flights):
+    assert flights["metrics"]["test"]["auc"] > 0.85
+
+
+def test_flights_serves_what_is_known_at_departure(flights):
+    serve = tf.saved_model.load(flights["exports"]["final"]).signatures["serving_default"]
+    inputs = serve.structured_input_signature[1]
+    assert not inputs.keys() & {"arr_delay", "arr_time", "air_time"}
+    rows = {
+        name: tf.constant([b"EWR", b""] if spec.dtype == tf.string else [5, 5], spec.dtype)
+        for name, spec in inputs.items()
+    }
+    early, late = (
+        serve(**{**rows, "dep_delay": tf.constant([delay] * 2)})["probabilities"].numpy()[:, 1]
+        for delay in (-5.0, 80.0)
+    )
+    assert (early < 0.5).all()
+    assert (late > 0.5).all()
+
+
+def test_flights_delay_beats_the_mean(tmp_path):
+    found = _train("flights_delay", tmp_path, SAMPLE, "train.steps=400", "train.save_steps=400")
+    manifest = json.loads((tmp_path / "records/flights_delay/manifest.json").read_text())
+    baseline = manifest["statistics"]["test"]["columns"]["arr_delay"]["variance"]
+    assert found["metrics"]["test"]["average_loss"] < 0.4 * baseline
+
+
+def test_images_are_trained_on_and_served_as_files(tmp_path):
+    """Too few steps to learn: that all is connected is what counts here."""
+    shapes.write(tmp_path / "images", 120)
+    found = _train(
+        "images",
+        tmp_path,
+        f"data.inputs.train.images={tmp_path / 'images'}",
+        *("train.steps=6", "train.save_steps=6", "train.batch_size=8", "data.shards={train: 1}"),
+        "train.optimizer.schedule={name: cosine, warm_up_steps: 2}",
+        *("data.block_records=16", "train.summary_steps=2"),
+    )
+    assert np.isfinite(found["metrics"]["test"]["loss"])
+    serve = tf.saved_model.load(found["exports"]["final"]).signatures["serving_default"]
+    files = sorted((tmp_path / "images").glob("*/*.png"))[:3]
+    answer = serve(image=tf.constant([file.read_bytes() for file in files]))
+    assert answer["probabilities"].shape == (3, 3)
+    np.testing.assert_allclose(answer["probabilities"].numpy().sum(axis=1), 1, atol=1e-5)
