@@ -61,8 +61,8 @@ def _ask_tensorflow(path: str, surroundings: Mapping[str, str]) -> None:
     except subprocess.TimeoutExpired:
         raise errors.RetryableError(
             f"{TENSORFLOW}: no answer about {path!r} in {_TENSORFLOW_PATIENCE:.0f} s, while "
-            "Google's got one. Look at HTTPS_PROXY, CURL_CA_BUNDLE and the credentials, of which it "
-            "knows service account keys and gcloud's login"
+            "Google's got one. Look at HTTPS_PROXY, CURL_CA_BUNDLE and the credentials, of which "
+            "it knows service account keys and gcloud's login"
         ) from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from pipeline import errors
 from pipeline.sections import Section
 
 Label = Annotated[str, pydantic.Field(pattern=r"^[a-z0-9_-]{0,63}$")]
@@ -46,8 +47,8 @@ class Dataflow(Section):
 
 
 class Gcp(Section):
-    """Where jobs run, on what, and as whom. `project`, `region` and `bucket` are also PROJECT=,
-    REGION= and BUCKET=."""
+    """Where jobs run, on what, and as whom. `project`, `region`, `bucket` and `image` are also
+    PROJECT=, REGION=, BUCKET= and IMAGE=."""
 
     project: Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9:.-]{4,62}$")] | None = None
     region: Region | None = None
@@ -80,6 +81,18 @@ class Gcp(Section):
         if self.tensorboard and not self.service_account:
             raise ValueError("tensorboard: needs a service_account, which writes to it")
         return self
+
+    def check(self) -> None:
+        """Raises `UsageError` for what no job on Google Cloud can do without."""
+        needed = {
+            "project": "PROJECT=",
+            "region": "REGION=",
+            "bucket": "BUCKET=",
+            "image": "IMAGE=",
+        }
+        missing = [way for name, way in needed.items() if getattr(self, name) is None]
+        if missing:
+            raise errors.UsageError(f"CLUSTER=gcp: missing: {', '.join(missing)}")
 
     def machine(self, role: str) -> Machine:
         """Returns the machine of each process of a role."""

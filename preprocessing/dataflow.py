@@ -13,10 +13,7 @@ def options(name: str, gcp: gcp_config.Gcp) -> list[str]:
 
     Raises `UsageError` for a config without project, region, bucket and image.
     """
-    needed = {"project": "PROJECT=", "region": "REGION=", "bucket": "BUCKET=", "image": "IMAGE="}
-    missing = [way for key, way in needed.items() if getattr(gcp, key) is None]
-    if missing:
-        raise errors.UsageError(f"CLUSTER=gcp: missing: {', '.join(missing)}")
+    gcp.check()
     workers = gcp.dataflow
     flags = {
         "runner": "DataflowRunner",

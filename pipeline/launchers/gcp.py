@@ -33,7 +33,7 @@ class GcpLauncher:
     def run(self, job: Job, *, started: float) -> RunRecord:
         """Runs `job` as `base.Launcher` says. Ctrl-C leaves the job running."""
         gcp = job.config.gcp
-        gcp_job.check(gcp)
+        gcp.check()
         _check_places(job)
         contents = bookkeeping.checked_manifest(job)
         service = Service(str(gcp.project), str(gcp.region))

@@ -9,20 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline import config, errors, fatal, gcp_config, topology
+from pipeline import config, fatal, gcp_config, topology
 from pipeline.job import Job
 
 MODULE = "trainer.task"
 _VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
-
-
-def check(gcp: gcp_config.Gcp) -> None:
-    """Raises `UsageError` for what a job on Google Cloud cannot do without."""
-    needed = {"project": "PROJECT=", "region": "REGION=", "bucket": "BUCKET=", "image": None}
-    missing = [name for name in needed if getattr(gcp, name) is None]
-    if missing:
-        ways = ", ".join(needed[name] or f"gcp.{name} in the config" for name in missing)
-        raise errors.UsageError(f"CLUSTER=gcp: missing: {ways}")
 
 
 def render(job: Job, submission: str) -> dict[str, Any]:
@@ -31,7 +22,7 @@ def render(job: Job, submission: str) -> dict[str, Any]:
     Raises `UsageError` for a config without project, region, bucket and image.
     """
     gcp = job.config.gcp
-    check(gcp)
+    gcp.check()
     pools = [_pool(job, role, job.counts.get(role, 0), submission) for role in topology.ROLES]
     while not pools[-1]:
         pools.pop()

@@ -19,7 +19,7 @@ _PORT = 2222
 def render(job: Job) -> dict[str, Any]:
     """Returns the manifest. Raises `UsageError` for a config without image, or a run on a disk."""
     if job.config.gcp.image is None:
-        raise errors.UsageError("CLUSTER=k8s: missing: gcp.image in the config")
+        raise errors.UsageError("CLUSTER=k8s: missing: IMAGE=")
     if not job.run.path.startswith("gs://"):
         raise errors.UsageError(
             f"CLUSTER=k8s: the run would be in {job.run.path!r}, which pods do not share. Give "

@@ -87,6 +87,6 @@ def test_the_client_library_understands_every_field():
 def test_what_is_missing_is_named_with_the_way_to_give_it():
     with pytest.raises(
         errors.UsageError,
-        match=r"^CLUSTER=gcp: missing: PROJECT=, BUCKET=, gcp.image in the config$",
+        match=r"^CLUSTER=gcp: missing: PROJECT=, BUCKET=, IMAGE=$",
     ):
         gcp_job.render(plan("gcp.project=null", "gcp.bucket=null", "gcp.image=null"), "s")

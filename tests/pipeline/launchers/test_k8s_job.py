@@ -34,7 +34,7 @@ def test_gpus_are_asked_for_as_kubernetes_calls_them():
 @pytest.mark.parametrize(
     ("overrides", "root", "words"),
     [
-        (["gcp.image=null"], "gs://b/r", "CLUSTER=k8s: missing: gcp.image"),
+        (["gcp.image=null"], "gs://b/r", "CLUSTER=k8s: missing: IMAGE="),
         ([], "/local", r"which pods do not share. Give STORAGE=gs://"),
     ],
 )
