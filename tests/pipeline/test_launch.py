@@ -88,7 +88,8 @@ def test_flags_are_a_contract():
         check=True,
     ).stdout
     assert re.findall(r"^ +--(\S+?):", listing, re.MULTILINE) == [
-        *("cluster", "config", "isolate", "ps", "run", "set", "storage", "strategy", "workers")
+        *("cluster", "config", "[no]dry_run", "isolate", "ps", "run", "set", "storage"),
+        *("strategy", "workers"),
     ]
 
 
