@@ -137,7 +137,7 @@ def _budget(found: Survey, names: set[str]) -> list[str]:
         return []
     share = math.ceil(bad / total * 1000) / 1000
     reasons = [f"{n:,} x {why}" for why, n in sorted(found.unreadable.items())]
-    reasons += [f"{n:,} x {name} encoding" for name, n in refused.items()]
+    reasons += [f"{n:,} x {_scalar(name)} encoding" for name, n in refused.items()]
     budget = f"{share:g}" if share < 1 else f"{bad}"
     return [f"  error_budget: {budget}  # {bad:,} of {total:,} rows are bad: {'; '.join(reasons)}"]
 

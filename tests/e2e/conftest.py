@@ -57,9 +57,15 @@ class ModeRun:
 
     def first_step(self, task: str = "chief-0") -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns the variables before and after the first step of a process."""
+        return self._kept(task, "before"), self._kept(task, "after")
+
+    def first_batch(self, task: str) -> dict[str, Any]:
+        """Returns `image` and `label` of what a process read for its first step."""
+        return self._kept(task, "batch")
+
+    def _kept(self, task: str, when: str) -> dict[str, Any]:
         folder = self.path.parent.parent / "first_step" / self.mode
-        before, after = (dict(np.load(folder / f"{task}.{w}.npz")) for w in ("before", "after"))
-        return before, after
+        return dict(np.load(folder / f"{task}.{when}.npz"))
 
 
 @pytest.fixture(scope="session")

@@ -100,6 +100,8 @@ def test_a_killed_launcher_leaves_no_process_and_the_same_command_goes_on(comman
 
 def test_proxies_and_secrets_do_no_harm_and_a_finished_run_is_left_alone(command):
     settings = ("train.steps=60", "train.save_steps=50", f"model.params.password={PASSWORD}")
+    # It takes any params; those of the shipped models are checked.
+    settings += ("model.name=tests.trainer.user_code:model_fn", "eval.metric=hit_rate")
     hostile = {
         "http_proxy": "http://127.0.0.1:9",
         "https_proxy": f"http://me:{PASSWORD}@127.0.0.1:9",
