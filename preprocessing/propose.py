@@ -36,8 +36,13 @@ def explore(path: str) -> tuple[Guess, Survey]:
     if not found.rows:
         bad = found.unreadable.total()
         raise errors.DataError(f"{path!r}: no rows{f' but {bad:,} unreadable ones' if bad else ''}")
+    by_place = guess.csv.get("header") is False
     for name, column in found.columns.items():
         if why := _unusable(column):
+            if by_place and column.values:
+                raise errors.DataError(
+                    f"{path!r}: {name} {why}, and without a header none can be left out"
+                )
             guess.left_out[name] = why
     if not set(found.columns) - set(guess.left_out):
         raise errors.DataError(f"{path!r}: no column has values")
@@ -109,7 +114,13 @@ def _data_section(
     if guess.csv:
         lines.append(f"  csv: {_flow(guess.csv)}")
     lines.append("  columns:")
-    for name, column in made.items():
+    # Without a header, columns are told by their place.
+    listed = found.columns if guess.csv.get("header") is False else made
+    for name in listed:
+        if name not in made:
+            lines.append(f"    {_scalar(name)}: {{type: string, missing: allow}}  # no values")
+            continue
+        column = made[name]
         if name == label:
             # Only a vocabulary that is declared is sure to be counted whole.
             column.rules.setdefault("vocabulary", {})
@@ -117,7 +128,8 @@ def _data_section(
                 del column.rules["vocabulary"]
         lines.append(f"    # {', '.join(column.notes)}")
         lines.append(f"    {_scalar(name)}: {_flow(column.rules)}")
-    lines += [f"    # left out: {_scalar(n)} {why}" for n, why in guess.left_out.items()]
+    left_out = {n: why for n, why in guess.left_out.items() if n not in listed}
+    lines += [f"    # left out: {_scalar(n)} {why}" for n, why in left_out.items()]
     lines.append(f"  label: {_scalar(label)}  # a guess")
     if key is not None:
         lines.append(f"  key: {_flow([key])}  # no two rows agree in it")

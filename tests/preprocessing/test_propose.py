@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pipeline import config, config_file, errors
@@ -81,7 +81,16 @@ def test_any_csv(tmp_path, data, names, width):
     _accept(path)
 
 
+def test_without_a_header_a_column_without_values_keeps_its_place(tmp_path):
+    path = tmp_path / "t"
+    path.write_text("\t0\n\t7\n")
+    out = _proposed(path)
+    _check(out.data)
+    assert list(out.data.columns) == ["column_1", "column_2"]
+
+
 @_LOOSE
+@example(content=b"\t0")
 @given(content=st.binary(max_size=200))
 def test_any_bytes(tmp_path, content):
     (tmp_path / "t").write_bytes(content)
