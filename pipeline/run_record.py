@@ -50,6 +50,8 @@ class RunRecord(pydantic.BaseModel):
     metrics: dict[str, dict[str, float]] = {}
     best: dict[str, Any] | None = None
     exports: dict[str, str | None] = {}
+    # Export to SHA-256 of each of its files.
+    sha256: dict[str, dict[str, str]] = {}
     restarts: list[Restart] = []
     # Per epoch, by the newest checkpoint's own count: records due; applied once, more often, or
     # never; skipped because they cannot be read; left to be read.
@@ -136,6 +138,7 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
     record.metrics = result.get("metrics", {})
     record.best = result.get("best")
     record.exports = result.get("exports", {})
+    record.sha256 = result.get("sha256", {})
     record.input = result.get("input")
     record.readers = result.get("readers", {})
 

@@ -56,7 +56,8 @@ class Evaluation:
         self._records = records
         self._estimator = estimator
         self._reporter = reporter
-        self.judge = exporters.Judge(job, run, reporter, records.transforms)
+        self._publisher = exporters.Publisher(job, run, records)
+        self.judge = exporters.Judge(job, run, reporter, self._publisher)
         self._newest: dict[str, float] = {}
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -152,8 +153,7 @@ class Evaluation:
         if self._records.has("test"):
             metrics["test"], _ = self._evaluate("test", checkpoint)
         self._reporter.say("exporting")
-        transforms = self._records.transforms
-        final = exporters.publish(self._estimator, transforms, self._run, "final", checkpoint, step)
+        final = self._publisher.publish(self._estimator, "final", checkpoint, step, metrics)
         best = self._run.read(exporters.BEST)
         read, _ = accounts.account(checkpoint, self._records.blocks("train"))
         self._run.write(
@@ -162,7 +162,8 @@ class Evaluation:
                 "final_step": step,
                 "metrics": metrics,
                 "best": best,
-                "exports": {"final": final, "best": best["export"] if best else None},
+                "exports": {"final": final.path, "best": best["export"] if best else None},
+                "sha256": {"final": final.sha256, "best": best.get("sha256", {}) if best else {}},
                 "input": read.rows,
                 "readers": read.readers,
             },

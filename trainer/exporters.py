@@ -6,16 +6,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import tempfile
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
-from pipeline import config, errors, run_folder, storage
+from pipeline import config, config_file, errors, run_folder, storage
 from pipeline.run_folder import RunFolder
-from trainer import best, early_stopping, features
+from trainer import best, early_stopping, export_files, features, model_card, parity, served
+from trainer.input import Records
 from trainer.reporter import Reporter
 from trainer.transforms import Transforms
 
@@ -32,10 +36,10 @@ class Judge(tf.estimator.Exporter):
     """
 
     def __init__(
-        self, job: config.Config, run: RunFolder, reporter: Reporter, transforms: Transforms
+        self, job: config.Config, run: RunFolder, reporter: Reporter, publisher: Publisher
     ) -> None:
         self._job = job
-        self._transforms = transforms
+        self._publisher = publisher
         self._run = run
         self._reporter = reporter
 
@@ -68,13 +72,22 @@ class Judge(tf.estimator.Exporter):
         reference = None if old is None else float(old["value"])
         if not best.is_better(metrics[metric], reference, self._job.eval.higher_is_better):
             return None
-        path = publish(estimator, self._transforms, self._run, "best", checkpoint_path, step)
-        self._run.write(
-            BEST, {"step": step, "metric": metric, "value": metrics[metric], "export": path}
+        export = self._publisher.publish(
+            estimator, "best", checkpoint_path, step, {"eval": metrics}
         )
-        if old is not None and old["export"] != path:
+        self._run.write(
+            BEST,
+            {
+                "step": step,
+                "metric": metric,
+                "value": metrics[metric],
+                "export": export.path,
+                "sha256": export.sha256,
+            },
+        )
+        if old is not None and old["export"] != export.path:
             storage.remove(old["export"])
-        return path
+        return export.path
 
     def _note(self, metrics: dict[str, float]) -> None:
         """Adds to the list of evaluations, and asks for the end of training if it is time.
@@ -90,26 +103,73 @@ class Judge(tf.estimator.Exporter):
             self._run.write(run_folder.STOP, {"reason": reason})
 
 
-def publish(
-    estimator: Any, transforms: Transforms, run: RunFolder, kind: str, checkpoint: str, step: int
-) -> str:
-    """Exports a checkpoint to `export/<kind>/<step>` and returns that path.
+class Publisher:
+    """Exports models of one run, and publishes those that answer as the Estimator does."""
 
-    The folder appears whole: the model is written beside it and then published. One that is
-    already there is left as it is.
-    """
-    target = storage.join(run.exports, kind, str(step))
-    if storage.exists(storage.join(target, _LAST)):
-        return target
-    staging = _staging(run)
-    try:
-        written = estimator.export_saved_model(
-            staging, serving_input_fn(transforms), checkpoint_path=checkpoint
-        )
-        storage.publish_folder(written.decode(), target, last=_LAST)
-    finally:
-        storage.remove(staging)
-    return target
+    def __init__(self, job: config.Config, run: RunFolder, records: Records) -> None:
+        self._job, self._run, self._records = job, run, records
+        self._gate = parity.Gate(records)
+
+    def publish(
+        self, estimator: Any, kind: str, checkpoint: str, step: int, metrics: model_card.Metrics
+    ) -> Export:
+        """Exports a checkpoint to `export/<kind>/<step>`, with its `metrics` by split.
+
+        The folder appears whole: the model is written and checked beside it, and then published.
+        One that is already there is left as it is. Raises `ModelError` if it fails the check.
+        """
+        target = storage.join(self._run.exports, kind, str(step))
+        if storage.exists(storage.join(target, _LAST)):
+            return Export(target, export_files.digests(target))
+        staging = _staging(self._run)
+        try:
+            receiver = serving_input_fn(self._records.transforms)
+            written = estimator.export_saved_model(staging, receiver, checkpoint_path=checkpoint)
+            folder = written.decode()
+            _name_signatures(folder)
+            self._gate.check(estimator, checkpoint, folder)
+            self._add_extras(folder, step, metrics)
+            found = Export(target, export_files.digests(folder))
+            storage.publish_folder(folder, target, last=_LAST)
+        finally:
+            storage.remove(staging)
+        return found
+
+    def _add_extras(self, folder: str, step: int, metrics: model_card.Metrics) -> None:
+        contents = self._records.manifest
+        extras = {
+            "config.yaml": config_file.dump(self._job),
+            "manifest.sha256": f"{contents.sha256}\n",
+            "metrics.json": json.dumps({"step": step, "metrics": metrics}, indent=1) + "\n",
+            "model_card.md": model_card.render(
+                self._job, contents, self._records.transforms.plan, step, metrics
+            ),
+        }
+        storage.makedirs(storage.join(folder, "assets.extra"))
+        for name, text in extras.items():
+            storage.write_text(storage.join(folder, "assets.extra", name), text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """A published model: where it is, and the SHA-256 of each of its files."""
+
+    path: str
+    sha256: dict[str, str]
+
+
+def _name_signatures(folder: str) -> None:
+    """Gives the signature that takes Examples a name of its own: Estimator calls it after two."""
+    path = storage.join(folder, _LAST)
+    with open(path, "rb") as file:
+        model = saved_model_pb2.SavedModel.FromString(file.read())
+    for graph in model.meta_graphs:
+        long = f"{served.EXAMPLES}:{parity.SERVING}"
+        if long in graph.signature_def:
+            graph.signature_def[served.EXAMPLES].CopyFrom(graph.signature_def[long])
+            del graph.signature_def[long]
+    with open(path, "wb") as file:
+        file.write(model.SerializeToString(deterministic=True))
 
 
 def _staging(run: RunFolder) -> str:
@@ -120,7 +180,8 @@ def _staging(run: RunFolder) -> str:
 
 
 def serving_input_fn(transforms: Transforms) -> Any:
-    """Returns the receiver of the exported model: one tensor of raw values a column.
+    """Returns the receiver of the exported model: one tensor of raw values a column, or serialized
+    Examples.
 
     A uint8 column is fed as `[batch]` strings of its bytes, row-major; of one that may be missing,
     what is missing as `Column.stands_for_missing`.
@@ -128,9 +189,11 @@ def serving_input_fn(transforms: Transforms) -> Any:
 
     def receiver() -> Any:
         columns = transforms.serving_columns
-        raw = features.raw_placeholders(columns)
+        serialized, raw = features.serving_inputs(columns)
         decoded = {n: features.decode(t, columns[n]) for n, t in raw.items()}
-        return tf.estimator.export.ServingInputReceiver(transforms.features(decoded), raw)
+        return tf.estimator.export.ServingInputReceiver(
+            transforms.features(decoded), raw, {served.EXAMPLES: {served.EXAMPLES: serialized}}
+        )
 
     return receiver
 

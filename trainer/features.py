@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -54,13 +55,20 @@ def decode(stored: tf.Tensor, column: Column) -> tf.Tensor:
     return tf.reshape(tf.io.decode_raw(stored, tf.uint8), [tf.size(stored), *column.shape])
 
 
-def raw_placeholders(columns: Mapping[str, Column]) -> Tensors:
-    """Returns one placeholder a column, as a caller of the exported model feeds them."""
-    return {
-        name: tf.compat.v1.placeholder(
-            _STORED[column.type],
-            [None, *(() if column.type == "uint8" else column.shape)],
-            name=name,
-        )
-        for name, column in columns.items()
+def serving_inputs(columns: Mapping[str, Column]) -> tuple[tf.Tensor, Tensors]:
+    """Returns what callers of the exported model feed: serialized Examples, or stored columns.
+
+    The first is `[batch]` strings; where a column is not fed, it is what they hold.
+    """
+    serialized = tf.compat.v1.placeholder(tf.string, [None], name="input/examples")
+    stored = tf.io.parse_example(serialized, parsing_spec(columns))
+    return serialized, {
+        name: tf.compat.v1.placeholder_with_default(tensor, tensor.shape, name=_of_op(name))
+        for name, tensor in stored.items()
     }
+
+
+def _of_op(column: str) -> str:
+    """Returns a name an op may have."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", column)
+    return name if re.match(r"[A-Za-z0-9.]", name) else f"column{name}"

@@ -33,8 +33,11 @@ def main() -> None:
     path = result["exports"][_EXPORT.value]
     if _INPUT.value and not storage.exists(_INPUT.value):
         raise errors.UsageError(f"--input {_INPUT.value!r}: no such file")
-    from trainer import prediction
+    from trainer import export_files, prediction
 
+    wanted = result.get("sha256", {}).get(_EXPORT.value)
+    if wanted:
+        export_files.verify(path, wanted)
     job = run.read_config()
     records = run_folder.records_folder(_STORAGE.value, job.name)
     if _INPUT.value:

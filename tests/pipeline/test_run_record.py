@@ -16,6 +16,7 @@ FIELDS = {
         "metrics",
         "best",
         "exports",
+        "sha256",
         "restarts",
         "input",
         "readers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pathlib
 import subprocess
@@ -11,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import errors, topology
+from pipeline import config_file, errors, topology
 from tests.pipeline.process_help import child_environment
-from trainer import experiment, exporters, prediction
+from trainer import experiment, export_files, exporters, prediction
 
 # Serves without any code of the project, as a server would.
 SERVE = """
@@ -73,6 +74,7 @@ def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
         "metric": "accuracy",
         "value": pytest.approx(0.9),
         "export": path,
+        "sha256": export_files.digests(path),
     }
     assert scene.exported == ["100"]
     scene.judge(300, 0.95)
@@ -114,22 +116,22 @@ def test_a_metric_the_model_does_not_report_names_the_nearest(scene):
         scene.judge(100, 0.9, "eval.metric=acuracy")
 
 
-def test_publishing_never_overwrites(scene, transforms):
+def test_publishing_never_overwrites(scene, evaluation_of):
     target = pathlib.Path(scene.run.exports) / "final" / "100"
     target.mkdir(parents=True)
     (target / "saved_model.pb").write_bytes(b"somebody serves this")
-    path = exporters.publish(
-        None, transforms, scene.run, "final", f"{scene.run.path}/model.ckpt-100", 100
-    )
-    assert path == str(target)
+    publisher = evaluation_of(scene.run)._publisher
+    found = publisher.publish(None, "final", f"{scene.run.path}/model.ckpt-100", 100, {})
+    assert found.path == str(target)
+    assert found.sha256 == {"saved_model.pb": hashlib.sha256(b"somebody serves this").hexdigest()}
     assert (target / "saved_model.pb").read_bytes() == b"somebody serves this"
 
 
-def test_a_failed_export_leaves_nothing(scene, transforms, evaluation_of):
-    estimator = evaluation_of(scene.run)._estimator
+def test_a_failed_export_leaves_nothing(scene, evaluation_of):
+    evaluation = evaluation_of(scene.run)
     with pytest.raises(Exception, match=r"ckpt-7"):
-        exporters.publish(
-            estimator, transforms, scene.run, "final", f"{scene.run.path}/model.ckpt-7", 7
+        evaluation._publisher.publish(
+            evaluation._estimator, "final", f"{scene.run.path}/model.ckpt-7", 7, {}
         )
     assert not (pathlib.Path(scene.run.exports) / "final" / "7").exists()
     assert scene.leftovers == []
@@ -165,6 +167,52 @@ def test_a_fresh_process_serves_what_the_estimator_predicts(
     assert served["class"] == [int(p["class_ids"][0]) for p in wanted]
     probabilities = np.array([p["probabilities"] for p in wanted])
     np.testing.assert_allclose(served["probabilities"], probabilities, atol=1e-6)
+
+
+def test_another_model_than_the_checkpoint_is_not_published(scene, evaluation_of):
+    """The export holds the parameters of step 200, the Estimator those of step 100."""
+    evaluation = evaluation_of(scene.run)
+    old, new = (f"{scene.run.path}/model.ckpt-{step}" for step in (100, 200))
+
+    class Mistaken:
+        """An Estimator that exports another checkpoint than it is asked to."""
+
+        config = evaluation._estimator.config
+        model_fn = staticmethod(evaluation._estimator.model_fn)
+
+        def export_saved_model(self, folder, receiver, checkpoint_path):
+            return evaluation._estimator.export_saved_model(folder, receiver, checkpoint_path=new)
+
+    with pytest.raises(errors.ModelError, match=r"otherwise than Estimator\.predict"):
+        evaluation._publisher.publish(Mistaken(), "final", old, 100, {})
+    assert not (pathlib.Path(scene.run.exports) / "final").exists()
+    assert scene.leftovers == []
+
+
+def test_what_lies_beside_the_model(finished, small_records):
+    for kind, metrics in (("final", {"eval", "test"}), ("best", {"eval"})):
+        folder = pathlib.Path(finished.result["exports"][kind])
+        extra = folder / "assets.extra"
+        assert sorted(path.name for path in extra.iterdir()) == [
+            *("config.yaml", "manifest.sha256", "metrics.json", "model_card.md")
+        ]
+        assert config_file.load(str(extra / "config.yaml")) == finished.run.read_config()
+        assert (extra / "manifest.sha256").read_text().strip() == small_records.contents.sha256
+        found = json.loads((extra / "metrics.json").read_text())
+        assert set(found["metrics"]) == metrics
+        assert found["step"] == int(folder.name)
+        assert "## Limits" in (extra / "model_card.md").read_text()
+    assert found["metrics"]["eval"]["global_step"] == int(folder.name)
+
+
+def test_the_signatures_have_plain_names(finished):
+    model = tf.saved_model.load(finished.result["exports"]["final"])
+    assert sorted(model.signatures) == ["examples", "serving_default"]
+
+
+def test_the_digests_of_a_run_are_those_of_its_files(finished):
+    for kind, path in finished.result["exports"].items():
+        assert finished.result["sha256"][kind] == export_files.digests(path)
 
 
 def test_the_exported_model_refuses_images_of_another_size(finished):

@@ -107,9 +107,11 @@ def test_decoded_shapes_are_known_to_the_graph():
         assert features.decode(stored, COLUMNS["pixels"]).shape.as_list() == [None, 2, 3]
 
 
-def test_serving_takes_raw_values():
+def test_serving_takes_raw_values_or_examples():
+    columns = {n: COLUMNS[n] for n in ("pixels", "size", "name")}
     with tf.Graph().as_default():
-        found = features.raw_placeholders({n: COLUMNS[n] for n in ("pixels", "size", "name")})
+        serialized, found = features.serving_inputs(columns)
+        assert serialized.shape.as_list() == [None]
         assert {name: (t.dtype, t.shape.as_list()) for name, t in found.items()} == {
             "pixels": (tf.string, [None]),
             "size": (tf.float32, [None, 2]),

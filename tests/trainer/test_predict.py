@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import re
 import shutil
 
@@ -83,6 +85,20 @@ def test_a_bad_request_is_one_line(predict, flags, code, message):
     named = None if any(flag.startswith("--run") for flag in flags) else "finished"
     line = error_line(predict(*flags, code=code, named=named))
     assert re.search(message.replace("|", r"\|"), line), line
+
+
+def test_an_altered_export_is_refused(predict, finished, small_records, tmp_path):
+    shutil.copytree(finished.path, tmp_path / "runs" / "altered")
+    result = json.loads((tmp_path / "runs/altered/RESULT.json").read_text())
+    moved = str(tmp_path / "runs" / "altered" / "export" / "final" / "300")
+    result["exports"]["final"] = moved
+    (tmp_path / "runs/altered/RESULT.json").write_text(json.dumps(result))
+    index = next(pathlib.Path(moved).glob("variables/*.index"))
+    content = bytearray(index.read_bytes())
+    content[len(content) // 2] ^= 1
+    index.write_bytes(content)
+    line = error_line(predict(f"--storage={tmp_path}", named="altered", storage=tmp_path, code=65))
+    assert re.search(r"export '.*/300': 'variables/variables\.index' was altered", line), line
 
 
 def test_a_file_of_text_is_refused(predict, tmp_path):

@@ -1,0 +1,239 @@
+"""Whether an exported model answers as the Estimator it is made of; if not, it is not published.
+
+`Estimator.predict` reads records as training and evaluation do; the exported model is loaded by
+`trainer.served`, in a process of its own, and is fed raw columns and serialized Examples. All
+outputs of both signatures must be equal, on the CPU and without what only changes the precision of
+training (XLA, bfloat16).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import pathlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import config, errors, records
+from trainer import features, parity_rows, parity_server, served
+from trainer.input import Records
+from trainer.parity_rows import Row
+
+# Absolute up to 1, relative above.
+TOLERANCE = 1e-6
+SERVING = "serving_default"
+Answers = Mapping[str, np.ndarray]
+
+
+class Gate:
+    """Compares exports of one run. Its rows are read once."""
+
+    def __init__(self, source: Records) -> None:
+        self._source = source
+        # Evaluation holds batches of this size in memory, too.
+        self._batch = min(64, source.job.eval.batch_size)
+
+    @property
+    def columns(self) -> Mapping[str, config.Column]:
+        """What a caller of the exported model feeds."""
+        return self._source.transforms.serving_columns
+
+    @functools.cached_property
+    def _rows(self) -> list[Row]:
+        return parity_rows.rows(self._source)
+
+    def check(self, estimator: Any, checkpoint: str, export: str) -> int:
+        """Returns how many rows were compared.
+
+        Raises `ModelError` if any is answered differently, with the feature that makes it so.
+        """
+        both = _Comparison(self, estimator, checkpoint, export)
+        rows, found = self._compared(both)
+        if len(found.wrong) < len(rows):
+            raise errors.ModelError(
+                f"export of {checkpoint!r}: only {len(found.wrong)} of {len(rows)} rows of the "
+                "eval split are answered by both Estimator.predict and the exported model. Nothing "
+                "was published"
+            )
+        wrong = int(found.wrong.sum())
+        if wrong:
+            raise errors.ModelError(
+                f"export of {checkpoint!r}: the exported model answers {wrong} of {len(rows)} rows "
+                f"otherwise than Estimator.predict ({found.worst}). "
+                f"{both.explanation(rows, found.wrong)}. Nothing was published"
+            )
+        return len(rows)
+
+    def _compared(self, both: _Comparison) -> tuple[list[Row], Differences]:
+        """Compares all rows; if a model refuses some, those the schema allows; at last those of
+        the eval split alone."""
+        every = self._rows
+        allowed = [row for row in every if row.allowed]
+        for rows in (every, allowed, [row for row in every if row.column is None]):
+            found = both.differences(rows)
+            if len(found.wrong) == len(rows):
+                break
+        return rows, found
+
+    def served(self, rows: Sequence[Row], export: str, calls_before: int = 1) -> Answers:
+        """Returns what the exported model answers, in another process.
+
+        By the calls before, whose answers are dropped, what is random gives itself away: a model
+        that has just been loaded begins with the same numbers as its Estimator.
+        """
+        with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+            asked, answered = pathlib.Path(folder, "rows"), pathlib.Path(folder, "answers.npz")
+            asked.write_bytes(b"".join(records.frame(row.example) for row in rows))
+            parity_server.shared().ask(
+                {
+                    "export": export,
+                    "rows": str(asked),
+                    "batch": self._batch,
+                    "calls_before": calls_before,
+                    "missing": {name: c.stands_for_missing for name, c in self.columns.items()},
+                    "answers": str(answered),
+                }
+            )
+            with np.load(answered) as found:
+                return dict(found)
+
+    def predicted(self, rows: Sequence[Row], estimator: Any, checkpoint: str) -> Answers:
+        """Returns what `Estimator.predict` answers on the rows as records."""
+        transforms, payloads = self._source.transforms, [row.example for row in rows]
+
+        def input_fn() -> tf.data.Dataset:
+            return (
+                tf.data.Dataset.from_tensor_slices(payloads)
+                .batch(self._batch)
+                .map(lambda batch: features.parse(batch, transforms.columns))
+                .map(lambda batch: transforms.examples(batch, training=False))
+            )
+
+        parts: dict[str, list[np.ndarray]] = {}
+        try:
+            for batch in answering(estimator).predict(
+                input_fn, checkpoint_path=checkpoint, yield_single_examples=False
+            ):
+                for name, values in batch.items():
+                    parts.setdefault(name, []).append(values)
+        except tf.errors.InvalidArgumentError:
+            pass  # a row that the model refuses; those before it count
+        return {name: np.concatenate(values) for name, values in parts.items()}
+
+
+class _Comparison:
+    """One export, next to its Estimator."""
+
+    def __init__(self, gate: Gate, estimator: Any, checkpoint: str, export: str) -> None:
+        self._gate, self._export = gate, export
+        self._estimator, self._checkpoint = estimator, checkpoint
+
+    def differences(self, rows: Sequence[Row]) -> Differences:
+        """Returns which of the rows that both answer differ."""
+        wanted = self._gate.predicted(rows, self._estimator, self._checkpoint)
+        return compare(wanted, self._gate.served(rows, self._export))
+
+    def explanation(self, rows: Sequence[Row], wrong: np.ndarray) -> str:
+        """Says what makes the difference: the first column that does, if it is one."""
+        if self._is_random(rows):
+            return "It answers the same rows differently each time: something in it is random"
+        originals = [n for n in range(len(wrong)) if rows[n].column is None]
+        broken = [n for n in originals if wrong[n]]
+        alike = [n for n in originals if not wrong[n]]
+        if not broken:
+            first = rows[int(np.argmax(wrong))]
+            return f"First feature that differs: {first.column!r} ({first.change})"
+        if not alike:
+            return "No row agrees, so it is no single feature: parameters or code differ"
+        return self._by_swapping(rows[broken[0]], rows[alike[0]])
+
+    def _is_random(self, rows: Sequence[Row]) -> bool:
+        once, again = (self._gate.served(rows, self._export, before) for before in (1, 2))
+        return any(unequal(once[name], again[name]).any() for name in once)
+
+    def _by_swapping(self, wrong: Row, right: Row) -> str:
+        """Looks for the column whose value, put in place from a row that agrees, mends it."""
+        columns = list(self._gate.columns)
+        swapped = [parity_rows.swapped(wrong, name, right) for name in columns]
+        still = self.differences(swapped).wrong
+        for name, differs in zip(columns, still, strict=False):
+            if not differs:
+                return f"First feature that differs: {name!r}"
+        return "No single feature makes the difference"
+
+
+@dataclasses.dataclass(frozen=True)
+class Differences:
+    """Of rows that both sides answer: `wrong` is `[rows]` bool, `worst` the largest in words."""
+
+    wrong: np.ndarray
+    worst: str
+
+
+def compare(wanted: Answers, found: Answers) -> Differences:
+    """Compares `wanted`, by output, with what was `found`, by signature/output.
+
+    Raises `ModelError` if an output is served by none.
+    """
+    wrong, worst, most = np.zeros(0, bool), "", -1.0
+    for output, signature in itertools.product(wanted, (SERVING, served.EXAMPLES)):
+        name = f"{signature}/{output}"
+        if name not in found:
+            raise errors.ModelError(
+                f"the exported model answers no row with {name!r}, as Estimator.predict does; "
+                f"it has {', '.join(found) or 'nothing'}. Nothing was published"
+            )
+        count = min(len(wanted[output]), len(found[name]))
+        ours, theirs = wanted[output][:count], found[name][:count]
+        differ = unequal(ours, theirs)
+        wrong = differ if not len(wrong) else wrong[:count] | differ[: len(wrong)]
+        row, by = _largest(ours, theirs, differ)
+        if by > most:
+            worst = f"{name} of row {row}: {_shown(theirs[row])}, not {_shown(ours[row])}"
+            most = by
+    return Differences(wrong, worst)
+
+
+def unequal(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """Returns `[rows]` bool, whether any value of a row differs by more than `TOLERANCE`."""
+    if ours.shape != theirs.shape:
+        return np.ones(len(ours), bool)
+    if not np.issubdtype(ours.dtype, np.number):
+        differ = ours.astype(np.bytes_) != theirs.astype(np.bytes_)
+    else:
+        close = np.isclose(theirs, ours, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+        differ = ~close
+    return np.asarray(differ.any(axis=tuple(range(1, differ.ndim))))
+
+
+def _largest(ours: np.ndarray, theirs: np.ndarray, differ: np.ndarray) -> tuple[int, float]:
+    """Returns the row that differs most, and by how much; -1 if none does."""
+    if not differ.any():
+        return 0, -1.0
+    if ours.shape != theirs.shape or not np.issubdtype(ours.dtype, np.number):
+        return int(np.argmax(differ)), 0.0
+    by = np.abs(theirs.astype(float) - ours.astype(float)).reshape(len(ours), -1).max(axis=1)
+    by = np.where(differ, np.nan_to_num(by, nan=np.inf), -1.0)
+    return int(np.argmax(by)), float(by.max())
+
+
+def _shown(value: np.ndarray) -> str:
+    return np.array2string(value, precision=7, threshold=4, edgeitems=2).replace("\n", "")
+
+
+def answering(estimator: Any) -> Any:
+    """Returns an Estimator whose `predict` gives what the exported model serves."""
+
+    def model_fn(features: Any, mode: str) -> Any:
+        spec = estimator.model_fn(features, None, mode, estimator.config)
+        return spec._replace(predictions=dict(spec.export_outputs[SERVING].outputs))
+
+    settings = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})
+    return tf.estimator.Estimator(
+        model_fn, config=estimator.config.replace(session_config=settings, device_fn=None)
+    )

@@ -1,0 +1,132 @@
+"""The rows on which an exported model is compared with the Estimator it is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import manifest, records
+from pipeline.config import Column
+from trainer import order
+from trainer.input import Records
+
+# Of the eval split. Rows with one value changed come on top: a few for each column.
+ROWS = 256
+_UNSEEN = "\u241a"  # a text that no vocabulary holds
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A serialized `tf.train.Example`; if made by changing one column of another, which and how."""
+
+    example: bytes
+    column: str | None = None
+    change: str = ""
+    allowed: bool = True  # by the schema; what it forbids a model may refuse
+
+
+def rows(source: Records, count: int = ROWS) -> list[Row]:
+    """Returns rows of all the eval split, then some with a value missing, unseen or extreme."""
+    found = [Row(payload) for payload in _spread(source, count)]
+    changed = [
+        Row(_with(found[n % len(found)].example, name, feature), name, change, allowed)
+        for n, (name, change, allowed, feature) in enumerate(_edges(source))
+    ]
+    return found + changed
+
+
+def _spread(source: Records, count: int) -> Iterator[bytes]:
+    blocks = source.blocks("eval")
+    readable = order.readable(blocks)
+    chosen = readable[:: max(1, len(readable) // count)][:count]
+    each = -(-count // len(chosen))
+    payloads = [
+        records.read(blocks.paths[shard], int(offset), min(each, int(held)))
+        for shard, offset, held in chosen
+    ]
+    return (payload for one in payloads for payload in one)
+
+
+# Column, what is done to it, whether the schema allows it, and the new feature; None removes it.
+_Edge = tuple[str, str, bool, tf.train.Feature | None]
+
+
+def _edges(source: Records) -> Iterator[_Edge]:
+    statistics = source.manifest.statistics.get("train")
+    for name, column in source.transforms.serving_columns.items():
+        if column.missing == "allow":
+            yield name, "missing", True, None
+        seen = statistics.columns.get(name) if statistics else None
+        for change, allowed, feature in _EDGES[column.type](column, seen):
+            yield name, change, allowed, feature
+
+
+_Found = Iterator[tuple[str, bool, tf.train.Feature]]
+
+
+def _numbers(column: Column, seen: manifest.ColumnStatistics | None) -> _Found:
+    least = column.min if column.min is not None else seen.min if seen else None
+    greatest = column.max if column.max is not None else seen.max if seen else None
+    if least is not None and math.isfinite(least):
+        yield "least", True, _number(column, least)
+    if greatest is not None and math.isfinite(greatest):
+        yield "greatest", True, _number(column, greatest)
+        yield "out of range", False, _number(column, 2 * abs(greatest) + 1)
+
+
+def _number(column: Column, value: float) -> tf.train.Feature:
+    if column.type == "int64":
+        bounds = np.iinfo(np.int64)
+        whole = min(max(int(value), int(bounds.min)), int(bounds.max))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[whole] * column.size))
+    return tf.train.Feature(float_list=tf.train.FloatList(value=[value] * column.size))
+
+
+def _texts(column: Column, _: Any) -> _Found:
+    length = max(1, column.min_length)
+    yield "unseen text", not column.allowed, _bytes(column, (_UNSEEN * length).encode())
+    yield "empty text", column.min_length == 0 and not column.allowed, _bytes(column, b"")
+
+
+def _bytes(column: Column, value: bytes) -> tf.train.Feature:
+    count = 1 if column.type == "uint8" else column.size
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value] * count))
+
+
+def _pixels(column: Column, _: Any) -> _Found:
+    yield "all 0", True, _bytes(column, bytes(column.size))
+    yield "all 255", True, _bytes(column, b"\xff" * column.size)
+
+
+def _images(column: Column, _: Any) -> _Found:
+    yield from ()
+
+
+_EDGES: Mapping[str, Callable[[Column, manifest.ColumnStatistics | None], _Found]] = {
+    "int64": _numbers,
+    "float32": _numbers,
+    "string": _texts,
+    "uint8": _pixels,
+    "image": _images,
+}
+
+
+def swapped(row: Row, column: str, other: Row) -> Row:
+    """Returns `row` with the value of one column as `other` has it."""
+    features = tf.train.Example.FromString(other.example).features.feature
+    present = column in features  # asking for one that is not would add it
+    value = features[column] if present else None
+    return Row(_with(row.example, column, value), column, "as in another row")
+
+
+def _with(example: bytes, column: str, feature: tf.train.Feature | None) -> bytes:
+    parsed = tf.train.Example.FromString(example)
+    parsed.features.feature.pop(column, None)
+    if feature is not None:
+        parsed.features.feature[column].CopyFrom(feature)
+    return bytes(parsed.SerializeToString(deterministic=True))

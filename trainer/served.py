@@ -1,0 +1,121 @@
+"""Answers for exported models as a server would, in a process that knows nothing of the trainer.
+
+It is run as a script, and needs TensorFlow alone. Each line of JSON on its standard input asks:
+
+  {"export": folder, "rows": TFRecord file of tf.train.Examples, "batch": 64, "calls_before": 1,
+   "missing": {column: what stands for a missing value}, "answers": file to write}
+
+and each is answered by a line of JSON: `{}`, or `{"error": text}`. Before the first batch counts,
+each signature is called `calls_before` times with it. The file holds NumPy arrays named
+`signature/output`, of as many rows as the model answered before it refused a batch. The signature
+`examples` gets the rows as they are, all others get their columns as arrays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+if __name__ == "__main__":
+    # The folder of this file: its modules are not for whom serves.
+    del sys.path[0]
+
+import numpy as np
+import tensorflow as tf
+
+EXAMPLES = "examples"
+
+
+def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Returns what each signature answers, `[rows, ...]`."""
+    model = tf.saved_model.load(request["export"])
+    rows = list(tf.data.TFRecordDataset(request["rows"]).as_numpy_iterator())
+    found = {}
+    for name, signature in model.signatures.items():
+        for output, parts in _answers(signature, name, rows, request).items():
+            found[f"{name}/{output}"] = np.concatenate(parts)
+    return found
+
+
+def _answers(
+    signature: Any, name: str, rows: list[bytes], request: dict[str, Any]
+) -> dict[str, list[np.ndarray]]:
+    # What refuses its first batch has answered no rows.
+    found: dict[str, list[np.ndarray]] = {
+        output: [_nothing(spec)] for output, spec in signature.structured_outputs.items()
+    }
+    for start in range(0, len(rows), request["batch"]):
+        batch = rows[start : start + request["batch"]]
+        if name == EXAMPLES:
+            feeds = _examples(signature, batch)
+        else:
+            feeds = _columns(signature, batch, request)
+        try:
+            for _ in range(0 if start else request["calls_before"]):
+                signature(**feeds)
+            outputs = signature(**feeds)
+        except tf.errors.OpError:
+            break
+        for output, value in outputs.items():
+            found[output].append(value.numpy().astype(_stored(value.dtype)))
+    return found
+
+
+def _nothing(spec: tf.TensorSpec) -> np.ndarray:
+    known = spec.shape.as_list()[1:] if spec.shape.rank else []
+    return np.zeros([0, *(size or 0 for size in known)], _stored(spec.dtype))
+
+
+def _stored(dtype: tf.DType) -> Any:
+    """Returns how values are written: texts of fixed width need no pickling."""
+    return np.bytes_ if dtype == tf.string else dtype.as_numpy_dtype
+
+
+def _examples(signature: Any, batch: list[bytes]) -> dict[str, tf.Tensor]:
+    (name,) = signature.structured_input_signature[1]
+    return {name: tf.constant(batch)}
+
+
+def _columns(signature: Any, batch: list[bytes], request: dict[str, Any]) -> dict[str, tf.Tensor]:
+    parsed = [tf.train.Example.FromString(row).features.feature for row in batch]
+    feeds = {}
+    for name, spec in signature.structured_input_signature[1].items():
+        shape = spec.shape.as_list()[1:]
+        values = [_values(features, name, shape, request["missing"]) for features in parsed]
+        array = np.array(values, spec.dtype.as_numpy_dtype).reshape([len(batch), *shape])
+        feeds[name] = tf.constant(array, spec.dtype)
+    return feeds
+
+
+def _values(features: Any, name: str, shape: list[int], missing: dict[str, Any]) -> list[Any]:
+    if name not in features or features[name].WhichOneof("kind") is None:
+        stand_in = missing[name]
+        stand_in = stand_in.encode() if isinstance(stand_in, str) else stand_in
+        return [stand_in] * int(np.prod(shape, dtype=int))
+    feature = features[name]
+    return list(getattr(feature, feature.WhichOneof("kind")).value)
+
+
+def main() -> None:
+    """Answers until nobody asks any more."""
+    # Ctrl-C is for the process that asks; when that ends, so does the input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What libraries print must not be taken for an answer.
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        reply = {}
+        try:
+            with open(request["answers"], "wb") as file:
+                np.savez(file, **answer(request))
+        except Exception as error:
+            reply = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    main()
