@@ -107,7 +107,7 @@ doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE
 	@$(PY) -m pipeline.doctor --storage=$(STORAGE)
 
 test: lint ## lint, types and all tests
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-matrix: $(VENV)/.installed-dev ## save under each of the 8 modes, resume under each: all 64, as a table
 	@RESUME_MATRIX=all $(PY) -m pytest tests/e2e/test_resume_matrix.py
