@@ -82,8 +82,8 @@ train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and expo
 	@$(PY) -m pipeline.launch $(COMMON) $(CLOUD) --cluster=$(CLUSTER) $(if $(RUN),--run=$(RUN)) \
 		$(if $(STRATEGY),--strategy=$(STRATEGY)) $(if $(WORKERS),--workers=$(WORKERS)) $(if $(PS),--ps=$(PS))
 
-evaluate: $(VENV)/.installed ## metrics of the newest checkpoint of RUN (default: the newest run)
-	@$(PY) -m trainer.evaluate $(OF_RUN)
+evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLICES=, of CHECKPOINT=step or all
+	@$(PY) -m trainer.evaluate $(OF_RUN) $(if $(SPLIT),--split=$(SPLIT)) $(if $(SLICES),--slices='$(SLICES)') $(if $(CHECKPOINT),--checkpoint=$(CHECKPOINT))
 
 replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss was no number
 	@$(PY) -m trainer.replay $(OF_RUN)

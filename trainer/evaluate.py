@@ -1,7 +1,10 @@
-"""Evaluates a checkpoint of a run on its eval and test splits and prints the metrics.
+"""Evaluates checkpoints of a run on its eval and test splits, over all and by slice.
 
 python -m trainer.evaluate --run=NAME        the newest run without --run
-make evaluate [RUN=name]
+make evaluate [RUN=name] [SPLIT=test] [SLICES=origin,carrier] [CHECKPOINT=all]
+
+Metrics of the model are as in training; the table below them has 95 % confidence intervals, which
+take examples for independent and count each once, beside a baseline.
 """
 
 from __future__ import annotations
@@ -10,52 +13,35 @@ import os
 
 from absl import flags
 
-from pipeline import cli, errors, manifest, run_folder, topology, versions
+from pipeline import cli, run_folder, storage, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_SPLIT = flags.DEFINE_string("split", None, "Which split; eval and test if empty.")
+_SLICES = flags.DEFINE_list("slices", [], "Columns by whose values to slice.")
+_CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, or all; the newest if empty.")
+_PAGE = "evaluation.html"
 
 
 def main() -> None:
-    """Prints one row a split."""
+    """Prints the metrics, a row a checkpoint and split, then a row a slice; writes the page."""
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
-    rows = evaluate(run, run_folder.records_folder(_STORAGE.value, run.read_config().name))
-    print(f"run {run.name}, step {next(iter(rows.values()))['global_step']:.0f}")
-    names = sorted({name for metrics in rows.values() for name in metrics} - {"global_step"})
-    print("".join(f"{title:>14}" for title in ["split", *names]))
-    for split, metrics in rows.items():
-        print(f"{split:>14}" + "".join(f"{metrics[name]:14.5f}" for name in names))
-
-
-def evaluate(run: run_folder.RunFolder, records_path: str) -> dict[str, dict[str, float]]:
-    """Returns the metrics of the newest checkpoint of `run` by split.
-
-    Raises `UsageError` if the run has no checkpoint yet.
-    """
-    from trainer import checkpoints, experiment, exporters, quiet
-    from trainer.input import Records
+    from trainer import quiet, score_page, scores
+    from trainer.judged import Judged
 
     quiet.configure_logging(verbose=False)
-    job = run.read_config()
-    checkpoint = checkpoints.newest(run.path)
-    if checkpoint is None:
-        raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
-    contents = manifest.read(records_path)
-    manifest.check_schema(contents, job.data, records_path)
-    records = Records(job, records_path, contents)
-    # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
-    task = topology.Task(topology.EVALUATOR, 0)
-    estimator = experiment.estimator(job, run, task, records.transforms)
-    return {
-        split: exporters.plain(
-            estimator.evaluate(
-                records.eval_input_fn(split), checkpoint_path=checkpoint, name=f"{split}_again"
-            )
-        )
-        for split in ("eval", "test")
-        if records.has(split)
-    }
+    folder = run_folder.records_folder(_STORAGE.value, run.read_config().name)
+    judged = Judged(run, folder, _SPLIT.value or None, [s for s in _SLICES.value if s])
+    found: dict[str, list[scores.Row]] = {}
+    for checkpoint in judged.checkpoints(_CHECKPOINT.value or None):
+        print(judged.metrics(checkpoint))
+        found |= judged.rows(checkpoint)
+    if any(found.values()):
+        print(score_page.table(found))
+        path = storage.join(run.path, _PAGE)
+        storage.write_text(path, score_page.page(f"Evaluation of {run.name}", found))
+        print(f"plots in {path}")
 
 
 if __name__ == "__main__":

@@ -226,12 +226,16 @@ def _shown(value: np.ndarray) -> str:
     return np.array2string(value, precision=7, threshold=4, edgeitems=2).replace("\n", "")
 
 
-def answering(estimator: Any) -> Any:
-    """Returns an Estimator whose `predict` gives what the exported model serves."""
+def answering(estimator: Any, keep: Sequence[str] = ()) -> Any:
+    """Returns an Estimator whose `predict` gives what the exported model serves.
+
+    Features to `keep` are not for the model, but for who reads its answers.
+    """
 
     def model_fn(features: Any, mode: str) -> Any:
+        kept = {name: features.pop(name) for name in keep}
         spec = estimator.model_fn(features, None, mode, estimator.config)
-        return spec._replace(predictions=dict(spec.export_outputs[SERVING].outputs))
+        return spec._replace(predictions={**spec.export_outputs[SERVING].outputs, **kept})
 
     settings = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})
     return tf.estimator.Estimator(

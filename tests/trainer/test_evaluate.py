@@ -13,12 +13,15 @@ EVALUATE = "trainer.evaluate"
 
 def test_flags_are_a_contract(commands):
     listing = commands.run(EVALUATE, "--help")
-    assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == ["run", "storage"]
+    assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == [
+        *("checkpoint", "run", "slices", "split", "storage")
+    ]
 
 
 def test_it_prints_what_the_run_found(commands, finished, small_records):
     output = commands.run(EVALUATE, f"--storage={small_records.storage}", "--run=finished")
     title, head, *rows = output.splitlines()
+    rows, table = rows[:2], rows[2:]
     assert title == "run finished, step 300"
     names = head.split()
     assert names[0] == "split" and {"accuracy", "loss"} <= set(names)
@@ -27,6 +30,20 @@ def test_it_prints_what_the_run_found(commands, finished, small_records):
     for split, metrics in finished.result["metrics"].items():
         for name in names[1:]:
             assert float(found[split][name]) == pytest.approx(metrics[name], abs=1e-5)
+    of_test = next(line for line in table if line.split()[:3] == ["300", "test", "all"])
+    accuracy = finished.result["metrics"]["test"]["accuracy"]
+    assert of_test.split()[3:6] == ["500", "accuracy", f"{accuracy:.4f}"]
+
+
+def test_slices_of_every_checkpoint(commands, finished, small_records):
+    flags = ("--run=finished", "--split=test", "--slices=label", "--checkpoint=all")
+    output = commands.run(EVALUATE, f"--storage={small_records.storage}", *flags)
+    lines = [line.split() for line in output.splitlines()]
+    steps = {line[0] for line in lines if line[1:3] == ["test", "label=7"]}
+    assert {"200", "300"} <= steps
+    page = finished.path / "evaluation.html"
+    assert output.splitlines()[-1] == f"plots in {page}"
+    assert "300 test: accuracy" in page.read_text()
 
 
 def test_a_run_without_a_checkpoint(commands, finished, small_records):

@@ -1,0 +1,41 @@
+"""Which checkpoints and splits of a run are evaluated again."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from trainer.judged import Judged
+
+
+@pytest.fixture
+def judged(finished, small_records):
+    def build(split=None, slices=(), run=None):
+        return Judged(run or finished.run, small_records.folder, split, slices)
+
+    return build
+
+
+def test_checkpoints(judged, finished):
+    one = judged()
+    prefix = f"{finished.run.path}/model.ckpt-"
+    assert one.checkpoints(None) == [f"{prefix}300"]
+    assert one.checkpoints("200") == [f"{prefix}200"]
+    assert one.checkpoints("all")[-2:] == [f"{prefix}200", f"{prefix}300"]
+    with pytest.raises(errors.UsageError, match=r"--checkpoint '250': must be all or one of .*300"):
+        one.checkpoints("250")
+
+
+def test_an_unknown_split(judged):
+    with pytest.raises(
+        errors.UsageError, match="--split 'dev': has no records; there are train, eval, test"
+    ):
+        judged("dev")
+
+
+def test_rows_are_named_by_step_and_split(judged, finished):
+    one = judged("test", ["label"])
+    found = one.rows(one.checkpoints("200")[0])
+    assert list(found) == ["200 test"]
+    assert [row.slice for row in found["200 test"]] == ["all", *(f"label={n}" for n in range(10))]
+    assert one.metrics(one.checkpoints("200")[0]).splitlines()[0] == "run finished, step 200"

@@ -1,0 +1,96 @@
+"""Slices of a split, with a real model, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import errors
+from tests.trainer import small_table
+from trainer import scores
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return small_table.Table(tmp_path_factory.mktemp("classes"))
+
+
+def _values(name, kind):
+    parsed = [tf.train.Example.FromString(p).features.feature for p in small_table.payloads("eval")]
+    return [list(getattr(f[name], kind).value) for f in parsed]
+
+
+def test_slices_of_texts(table):
+    rows = scores.rows(table.records, table.estimator, table.checkpoint, "eval", ["carrier"])
+    assert [row.slice for row in rows] == [
+        *("all", "carrier=(empty)", "carrier=AA", "carrier=UA", "carrier=ZZ")
+    ]
+    assert [row.records for row in rows] == [100, 25, 25, 25, 25]
+    labels = np.array(_values("late", "int64_list"))[:, 0]
+    for row, chosen in zip(
+        rows, [slice(None), *(slice(n, None, 4) for n in (3, 0, 1, 2))], strict=True
+    ):
+        assert row.baseline["accuracy"] == pytest.approx(np.mean(labels[chosen] == 0))
+    # Who is never late has no area.
+    assert [name for row in rows for name in row.metrics] == [
+        *("accuracy", "auc", "accuracy", "accuracy", "auc", "accuracy", "accuracy")
+    ]
+    assert rows[0].metrics["accuracy"].value == pytest.approx(
+        np.average([row.metrics["accuracy"].value for row in rows[1:]])
+    )
+
+
+def test_it_is_the_estimator_s_own_accuracy(table):
+    row = scores.rows(table.records, table.estimator, table.checkpoint, "eval", [])[0]
+    metrics = table.estimator.evaluate(
+        table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
+    )
+    assert row.metrics["accuracy"].value == pytest.approx(metrics["accuracy"], abs=1e-6)
+    assert row.metrics["auc"].value == pytest.approx(metrics["auc"], abs=0.01)
+
+
+def test_numbers_are_cut_into_quarters(table):
+    rows = scores.rows(table.records, table.estimator, table.checkpoint, "eval", ["dep time"])
+    assert [row.records for row in rows[1:]] == [22, 21, 21, 21, 15]
+    assert rows[-1].slice == "dep time missing"
+    assert rows[1].slice.startswith("dep time ") and " to " in rows[1].slice
+
+
+def test_a_column_the_model_does_not_take(table):
+    rows = scores.rows(table.records, table.estimator, table.checkpoint, "eval", ["unused"])
+    assert [(row.slice, row.records) for row in rows] == [("all", 100), ("unused=x", 100)]
+
+
+def test_a_regression(tmp_path):
+    table = small_table.Table(
+        tmp_path, "model={name: linear, params: {task: regression}}", "eval.metric=loss"
+    )
+    row = scores.rows(table.records, table.estimator, table.checkpoint, "eval", [])[0]
+    labels = np.array(_values("late", "int64_list"))[:, 0]
+    assert row.baseline["rmse"] == pytest.approx(np.std(labels))
+    metrics = table.estimator.evaluate(
+        table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
+    )
+    assert row.metrics["rmse"].value == pytest.approx(metrics["average_loss"] ** 0.5, rel=1e-5)
+    assert row.metrics["rmse"].low < row.metrics["rmse"].value < row.metrics["rmse"].high
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("carier", r"--slices 'carier': not one of the columns .* \(did you mean 'carrier'\?\)"),
+        ("size", "--slices 'size': must be a column of single values that is not sensitive"),
+        ("pixels", "must be a column of single values"),
+    ],
+)
+def test_columns_that_cannot_be_sliced_by(table, name, message):
+    with pytest.raises(errors.UsageError, match=message):
+        scores.check(table.records, [name])
+
+
+def test_a_sensitive_column_is_not_shown(tmp_path):
+    marked = small_table.CONFIG.replace("carrier: {", "carrier: {sensitive: true, ")
+    table = small_table.Table(tmp_path, text=marked)
+    with pytest.raises(errors.UsageError, match=r"'carrier': must be .* not sensitive"):
+        scores.check(table.records, ["carrier"])

@@ -1,0 +1,87 @@
+"""A run evaluated again: which of its checkpoints, on which splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from pipeline import errors, manifest, topology
+from pipeline.run_folder import RunFolder
+from trainer import checkpoints, experiment, exporters, scores
+from trainer.input import Records
+
+
+class Judged:
+    """A run, and the splits and slices that are looked at."""
+
+    def __init__(
+        self, run: RunFolder, records_path: str, split: str | None, slices: Sequence[str]
+    ) -> None:
+        """Raises `UsageError` for a split or column there is not."""
+        self._run, self._slices = run, slices
+        job = run.read_config()
+        contents = manifest.read(records_path)
+        manifest.check_schema(contents, job.data, records_path)
+        self._records = Records(job, records_path, contents)
+        self._splits = [s for s in ([split] if split else ["eval", "test"]) if self._records.has(s)]
+        if not self._splits:
+            raise errors.UsageError(
+                f"--split {split!r}: has no records; there are {', '.join(contents.splits)}"
+            )
+        scores.check(self._records, slices)
+        # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
+        task = topology.Task(topology.EVALUATOR, 0)
+        self._estimator = experiment.estimator(job, run, task, self._records.transforms)
+
+    def checkpoints(self, wanted: str | None) -> list[str]:
+        """Returns the newest checkpoint, that of a step, or `all`. Raises `UsageError`."""
+        newest = checkpoints.newest(self._run.path)
+        if newest is None:
+            raise errors.UsageError(f"run {self._run.name!r}: has no checkpoint yet")
+        if wanted is None:
+            return [newest]
+        state = tf.train.get_checkpoint_state(self._run.path)
+        kept = {path.rpartition("-")[2]: path for path in state.all_model_checkpoint_paths}
+        if wanted == "all":
+            return list(kept.values())
+        if wanted not in kept:
+            raise errors.UsageError(
+                f"--checkpoint {wanted!r}: must be all or one of {', '.join(kept)}"
+            )
+        return [kept[wanted]]
+
+    def metrics(self, checkpoint: str) -> str:
+        """Returns a table of the model's own metrics, a row a split."""
+        found = {
+            split: exporters.plain(
+                self._estimator.evaluate(
+                    self._records.eval_input_fn(split),
+                    checkpoint_path=checkpoint,
+                    name=f"{split}_again",
+                )
+            )
+            for split in self._splits
+        }
+        names = sorted({name for metrics in found.values() for name in metrics} - {"global_step"})
+        step = next(iter(found.values()))["global_step"]
+        return "\n".join(
+            [
+                f"run {self._run.name}, step {step:.0f}",
+                "".join(f"{title:>14}" for title in ["split", *names]),
+                *(
+                    f"{split:>14}" + "".join(f"{metrics[name]:14.5f}" for name in names)
+                    for split, metrics in found.items()
+                ),
+            ]
+        )
+
+    def rows(self, checkpoint: str) -> dict[str, list[scores.Row]]:
+        """Returns slices with intervals by step and split."""
+        step = checkpoints.step_of(checkpoint)
+        return {
+            f"{step} {split}": scores.rows(
+                self._records, self._estimator, checkpoint, split, self._slices
+            )
+            for split in self._splits
+        }

@@ -1,0 +1,82 @@
+"""What an evaluation found, as a table in text and as one HTML page without scripts."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+
+from trainer.scores import Row
+
+# What was judged, such as `test` or `step 300, test`, to its slices.
+Found = Mapping[str, Sequence[Row]]
+
+_LEFT, _WIDTH, _RIGHT, _ROW = 190, 360, 190, 20
+_STYLE = (
+    "body { font: 14px/1.45 system-ui, sans-serif; color: #222; margin: 2rem auto; "
+    "max-width: 800px; padding: 0 1rem; } p, text.scale { color: #666; fill: #666; } "
+    "text { font-size: 12px; }"
+)
+
+
+def table(found: Found) -> str:
+    """Returns a line for each slice: the metric, its interval, and the baseline."""
+    lines = []
+    for title, rows in found.items():
+        for row in rows:
+            for name, one in row.metrics.items():
+                simple = f"{row.baseline[name]:10.4f}" if name in row.baseline else f"{'':10}"
+                lines.append(
+                    f"{title:>14}  {row.slice:24} {row.records:>8,}  {name:20}"
+                    f"{one.value:8.4f}  [{one.low:.4f}, {one.high:.4f}] {simple}"
+                )
+    head = f"{'split':>14}  {'slice':24} {'records':>8}  {'metric':20}{'value':>8}  "
+    return "\n".join([f"{head}{'95 % interval':16} {'  baseline'}", *lines])
+
+
+def page(title: str, found: Found) -> str:
+    """Returns a page with a plot for each metric: a dot and its interval for each slice."""
+    lead = (
+        "Dots are the model, bars their 95 % confidence intervals, ticks the baseline: always the "
+        "most frequent label of the split, or its mean."
+    )
+    plots = "\n".join(
+        f"<h2>{html.escape(of)}: {html.escape(name)}</h2>\n{_plot(rows, name)}"
+        for of, rows in found.items()
+        for name in (rows[0].metrics if rows else ())
+    )
+    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
+    return (
+        f'<!doctype html>\n<html lang="en">{head}\n<h1>{html.escape(title)}</h1>\n'
+        f"<p>{lead}</p>\n{plots}\n</html>\n"
+    )
+
+
+def _plot(rows: Sequence[Row], name: str) -> str:
+    shown = [row for row in rows if name in row.metrics]
+    ends = [x for row in shown for x in (row.metrics[name].low, row.metrics[name].high)]
+    ends += [row.baseline[name] for row in shown if name in row.baseline]
+    low, high = min(ends), max(ends)
+    scale = _WIDTH / ((high - low) or 1.0)
+    drawn = "".join(_line(row, name, n, low, scale) for n, row in enumerate(shown))
+    height = len(shown) * _ROW
+    return (
+        f'<svg width="{_LEFT + _WIDTH + _RIGHT}" height="{height + _ROW}" role="img">{drawn}'
+        f'<text class="scale" x="{_LEFT}" y="{height + 14}">{low:.4g}</text>'
+        f'<text class="scale" x="{_LEFT + _WIDTH}" y="{height + 14}" text-anchor="end">{high:.4g}'
+        "</text></svg>"
+    )
+
+
+def _line(row: Row, name: str, n: int, low: float, scale: float) -> str:
+    one, y = row.metrics[name], n * _ROW + 10
+    left, middle, right = (_LEFT + (x - low) * scale for x in (one.low, one.value, one.high))
+    simple = row.baseline.get(name)
+    at = _LEFT + ((simple or 0.0) - low) * scale
+    tick = f'<path d="M{at:.1f} {y - 6}v12" stroke="#c77d2e" stroke-width="2"/>'
+    return (
+        f'<text x="{_LEFT - 10}" y="{y + 4}" text-anchor="end">{html.escape(row.slice[:26])}</text>'
+        f'<path d="M{left:.1f} {y}H{right:.1f}" stroke="#3b6ea5" stroke-width="2"/>'
+        f'<circle cx="{middle:.1f}" cy="{y}" r="4" fill="#3b6ea5"/>'
+        f"{tick if simple is not None else ''}"
+        f'<text x="{_LEFT + _WIDTH + 10}" y="{y + 4}">{one.value:.4f} of {row.records:,}</text>'
+    )

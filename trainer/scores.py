@@ -1,0 +1,157 @@
+"""A checkpoint judged on a split: over all of it, and over each slice, beside a baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import errors
+from trainer import features, intervals, parity
+from trainer.input import Records
+from trainer.intervals import Estimate
+
+ALL = "all"
+# The most frequent values of a column are slices of their own.
+_VALUES = 20
+_LABEL = "scored/label"
+_SLICE = "scored/slice/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One slice. `metrics` are of the model; `baseline` of always the most frequent label of the
+    split, or its mean."""
+
+    slice: str
+    records: int
+    metrics: dict[str, Estimate]
+    baseline: dict[str, float]
+
+
+def check(records: Records, slices: Sequence[str]) -> None:
+    """Refuses slices by columns there are not, or whose values may not be shown."""
+    columns = records.job.data.columns
+    for name in slices:
+        if name not in columns:
+            raise errors.UsageError(
+                f"--slices {name!r}: not one of the columns {', '.join(columns)}"
+                f"{errors.nearest(name, columns)}"
+            )
+        if columns[name].sensitive or columns[name].shape or columns[name].is_image:
+            raise errors.UsageError(
+                f"--slices {name!r}: must be a column of single values that is not sensitive"
+            )
+
+
+def rows(
+    records: Records, estimator: Any, checkpoint: str, split: str, slices: Sequence[str]
+) -> list[Row]:
+    """Returns a row for the split, then one for each slice of each column of `slices`.
+
+    Returns none for a model that serves neither `class` nor `prediction`, unless slices are asked
+    for: then raises `UsageError`.
+    """
+    found = _answers(records, estimator, checkpoint, split, slices)
+    labels = found.pop(_LABEL)
+    kind = next((k for k in ("class", "prediction") if k in found), None)
+    if kind is None:
+        if slices:
+            raise errors.UsageError(
+                "--slices: the model serves neither 'class' nor 'prediction', but "
+                f"{', '.join(n for n in found if not n.startswith(_SLICE))}"
+            )
+        return []
+    judge = _classes if kind == "class" else _numbers
+    return [
+        Row(name, int(chosen.sum()), *judge(found, labels, chosen))
+        for name, chosen in _chosen(found, slices, len(labels))
+    ]
+
+
+def _answers(
+    records: Records, estimator: Any, checkpoint: str, split: str, slices: Sequence[str]
+) -> dict[str, np.ndarray]:
+    columns = {name: records.job.data.columns[name] for name in slices}
+    transforms, paths = records.transforms, records.blocks(split).paths
+
+    def examples(batch: tf.Tensor) -> features.Tensors:
+        made, label = transforms.examples(features.parse(batch, transforms.columns), training=False)
+        values = features.parse(batch, columns) if columns else {}
+        return {**made, _LABEL: label, **{_SLICE + name: x for name, x in values.items()}}
+
+    def input_fn() -> tf.data.Dataset:
+        return tf.data.TFRecordDataset(paths).batch(records.job.eval.batch_size).map(examples)
+
+    keep = (_LABEL, *(_SLICE + name for name in slices))
+    batches = list(
+        parity.answering(estimator, keep).predict(
+            input_fn, checkpoint_path=checkpoint, yield_single_examples=False
+        )
+    )
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+
+def _chosen(
+    found: Mapping[str, np.ndarray], slices: Sequence[str], count: int
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields names of slices, and which records are in them, `[records]` bool."""
+    yield ALL, np.ones(count, bool)
+    for column in slices:
+        values = found[_SLICE + column]
+        distinct, counts = np.unique(values, return_counts=True)
+        if len(distinct) > _VALUES and values.dtype.kind in "if":
+            yield from _quarters(column, values)
+            continue
+        frequent = distinct[np.lexsort([distinct, -counts])][:_VALUES]
+        for value in frequent:
+            is_nan = isinstance(value, np.floating) and np.isnan(value)
+            yield f"{column}={_shown(value)}", np.isnan(values) if is_nan else values == value
+        if len(distinct) > _VALUES:
+            yield f"{column}: others", ~np.isin(values, frequent)
+
+
+def _quarters(column: str, values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    edges = np.unique(np.quantile(known, [0, 0.25, 0.5, 0.75, 1]))
+    for n, (low, high) in enumerate(itertools.pairwise(edges)):
+        above = values >= low if n == 0 else values > low
+        yield f"{column} {low:g} to {high:g}", above & (values <= high)
+    if len(known) < len(values):
+        yield f"{column} missing", np.isnan(values)
+
+
+def _shown(value: Any) -> str:
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return text or "(empty)"
+
+
+_Judged = tuple[dict[str, Estimate], dict[str, float]]
+
+
+def _classes(found: Mapping[str, np.ndarray], labels: np.ndarray, chosen: np.ndarray) -> _Judged:
+    distinct, counts = np.unique(labels, return_counts=True)
+    of = labels[chosen]
+    metrics = {"accuracy": intervals.share(found["class"][chosen] == of)}
+    probabilities = found.get("probabilities")
+    if probabilities is not None and probabilities.shape[1:] == (2,):
+        area = intervals.area_under_roc(of, probabilities[chosen, 1])
+        metrics |= {"auc": area} if area else {}
+    return metrics, {"accuracy": float(np.mean(of == distinct[np.argmax(counts)]))}
+
+
+def _numbers(found: Mapping[str, np.ndarray], labels: np.ndarray, chosen: np.ndarray) -> _Judged:
+    of = labels[chosen].astype(float)
+    errors_made, simple = found["prediction"][chosen] - of, float(np.mean(labels)) - of
+    metrics = {
+        "mean_absolute_error": intervals.mean(np.abs(errors_made)),
+        "rmse": intervals.root_mean_square(errors_made),
+    }
+    return metrics, {
+        "mean_absolute_error": float(np.mean(np.abs(simple))),
+        "rmse": float(np.sqrt(np.mean(np.square(simple)))),
+    }
