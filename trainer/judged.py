@@ -64,13 +64,14 @@ class Judged:
             for split in self._splits
         }
         names = sorted({name for metrics in found.values() for name in metrics} - {"global_step"})
+        width = max(14, 2 + max(map(len, names)))
         step = next(iter(found.values()))["global_step"]
         return "\n".join(
             [
                 f"run {self._run.name}, step {step:.0f}",
-                "".join(f"{title:>14}" for title in ["split", *names]),
+                "".join(f"{title:>{width}}" for title in ["split", *names]),
                 *(
-                    f"{split:>14}" + "".join(f"{metrics[name]:14.5f}" for name in names)
+                    f"{split:>{width}}" + "".join(f"{metrics[name]:{width}.5f}" for name in names)
                     for split, metrics in found.items()
                 ),
             ]
