@@ -6,12 +6,15 @@ import contextlib
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from pipeline import errors, storage
+
+_POLL, _PATIENCE = 0.5, 30.0  # seconds
 
 
 def newest(model_dir: str) -> str | None:
@@ -25,9 +28,20 @@ def newest(model_dir: str) -> str | None:
 
 
 def step_of(checkpoint: str) -> int:
-    """Returns the global step stored in a checkpoint. Raises `DataError` if it cannot be read."""
+    """Returns the global step stored in a checkpoint. Raises `DataError` if it cannot be read.
+
+    On gs:// TensorFlow finds its files in a listing, which may be late: it is asked again.
+    """
+    deadline = time.monotonic() + _PATIENCE
     try:
-        return int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
+        while True:
+            try:
+                return int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
+            except (tf.errors.NotFoundError, ValueError):
+                known = storage.is_remote(checkpoint) and storage.exists(f"{checkpoint}.index")
+                if not known or time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL)
     except (tf.errors.OpError, ValueError, IndexError) as error:  # IndexError: data cut short
         reason = str(error).splitlines()[0]
         raise errors.DataError(

@@ -25,18 +25,19 @@ with tf1.Graph().as_default(), tf1.Session() as session:
         saver.save(session, folder + "/model.ckpt", global_step=number)
         session.run(step.assign_add(1))
     newest = checkpoints.newest(folder)
+    found = checkpoints.step_of(newest)
     with checkpoints.pinned(newest) as copy:
         saver.save(session, folder + "/model.ckpt", global_step=2)
         pinned = checkpoints.step_of(copy)
     print(json.dumps({
-        "newest": newest, "pinned": pinned, "local": not storage.is_remote(copy),
+        "newest": newest, "step": found, "pinned": pinned, "local": not storage.is_remote(copy),
         "removed": not os.path.exists(copy + ".index"), "then": checkpoints.newest(folder),
     }))
 """
 
 
 def test_one_that_no_listing_has_yet_is_found_and_a_pinned_one_stays(cloud):
-    cloud.api.buckets.lag(r"model\.ckpt-\d+\.index$", listings=2)
+    cloud.api.buckets.lag(r"model\.ckpt-\d+\.index$", listings=4)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, cloud.root],
         cwd=ROOT,
@@ -47,6 +48,7 @@ def test_one_that_no_listing_has_yet_is_found_and_a_pinned_one_stays(cloud):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "newest": f"{cloud.root}/model.ckpt-1",
+        "step": 1,
         "pinned": 1,
         "local": True,
         "removed": True,
