@@ -36,12 +36,22 @@ class Predictions:
 
 
 def predict(export: str, examples: Examples) -> Predictions:
-    """Runs the serving signature of a SavedModel over all examples, a batch at a time."""
+    """Runs the serving signature of a SavedModel over all examples, a batch at a time.
+
+    It takes the columns that features are made of. Raises `UsageError` for one that does not tell
+    classes.
+    """
     model = tf.saved_model.load(export)
     serve = model.signatures["serving_default"]
+    if "class" not in serve.structured_outputs:
+        raise errors.UsageError(
+            f"export {export!r}: predicts numbers, this shows classes; make evaluate tells how good"
+        )
+    taken = serve.structured_input_signature[1]
     parts = []
     for start in range(0, len(examples), _BATCH):
-        batch = {n: tf.constant(v[start : start + _BATCH]) for n, v in examples.features.items()}
+        end = start + _BATCH
+        batch = {n: tf.constant(v[start:end]) for n, v in examples.features.items() if n in taken}
         parts.append(serve(**batch))
     return Predictions(
         np.concatenate([p["class"].numpy() for p in parts]),
@@ -69,17 +79,25 @@ def table(predictions: Predictions, examples: Examples, rows: int) -> str:
 
 
 def from_split(split: str, job: config.Config, records_path: str) -> Examples:
-    """Reads the stored values of a whole split, in the order of its shards."""
+    """Reads the stored values of a whole split, in the order of its shards, with the labels that
+    the model learns."""
     contents = manifest.read(records_path)
     manifest.check_schema(contents, job.data, records_path)
-    paths = list(Records(job, records_path, contents).blocks(split).paths)
+    records = Records(job, records_path, contents)
+    paths = list(records.blocks(split).paths)
     spec = features.parsing_spec(job.data.columns)
+    labels = []
     stored: dict[str, list[np.ndarray]] = {name: [] for name in spec}
     for batch in tf.data.TFRecordDataset(paths).batch(_BATCH):
         for name, values in tf.io.parse_example(batch, spec).items():
             stored[name].append(values.numpy())
+        _, label = records.transforms.examples(
+            features.parse(batch, job.data.columns), training=False
+        )
+        labels.append(label.numpy())
     values = {name: np.concatenate(parts) for name, parts in stored.items()}
-    return Examples(values, values.pop(job.data.label))
+    del values[job.data.label]
+    return Examples(values, np.concatenate(labels))
 
 
 def from_file(path: str, job: config.Config) -> Examples:

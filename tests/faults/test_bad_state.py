@@ -84,4 +84,4 @@ def test_a_full_disk_is_told_and_what_was_saved_stays_whole(rig):
         for path in pathlib.Path(rig.path).glob("*.tmp"):
             raise AssertionError(f"{path} is left")
     finally:
-        subprocess.run(["umount", str(rig.path)], check=True)
+        subprocess.run(["umount", "--lazy", str(rig.path)], check=True)

@@ -47,7 +47,7 @@ def test_it_is_the_estimator_s_own_accuracy(table):
         table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
     )
     assert row.metrics["accuracy"].value == pytest.approx(metrics["accuracy"], abs=1e-6)
-    assert row.metrics["auc"].value == pytest.approx(metrics["auc"], abs=0.01)
+    assert row.metrics["auc"].value == pytest.approx(metrics["auc"], abs=0.03)  # of 200 thresholds
 
 
 def test_numbers_are_cut_into_quarters(table):
@@ -90,7 +90,7 @@ def test_columns_that_cannot_be_sliced_by(table, name, message):
 
 
 def test_a_sensitive_column_is_not_shown(tmp_path):
-    marked = small_table.CONFIG.replace("carrier: {", "carrier: {sensitive: true, ")
+    marked = small_table.CONFIG.replace("carrier: {", "carrier: {sensitive: true, ", 1)
     table = small_table.Table(tmp_path, text=marked)
     with pytest.raises(errors.UsageError, match=r"'carrier': must be .* not sensitive"):
         scores.check(table.records, ["carrier"])
