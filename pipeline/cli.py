@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import sys
 from collections.abc import Callable
 
 from absl import app, flags
 
-from pipeline import cloud_errors, errors, redaction
+from pipeline import cloud_errors, errors, redaction, terminal
+
+# Set by the Makefile, whose variables are the flags in capitals.
+_VIA = "PIPELINE_VIA"
 
 
-def run(main: Callable[[], None], argv: list[str] | None = None) -> None:
+def run(
+    main: Callable[[], None], argv: list[str] | None = None, *, outlives_reader: bool = False
+) -> None:
     """Parses the flags, calls `main`, and exits with the code of what happened.
 
     Unknown flags and positional arguments are refused with exit code 64. A `PipelineError`
     becomes one line on stderr, and so does what Cloud Storage refuses TensorFlow's client; anything
-    else is a bug of ours and keeps its traceback.
+    else is a bug of ours and keeps its traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does. A
+    command ends when nobody reads its output any more (`| head`), unless it `outlives_reader`.
     """
+    terminal.install(piped=outlives_reader)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it ignored
+            signal.signal(number, signal.default_int_handler)
     sys.exit(_exit_code(main, sys.argv if argv is None else argv))
 
 
@@ -27,8 +39,7 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
     except SystemExit:
         return 0  # --help has been printed; absl would exit with 1
     except errors.UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+        return _tell(error, argv)
     try:
         main()
         sys.stdout.flush()
@@ -36,8 +47,7 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
     except errors.ReportedError as error:
         return error.exit_code
     except errors.PipelineError as error:
-        print(redaction.redact(f"error: {error}"), file=sys.stderr)
-        return error.exit_code
+        return _tell(error, argv)
     except KeyboardInterrupt:
         print("error: interrupted. Run the same command again to go on.", file=sys.stderr)
         return errors.RetryableError.exit_code
@@ -49,8 +59,23 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
         refused = cloud_errors.of_tensorflow(error)
         if not isinstance(refused, errors.PipelineError):
             raise
-        print(redaction.redact(f"error: {refused}"), file=sys.stderr)
-        return refused.exit_code
+        return _tell(refused, argv)
+
+
+def _tell(error: errors.PipelineError, argv: list[str]) -> int:
+    """Prints the line of an error, and returns its exit code."""
+    text = redaction.redact(str(error)).replace(f"'{os.getcwd()}/", "'")
+    if os.environ.get(_VIA) == "make":
+        text = _as_typed(text, argv)
+    print(f"error: {text}", file=sys.stderr)
+    return error.exit_code
+
+
+def _as_typed(text: str, argv: list[str]) -> str:
+    """Calls flags that were given by the names they have in make."""
+    for flag in {argument.partition("=")[0] for argument in argv if argument.startswith("--")}:
+        text = re.sub(rf"{flag}(?:=| (?=['\"])|(?![\w-]))", f"{flag[2:].upper()}=", text)
+    return text
 
 
 def _parse_flags(argv: list[str]) -> None:
@@ -59,6 +84,14 @@ def _parse_flags(argv: list[str]) -> None:
         # A command without arguments helps: absl prints the module's docstring and flags.
         rest = flags.FLAGS(argv if len(argv) > 1 else [*argv, "--help"])[1:]
     except flags.Error as error:
-        raise errors.UsageError(f"{error}. Run with --help for the flags there are.") from None
+        raise errors.UsageError(_explain(str(error))) from None
     if rest:
         raise errors.UsageError(f"unexpected argument {rest[0]!r}. All options are --flags.")
+
+
+def _explain(problem: str) -> str:
+    """Puts what absl says of a flag in our words."""
+    if problem.startswith("flag --"):
+        problem = problem.removeprefix("flag ")
+        return re.sub(r"invalid literal for int\(\) .*", "must be a whole number", problem)
+    return f"{problem}. Run with --help for the flags there are."

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import fcntl
-import os
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pipeline import (
@@ -24,9 +19,6 @@ from pipeline import (
     topology,
 )
 from pipeline.run_folder import RunFolder
-
-# A launcher that was killed leaves processes that die within moments and hold the lock till then.
-_LOCK_PATIENCE = 10.0  # seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,65 +124,3 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     for key, value in tree.items():
         found |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
     return found
-
-
-@contextlib.contextmanager
-def lock(
-    job: Job,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-    patience: float = _LOCK_PATIENCE,
-) -> Iterator[int]:
-    """Holds the run for one launcher; yields the descriptor, which processes of the run keep.
-
-    It is free again once the launcher and all of them are gone. Raises `UsageError` with the
-    process id if another launcher works on the run. Runs on gs:// are locked on this host only.
-    """
-    remote = storage.is_remote(job.run.path)
-    path = _host_lock(job) if remote else storage.join(job.run.path, "launcher.lock")
-    storage.makedirs(storage.parent(path))
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-    except OSError as error:
-        raise errors.from_os_error(error, f"cannot write {path!r}") from None
-    try:
-        waited = 0.0
-        while not _try_lock(descriptor):
-            holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
-            if _is_alive(holder) or waited >= patience:
-                raise errors.UsageError(
-                    f"run {job.name!r}: another launcher (pid {holder or 'unknown'}) is working "
-                    "on it. Wait for it, stop it with Ctrl-C, or use another RUN="
-                )
-            sleep(0.1)
-            waited += 0.1
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _host_lock(job: Job) -> str:
-    name = config.digest({"path": job.run.path})[:16]
-    return os.path.join(tempfile.gettempdir(), f"estimator-pipeline-{os.getuid()}", f"{name}.lock")
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_alive(pid: str) -> bool:
-    if not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

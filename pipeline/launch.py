@@ -9,6 +9,7 @@ shipped MNIST job takes about two minutes on two cores and reaches 0.99 test acc
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 
 from absl import flags
@@ -50,7 +51,9 @@ def main() -> None:
         look=not _DRY_RUN.value,
     )
     if _DRY_RUN.value:
-        print(rendered.show(_CLUSTER.value, wanted))
+        shown = rendered.show(_CLUSTER.value, wanted)
+        print(shown.document, flush=True)
+        print(shown.notes, file=sys.stderr)
         return
     wanted = dataclasses.replace(wanted, isolate=_ISOLATE.value)
     launcher = launchers.choose(_CLUSTER.value)
@@ -64,4 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    cli.run(main, outlives_reader=True)

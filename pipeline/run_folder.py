@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 from pipeline import config, config_file, errors, gcp_config, redaction, storage
@@ -106,6 +107,14 @@ class RunFolder:
         storage.remove(storage.join(self.path, name))
 
 
+def saved_step(run: RunFolder) -> int | None:
+    """Returns the step of the newest checkpoint by TensorFlow's list of them, or `None`."""
+    path = storage.join(run.path, "checkpoint")
+    text = storage.read_text(path) if storage.exists(path) else ""
+    match = re.search(r'^model_checkpoint_path: ".*model\.ckpt-(\d+)"$', text, re.MULTILINE)
+    return int(match[1]) if match else None
+
+
 # What the chief writes when training is over: {"final_step": int, "reason": str}. By it the
 # evaluator knows which checkpoint is the last, and roles started by hand find the end.
 TRAINING_DONE = "TRAINING_DONE.json"
@@ -119,12 +128,25 @@ EXCLUDED = "excluded.json"
 RESULT = "RESULT.json"
 
 
+# Seconds between two signs of life of a process or launcher that has no news.
+_BEAT, _REMOTE_BEAT = 10.0, 60.0
+
+
+def beat_interval(run: RunFolder) -> float:
+    """Returns how often whoever works on a run gives a sign of life, in seconds."""
+    return _REMOTE_BEAT if storage.is_remote(run.path) else _BEAT
+
+
+# The states of a process after which it says no more.
+ENDED = ("done", "stopped", "failed")
+
+
 @dataclasses.dataclass(frozen=True)
 class Status:
     """What one process last said of itself, in `status/<role>-<index>.json`.
 
-    `state` is starting, waiting, training, evaluating, exporting, done or failed; `time` is Unix
-    time in seconds; rates are of this process alone.
+    `state` is starting, waiting, serving, training, evaluating or exporting, and in the end one of
+    `ENDED`; `time` is Unix time in seconds; rates are of this process alone.
     """
 
     task: str
@@ -132,6 +154,8 @@ class Status:
     host: str
     state: str
     time: float
+    # The newest sign of life, in Unix time: written by a thread even while there is no news.
+    seen: float | None = None
     step: int | None = None
     max_steps: int | None = None
     loss: float | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import pydantic
@@ -25,6 +27,8 @@ class Launcher(pydantic.BaseModel):
 
     host: str
     pid: int
+    # Its newest sign of life, in Unix time; `None` if it gives none: one that follows a job.
+    seen: float | None = None
 
 
 class RunRecord(pydantic.BaseModel):
@@ -44,6 +48,8 @@ class RunRecord(pydantic.BaseModel):
     # Role to addresses; empty for a single process.
     cluster: dict[str, list[str]] = {}
     launcher: Launcher
+    # What runs its processes on Vertex AI: projects/…/customJobs/…, of the newest launch there.
+    job: str | None = None
     launches: int = 1
     final_step: int | None = None
     # Split to metric to value, of the final evaluation.
@@ -106,12 +112,32 @@ def write(run: RunFolder, record: RunRecord) -> None:
 
 
 @dataclasses.dataclass
+class Heartbeat:
+    """Writes into the record of a run, now and then, that its launcher is there."""
+
+    record: RunRecord
+    run: RunFolder
+    clock: Callable[[], float] = time.time
+
+    def __call__(self) -> None:
+        """Writes it if it is time to. A sign of life is not worth failing for."""
+        now, launcher = self.clock(), self.record.launcher
+        if launcher.seen is None or now - launcher.seen >= run_folder.beat_interval(self.run):
+            launcher.seen = now
+            with contextlib.suppress(errors.PipelineError):
+                write(self.run, self.record)
+
+
+@dataclasses.dataclass
 class Keeper:
     """An observer that keeps the record of a run up to date while another shows it."""
 
     record: RunRecord
     run: RunFolder
     observer: Observer
+
+    def __post_init__(self) -> None:
+        self.beat = Heartbeat(self.record, self.run)
 
     def say(self, line: str) -> None:
         """Passes it on."""
@@ -120,6 +146,7 @@ class Keeper:
     def show(self, statuses: Mapping[str, Status]) -> None:
         """Passes it on, and writes the record when more has been read."""
         self.observer.show(statuses)
+        self.beat()
         for status in statuses.values():
             if status.new_data and status.new_data not in self.record.new_data:
                 self.record.new_data = [*self.record.new_data, status.new_data]

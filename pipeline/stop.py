@@ -8,9 +8,12 @@ Works from any host that sees the run folder. `make train` with the same RUN= go
 
 from __future__ import annotations
 
+import time
+
 from absl import flags
 
-from pipeline import cli, errors, run_folder
+from pipeline import cli, run_folder, stopping
+from pipeline.launchers import gcp_status
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
@@ -19,18 +22,11 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Writes the stop file."""
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
-    stop(run)
-    print(f"run {run.name}: asked to stop; it saves, evaluates and exports before it ends")
-
-
-def stop(run: run_folder.RunFolder) -> None:
-    """Asks `run` to end. Raises `UsageError` if it has ended already."""
-    record = run.read("run.json") or {}
-    if run.read(run_folder.TRAINING_DONE) or record.get("status") in ("done", "stopped", "failed"):
-        raise errors.UsageError(
-            f"run {run.name!r}: is not training ({record.get('status', 'ended')}); nothing to stop"
-        )
-    run.write(run_folder.STOP, {"reason": "stop requested"})
+    done = gcp_status.stop(run)
+    if done is None:
+        stopping.ask(run, now=time.time())
+        done = "asked to stop; it saves, evaluates and exports before it ends"
+    print(f"run {run.name}: {done}")
 
 
 if __name__ == "__main__":

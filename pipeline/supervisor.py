@@ -143,10 +143,12 @@ class Supervisor:
                 self._judge(self._members[event.name], event.code)
         if self._stop.count:
             self._observe(now=True)
-            step = self.pace.newest_step
+            # First, because only then is known what was saved.
+            self._end_all(softly=True)
+            step = run_folder.saved_step(self._plan.run)
+            saved = "before anything was saved" if step is None else f"saved at step {step:,}"
             raise errors.RetryableError(
-                f"stopped by {self._stop.name}{f' near step {step}' if step else ''}. "
-                "Run the same command again to resume."
+                f"stopped by {self._stop.name}, {saved}. Run the same command again to resume."
             )
         self._end_stragglers()
         self._observe()

@@ -96,7 +96,7 @@ class Watch:
         while True:
             time.sleep(interval)
             if signals.stop_requested.is_set():
-                self._leave(_GRACE_AFTER_SIGNAL, errors.RetryableError.exit_code, "failed")
+                self._leave(_GRACE_AFTER_SIGNAL, errors.RetryableError.exit_code, "stopped")
             if self._run.read(run_folder.TRAINING_DONE) is not None:
                 if self._task.job_name == topology.PS:
                     self._await_workers(interval)
@@ -111,7 +111,7 @@ class Watch:
                 status
                 for name, status in statuses.items()
                 if name.rpartition("-")[0] in topology.TRAINING_ROLES
-                and status.state not in ("done", "failed")
+                and status.state not in run_folder.ENDED
             ]
             if not busy:
                 return

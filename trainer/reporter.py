@@ -1,14 +1,19 @@
-"""How a process says how it is doing: one small status file, rewritten every second or so."""
+"""How a process says how it is doing: one small status file, rewritten every second or so.
+
+While there is no news a thread rewrites it too, so that others see that the process is there.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import socket
+import threading
 import time
 from typing import Any
 
-from pipeline import run_folder, storage
+from pipeline import errors, run_folder, storage
 
 _LOCAL_INTERVAL = 1.0  # seconds
 # Cloud Storage takes about one write a second of one object; other processes write theirs too.
@@ -18,8 +23,13 @@ _REMOTE_INTERVAL = 15.0
 class Reporter:
     """Keeps the status of one process and writes it when asked to, at most once an interval."""
 
-    def __init__(self, run: run_folder.RunFolder, task: str, max_steps: int) -> None:
+    def __init__(
+        self, run: run_folder.RunFolder, task: str, max_steps: int, *, beat: float | None = None
+    ) -> None:
+        """`beat` is the time between signs of life, in seconds; without it, as the storage bears."""
         self._run = run
+        self._beat = run_folder.beat_interval(run) if beat is None else beat
+        self._lock = threading.Lock()
         self._interval = _REMOTE_INTERVAL if storage.is_remote(run.path) else _LOCAL_INTERVAL
         self._written = 0.0
         self._status = run_folder.Status(
@@ -38,7 +48,8 @@ class Reporter:
 
     def note(self, **values: Any) -> None:
         """Keeps `values` for the next word."""
-        self._status = dataclasses.replace(self._status, **values)
+        with self._lock:
+            self._status = dataclasses.replace(self._status, **values)
 
     def note_seconds(self, seconds: dict[str, float]) -> None:
         """Adds to what is known of where the time goes, for the next word."""
@@ -47,6 +58,25 @@ class Reporter:
 
     def say(self, state: str, **values: Any) -> None:
         """Writes the status now. `values` are fields of `Status`; the others keep theirs."""
-        self._written = time.time()
-        self._status = dataclasses.replace(self._status, state=state, time=self._written, **values)
-        run_folder.write_status(self._run, self._status)
+        with self._lock:
+            now = self._written = time.time()
+            self._status = dataclasses.replace(
+                self._status, state=state, time=now, seen=now, **values
+            )
+            run_folder.write_status(self._run, self._status)
+
+    def keep_alive(self) -> None:
+        """From now on a thread gives signs of life when there is no news, until the last word."""
+        threading.Thread(target=self._beat_on, name="heartbeat", daemon=True).start()
+
+    def _beat_on(self) -> None:
+        while self._status.state not in run_folder.ENDED:
+            time.sleep(self._beat)
+            with self._lock, contextlib.suppress(errors.PipelineError):
+                now = time.time()
+                # The first word is the process's own: others act on it.
+                ended = self._status.state in run_folder.ENDED
+                if ended or not self._written or now - self._written < self._beat:
+                    continue
+                self._status = dataclasses.replace(self._status, seen=now)
+                run_folder.write_status(self._run, self._status)

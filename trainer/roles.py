@@ -53,6 +53,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     quiet.configure_logging()
     job = run.read_config()
     reporter = Reporter(run, task.name, job.train.max_steps)
+    reporter.keep_alive()
     with _explained(reporter), events.written_here(run.path):
         if task.is_chief:
             records = _open_records(job, run, records_path, task)
@@ -149,7 +150,10 @@ def _train(
         storage.remove(saves.own_folder(run.path, task))
     if signals.stop_requested.is_set():
         step = checkpoints.current_step(run.path)
-        raise errors.RetryableError(f"stopped at step {step}. Run the same command to go on.")
+        reporter.note(step=step)
+        raise errors.RetryableError(
+            f"stopped, saved at step {step}. Run the same command to go on."
+        )
     if task.is_chief:
         _declare_done(job, run, parts.stop.reason)
         if not task.cluster:
@@ -190,7 +194,12 @@ def _explained(reporter: Reporter) -> Iterator[None]:
         except Exception as error:
             raise _as_ours(error) from error
     except errors.PipelineError as error:
-        reporter.say("failed", error=str(error), exit_code=error.exit_code)
+        asked = isinstance(error, errors.RetryableError) and signals.stop_requested.is_set()
+        state = "stopped" if asked else "failed"
+        reporter.say(state, error=str(error), exit_code=error.exit_code)
+        raise
+    except KeyboardInterrupt:
+        reporter.say("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
         raise
     except Exception as error:
         reporter.say(

@@ -94,4 +94,4 @@ if __name__ != "__main__":
     importlib.import_module("trainer.roles")
 else:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    cli.run(main)
+    cli.run(main, outlives_reader=True)

@@ -20,13 +20,13 @@ from pipeline import (
     plan,
     restarts,
     run_folder,
+    run_lock,
     run_record,
     storage,
     supervisor,
     topology,
     watchdog,
 )
-from pipeline import job as jobs
 from pipeline.job import Job
 from pipeline.launchers import bookkeeping
 from pipeline.processes import ForkServer, StopRequest, run_command
@@ -54,8 +54,14 @@ class LocalLauncher:
         compatibility.check_machine(job.config.cluster, gpus.count(os.environ))
         network = _network(job)
         children = environment.for_children(os.environ)
-        with StopRequest().installed() as stop, jobs.lock(job) as lock, _log_folder(job) as logs:
+        with (
+            StopRequest().installed() as stop,
+            run_lock.held(job.run) as lock,
+            _log_folder(job) as logs,
+        ):
             record = bookkeeping.open_run(job)
+            beat = run_record.Heartbeat(record, job.run)
+            beat()
             if network.line:
                 print(network.line, flush=True)
             server_log = os.path.join(logs, "fork-server.log")
@@ -68,7 +74,7 @@ class LocalLauncher:
                     held=[lock],
                     isolated=network.isolated,
                 ) as server:
-                    self._preprocess(job, stop, children)
+                    self._preprocess(job, stop, children, beat)
                     contents = bookkeeping.checked_manifest(job)
                     record.manifest = contents.sha256
                     job = bookkeeping.resolved(job, contents)
@@ -79,14 +85,20 @@ class LocalLauncher:
             bookkeeping.close(job, record, None, stopped=False)
         return record
 
-    def _preprocess(self, job: Job, stop: StopRequest, children: dict[str, str]) -> None:
+    def _preprocess(
+        self,
+        job: Job,
+        stop: StopRequest,
+        children: dict[str, str],
+        beat: run_record.Heartbeat,
+    ) -> None:
         """Makes the records, or lets preprocessing see that they are there already."""
         command = [
             *self.preprocessing,
             f"--config={job.run.config_path}",
             f"--storage={job.storage_root}",
         ]
-        code = run_command(command, environment=children, stop=stop)
+        code = run_command(command, environment=children, stop=stop, poll=beat)
         if stop.count:
             raise errors.RetryableError(
                 f"stopped by {stop.name} while preprocessing. Run the same command again."

@@ -44,8 +44,10 @@ def say(run: RunFolder, task: topology.Task, state: str, **values) -> None:
 def _work(run, task, steps="20"):
     """Makes its steps and ends well, as the real role would."""
     if task.job_name == topology.PS:
+        say(run, task, "serving")
         _wait(lambda: False)
     if task.job_name == topology.EVALUATOR:
+        say(run, task, "waiting")
         _wait(lambda: run.read(run_folder.TRAINING_DONE))
         say(run, task, "evaluating", evaluation={"step": 20, "accuracy": 0.5})
         _write_result(run, run.read(run_folder.TRAINING_DONE)["final_step"])
@@ -88,7 +90,10 @@ def _train(run, task):
     say(run, task, "training", step=7, loss=0.5)
     _wait(lambda: asked)
     run.write(f"saved-{task.name}.json", {"step": 7})
-    raise errors.RetryableError("stopped at step 7")
+    if task.is_chief:
+        pathlib.Path(run.path, "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    say(run, task, "stopped", step=7, error="stopped, saved at step 7", exit_code=75)
+    raise errors.RetryableError("stopped, saved at step 7")
 
 
 def _hang(run, task):

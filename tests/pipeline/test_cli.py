@@ -90,3 +90,81 @@ def test_a_reader_that_has_gone_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_being_asked_to_end_is_an_interruption(name):
+    body = f"import os, signal; os.kill(os.getpid(), signal.{name})"
+    done = run("--config=x", body=body)
+    assert (done.returncode, done.stderr) == (
+        75,
+        "error: interrupted. Run the same command again to go on.\n",
+    )
+
+
+def test_what_was_ignored_stays_ignored():
+    """As under nohup."""
+    body = "import os, signal; os.kill(os.getpid(), signal.SIGHUP); print('worked')"
+    program = PROGRAM.format(body=body)
+    done = subprocess.run(
+        ["nohup", sys.executable, "-c", program, "--config=x"],
+        cwd=ROOT,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "worked\n")
+
+
+FLAGS = """
+from absl import flags
+from pipeline import cli, errors
+flags.DEFINE_integer("workers", None, "A number.", lower_bound=0)
+flags.DEFINE_string("split", None, "A name.")
+flags.DEFINE_string("splits", None, "Names.")
+def main():
+    raise errors.UsageError("--split 'x': has none, --splits=y: neither; see --help")
+cli.run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("argument", "by_hand", "by_make"),
+    [
+        (
+            "--workers=abc",
+            "--workers=abc: must be a whole number",
+            "WORKERS=abc: must be a whole number",
+        ),
+        (
+            "--workers=-1",
+            "--workers=-1: -1 is not a non-negative integer",
+            "WORKERS=-1: -1 is not a non-negative integer",
+        ),
+        (
+            "--split=x",
+            "--split 'x': has none, --splits=y: neither; see --help",
+            "SPLIT='x': has none, --splits=y: neither; see --help",
+        ),
+    ],
+)
+def test_what_was_given_is_called_as_it_was_typed(argument, by_hand, by_make):
+    for via, text in (("", by_hand), ("make", by_make)):
+        done = subprocess.run(
+            [sys.executable, "-c", FLAGS, argument],
+            cwd=ROOT,
+            env={**child_environment(), "PIPELINE_VIA": via},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (64, f"error: {text}\n")
+
+
+def test_paths_below_the_current_folder_are_told_as_people_write_them():
+    here = repr(f"{ROOT}/output/runs")
+    done = run("--config=x", body=f'raise errors.UsageError("no runs in {here}")')
+    assert done.stderr == "error: no runs in 'output/runs'\n"

@@ -71,62 +71,6 @@ def test_a_run_keeps_its_data_and_its_model(tmp_path, override, text):
         plan(tmp_path, override)
 
 
-def test_a_run_is_locked_by_one_launcher(tmp_path):
-    wanted = plan(tmp_path)
-    with (
-        job.lock(wanted),
-        pytest.raises(
-            errors.UsageError, match=rf"run 'r1': another launcher \(pid {os.getpid()}\) is working"
-        ),
-        job.lock(wanted),
-    ):
-        pass
-    with job.lock(wanted):
-        pass
-
-
-def test_processes_of_a_dead_launcher_are_waited_for(tmp_path):
-    wanted = plan(tmp_path)
-    with job.lock(wanted) as descriptor:
-        held = os.dup(descriptor)  # as a process of the run holds it
-        os.pwrite(held, b"999999999\n", 0)
-    waits = []
-
-    def sleep(seconds):
-        waits.append(seconds)
-        if len(waits) == 3:
-            os.close(held)
-
-    with job.lock(wanted, sleep=sleep):
-        assert len(waits) == 3
-
-
-def test_but_not_for_ever(tmp_path):
-    wanted = plan(tmp_path)
-    with job.lock(wanted) as descriptor:
-        held = os.dup(descriptor)
-        os.pwrite(held, b"999999999\n", 0)
-    with (
-        pytest.raises(errors.UsageError, match=r"another launcher \(pid 999999999\)"),
-        job.lock(wanted, sleep=lambda _: None, patience=1.0),
-    ):
-        pass
-    os.close(held)
-
-
-def test_runs_on_cloud_storage_are_locked_on_this_host(tmp_path, monkeypatch):
-    monkeypatch.setattr(job.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(job, "_refuse_other_job", lambda _: None)
-    wanted = job.plan("mnist", [], run="r1", storage_root="gs://bucket/s")
-    assert wanted.run.path == "gs://bucket/s/runs/r1"
-    with (
-        job.lock(wanted),
-        pytest.raises(errors.UsageError, match="another launcher"),
-        job.lock(wanted),
-    ):
-        pass
-
-
 def test_steps_that_came_of_epochs_are_no_change(tmp_path):
     store(plan(tmp_path))
     assert job.changes(plan(tmp_path, "train.steps=null", "train.epochs=3")) == []

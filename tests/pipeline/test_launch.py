@@ -42,6 +42,20 @@ class Launch:
         """Runs the command to its end; returns its two outputs."""
         return self.end(self.start(*arguments, **options), code)
 
+    def of_run(self, module, code=0, run=RUN):
+        """Runs a command about a run; returns what it says."""
+        done = subprocess.run(
+            [sys.executable, "-m", module, f"--storage={self.root}", f"--run={run}"],
+            cwd=ROOT,
+            env=child_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout
+        return done.stdout
+
     def end(self, process, code):
         out, err = process.communicate(timeout=30)
         assert process.returncode == code, (out, err)
@@ -119,6 +133,7 @@ def test_from_start_to_end_and_then_nothing_to_do(launch):
     assert set(record["seconds"]) == {"total", "to_first_step", "training", "evaluation"}
     assert record["metrics"]["test"]["accuracy"] == 0.5
     assert record["examples_per_second"] > 0 and record["restarts"] == []
+    assert re.search(r"^ps-0 +ended ", launch.of_run("pipeline.status", run=name), re.MULTILINE)
     assert len(record["manifest"]) == 64 and "tensorflow" in record["versions"]
     logs = {path.name for path in (launch.folder(name) / "logs").iterdir()}
     assert logs == {
@@ -145,10 +160,15 @@ def test_ctrl_c_saves_and_the_same_command_resumes(launch):
     wait_until(lambda: json.loads((launch.folder() / "status/chief-0.json").read_text())["step"])
     process.send_signal(signal.SIGINT)
     out, err = launch.end(process, 75)
-    assert re.search(r"^error: stopped by SIGINT.*Run the same command again to resume\.$", err)
+    assert err == (
+        "error: stopped by SIGINT, saved at step 7. Run the same command again to resume.\n"
+    )
     assert "saving and stopping; Ctrl-C again stops at once" in out
     assert (launch.folder() / "saved-chief-0.json").exists()
     assert launch.record()["status"] == "stopped"
+    said = launch.of_run("pipeline.status")
+    assert said.startswith(f"run {RUN}: stopped by SIGINT, saved at step 7. Run the same")
+    assert not re.search("failed|serving|training", said)
     assert not any(map(is_alive, launch.pids()))
 
     out, _ = launch.run()
@@ -161,13 +181,18 @@ def test_sigkill_of_the_launcher_leaves_no_process(launch):
     launch.script(chief_0=["hang"], worker_0=["hang"])
     process = launch.start()
     names = ("chief-0", "worker-0", "ps-0", "evaluator-0")
-    launch.wait_for(*(f"environment-{name}.json" for name in names))
+    launch.wait_for(*(f"status/{name}.json" for name in names))
     pids = launch.pids()
     assert len(pids) == 4 and all(map(is_alive, pids))
     process.kill()
     wait_until(lambda: not any(map(is_alive, pids)), seconds=10)
     process.communicate()
     assert launch.record()["status"] == "running"
+    said = launch.of_run("pipeline.status")
+    assert f"run {RUN}: died (its launcher (pid {process.pid} on " in said
+    assert said.count("gone, was ") == 4
+    said = launch.of_run("pipeline.stop", code=64)
+    assert said.startswith(f"error: run '{RUN}': is not training (died: its launcher")
     # The lock went with the last process, so the next launcher may start at once.
     launch.script()
     assert launch.run()[0].startswith("resuming")

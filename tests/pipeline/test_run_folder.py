@@ -67,3 +67,23 @@ def test_logs_and_exports(tmp_path):
     run = RunFolder("/runs/r")
     assert run.log_path("worker-0") == "/runs/r/logs/worker-0.log"
     assert (run.exports, run.record_path) == ("/runs/r/export", "/runs/r/run.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ('model_checkpoint_path: "model.ckpt-140"\nall_model_checkpoint_paths: "x-9"\n', 140),
+        ('model_checkpoint_path: "/runs/model.ckpt-5/model.ckpt-7"\n', 7),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_saved_step_is_that_of_the_newest_checkpoint(tmp_path, text, step):
+    if text is not None:
+        (tmp_path / "checkpoint").write_text(text)
+    assert run_folder.saved_step(RunFolder(str(tmp_path))) == step
+
+
+def test_signs_of_life_are_rarer_on_cloud_storage(tmp_path):
+    here, remote = (RunFolder(path) for path in (str(tmp_path), "gs://bucket/run"))
+    assert run_folder.beat_interval(remote) > 2 * run_folder.beat_interval(here)

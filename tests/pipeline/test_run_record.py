@@ -138,8 +138,24 @@ def test_the_record_is_kept_up_to_date_while_others_watch(run, job):
     keeper = run_record.Keeper(run_record.begin(job, run), run, shown)
     keeper.say("a line")
     keeper.show({"chief-0": status})
-    assert run_record.read(run) is None
+    assert run_record.read(run).input is None
     keeper.show({"chief-0": told})
     kept = run_record.read(run)
     assert (kept.input, kept.readers) == ([row], {"chief-0": 20})
     assert shown.lines == ["a line"] and len(shown.shown) == 2
+
+
+def test_a_launcher_gives_a_sign_of_life_now_and_then(run, job):
+    now = [1000.0]
+    beat = run_record.Heartbeat(run_record.begin(job, run), run, clock=lambda: now[0])
+    seen = []
+    for now[0] in (1000.0, 1009.0, 1011.0):
+        beat()
+        seen.append(run_record.read(run).launcher.seen)
+    assert seen == [1000.0, 1000.0, 1011.0]
+
+
+def test_a_sign_of_life_is_not_worth_failing_for(tmp_path, job):
+    (tmp_path / "file").write_text("in the way")
+    place = run_folder.RunFolder(str(tmp_path / "file" / "run"))
+    run_record.Heartbeat(run_record.begin(job, place), place)()

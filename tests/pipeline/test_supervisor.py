@@ -325,7 +325,7 @@ def when_training(stage, *names):
 
 def test_a_stop_request_lets_training_save_first_and_then_ends_all(stage):
     when_training(stage, "chief-0", "worker-0")
-    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM near step 7\. Run the"):
+    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
         stage.run(chief_0=["train"], worker_0=["train"], evaluator_0=["hang"])
     assert (stage.path / "saved-chief-0.json").exists()
     assert (stage.path / "saved-worker-0.json").exists()
@@ -333,7 +333,7 @@ def test_a_stop_request_lets_training_save_first_and_then_ends_all(stage):
 
 def test_who_does_not_stop_is_killed_after_its_grace(stage):
     when_training(stage, "chief-0")
-    with pytest.raises(errors.RetryableError, match="near step 3"):
+    with pytest.raises(errors.RetryableError, match="SIGTERM, before anything was saved"):
         stage.run(
             SINGLE, chief_0=["hang"], graces=Graces(training=0.3, evaluator=0.1, ps=0.1, poll=0.05)
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 
 from pipeline import run_folder
 from pipeline.run_folder import RunFolder
+from tests.pipeline.process_help import wait_until
 from trainer import reporter
 from trainer.reporter import Reporter
 
@@ -34,3 +36,52 @@ def test_it_is_due_again_after_an_interval(tmp_path, monkeypatch):
 def test_of_an_object_store_less_is_asked():
     local, remote = RunFolder("/tmp/run"), RunFolder("gs://bucket/run")
     assert Reporter(remote, "chief-0", 1)._interval > 10 * Reporter(local, "chief-0", 1)._interval
+
+
+def test_while_there_is_no_news_it_gives_signs_of_life(tmp_path):
+    run = RunFolder(str(tmp_path))
+    own = Reporter(run, "ps-0", 50, beat=0.01)
+    own.keep_alive()
+    own.say("serving")
+    first = run_folder.read_statuses(run)["ps-0"]
+    newer = wait_until(
+        lambda: next(
+            (s for s in run_folder.read_statuses(run).values() if s.seen > first.seen), None
+        )
+    )
+    # What others judge progress by stays as it was said.
+    assert (newer.state, newer.time) == ("serving", first.time)
+
+
+def test_the_last_word_stays_the_last(tmp_path):
+    run = RunFolder(str(tmp_path))
+    own = Reporter(run, "ps-0", 50, beat=0.01)
+    own.say("done")
+    own._beat_on()  # returns
+    assert run_folder.read_statuses(run)["ps-0"].state == "done"
+
+
+def test_the_first_word_is_its_own(tmp_path):
+    """Others take it for a sign that the process has come that far."""
+    run = RunFolder(str(tmp_path))
+    own = Reporter(run, "chief-0", 50, beat=0.001)
+    beats = []
+    own._lock = _Counting(beats)
+    own.keep_alive()
+    wait_until(lambda: len(beats) > 3)
+    assert run_folder.read_statuses(run) == {}
+    own.say("done")
+
+
+class _Counting:
+    """A lock that notes how often it was taken."""
+
+    def __init__(self, taken):
+        self._taken, self._lock = taken, threading.Lock()
+
+    def __enter__(self):
+        self._taken.append(1)
+        return self._lock.__enter__()
+
+    def __exit__(self, *error):
+        return self._lock.__exit__(*error)

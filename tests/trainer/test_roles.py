@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from pipeline import errors, run_folder
 from pipeline.run_folder import RunFolder
-from trainer import roles
+from trainer import roles, signals
 from trainer.reporter import Reporter
 
 _tf = tf.errors
@@ -52,6 +52,31 @@ def test_a_bug_keeps_its_own_error(run):
         raise KeyError("x")
     status = run_folder.read_statuses(run)["chief-0"]
     assert (status.state, status.exit_code, status.error) == ("failed", 1, "KeyError: 'x'")
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [errors.RetryableError("stopped, saved at step 7"), _tf.UnavailableError(None, None, "ps")],
+)
+def test_who_was_asked_to_stop_has_not_failed(run, raised):
+    signals.stop_requested.set()
+    try:
+        with (
+            pytest.raises(errors.RetryableError),
+            roles._explained(Reporter(run, "worker-0", 10)),
+        ):
+            raise raised
+    finally:
+        signals.stop_requested.clear()
+    status = run_folder.read_statuses(run)["worker-0"]
+    assert (status.state, status.exit_code) == ("stopped", 75)
+
+
+def test_an_interrupt_before_training_is_a_stop_too(run):
+    reporter = Reporter(run, "worker-0", 10)
+    with pytest.raises(KeyboardInterrupt), roles._explained(reporter):
+        raise KeyboardInterrupt
+    assert run_folder.read_statuses(run)["worker-0"].state == "stopped"
 
 
 def test_an_end_without_a_reason_is_no_success(finished, tmp_path):

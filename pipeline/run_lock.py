@@ -1,0 +1,104 @@
+"""The lock that keeps two launchers from working on one run, and tells whether one does.
+
+It is free again once the launcher and all its processes are gone, however they ended. Of runs on
+gs:// it is a file of this machine, so it holds on this machine only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+
+from pipeline import config, errors, storage
+from pipeline.run_folder import RunFolder
+
+# A launcher that was killed leaves processes that die within moments and hold the lock till then.
+_PATIENCE = 10.0  # seconds
+
+
+@contextlib.contextmanager
+def held(
+    run: RunFolder,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    patience: float = _PATIENCE,
+) -> Iterator[int]:
+    """Holds the run for one launcher; yields the descriptor, which processes of the run keep.
+
+    Raises `UsageError` with the process id if another launcher works on the run.
+    """
+    path = _path(run)
+    storage.makedirs(storage.parent(path))
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise errors.from_os_error(error, f"cannot write {path!r}") from None
+    try:
+        waited = 0.0
+        while not _try(descriptor, fcntl.LOCK_EX):
+            holder = _holder(descriptor)
+            if is_alive(holder) or waited >= patience:
+                raise errors.UsageError(
+                    f"run {run.name!r}: another launcher (pid {holder or 'unknown'}) is working "
+                    "on it. Wait for it, stop it with Ctrl-C, or use another RUN="
+                )
+            sleep(0.1)
+            waited += 0.1
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def has_launcher(run: RunFolder) -> bool:
+    """Tells whether a launcher of this machine is at work on the run. Raises `OSError` if the lock
+    cannot be looked at."""
+    try:
+        descriptor = os.open(_path(run), os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _try(descriptor, fcntl.LOCK_SH) and is_alive(_holder(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def is_alive(pid: int | None) -> bool:
+    """Tells whether there is a process of that number on this machine that has not ended."""
+    if not pid:
+        return False
+    try:
+        os.kill(pid, 0)
+        # One that nobody has waited for yet can still be sent signals.
+        with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _path(run: RunFolder) -> str:
+    if not storage.is_remote(run.path):
+        return storage.join(run.path, "launcher.lock")
+    name = f"{config.digest({'path': run.path})[:16]}.lock"
+    return os.path.join(tempfile.gettempdir(), f"estimator-pipeline-{os.getuid()}", name)
+
+
+def _try(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(descriptor: int) -> int | None:
+    text = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+    return int(text) if text.isdigit() else None

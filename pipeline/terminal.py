@@ -1,0 +1,76 @@
+"""Output that may end before the work does: a terminal is closed, a pipe has lost its reader."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import Any, TextIO
+
+_DEFAULT_WIDTH, _NARROWEST = 80, 40
+
+
+class Lasting:
+    """A text stream that goes on into nothing once nobody can read it, instead of raising.
+
+    A closed terminal refuses everything written to it; work that saves what it has done must not
+    fail of that. With `piped` the same holds for a pipe.
+    """
+
+    def __init__(self, stream: TextIO, *, piped: bool) -> None:
+        self._stream = stream
+        self._endings = (errno.EIO, errno.EPIPE) if piped else (errno.EIO,)
+
+    def write(self, text: str) -> int:
+        """Writes `text`, as far as there is anybody to read it."""
+        try:
+            self._stream.write(text)
+        except OSError as error:
+            self._go_silent(error)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hands on what has been written."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._go_silent(error)
+
+    def _go_silent(self, error: OSError) -> None:
+        if error.errno not in self._endings:
+            raise error
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self._stream.fileno())
+        os.close(nothing)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def install(*, piped: bool) -> None:
+    """Makes the standard streams of this process lasting ones."""
+    sys.stdout = Lasting(sys.stdout, piped=piped)  # type: ignore[assignment]
+    sys.stderr = Lasting(sys.stderr, piped=piped)  # type: ignore[assignment]
+
+
+def width(stream: TextIO) -> int:
+    """Returns the columns of the terminal behind `stream`.
+
+    `COLUMNS` goes before what the terminal says; one that does not say is taken for 80 wide.
+    """
+    if os.environ.get("COLUMNS", "").isdigit():
+        found = int(os.environ["COLUMNS"])
+    else:
+        try:
+            found = os.get_terminal_size(stream.fileno()).columns
+        except (OSError, ValueError, AttributeError):
+            found = 0
+    return max(found, _NARROWEST) if found else _DEFAULT_WIDTH
+
+
+def shown(path: str) -> str:
+    """Returns a path below the current folder relative to it, and any other as it is."""
+    if "://" in path:
+        return path
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
