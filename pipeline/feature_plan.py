@@ -94,17 +94,22 @@ def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
                 name, feature.inputs(name), steps, values.kind, values.ids, values.shape, feature
             )
         )
-    label = _label(job, contents)
-    return Plan(tuple(features), _needed(job, label), label)
+    return Plan(tuple(features), columns(job), _label(job, contents))
 
 
-def _needed(job: config.Config, label: PlannedLabel) -> dict[str, config.Column]:
+def columns(job: config.Config) -> dict[str, config.Column]:
     """Returns the columns that are read: all of them if no features are declared."""
     if not job.features:
         return dict(job.data.columns)
     used = {i for name, feature in job.features.items() for i in feature.inputs(name)}
-    used |= {label.column, label.weight or label.column}
+    used |= {job.data.label, job.label.weight or job.data.label}
     return {name: column for name, column in job.data.columns.items() if name in used}
+
+
+def serving_columns(job: config.Config) -> dict[str, config.Column]:
+    """Returns those of them that a caller of the exported model feeds."""
+    hidden = (job.data.label, job.label.weight)
+    return {name: column for name, column in columns(job).items() if name not in hidden}
 
 
 def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> _Values:

@@ -16,14 +16,14 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from pipeline import config, config_file, errors, run_folder, storage
+from pipeline import config, config_file, errors, export_files, exported, run_folder, storage
 from pipeline.run_folder import RunFolder
-from trainer import best, early_stopping, export_files, features, model_card, parity, served
+from trainer import best, early_stopping, features, model_card, parity, served
 from trainer.input import Records
 from trainer.reporter import Reporter
 from trainer.transforms import Transforms
 
-BEST = "best.json"
+BEST = exported.BEST
 # With this file a SavedModel is one, for all who look.
 _LAST = "saved_model.pb"
 
@@ -145,9 +145,12 @@ class Publisher:
                 self._job, contents, self._records.transforms.plan, step, metrics
             ),
         }
-        storage.makedirs(storage.join(folder, "assets.extra"))
+        classes = self._records.transforms.plan.label.values
+        if classes is not None:
+            extras[exported.CLASSES] = json.dumps(list(classes)) + "\n"
+        storage.makedirs(storage.join(folder, exported.EXTRAS))
         for name, text in extras.items():
-            storage.write_text(storage.join(folder, "assets.extra", name), text)
+            storage.write_text(storage.join(folder, exported.EXTRAS, name), text)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, errors, run_folder, storage, versions
+from pipeline import cli, errors, export_files, run_folder, storage, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
@@ -33,7 +33,7 @@ def main() -> None:
     path = result["exports"][_EXPORT.value]
     if _INPUT.value and not storage.exists(_INPUT.value):
         raise errors.UsageError(f"--input {_INPUT.value!r}: no such file")
-    from trainer import export_files, prediction
+    from trainer import prediction
 
     wanted = result.get("sha256", {}).get(_EXPORT.value)
     if wanted:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file, errors, topology
+from pipeline import config_file, errors, export_files, exported, topology
 from tests.pipeline.process_help import child_environment
-from trainer import experiment, export_files, exporters, prediction
+from trainer import experiment, exporters
 
 # Serves without any code of the project, as a server would.
 SERVE = """
@@ -216,11 +216,10 @@ def test_the_digests_of_a_run_are_those_of_its_files(finished):
 
 
 def test_the_exported_model_refuses_images_of_another_size(finished):
-    export = finished.result["exports"]["final"]
+    model = exported.Model(finished.result["exports"]["final"])
     for rows in ([b"x" * 783], [b"x" * 392] * 2):
-        examples = prediction.Examples({"image": np.array(rows, dtype=object)}, None)
-        with pytest.raises(tf.errors.InvalidArgumentError):
-            prediction.predict(export, examples)
+        with pytest.raises(exported.Refused, match="values, but the requested shape"):
+            model.call(exported.COLUMNS, {"image": np.array(rows, dtype=object)})
 
 
 def test_what_is_served_takes_every_feature_but_the_label(transforms):

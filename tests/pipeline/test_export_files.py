@@ -6,8 +6,7 @@ import hashlib
 
 import pytest
 
-from pipeline import errors
-from trainer import export_files
+from pipeline import errors, export_files
 
 
 @pytest.fixture
