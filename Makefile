@@ -24,7 +24,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate replay predict ledger tensorboard status stop doctor test test-matrix lint bench lock clean
+.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate replay predict ledger tensorboard status logs stop doctor test test-matrix lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -99,6 +99,9 @@ tensorboard: $(VENV)/.installed ## curves of all runs, on http://localhost:6006
 
 status: $(VENV)/.installed ## how every process of RUN is doing
 	@$(PY) -m pipeline.status $(OF_RUN)
+
+logs: $(VENV)/.installed ## what the processes of RUN (or ROLE=worker, worker-1) have said; FOLLOW=1 goes on
+	@$(PY) -m pipeline.logs $(OF_RUN) $(if $(ROLE),--role=$(ROLE)) $(if $(filter 1,$(FOLLOW)),--follow)
 
 stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end
 	@$(PY) -m pipeline.stop $(OF_RUN)

@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import errors, run_folder, storage, topology
+from pipeline import errors, run_folder, storage, task_log, topology
 from pipeline.run_folder import RunFolder
 from trainer import signals
 from trainer.reporter import Reporter
@@ -123,4 +123,5 @@ class Watch:
         self._reporter.say(
             state, **({"error": stopped, "exit_code": code} if code else {"exit_code": 0})
         )
+        task_log.copy_now()
         os._exit(code)

@@ -8,18 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import tensorflow as tf
 
-from pipeline import storage
+from pipeline import copies, storage
 
-# Seconds between two copies: at least so many, and so many times what the last one took, because
-# each copies all that has been written so far.
-_INTERVAL, _COSTS = 30.0, 20
 # The folder of a worker that saves beside the chief; nobody reads its events.
 _OF_WORKER = "tmp_"
 
@@ -37,27 +31,21 @@ def written_here(model_dir: str) -> Iterator[None]:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="estimator-pipeline-events-") as folder:
-        copies, original = Copies(folder, model_dir), _Cache.get
-        _Cache.get = staticmethod(lambda logdir: original(copies.place(logdir)))
-        ended = threading.Event()
-        thread = threading.Thread(target=copies.follow, args=(ended.wait,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            _Cache.get = original
-            ended.set()
-            thread.join()
-            copies.copy()
+        events, original = Events(folder, model_dir), _Cache.get
+        _Cache.get = staticmethod(lambda logdir: original(events.place(logdir)))
+        with copies.kept_up(events):
+            try:
+                yield
+            finally:
+                _Cache.get = original
 
 
-class Copies:
-    """Files of a local `folder` that are to be below `target` too."""
+class Events(copies.Copies):
+    """Event files in a local `folder` that are to be below `target` too."""
 
     def __init__(self, folder: str, target: str) -> None:
+        super().__init__()
         self._folder, self._target = folder, target
-        self._places: dict[str, str] = {}
-        self._copied: dict[str, int] = {}
 
     def place(self, logdir: str) -> str:
         """Returns the local folder for what is to be in `logdir`; other folders stay theirs."""
@@ -67,29 +55,13 @@ class Copies:
         below = logdir[len(self._target) :].strip("/")
         place = os.path.join(self._folder, *filter(None, below.split("/")))
         if not below.startswith(_OF_WORKER):
-            self._places[place] = logdir
+            self.add(place, logdir)
         return place
 
-    def follow(
-        self, wait: Callable[[float], Any], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Copies again and again, until `wait` returns true."""
-        pause = _INTERVAL
-        while not wait(pause):
-            began = clock()
-            # What cannot be copied now is copied later; at the end it is an error.
-            with contextlib.suppress(Exception):
-                self.copy()
-            pause = max(_INTERVAL, _COSTS * (clock() - began))
-
     def copy(self) -> None:
-        """Copies what has grown since it was copied last."""
-        for place, logdir in list(self._places.items()):
+        """Copies what has grown, up to the last event."""
+        for place in list(self._targets):
             writer = _Cache._cache.get(place)
             if writer is not None:
                 writer.flush()
-            for entry in os.scandir(place) if os.path.isdir(place) else ():
-                size = entry.stat().st_size
-                if entry.is_file() and self._copied.get(entry.path) != size:
-                    storage.copy(entry.path, storage.join(logdir, entry.name))
-                    self._copied[entry.path] = size
+        super().copy()

@@ -27,6 +27,7 @@ from pipeline import (
     manifest,
     run_folder,
     storage,
+    task_log,
     task_sources,
     topology,
     versions,
@@ -72,6 +73,7 @@ def main() -> None:
     records = run_folder.records_folder(_STORAGE.value, job.name)
     job = epochs.resolve(job, manifest.read(records)) if job.train.epochs else job
     run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
+    task_log.keep(run, task.name)
     with fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):
         _agree(run, job, task)
         run_task(run.path, records, task)
@@ -84,8 +86,11 @@ def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -
         return
     storage.makedirs(run.path)
     storage.write_text(run.config_path, config_file.dump(job))
-    for stale in (run_folder.STOP, run_folder.TRAINING_DONE, run_folder.EXCLUDED, "status"):
-        run.remove(stale)  # of an earlier start
+    stale = [run_folder.TRAINING_DONE, run_folder.EXCLUDED, "status"]  # of an earlier start
+    if fatal.SUBMISSION not in os.environ:
+        stale.append(run_folder.STOP)  # else it may be of this one, before the platform's restart
+    for name in stale:
+        run.remove(name)
     preflight.Answering(run, job).start()
 
 

@@ -18,11 +18,13 @@ from pipeline import (
 )
 from pipeline import job as jobs
 from pipeline.job import Job
+from pipeline.launchers import gcp_status
 from pipeline.run_record import RunRecord
 
 
 def open_run(job: Job) -> RunRecord:
     """Makes the run folder what the processes expect, and says what is about to happen."""
+    gcp_status.refuse_while_going(job.run)
     resumes = storage.exists(job.run.config_path)
     for line in jobs.changes(job):
         print(redaction.redact(f"changed since the last start: {line}"))

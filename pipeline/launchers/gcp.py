@@ -9,17 +9,34 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from pipeline import cloud_storage, display, errors, fatal, run_folder, run_record, storage
+from pipeline import (
+    cloud_storage,
+    display,
+    errors,
+    fatal,
+    interrupts,
+    manifest,
+    redaction,
+    run_folder,
+    run_lock,
+    run_record,
+    storage,
+)
+from pipeline import job as jobs
 from pipeline.job import Job
-from pipeline.launchers import bookkeeping, gcp_job
+from pipeline.launchers import bookkeeping, gcp_job, gcp_service, gcp_status
 from pipeline.launchers.gcp_service import ENDED, Service
 from pipeline.run_record import RunRecord
 
 _POLL = 15.0  # seconds
 # So many requests in a row may fail before it is given up to follow: the job itself goes on.
 _MISSED = 20
+# Canonical codes of what a job has failed with: RESOURCE_EXHAUSTED; and of what its user can mend,
+# INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED and FAILED_PRECONDITION.
+_QUOTA, _OF_USER = 8, (3, 5, 7, 9)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,34 +46,35 @@ class GcpLauncher:
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
     poll: float = _POLL
+    wants_to_cancel: Callable[[str], bool] = interrupts.wants_to_cancel
 
     def run(self, job: Job, *, started: float) -> RunRecord:
-        """Runs `job` as `base.Launcher` says. Ctrl-C leaves the job running."""
+        """Runs `job` as `base.Launcher` says. Ctrl-C leaves the job running, or cancels it."""
         gcp = job.config.gcp
         gcp.check()
         _check_places(job)
         contents = bookkeeping.checked_manifest(job)
         service = Service(str(gcp.project), str(gcp.region))
-        name = service.find(gcp_job.label(job.name))
-        if name is not None:
-            print(f"run {job.name} is at work already; following it")
-            record = run_record.read(job.run) or run_record.begin(job.config, job.run)
-        else:
-            record = bookkeeping.open_run(job)
-            job.run.remove(fatal.MARKER)
-            record.manifest = contents.sha256
-            job = bookkeeping.resolved(job, contents)
-            name = service.create(gcp_job.render(job, secrets.token_hex(8)))
-        print(f"job      {service.link(name)}", flush=True)
+        with run_lock.held(job.run):
+            record = run_record.read(job.run)
+            name = service.find(gcp_job.label(job.name), job.run.path) or gcp_status.going(record)
+            if record is None or name is None:
+                job, record, name = _submitted(job, contents, service)
+            else:
+                _say_it_is_there(job)
+        print(f"job      {gcp_service.link(name)}", flush=True)
         try:
             self._follow(job, service, name)
         except errors.PipelineError as error:
             bookkeeping.close(job, record, error, stopped=False)
             raise
         except KeyboardInterrupt:
+            if self.wants_to_cancel(f"the job of run {job.name}"):
+                service.cancel(name)
+                raise _cancelled(job, record) from None
             raise errors.RetryableError(
                 f"the job of run {job.name!r} goes on without us. The same command follows it "
-                "again; make stop lets it save, evaluate, export and end"
+                "again; make status, make logs and make stop work on it"
             ) from None
         done = job.run.read(run_folder.TRAINING_DONE) or {}
         record.reason = str(done.get("reason", run_record.ALL_STEPS))
@@ -67,30 +85,60 @@ class GcpLauncher:
     def _follow(self, job: Job, service: Service, name: str) -> None:
         """Returns when the job has ended well. Raises the `PipelineError` of what it failed with,
         or that it cannot be followed any more."""
-        missed, before = 0, ""
+        before = ""
         with display.Display(job.config.train.max_steps) as shown:
             while True:
-                try:
-                    found = service.get(name)
-                    missed = 0
-                except errors.RetryableError:
-                    missed += 1
-                    if missed > _MISSED:
-                        raise
-                    self.sleep(self.poll)
-                    continue
+                found = self._look(service, name)
                 state = str(found.get("state", "JOB_STATE_UNSPECIFIED"))
                 if state != before:
-                    shown.say(f"Vertex AI: {state.removeprefix('JOB_STATE_').lower()}")
+                    shown.say(f"Vertex AI: {gcp_service.word(state)}")
                 before = state
                 shown.show(run_folder.read_statuses(job.run))
                 if state in ENDED:
                     break
                 self.sleep(self.poll)
         if state != "JOB_STATE_SUCCEEDED":
-            raise _failure(job, state, str(found.get("error", {}).get("message", "")))
+            raise _failure(job, state, found.get("error", {}))
         if job.run.read(run_folder.RESULT) is None:
             raise errors.PipelineError(f"{name}: ended well, but left no {run_folder.RESULT}")
+
+    def _look(self, service: Service, name: str) -> dict[str, Any]:
+        """Returns the job; requests may fail, though not many in a row."""
+        for _ in range(_MISSED):
+            try:
+                return service.get(name)
+            except errors.RetryableError:
+                self.sleep(self.poll)
+        return service.get(name)
+
+
+def _submitted(
+    job: Job, contents: manifest.Manifest, service: Service
+) -> tuple[Job, RunRecord, str]:
+    """Prepares the run folder and submits the job; returns both, and the name of what runs."""
+    record = bookkeeping.open_run(job)
+    job.run.remove(fatal.MARKER)
+    record.manifest = contents.sha256
+    job = bookkeeping.resolved(job, contents)
+    name = service.create(gcp_job.render(job, secrets.token_hex(8)))
+    record.job = name
+    run_record.write(job.run, record)
+    return job, record, name
+
+
+def _say_it_is_there(job: Job) -> None:
+    print(f"run {job.name} has been submitted already; following it")
+    for line in jobs.changes(job):
+        print(redaction.redact(f"changed since then, so not for this job: {line}"))
+
+
+def _cancelled(job: Job, record: RunRecord) -> errors.PipelineError:
+    error = errors.RetryableError(
+        f"the job of run {job.name!r} is cancelled. The same command goes on from its last "
+        "checkpoint"
+    )
+    bookkeeping.close(job, record, error, stopped=True)
+    return error
 
 
 def _check_places(job: Job) -> None:
@@ -109,7 +157,7 @@ def _check_places(job: Job) -> None:
         )
 
 
-def _failure(job: Job, state: str, said: str) -> errors.PipelineError:
+def _failure(job: Job, state: str, error: Mapping[str, Any]) -> errors.PipelineError:
     """Returns what a job failed with, in the words of the process that it failed in."""
     marker = job.run.read(fatal.MARKER)
     if marker is not None:
@@ -120,9 +168,16 @@ def _failure(job: Job, state: str, said: str) -> errors.PipelineError:
         for name, status in run_folder.read_statuses(job.run).items()
         if status.error
     ]
-    reason = said or "; ".join(told) or "the service gives no reason"
-    word = state.removeprefix("JOB_STATE_").lower()
+    said = str(error.get("message", "")) or "; ".join(told) or "the service gives no reason"
+    reason = said.splitlines()[0].rstrip(".")
+    line = f"the job {gcp_service.word(state)}: {reason}"
+    if error.get("code") == _QUOTA:
+        return errors.RetryableError(f"{line}. {gcp_service.QUOTA}")
+    if error.get("code") in _OF_USER and "image" in said.lower():
+        return errors.UsageError(
+            f"{line}. Look that IMAGE={job.config.gcp.image} is pushed, and that the service agent "
+            "of Vertex AI may read it (roles/artifactregistry.reader)"
+        )
     return errors.RetryableError(
-        f"the job {word}: {reason.splitlines()[0].rstrip('.')}. Look at its logs in the console; "
-        "the same command goes on from the last checkpoint"
+        f"{line}. make logs shows more; the same command goes on from the last checkpoint"
     )

@@ -10,6 +10,9 @@ from pipeline import config_file, gcp_config
 
 PATH = config_file.SHIPPED / "prices.csv"
 _DATE = "# date: "
+# As the table says of itself: the region its prices are of, and how much more others cost at most.
+_REGION, _DEAREST = "us-central1", 1.4
+_NAME = "configs/prices.csv"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,10 +55,8 @@ def estimate(counts: Mapping[str, int], gcp: gcp_config.Gcp, prices: Prices) -> 
         lines.append(f"  {role:<10} {count} x {machine.type}{with_what}: {cost}")
     sure = "at least " if unknown else ""
     spot = "; spot machines cost less" if gcp.spot else ""
-    return "\n".join(
-        [
-            f"cost, an estimate by list prices of {prices.date} in us-central1{spot}:",
-            *lines,
-            f"  {'all':<10} {sure}{total:.2f} USD/h",
-        ]
-    )
+    head = f"cost, an estimate by list prices of {prices.date} in {_REGION}{spot} ({_NAME}):"
+    lines = [head, *lines, f"  {'all':<10} {sure}{total:.2f} USD/h in {_REGION}"]
+    if gcp.region not in (None, _REGION):
+        lines[-1] += f"; up to {total * _DEAREST:.2f} in {gcp.region}, for which there is no table"
+    return "\n".join(lines)

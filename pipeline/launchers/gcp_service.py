@@ -12,6 +12,9 @@ from pipeline import cloud_errors, errors
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _TIMEOUT = 60.0  # seconds for one request
 ENDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED")
+QUOTA = "The quota is used up: wait, ask for more, or use other machines or another REGION="
+# No machine is there yet.
+WAITING = ("JOB_STATE_QUEUED", "JOB_STATE_PENDING")
 
 
 class Service:
@@ -24,7 +27,6 @@ class Service:
     def __init__(self, project: str, region: str) -> None:
         self._place = f"projects/{project}/locations/{region}"
         self._root = f"https://{region}-aiplatform.googleapis.com/v1"
-        self._region = region
         self._session: Any = None
 
     def create(self, job: Mapping[str, Any]) -> str:
@@ -35,21 +37,23 @@ class Service:
         """Returns a job: `state`, and `error` if it has failed."""
         return self._ask("GET", name)
 
-    def find(self, run: str) -> str | None:
-        """Returns the name of the job of a run that has not ended, or `None`."""
+    def find(self, label: str, run: str) -> str | None:
+        """Returns the name of the job with the `label` of a run, in the folder `run`, that has not
+        ended, or `None`: runs in other buckets may have the same name."""
         found = self._ask(
-            "GET", f"{self._place}/customJobs", params={"filter": f"labels.run={run}"}
+            "GET", f"{self._place}/customJobs", params={"filter": f"labels.run={label}"}
         )
-        going = [one for one in found.get("customJobs", []) if one.get("state") not in ENDED]
+        going = [
+            one
+            for one in found.get("customJobs", [])
+            if one.get("state") not in ENDED
+            and one["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"].rstrip("/") == run
+        ]
         return str(going[0]["name"]) if going else None
 
-    def link(self, name: str) -> str:
-        """Returns where a job is in the console."""
-        project, number = name.split("/")[1], name.rpartition("/")[2]
-        return (
-            "https://console.cloud.google.com/vertex-ai/locations/"
-            f"{self._region}/training/{number}?project={project}"
-        )
+    def cancel(self, name: str) -> None:
+        """Ends a job at once; nothing is saved first."""
+        self._ask("POST", f"{name}:cancel", json={})
 
     def _ask(self, method: str, path: str, **content: Any) -> dict[str, Any]:
         with self._explained():
@@ -90,6 +94,26 @@ class Service:
             ) from None
 
 
+def of(job: str) -> Service:
+    """Returns the service that has the job of that name."""
+    _, project, _, region, *_ = job.split("/")
+    return Service(project, region)
+
+
+def link(job: str) -> str:
+    """Returns where a job is in the console."""
+    _, project, _, region, _, number = job.split("/")
+    return (
+        f"https://console.cloud.google.com/vertex-ai/locations/{region}/training/{number}"
+        f"?project={project}"
+    )
+
+
+def word(state: str) -> str:
+    """Returns a state as people say it, such as `running`."""
+    return state.removeprefix("JOB_STATE_").lower()
+
+
 def refusal(status: int, said: str, place: str) -> errors.PipelineError:
     """Returns the error for an HTTP status of the service; `said` is its own explanation."""
     line = f"Vertex AI, {place}: {said.rstrip('.')} ({status})"
@@ -99,7 +123,7 @@ def refusal(status: int, said: str, place: str) -> errors.PipelineError:
         "login, or set GOOGLE_APPLICATION_CREDENTIALS",
         403: "Grant the account roles/aiplatform.user, and enable aiplatform.googleapis.com",
         404: "Look at PROJECT= and REGION=",
-        429: "The quota is used up: wait, ask for more, or use other machines or another REGION=",
+        429: QUOTA,
     }
     if status == 429 or status >= 500 or status == 408:
         advice = what.get(status, "The service has a problem; run the same command again")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import yaml
@@ -14,8 +15,16 @@ from pipeline.launchers import Place, gcp_job, gcp_prices, image, k8s_job
 _SUBMISSION = "dry-run"
 
 
-def show(place: Place, job: Job) -> str:
-    """Returns the text. Needs no credentials, and asks nobody.
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """`document` is for a program, whole; `notes` are for whoever reads along."""
+
+    document: str
+    notes: str
+
+
+def show(place: Place, job: Job) -> Shown:
+    """Returns what is shown of a job. Needs no credentials, and asks nobody.
 
     Raises `UsageError` for a config that the place cannot run, or a place that renders nothing.
     """
@@ -25,9 +34,11 @@ def show(place: Place, job: Job) -> str:
         url = f"https://{gcp.region}-aiplatform.googleapis.com/v1"
         head = f"POST {url}/projects/{gcp.project}/locations/{gcp.region}/customJobs"
         cost = gcp_prices.estimate(job.counts, gcp, gcp_prices.read())
-        return "\n\n".join([f"{head}\n{body}", image.described(), cost])
+        return Shown(
+            body, "\n\n".join([f"would {head}, with the JSON above", image.described(), cost])
+        )
     if place is Place.K8S:
         manifest = yaml.safe_dump(k8s_job.render(job), sort_keys=False)
         legacy = "# For the Training Operator v1, a legacy one: its successor has no TFJob.\n"
-        return f"{legacy}{manifest}\n{image.described()}"
+        return Shown(legacy + manifest.rstrip(), image.described())
     raise errors.UsageError("DRY_RUN=1: shows jobs for CLUSTER=gcp and CLUSTER=k8s")

@@ -1,4 +1,4 @@
-"""Vertex AI's job service on loopback, as far as creating and following a job goes."""
+"""Vertex AI's job service on loopback, as far as creating, following and cancelling a job goes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Jobs:
         self.created: list[dict[str, Any]] = []
         self.states: list[str] = []
         self.on_state: Callable[[str], None] = lambda state: None
-        self.error = ""
+        self.error, self.code = "", 3
         self._reached: list[str] = []
 
     def clear(self) -> None:
@@ -39,6 +39,9 @@ class Jobs:
             wanted = query["filter"].removeprefix("labels.run=")
             found = [n for n, job in enumerate(self.created) if job["labels"]["run"] == wanted]
             return {"customJobs": [self._described(number) for number in found]}
+        if match := re.fullmatch(rf"/v1/{PLACE}/customJobs/(\d+):cancel", path):
+            self._reached[int(match[1]) - 1] = "JOB_STATE_CANCELLED"
+            return {}
         if match := re.fullmatch(rf"/v1/{PLACE}/customJobs/(\d+)", path):
             number = int(match[1]) - 1
             if self.states:
@@ -53,5 +56,5 @@ class Jobs:
             **self.created[number],
             "name": f"{PLACE}/customJobs/{number + 1}",
             "state": self._reached[number],
-            **({"error": {"code": 3, "message": self.error}} if failed else {}),
+            **({"error": {"code": self.code, "message": self.error}} if failed else {}),
         }

@@ -1,4 +1,3 @@
-import os
 import threading
 
 import tensorflow as tf
@@ -47,44 +46,12 @@ def test_a_hundred_flushes_cost_no_upload_each(cloud):
     assert uploads[0].sent < 2 * len(cloud.data(cloud.names()[0])) + 1000
 
 
-def test_copies_are_made_while_it_runs_and_only_of_what_has_grown(cloud, tmp_path):
-    copies = events.Copies(str(tmp_path), cloud.path("run"))
-    logdir = copies.place(cloud.path("run"))
-    (tmp_path / "events").write_bytes(b"one")
-    copies.copy()
-    assert cloud.data("run/events") == b"one"
-    cloud.api.seen.clear()
-    copies.copy()
-    assert not cloud.api.seen
-    with open(os.path.join(logdir, "events"), "ab") as file:
-        file.write(b"two")
-    copies.copy()
-    assert cloud.data("run/events") == b"onetwo"
-
-
-def test_a_copy_that_fails_is_made_later(tmp_path):
-    copies = events.Copies(str(tmp_path), "gs://absent/run")
-    copies.place("gs://absent/run")
-    made = []
-    copies.copy = lambda: made.append(1) or 1 / 0
-    waits = iter([False, False, True])
-    copies.follow(lambda pause: next(waits))
-    assert len(made) == 2
-
-
-def test_the_pause_grows_with_what_a_copy_costs(tmp_path):
-    copies = events.Copies(str(tmp_path), "gs://bucket/run")
-    times, pauses = iter([0.0, 3.0]), []
-    copies.follow(lambda pause: pauses.append(pause) or len(pauses) == 2, lambda: next(times))
-    assert pauses == [30, 60]
-
-
 def test_folders_of_others_and_of_workers_stay_where_they_are(tmp_path):
-    copies = events.Copies(str(tmp_path), "gs://bucket/run")
-    assert copies.place("gs://bucket/run-2") == "gs://bucket/run-2"
-    assert copies.place("/local") == "/local"
-    assert copies.place("gs://bucket/run/tmp_worker_0") == str(tmp_path / "tmp_worker_0")
-    assert copies._places == {}
+    places = events.Events(str(tmp_path), "gs://bucket/run")
+    assert places.place("gs://bucket/run-2") == "gs://bucket/run-2"
+    assert places.place("/local") == "/local"
+    assert places.place("gs://bucket/run/tmp_worker_0") == str(tmp_path / "tmp_worker_0")
+    assert places._targets == {}
 
 
 def test_a_run_on_a_disk_is_left_alone(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline import errors, fatal, job, run_folder
 from pipeline.job import Job
+from pipeline.launchers import bookkeeping
 from pipeline.launchers.gcp import GcpLauncher
 from tests.pipeline.launchers.jobs import PLACE
 
@@ -79,10 +80,7 @@ def test_every_submission_has_a_name_of_its_own(wanted, jobs):
 
 
 def test_a_job_that_is_at_work_is_followed_and_not_sent_again(wanted, jobs, capsys):
-    def leave(state: str) -> None:
-        raise KeyboardInterrupt
-
-    launcher = GcpLauncher(sleep=lambda _: leave(""))
+    launcher = GcpLauncher(sleep=interrupt)
     jobs.states = ["JOB_STATE_RUNNING"]
     with pytest.raises(errors.RetryableError, match=r"goes on without us. The same command follow"):
         launcher.run(wanted, started=0)
@@ -90,7 +88,64 @@ def test_a_job_that_is_at_work_is_followed_and_not_sent_again(wanted, jobs, caps
     jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
     assert launch(wanted)["status"] == "done"
     assert len(jobs.created) == 1
-    assert "run r.1 is at work already; following it" in capsys.readouterr().out
+    assert "run r.1 has been submitted already; following it" in capsys.readouterr().out
+
+
+def interrupt(_: float) -> None:
+    """Ctrl-C, between two looks at the job."""
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_may_also_cancel_the_job(wanted, jobs):
+    launcher = GcpLauncher(sleep=interrupt, wants_to_cancel=lambda what: True)
+    jobs.states = ["JOB_STATE_RUNNING"]
+    with pytest.raises(errors.RetryableError, match=r"^the job of run 'r.1' is cancelled. The sam"):
+        launcher.run(wanted, started=0)
+    assert wanted.run.read("run.json")["status"] == "stopped"
+    jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
+    assert launch(wanted)["status"] == "done"
+    assert len(jobs.created) == 2
+
+
+def leave_at_work(wanted: Job, jobs) -> None:
+    """Submits a job, and presses Ctrl-C while it is at work."""
+    jobs.states = ["JOB_STATE_RUNNING"]
+    with pytest.raises(errors.RetryableError, match="goes on without us"):
+        GcpLauncher(sleep=interrupt).run(wanted, started=0)
+
+
+def test_a_job_that_has_ended_well_meanwhile_is_recorded_and_not_sent_again(wanted, jobs):
+    leave_at_work(wanted, jobs)
+    jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
+    assert GcpLauncher().run(wanted, started=0).status == "done"
+    assert wanted.run.read("run.json")["status"] == "done"
+    assert len(jobs.created) == 1
+
+
+def test_one_that_has_failed_meanwhile_is_told_first_and_then_goes_on(wanted, jobs):
+    leave_at_work(wanted, jobs)
+    jobs.states, jobs.error = ["JOB_STATE_FAILED"], "machines were taken away"
+    with pytest.raises(errors.RetryableError, match="the job failed: machines were taken away"):
+        launch(wanted)
+    jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
+    assert launch(wanted)["launches"] == 2
+    assert len(jobs.created) == 2
+
+
+def test_settings_that_a_job_at_work_does_not_have_are_named(cloud, wanted, jobs, capsys):
+    leave_at_work(wanted, jobs)
+    jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
+    launch(plan(cloud, "train.steps=200"))
+    said = capsys.readouterr().out
+    assert "changed since then, so not for this job: train.steps: 100 -> 200" in said
+
+
+def test_launchers_elsewhere_are_kept_off_a_run_that_is_at_work(wanted, jobs):
+    leave_at_work(wanted, jobs)
+    with pytest.raises(errors.UsageError, match=r"^run 'r.1': is at work on Vertex AI \(https:"):
+        bookkeeping.open_run(wanted)
+    jobs.states = ["JOB_STATE_SUCCEEDED"]
+    bookkeeping.open_run(wanted)
 
 
 def test_requests_that_fail_now_and_then_do_not_end_the_following(wanted, cloud, jobs):
@@ -114,11 +169,25 @@ def test_what_failed_for_good_is_told_in_its_own_words_and_code(wanted, jobs):
 
 
 def test_a_job_that_fails_without_words_of_ours_has_those_of_the_service(wanted, jobs):
-    jobs.states, jobs.error = ["JOB_STATE_FAILED"], "Failed to pull image x: not found."
+    jobs.states, jobs.error = ["JOB_STATE_FAILED"], "worker pool 0 is gone."
     with pytest.raises(
         errors.RetryableError,
-        match=r"the job failed: Failed to pull image x: not found. Look at its logs in the console",
+        match=r"the job failed: worker pool 0 is gone. make logs shows more; the same command goes",
     ):
+        launch(wanted)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "kind", "words"),
+    [
+        (8, "The following quotas are exceeded: CPUs", errors.RetryableError, "The quota is used "),
+        (5, "Failed to pull image x: not found.", errors.UsageError, r"Look that IMAGE=europe-wes"),
+        (13, "Failed to pull image x: 503", errors.RetryableError, "make logs shows more; the s"),
+    ],
+)
+def test_refusals_that_come_late_say_what_to_do(wanted, jobs, code, said, kind, words):
+    jobs.states, jobs.error, jobs.code = ["JOB_STATE_FAILED"], said, code
+    with pytest.raises(kind, match=f"^the job failed: {said.rstrip('.')}. {words}"):
         launch(wanted)
 
 

@@ -23,11 +23,22 @@ def test_the_estimate_says_that_it_is_one_and_of_when():
     gcp = gcp_config.Gcp(machines={"worker": WITH_GPUS})
     said = gcp_prices.estimate({"chief": 1, "worker": 2, "ps": 0}, gcp, PRICES)
     assert said.splitlines() == [
-        "cost, an estimate by list prices of 2026-01-02 in us-central1:",
+        "cost, an estimate by list prices of 2026-01-02 in us-central1 (configs/prices.csv):",
         "  chief      1 x n1-standard-4: 0.25 USD/h",
         "  worker     2 x n1-standard-4 + 2 NVIDIA_TESLA_T4: 2.50 USD/h",
-        "  all        2.75 USD/h",
+        "  all        2.75 USD/h in us-central1",
     ]
+
+
+def test_in_another_region_the_table_s_is_named_and_how_much_more_it_may_be():
+    gcp = gcp_config.Gcp(region="europe-west4")
+    said = gcp_prices.estimate({"chief": 4}, gcp, PRICES)
+    assert said.endswith(
+        "all        1.00 USD/h in us-central1; up to 1.40 in europe-west4, for which there is no "
+        "table"
+    )
+    here = gcp_prices.estimate({"chief": 4}, gcp_config.Gcp(region="us-central1"), PRICES)
+    assert here.endswith("all        1.00 USD/h in us-central1")
 
 
 def test_what_has_no_price_makes_it_a_lower_bound():

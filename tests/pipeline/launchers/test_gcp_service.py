@@ -1,10 +1,16 @@
 import pytest
 
 from pipeline import errors
+from pipeline.launchers import gcp_service
 from pipeline.launchers.gcp_service import Service, refusal
 
 REGION = "europe-west4"
-BODY = {"displayName": "r", "labels": {"run": "r"}, "jobSpec": {"workerPoolSpecs": []}}
+RUN = "gs://bucket/out/runs/r"
+BODY = {
+    "displayName": "r",
+    "labels": {"run": "r"},
+    "jobSpec": {"workerPoolSpecs": [], "baseOutputDirectory": {"outputUriPrefix": RUN}},
+}
 
 
 @pytest.fixture
@@ -21,15 +27,27 @@ def test_a_job_is_created_found_and_looked_at(jobs):
     name = service().create(BODY)
     assert jobs.created == [BODY]
     assert name == "projects/my-project/locations/europe-west4/customJobs/1"
-    assert service().find("r") == name
-    assert service().find("other") is None
+    assert service().find("r", RUN) == name
+    assert service().find("other", RUN) is None
     jobs.states = ["JOB_STATE_SUCCEEDED"]
     assert service().get(name)["state"] == "JOB_STATE_SUCCEEDED"
-    assert service().find("r") is None
+    assert service().find("r", RUN) is None
+
+
+def test_a_run_of_that_name_in_another_bucket_is_another_run(jobs):
+    service().create(BODY)
+    assert service().find("r", "gs://other/out/runs/r") is None
+
+
+def test_a_job_can_be_cancelled_by_its_name_alone(jobs):
+    name = service().create(BODY)
+    gcp_service.of(name).cancel(name)
+    assert service().get(name)["state"] == "JOB_STATE_CANCELLED"
+    assert service().find("r", RUN) is None
 
 
 def test_the_link_leads_to_the_console():
-    link = service().link("projects/123/locations/europe-west4/customJobs/456")
+    link = gcp_service.link("projects/123/locations/europe-west4/customJobs/456")
     assert link == (
         "https://console.cloud.google.com/vertex-ai/locations/europe-west4/training/456?project=123"
     )
@@ -61,4 +79,4 @@ def test_words_of_the_service_are_kept_without_their_last_dot():
 def test_a_region_that_is_not_there_is_reported(cloud, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     with pytest.raises(errors.RetryableError, match=r"cannot be reached .*and the region, then"):
-        service().find("r")
+        service().find("r", RUN)

@@ -29,20 +29,20 @@ def test_a_dry_run_needs_neither_credentials_nor_a_network(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    head, body = done.stdout.split("\n\npackage: ")[0].split("\n", 1)
-    assert head == (
-        "POST https://europe-west4-aiplatform.googleapis.com/v1/projects/my-project/locations/"
-        "europe-west4/customJobs"
+    assert len(json.loads(done.stdout)["jobSpec"]["workerPoolSpecs"]) == 4
+    assert done.stderr.startswith(
+        "would POST https://europe-west4-aiplatform.googleapis.com/v1/projects/my-project/"
+        "locations/europe-west4/customJobs, with the JSON above\n"
     )
-    assert len(json.loads(body)["jobSpec"]["workerPoolSpecs"]) == 4
-    assert "trainer/task.py" in done.stdout
-    assert "an estimate by list prices of" in done.stdout
+    assert "trainer/task.py" in done.stderr
+    assert "an estimate by list prices of" in done.stderr
 
 
 def test_a_tfjob_is_yaml_and_says_that_its_operator_is_a_legacy_one():
-    said = rendered.show(Place.K8S, plan())
-    assert said.startswith("# For the Training Operator v1, a legacy one")
-    assert yaml.safe_load(said.partition("\n\n")[0])["kind"] == "TFJob"
+    shown = rendered.show(Place.K8S, plan())
+    assert shown.document.startswith("# For the Training Operator v1, a legacy one")
+    assert yaml.safe_load(shown.document)["kind"] == "TFJob"
+    assert "trainer/task.py" in shown.notes
 
 
 def test_local_jobs_are_not_shown():

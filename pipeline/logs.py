@@ -1,0 +1,63 @@
+"""Shows what the processes of a run have said, wherever they run.
+
+  python -m pipeline.logs --run=NAME --role=worker   the newest run without --run, all without --role
+  make logs [RUN=name] [ROLE=worker-1] [FOLLOW=1]
+
+Logs of a run on gs:// are copied there every half minute.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from absl import flags
+
+from pipeline import cli, liveness, log_files, run_folder, run_record, storage
+from pipeline.launchers import gcp_status
+from pipeline.run_folder import RunFolder
+
+_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_ROLE = flags.DEFINE_string("role", None, "A role, or one process such as worker-1.")
+_FOLLOW = flags.DEFINE_bool("follow", False, "Go on until the run has ended.")
+
+_POLL, _REMOTE_POLL = 0.5, 5.0  # seconds
+
+
+def main() -> None:
+    """Prints the logs, process by process; with --follow as lines come."""
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    logs = log_files.Logs(run, _ROLE.value or None)
+    record = run_record.read(run)
+    if record is not None and record.job is not None:
+        print(f"all logs {gcp_status.logs_link(record.job)}", file=sys.stderr)
+    if not _FOLLOW.value:
+        for line in logs.new_lines(last=True):
+            print(line)
+        if not logs.names():
+            print(f"run {run.name}: no process has said anything yet", file=sys.stderr)
+        return
+    poll = _REMOTE_POLL if storage.is_remote(run.path) else _POLL
+    try:
+        log_files.follow(
+            logs,
+            say=lambda line: print(line, flush=True),
+            ended=lambda: _has_ended(run),
+            wait=lambda: time.sleep(poll),
+        )
+    except KeyboardInterrupt:
+        print()  # to stop looking is no failure
+
+
+def _has_ended(run: RunFolder) -> bool:
+    record = run_record.read(run)
+    job = gcp_status.going(record)
+    if job is not None:
+        return gcp_status.has_ended(job)
+    now, statuses = time.time(), run_folder.read_statuses(run)
+    return liveness.state_of_run(run, record, statuses, now)[0] != "running"
+
+
+if __name__ == "__main__":
+    cli.run(main)
