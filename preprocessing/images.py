@@ -1,4 +1,4 @@
-"""Checks that bytes are a picture the trainer can decode."""
+"""Pictures as bytes: whether the trainer can decode them, and their pixels."""
 
 from __future__ import annotations
 
@@ -11,22 +11,49 @@ from PIL import Image
 
 # What TensorFlow decodes in a graph; the names are Pillow's.
 _FORMATS = ("PNG", "JPEG")
+# Pillow's names of pixels, by how many channels they have.
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def problem(content: bytes) -> str | None:
     """Decodes an image to its last pixel. Returns what is wrong with it, or `None`."""
     try:
+        decoded(content)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def decoded(content: bytes) -> Image.Image:
+    """Returns an image with all its pixels. Raises `ValueError` saying what is wrong with it."""
+    try:
         # Pillow only warns of pictures of up to twice the pixels it refuses to decode.
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
-                image.load()
+            image = Image.open(io.BytesIO(content), formats=_FORMATS)
+            image.load()
     # Pillow's decoders raise all of these for damaged files.
     except (OSError, ValueError, SyntaxError, IndexError, TypeError, EOFError) as error:
-        return str(error).partition("<")[0].strip() or type(error).__name__
+        said = str(error).partition("<")[0].strip() or type(error).__name__
+        raise ValueError(said) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        return f"has more than {Image.MAX_IMAGE_PIXELS:,} pixels"
-    return None
+        raise ValueError(f"has more than {Image.MAX_IMAGE_PIXELS:,} pixels") from None
+    return image
+
+
+def pixels(content: bytes, shape: tuple[int, ...]) -> bytes:
+    """Returns the bytes of a uint8 column: all pixels of an image, row by row.
+
+    `shape` is `[height, width]`, `[height, width, channels]` of 1, 3 or 4 channels, or as many
+    values flat. Raises `ValueError` for an image of another size, or that cannot be decoded.
+    """
+    image = decoded(content)
+    channels = shape[2] if len(shape) == 3 else 1
+    # A column that takes a flat row of pixels does not say how many rows they were.
+    if shape[:2] != (image.height, image.width) and shape != (image.height * image.width,):
+        wanted = "x".join(map(str, shape[:2]))
+        raise ValueError(f"is an image of {image.height}x{image.width}, the model takes {wanted}")
+    return np.asarray(image.convert(_MODES[channels])).tobytes()
 
 
 def undecodable(array: pa.BinaryArray) -> np.ndarray:

@@ -128,6 +128,11 @@ class Source(abc.ABC):
     def files(self) -> list[RawFile]:
         """Returns every file that is read, in an order that depends on the config alone."""
 
+    def names(self, file: RawFile) -> tuple[str, ...] | None:
+        """Returns the columns that a file says it has; `None` where each row says that for itself,
+        and lacks what it does not have."""
+        return None
+
     @abc.abstractmethod
     def plan(self, split: SplitName) -> list[Chunk]:
         """Cuts a split of `data.inputs` into chunks, always the same way for the same files."""

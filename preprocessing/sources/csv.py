@@ -43,6 +43,16 @@ class CsvSource(base.Source):
         """Returns the files of each split, by the order of their names."""
         return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
 
+    def names(self, file: base.RawFile) -> tuple[str, ...]:
+        """Returns the columns of the header; without one, those of the config, or all but the label
+        if the first row has one value less."""
+        found, _ = self._first_row(file)
+        if self.data.csv.header:
+            return found
+        every = tuple(self.data.columns)
+        unlabelled = tuple(name for name in every if name != self.data.label)
+        return unlabelled if len(found) == len(unlabelled) else every
+
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads the header of each file, and cuts plain ones into ranges of whole rows."""
         found: list[tuple[Part, int | None]] = []
@@ -68,19 +78,24 @@ class CsvSource(base.Source):
         """Reads the header. Raises `DataError` if it lacks a column or has one twice."""
         if not self.data.csv.header:
             return Part(file, tuple(self.data.columns), 0)
-        with files.opened(file.path, self.data.csv.encoding) as stream:
-            start = stream.read(base.READ_BYTES)
-        ends = lines.row_ends(start + b"\n", self.data.csv.quote, self.data.csv.delimiter)
-        if not start.strip():
-            raise errors.DataError(f"{file.path!r}: empty; a header was expected")
-        # Empty rows above the header are none.
-        ends = ends[ends > len(start) - len(start.lstrip(b"\r\n"))]
-        end = min(int(ends[0]), len(start)) if len(ends) else len(start)
-        names = _names(start[:end], self.data.csv, file.path)
+        names, end = self._first_row(file)
         wanted = list(self.data.columns)
         base.check_names(names, wanted, file.path, "its header")
         # Columns that are not read may share their name.
         return Part(file, tuple(n if n in wanted else f"#{i}" for i, n in enumerate(names)), end)
+
+    def _first_row(self, file: base.RawFile) -> tuple[tuple[str, ...], int]:
+        """Returns the values of the first row, and how many bytes it ends after."""
+        with files.opened(file.path, self.data.csv.encoding) as stream:
+            start = stream.read(base.READ_BYTES)
+        ends = lines.row_ends(start + b"\n", self.data.csv.quote, self.data.csv.delimiter)
+        if not start.strip():
+            expected = "a header was" if self.data.csv.header else "rows were"
+            raise errors.DataError(f"{file.path!r}: empty; {expected} expected")
+        # Empty rows above the header are none.
+        ends = ends[ends > len(start) - len(start.lstrip(b"\r\n"))]
+        end = min(int(ends[0]), len(start)) if len(ends) else len(start)
+        return _names(start[:end], self.data.csv, file.path), end
 
     def _ranges(self, whole: Part) -> Iterator[tuple[Part, int]]:
         """Cuts a plain file; reads it once, at the speed of the disk unless it has quotes."""

@@ -1,4 +1,4 @@
-"""IDX files (`pipeline.idx`): one of images and one of labels per split.
+"""IDX files (`pipeline.idx`): one of images and, where rows have labels, one of labels per split.
 
 Plain files are cut into ranges of rows. A gz file can only be read from its start, so it is one
 chunk, read as a stream, decompressed once and never held whole; the records do not depend on
@@ -7,6 +7,7 @@ which it was.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator
 
@@ -24,24 +25,25 @@ _ROLES = ("images", "labels")
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Rows `first` to `first + rows` of a pair of files."""
+    """Rows `first` to `first + rows` of a pair of files, or of images alone."""
 
     images: IdxFile
-    labels: IdxFile
+    labels: IdxFile | None
     first: int
     rows: int
 
 
 class IdxSource(base.Source):
-    """Images of unsigned bytes and their labels, from a pair of files per split."""
+    """Images of unsigned bytes, and their labels if the label is among the columns."""
 
     def __init__(self, data: config.Data) -> None:
         super().__init__(data)
         self._image = _image_column(data)
+        self._roles = _ROLES if data.label in data.columns else _ROLES[:1]
         for split, inputs in data.inputs.items():
-            if sorted(inputs) != sorted(_ROLES):
+            if sorted(inputs) != sorted(self._roles):
                 raise errors.UsageError(
-                    f"data.inputs.{split}: source idx takes {' and '.join(_ROLES)}, "
+                    f"data.inputs.{split}: source idx takes {' and '.join(self._roles)}, "
                     f"got {', '.join(sorted(inputs)) or 'nothing'}"
                 )
 
@@ -50,20 +52,17 @@ class IdxSource(base.Source):
         return [
             base.RawFile(_name(split, role, inputs[role]), inputs[role])
             for split, inputs in sorted(self.data.inputs.items())
-            for role in _ROLES
+            for role in self._roles
         ]
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads both headers, compares them, and cuts the rows into chunks."""
         inputs = self.data.inputs[split]
         images = idx.read_header(inputs["images"], dimensions=len(self._shape()) + 1)
-        labels = idx.read_header(inputs["labels"], dimensions=1)
-        self._check_pair(images, labels)
-        at_once = (
-            images.rows
-            if images.compressed or labels.compressed
-            else _rows_in(images, base.CHUNK_BYTES)
-        )
+        labels = idx.read_header(inputs["labels"], dimensions=1) if "labels" in inputs else None
+        self._check(images, labels)
+        packed = images.compressed or (labels is not None and labels.compressed)
+        at_once = images.rows if packed else _rows_in(images, base.CHUNK_BYTES)
         return [
             base.Chunk(split, index, rows, Range(images, labels, first, rows))
             for index, first in enumerate(range(0, images.rows, at_once))
@@ -73,39 +72,42 @@ class IdxSource(base.Source):
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields rows keyed `train/000123`, counted from the start of the files."""
         part: Range = chunk.details
-        files = {self._image: part.images.path, self.data.label: part.labels.path}
+        headers = {self._image: part.images}
+        if part.labels is not None:
+            headers[self.data.label] = part.labels
+        files = {column: header.path for column, header in headers.items()}
         wanted = schema.arrow_schema(self.data.columns)
         name = _name(chunk.split, "images", part.images.path)
-        with (
-            idx.opened(part.images, part.first) as images,
-            idx.opened(part.labels, part.first) as labels,
-        ):
+        with contextlib.ExitStack() as stack:
+            streams = {
+                column: stack.enter_context(idx.opened(header, part.first))
+                for column, header in headers.items()
+            }
             for first, count in _steps(part, _rows_in(part.images, base.READ_BYTES)):
-                pixels = idx.take(images, part.images, count)
-                codes = np.frombuffer(idx.take(labels, part.labels, count), np.uint8)
-                columns = {
-                    self._image: _fixed_size(pixels, part.images.row_bytes),
-                    self.data.label: pa.array(codes.astype(np.int64)),
-                }
+                found = {n: idx.take(streams[n], header, count) for n, header in headers.items()}
+                columns = {self._image: _fixed_size(found[self._image], part.images.row_bytes)}
+                if part.labels is not None:
+                    codes = np.frombuffer(found[self.data.label], np.uint8)
+                    columns[self.data.label] = pa.array(codes.astype(np.int64))
                 batch = pa.record_batch([columns[name] for name in wanted.names], wanted)
                 keys = _keys(chunk.split, first, count)
                 yield base.Rows(keys, batch, first, files, name=name)
             if part.first + part.rows == part.images.rows:
-                idx.check_end(images, part.images)
-                idx.check_end(labels, part.labels)
+                for column, header in headers.items():
+                    idx.check_end(streams[column], header)
 
     def _shape(self) -> tuple[int, ...]:
         """The dimensions of an image in the file: the column's, without one grey channel."""
         shape = self.data.columns[self._image].shape
         return shape[:-1] if len(shape) == 3 and shape[-1] == 1 else shape
 
-    def _check_pair(self, images: IdxFile, labels: IdxFile) -> None:
+    def _check(self, images: IdxFile, labels: IdxFile | None) -> None:
         if images.shape[1:] != self._shape():
             raise errors.DataError(
                 f"{images.path!r}: images of {_times(images.shape[1:])}, "
                 f"column {self._image!r} of the config has {_times(self._shape())}"
             )
-        if images.rows != labels.rows:
+        if labels is not None and images.rows != labels.rows:
             raise errors.DataError(
                 f"{images.path!r} has {images.rows} images, {labels.path!r} has "
                 f"{labels.rows} labels; the counts must be equal"
@@ -118,13 +120,13 @@ def _name(split: str, role: str, path: str) -> str:
 
 def _image_column(data: config.Data) -> str:
     others = [name for name in data.columns if name != data.label]
-    label = data.columns[data.label]
+    label = data.columns.get(data.label)
     if len(others) != 1 or data.columns[others[0]].type != "uint8":
         raise errors.UsageError(
             "data.columns: source idx gives one uint8 column of images beside the label, "
             f"the config has {', '.join(others) or 'none'}"
         )
-    if label.type != "int64" or label.shape:
+    if label is not None and (label.type != "int64" or label.shape):
         raise errors.UsageError(f"data.columns.{data.label}: source idx gives one int64 a row")
     return others[0]
 

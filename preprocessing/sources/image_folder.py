@@ -19,7 +19,7 @@ from preprocessing.sources import base, files
 # Files that one worker reads in a row.
 CHUNK_FILES = 512
 PATH = "path"
-_ENDINGS = (".png", ".jpg", ".jpeg")
+ENDINGS = (".png", ".jpg", ".jpeg")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ImageFolderSource(base.Source):
         for role, folder in sorted(self.data.inputs[split].items()):
             top = folder.rstrip("/")
             for path in storage.glob(f"{top}/*"):
-                if path.lower().endswith(_ENDINGS):
+                if path.lower().endswith(ENDINGS):
                     raise errors.DataError(
                         f"{path!r}: is in no class; images lie in {top}/<class>/"
                     )

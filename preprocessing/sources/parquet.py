@@ -33,6 +33,11 @@ class ParquetSource(base.Source):
         """Returns the files of each split, by the order of their names."""
         return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
 
+    def names(self, file: base.RawFile) -> tuple[str, ...]:
+        """Returns the columns of the file's schema."""
+        with _opened(file.path) as content:
+            return tuple(content.schema_arrow.names)
+
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads the metadata of each file; one that lacks a column is a `DataError`."""
         groups = [group for file in files.find(self.data, split) for group in self._groups(file)]
