@@ -40,7 +40,8 @@ def reading(folder: str) -> dict[str, float]:
 
 def _ours(records: input.Records) -> tf.data.Dataset:
     blocks = records.blocks("train")
-    feed = feeding.Feed(blocks)
+    train = records.job.train
+    feed = feeding.Feed(blocks, train.seed, order.open_blocks(blocks, train.open_blocks, 1))
     backlog = order.Backlog(blocks, records.job.train.seed, np.zeros(len(blocks.records), np.int64))
     feed.begin(lambda: feeding.dealt(backlog, 0, 1))
     return records.train_input_fn(feed, 1)()

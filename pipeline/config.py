@@ -263,8 +263,8 @@ class Train(Section):
     save_steps: Positive = 500
     summary_steps: Positive = 100
     keep_checkpoints: Annotated[int, pydantic.Field(ge=2)] = 5
-    # Blocks of records open at once, whose records are mixed with each other.
-    open_blocks: Positive = 16
+    # Blocks whose records are mixed with each other, at most: fewer if they take over 64 MiB.
+    open_blocks: Positive = 4096
     # What a run does whose records are others than its checkpoint was trained on.
     on_new_data: Literal["refuse", "restart_epoch"] = "refuse"
     hooks: tuple[str, ...] = ()

@@ -11,7 +11,9 @@ def train_dataset(records, rank=0, readers=1, applied=None):
     blocks = records.blocks("train")
     counts = np.zeros(len(blocks.records), np.int64) if applied is None else applied
     backlog = order.Backlog(blocks, records.job.train.seed, counts)
-    feed = feeding.Feed(blocks)
+    train = records.job.train
+    number = order.open_blocks(blocks, train.open_blocks, readers)
+    feed = feeding.Feed(blocks, train.seed, number)
     feed.begin(lambda: feeding.dealt(backlog, rank, readers))
     return records.train_input_fn(feed, readers)()
 

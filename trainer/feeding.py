@@ -9,10 +9,16 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from trainer import order
+from trainer import mixing, order
 
-# (shard, byte offset, records, records to skip, epoch, block)
-ROW = tf.TensorSpec([6], tf.int64)
+# As `mixing.Window` has them.
+WINDOW = (
+    tf.TensorSpec([None, 3], tf.int64),
+    tf.TensorSpec([None], tf.int32),
+    tf.TensorSpec([None, 3], tf.int32),
+)
+# A row is (shard, byte offset, records, records to skip, epoch, block).
+_RECORDS, _EPOCH = 2, 4
 # A row without records, which is read as nothing.
 _NOTHING = np.zeros(6, np.int64)
 _PAUSE = 0.002  # seconds
@@ -23,11 +29,11 @@ class Feed:
 
     `begin` sets what is read from the next pipeline on. Strategies start more than one pipeline for
     a session and drop all but the last; what a dropped one was handed has not been applied, so each
-    begins at the same place.
+    begins at the same place. Up to `open_blocks` pieces are mixed, as `seed` says.
     """
 
-    def __init__(self, blocks: order.Blocks) -> None:
-        self._blocks = blocks
+    def __init__(self, blocks: order.Blocks, seed: int, open_blocks: int) -> None:
+        self._blocks, self._seed, self._open_blocks = blocks, seed, open_blocks
         self._pieces: Callable[[], Iterator[order.Piece | None]] = lambda: iter(())
 
     def begin(self, pieces: Callable[[], Iterator[order.Piece | None]]) -> None:
@@ -35,11 +41,7 @@ class Feed:
         self._pieces = pieces
 
     def rows(self) -> Iterator[np.ndarray]:
-        """Yields rows as `ROW` has them, for `tf.data.Dataset.from_generator`.
-
-        It never waits for pieces: a pipeline that did would hold a thread that steps run in, and
-        the pieces come between steps. It hands out nothing instead, and is asked again.
-        """
+        """Yields a row of six int64 a piece; one without records if there is no piece yet."""
         b = self._blocks
         for p in self._pieces():
             if p is None:
@@ -48,6 +50,26 @@ class Feed:
                 continue
             where = (b.shard[p.block], b.offset[p.block], b.records[p.block])
             yield np.array([*where, p.skip, p.epoch, p.block], np.int64)
+
+    def windows(self) -> Iterator[mixing.Window]:
+        """Yields what is to be read next, mixed, for `tf.data.Dataset.from_generator`.
+
+        A window ends with its epoch, so that it has no block twice. It never waits for pieces: a
+        pipeline that did would hold a thread that steps run in, and the pieces come between steps.
+        It hands out what there is, or nothing, and is asked again.
+        """
+        group: list[np.ndarray] = []
+        for row in self.rows():
+            if group and (not row[_RECORDS] or row[_EPOCH] != group[0][_EPOCH]):
+                yield mixing.window(group, self._seed)
+                group = []
+            elif not row[_RECORDS]:
+                yield mixing.window([], self._seed)
+            if row[_RECORDS]:
+                group.append(row)
+            if len(group) == self._open_blocks:
+                yield mixing.window(group, self._seed)
+                group = []
 
 
 def dealt(backlog: order.Backlog, rank: int, num_readers: int) -> Iterator[order.Piece]:

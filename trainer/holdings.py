@@ -30,10 +30,13 @@ class Sizes:
 def sizes(records: np.ndarray, batch_size: int, open_blocks: int) -> Sizes:
     """Returns the sizes for blocks of `records`, `[blocks]`."""
     chunk = max(1, open_blocks // 4)
-    # However small the blocks are that make up the batches; and as many may wait as are open.
+    # However small the blocks are that make up the batches.
     epochs, rest = divmod(_BATCHES * batch_size, int(records.sum()))
     in_batches = epochs * len(records) + int(np.searchsorted(np.cumsum(np.sort(records)), rest)) + 1
-    return Sizes(open_blocks, chunk, 2 * open_blocks + 3 * chunk + in_batches)
+    # Of each block little may be left, once.
+    in_batches += min(len(records), _BATCHES * batch_size)
+    # A window may be in batches, one is being read, and one waits.
+    return Sizes(open_blocks, chunk, 3 * open_blocks + 3 * chunk + in_batches)
 
 
 class Holdings:
@@ -59,7 +62,6 @@ class Holdings:
         self._ready: dict[int, order.Piece] = {}
         # Of the ready ones, those that no pipeline has asked for.
         self._queue: collections.deque[order.Piece] = collections.deque()
-        self._begun = False
         # Records that are ready and not applied.
         self._ahead = 0
 
@@ -92,7 +94,6 @@ class Holdings:
         Of several pipelines the last goes on: a strategy drops the others.
         """
         queue = self._queue = collections.deque(self._ready.values())
-        self._begun = True
         while True:
             yield queue.popleft() if queue else None
 
@@ -103,8 +104,8 @@ class Holdings:
     @property
     def wants_more(self) -> bool:
         """True if there should be more before the next step."""
-        waiting = self._size.chunk if self._begun else self._size.open + self._size.chunk
-        return len(self._queue) < waiting or self._ahead < _BATCHES * self._batch_size
+        # A window that is begun has as many pieces as are waiting.
+        return len(self._queue) < self._size.open or self._ahead < _BATCHES * self._batch_size
 
     @property
     def lacks_a_batch(self) -> bool:

@@ -9,12 +9,13 @@ import tensorflow as tf
 from pipeline import config, errors, exclusions, manifest, storage, topology
 from trainer import features, feeding, ledger, order
 from trainer.feeding import Feed
-from trainer.order import SLICE
 from trainer.transforms import Transforms
 
 InputFn = Callable[[], tf.data.Dataset]
 
 _READ_BUFFER = 256 << 10  # bytes
+# Records that are picked out of a window at a time: enough to make the picking cheap.
+_PICKED = 1024
 _OPTIONS = tf.data.Options()
 _OPTIONS.deterministic = True
 # The autotuner's thread sleeps for up to a minute between looks, and closing a session of a
@@ -58,7 +59,7 @@ class Records:
         block, its own in that, and its place in the order of reading.
         Raises `UsageError` if there is not a block for each reader, which would wait for ever.
         """
-        train, transforms = self.job.train, self.transforms
+        transforms = self.transforms
         batch_size = topology.batch_per_replica(self.job)
         blocks = self.blocks("train")
         if len(blocks.records) < num_readers:
@@ -69,12 +70,8 @@ class Records:
 
         def input_fn() -> tf.data.Dataset:
             return (
-                tf.data.Dataset.from_generator(feed.rows, output_signature=feeding.ROW)
-                .interleave(
-                    _block_reader(blocks.paths, transforms.columns),
-                    cycle_length=order.open_blocks(blocks, train.open_blocks, num_readers),
-                    block_length=1,
-                )
+                tf.data.Dataset.from_generator(feed.windows, output_signature=feeding.WINDOW)
+                .flat_map(_window_reader(blocks, transforms.columns))
                 .rebatch(batch_size, drop_remainder=True)
                 .map(lambda batch: transforms.examples(batch, training=True))
                 .prefetch(2)
@@ -133,39 +130,48 @@ def _in_order(paths: tuple[str, ...]) -> Callable[[tf.Tensor], tf.data.Dataset]:
     return read
 
 
-def _block_reader(
-    paths: tuple[str, ...], columns: Mapping[str, config.Column]
-) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """Returns a function from a row of `feeding.ROW` to the parsed records of that piece.
+def _window_reader(
+    blocks: order.Blocks, columns: Mapping[str, config.Column]
+) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
+    """Returns a function from a `mixing.Window` to its parsed records, in pieces of any size.
 
-    They come permuted, in slices. Parsing whole blocks before they are mixed costs half of
-    parsing batches after: what is mixed then are dense tensors, not strings.
+    Parsing whole blocks before they are mixed costs less than parsing batches after: what is mixed
+    then are dense tensors, not strings.
     """
+    buffer = min(_READ_BUFFER, blocks.longest)
 
-    def read(row: tf.Tensor) -> tf.data.Dataset:
-        shard, offset, records, skip, epoch, block = tf.unstack(row)
-        path = tf.gather(tf.constant(paths), shard)
+    def read_block(row: tf.Tensor) -> tf.data.Dataset:
+        shard, offset, records = tf.unstack(row)
+        found = _records_at(tf.gather(tf.constant(blocks.paths), shard), offset, buffer)
+        return found.batch(records).take(1)
 
-        def parse(serialized: tf.Tensor) -> features.Tensors:
-            order = tf.random.experimental.stateless_shuffle(
-                tf.range(records), seed=tf.stack([epoch, block])
-            )[skip:]
-            parsed = features.parse(tf.gather(serialized, order), columns)
-            return {
-                **parsed,
-                ledger.BLOCK: tf.fill(tf.shape(order), tf.cast(block, tf.int32)),
-                ledger.RECORD: tf.cast(order, tf.int32),
-                ledger.PLACE: tf.cast(epoch * records + tf.range(skip, records) + 1, tf.int32),
-            }
+    def read(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
+        def pick(parsed: features.Tensors) -> tf.data.Dataset:
+            return (
+                tf.data.Dataset.from_tensors((index, marks))
+                .rebatch(_PICKED)
+                .map(lambda at, marks: _picked(parsed, at, marks))
+            )
 
-        # A row without records is read as nothing (`Feed.rows`).
-        whole = _records_at(path, offset).batch(tf.maximum(records, 1)).take(tf.sign(records))
-        return whole.map(parse).rebatch(SLICE)
+        return (
+            tf.data.Dataset.from_tensor_slices(where)
+            .flat_map(read_block)
+            .prefetch(2)  # one is read while another is parsed
+            .map(lambda serialized: features.parse(serialized, columns))
+            .rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
+            .flat_map(pick)
+        )
 
     return read
 
 
-def _records_at(path: tf.Tensor, offset: tf.Tensor) -> tf.data.Dataset:
+def _picked(parsed: features.Tensors, at: tf.Tensor, marks: tf.Tensor) -> features.Tensors:
+    block, record, place = tf.unstack(marks, axis=1)
+    picked = {name: tf.gather(values, at) for name, values in parsed.items()}
+    return {**picked, ledger.BLOCK: block, ledger.RECORD: record, ledger.PLACE: place}
+
+
+def _records_at(path: tf.Tensor, offset: tf.Tensor, buffer: int = _READ_BUFFER) -> tf.data.Dataset:
     """Reads a TFRecord file from a byte offset on, which `TFRecordDataset` cannot.
 
     The op beneath it can since TensorFlow 2.13; uncompressed files only (traps B3).
@@ -173,7 +179,7 @@ def _records_at(path: tf.Tensor, offset: tf.Tensor) -> tf.data.Dataset:
     variant = tf.raw_ops.TFRecordDatasetV2(
         filenames=[path],
         compression_type="",
-        buffer_size=_READ_BUFFER,
+        buffer_size=buffer,
         byte_offsets=[offset],
     )
     return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))

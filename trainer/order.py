@@ -15,10 +15,9 @@ import numpy as np
 
 from pipeline import config, manifest
 
-# Records of a block that travel together, from reading to batching.
-SLICE = 32
-
-
+# Bytes of records that are mixed with each other, as they are in the files. Parsed, most take less;
+# long lists of small integers take up to eight times as much. Twice that is held for a moment.
+_MIXED = 64 << 20
 # As if it had been read for ever.
 _NEVER_DUE = 1 << 62
 
@@ -33,6 +32,7 @@ class Blocks:
     records: np.ndarray  # int64
     excluded: np.ndarray | None = None  # bool, those that cannot be read
     identity: int = 0  # the same for the same records only
+    longest: int = 1  # bytes, of the longest block
 
     @property
     def total_records(self) -> int:
@@ -58,7 +58,12 @@ def blocks_of(
         np.array(records, np.int64),
         np.isin(np.arange(len(records)), list(excluded)) if excluded else None,
         _identity(split),
+        max((_longest(shard) for shard in split.shards if shard.blocks), default=1),
     )
+
+
+def _longest(shard: manifest.Shard) -> int:
+    return int(np.diff([*shard.blocks, shard.bytes]).max())
 
 
 def _identity(split: manifest.Split) -> int:
@@ -86,10 +91,15 @@ def epoch_order(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
     end.
     """
     order = _permutation(num_blocks, seed, epoch)
-    near = distance(num_blocks)
-    if epoch and near:
-        late = np.zeros(num_blocks, bool)
-        late[_permutation(num_blocks, seed, epoch - 1)[-2 * near :]] = True
+    return _behind(order, _permutation(num_blocks, seed, epoch - 1)) if epoch else order
+
+
+def _behind(order: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Returns `order` with the last blocks of `before`, which are read before it, not at first."""
+    near = distance(len(order))
+    if near:
+        late = np.zeros(len(order), bool)
+        late[before[-2 * near :]] = True
         # Within the first three fifths, so that the last two are those of the permutation.
         head = order[: 3 * near]
         order[: 3 * near] = np.concatenate([head[~late[head]], head[late[head]]])
@@ -103,15 +113,22 @@ def _permutation(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
 
 
 def open_blocks(blocks: Blocks, wanted: int, num_readers: int) -> int:
-    """Returns how many blocks a reader mixes: `wanted`, or as many as are all read before any of
-    them has its next turn, if processes keep pace."""
-    slices = np.sort(-(-blocks.records // SLICE))
-    for number in range(wanted, 1, -1):
-        # While one of the longest is read, the others go on, at worst to the shortest there are.
-        meanwhile = int(np.searchsorted(np.cumsum(slices), (number - 1) * slices[-1])) + 1
-        if num_readers * meanwhile <= distance(len(slices)):
-            return number
-    return 1
+    """Returns how many blocks a reader mixes: `wanted`, or as many as fit into memory.
+
+    A reader on its own may mix a whole epoch, which is a full shuffle. Of several, each mixes as
+    many as are all read before any of them has its next turn, if processes keep pace. An epoch is
+    cut evenly.
+    """
+    records, share = np.sort(blocks.records), -(-len(blocks.records) // num_readers)
+    most = max(1, min(wanted, share, _MIXED // blocks.longest))
+    if num_readers > 1:
+        # While the longest blocks are read, the others go on, at worst to the shortest there are.
+        longest = np.cumsum(records[::-1])[:most]
+        meanwhile = np.searchsorted(np.cumsum(records), longest) + 1
+        fitting = int((num_readers * meanwhile <= distance(len(records))).sum())
+        most = max(1, fitting)
+    windows = -(-share // most)
+    return -(-share // windows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +172,9 @@ class Backlog:
         """Appends the next epoch that has anything left."""
         epoch = self._first_epoch + len(self._laps)
         order = epoch_order(len(self._records), self._seed, epoch)
+        if self._laps:
+            # What was left of the epoch before may be less than its last blocks, or others.
+            order = _behind(order, self._laps[-1])
         left = order[self._applied[order] < (epoch + 1) * self._records[order]]
         self._laps.append(left)
         self._starts.append(self._starts[-1] + len(left))

@@ -35,13 +35,12 @@ class Position:
         self, job: config.Config, task: topology.Task, blocks: order.Blocks, reached: np.ndarray
     ) -> None:
         self.job, self.task, self.blocks = job, task, blocks
-        self.feed = feeding.Feed(blocks)
         self.shared = job.cluster.strategy in _CLASSIC and topology.PS in task.cluster
-        self.sizes = holdings.sizes(
-            blocks.records,
-            topology.batch_per_replica(job),
-            order.open_blocks(blocks, job.train.open_blocks, task.num_readers),
-        )
+        # What is dealt to a reader may wait for two windows before it is read.
+        readers = task.num_readers * (3 if self.shared else 1)
+        number = order.open_blocks(blocks, job.train.open_blocks, readers)
+        self.feed = feeding.Feed(blocks, job.train.seed, number)
+        self.sizes = holdings.sizes(blocks.records, topology.batch_per_replica(job), number)
         if not self.shared:
             # Now, as strategies start to read before the first hook is called.
             backlog = order.Backlog(blocks, job.train.seed, reached)

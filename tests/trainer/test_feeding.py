@@ -10,15 +10,21 @@ def _blocks():
     return order.Blocks(("a", "b"), shards, offsets, np.array([8, 3, 8]))
 
 
+def _feed(pieces=None, open_blocks=2):
+    feed = feeding.Feed(_blocks(), 1, open_blocks)
+    if pieces is not None:
+        feed.begin(lambda: iter(pieces))
+    return feed
+
+
 def test_rows_say_where_a_piece_lies_and_what_to_skip():
-    feed = feeding.Feed(_blocks())
-    feed.begin(lambda: iter([order.Piece(1, 4, 2), order.Piece(2, 5, 0)]))
+    feed = _feed([order.Piece(1, 4, 2), order.Piece(2, 5, 0)])
     assert [row.tolist() for row in feed.rows()] == [[0, 400, 3, 2, 4, 1], [1, 0, 8, 0, 5, 2]]
 
 
 def test_every_pipeline_begins_at_the_same_place():
     """A strategy drops all but the last; what the others were handed was not applied."""
-    feed = feeding.Feed(_blocks())
+    feed = _feed()
     backlog = order.Backlog(_blocks(), 1, np.zeros(3))
     feed.begin(lambda: feeding.dealt(backlog, 0, 1))
     dropped, kept = feed.rows(), feed.rows()
@@ -26,12 +32,11 @@ def test_every_pipeline_begins_at_the_same_place():
 
 
 def test_a_feed_without_a_position_has_nothing():
-    assert list(feeding.Feed(_blocks()).rows()) == []
+    assert list(_feed().rows()) == []
 
 
 def test_a_row_without_records_stands_for_nothing_yet():
-    feed = feeding.Feed(_blocks())
-    feed.begin(lambda: iter([None, order.Piece(0, 0, 0), None]))
+    feed = _feed([None, order.Piece(0, 0, 0), None])
     assert [row[2] for row in feed.rows()] == [0, 8, 0]
 
 
@@ -40,3 +45,20 @@ def test_readers_share_the_backlog():
     dealt = [feeding.dealt(backlog, rank, 2) for rank in range(2)]
     taken = [next(dealt[n % 2]) for n in range(9)]
     assert taken == [backlog[n] for n in range(9)]
+
+
+def _blocks_of(windows):
+    return [sorted(set(window.marks[:, 0].tolist())) for window in windows]
+
+
+def test_windows_are_of_so_many_pieces_and_of_one_epoch():
+    pieces = [order.Piece(block, epoch, 0) for epoch in range(2) for block in range(3)]
+    assert _blocks_of(_feed([*pieces, None]).windows()) == [[0, 1], [2], [0, 1], [2]]
+    assert _blocks_of(_feed([*pieces, None], 4).windows()) == [[0, 1, 2], [0, 1, 2]]
+    assert _blocks_of(_feed(pieces, 1).windows()) == [[0], [1], [2], [0], [1], [2]]
+
+
+def test_a_window_does_not_wait_for_pieces():
+    """What there is is read; then nothing, as often as it is asked for."""
+    pieces = [None, order.Piece(0, 0, 0), None, None, order.Piece(1, 0, 0), order.Piece(2, 0, 0)]
+    assert _blocks_of(_feed(pieces).windows()) == [[], [0], [], [1, 2]]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -190,35 +193,83 @@ def test_nor_does_it_if_an_epoch_is_gone_on_with(shards, seed, data):
         assert ahead[position] not in ahead[position + 1 : position + order.distance(number)]
 
 
+@given(st.integers(1, 200), SEEDS, st.data())
+def test_nor_does_it_if_any_blocks_are_left_of_an_epoch(number, seed, data):
+    """A reader that mixed all of them leaves a part of any."""
+    blocks = _blocks([8 * number])
+    done = np.array([data.draw(st.booleans()) for _ in range(number)])
+    backlog = order.Backlog(blocks, seed, np.where(done, 8, 0))
+    left = number - int(done.sum()) or number
+    ahead = [backlog[position].block for position in range(left + number)]
+    for position in range(left):
+        assert ahead[position] not in ahead[position + 1 : position + order.distance(number)]
+
+
 @given(
     st.lists(st.integers(1, 300), min_size=1, max_size=60), st.integers(1, 3), st.integers(1, 20)
 )
 def test_readers_that_keep_pace_have_each_block_open_once(records, readers, wanted):
-    """Each opens every n-th piece, the next when one is read, a slice of each in turn."""
+    """Each takes every n-th piece, and mixes some; any of them may be the last to be read."""
     zeros = np.zeros(len(records), np.int64)
     blocks = order.Blocks(("a",), zeros, zeros, np.array(records))
     number = order.open_blocks(blocks, wanted, readers)
     assert 1 <= number <= wanted
-    if number == 1:
-        return  # as few as can be
+    if number == 1 or readers == 1:
+        return  # as few as can be; or one after the other
     backlog = order.Backlog(blocks, 1, zeros)
-    positions = [iter(range(rank, 10**6, readers)) for rank in range(readers)]
-    opened: list[list[list[int]]] = [[] for _ in range(readers)]
-    for _ in range(200):
+    pieces = [_windows(backlog, rank, readers, number) for rank in range(readers)]
+    opened: list[dict[int, int]] = [{} for _ in range(readers)]
+    for _ in range(60):
         for rank in range(readers):
-            while len(opened[rank]) < number:
-                block = backlog[next(positions[rank])].block
-                assert block not in [b for of_one in opened for b, _ in of_one]
-                opened[rank].append([block, -(-records[block] // order.SLICE)])
-            turn = opened[rank].pop(0)
-            turn[1] -= 1
-            opened[rank] += [turn] if turn[1] else []
+            if not opened[rank]:
+                window = next(pieces[rank])
+                assert not {b for of_one in opened for b in of_one} & set(window)
+                opened[rank] = {block: records[block] for block in window}
+        # As many records as complete a window; all of its blocks are open until then.
+        step = min(sum(of_one.values()) for of_one in opened)
+        for of_one in opened:
+            _apply(of_one, step)
 
 
-def test_as_many_blocks_are_open_as_wanted_if_there_are_enough():
+def _windows(backlog, rank, readers, number):
+    """What a reader mixes at once, `number` blocks at most, of one epoch."""
+    window: list[order.Piece] = []
+    for position in itertools.count(rank, readers):
+        piece = backlog[position]
+        if window and (len(window) == number or piece.epoch != window[0].epoch):
+            yield [p.block for p in window]
+            window = []
+        window.append(piece)
+
+
+def _apply(opened, records):
+    """Counts records off, all blocks staying open as long as there are any."""
+    if records == sum(opened.values()):
+        opened.clear()
+    while records:
+        block = max(opened, key=opened.get)
+        opened[block] -= 1
+        records -= 1
+
+
+def test_as_many_blocks_are_mixed_as_wanted_if_there_are_enough():
     blocks = _blocks([8 * 300])
-    assert [order.open_blocks(blocks, 16, readers) for readers in (1, 2, 10, 100)] == [16, 16, 7, 1]
+    assert [order.open_blocks(blocks, 16, readers) for readers in (1, 2, 10, 100)] == [16, 15, 6, 1]
     assert order.open_blocks(blocks, 4, 2) == 4
+
+
+def test_a_reader_on_its_own_mixes_an_epoch_or_even_parts_of_it():
+    assert order.open_blocks(_blocks([8 * 300]), 4096, 1) == 300
+    assert order.open_blocks(_blocks([8 * 300]), 299, 1) == 150
+    assert order.open_blocks(_blocks([8 * 300]), 140, 1) == 100
+
+
+def test_no_more_is_mixed_than_fits_into_memory():
+    blocks = _blocks([8 * 300])
+    assert blocks.longest == 80
+    large = dataclasses.replace(blocks, longest=1 << 20)
+    assert order.open_blocks(large, 4096, 1) == 60  # five times, of at most 64 MiB
+    assert order.open_blocks(dataclasses.replace(blocks, longest=1 << 30), 4096, 1) == 1
 
 
 def test_a_thousand_workers_and_a_million_blocks_are_planned_at_once():

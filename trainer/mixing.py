@@ -1,0 +1,70 @@
+"""Mixes the records of several blocks as a full shuffle does, and keeps each block's own order.
+
+The ledger counts the records of a block by how far its reading is, so they must come in one order.
+A random order of each block, and a random order of whose turn it is, make a uniform permutation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+_WHOSE_TURN = 0  # where blocks have their number plus one
+
+
+class Window(NamedTuple):
+    """Pieces of blocks that are read at once and come out mixed.
+
+    `where` says for each block its shard, byte offset and records, `[blocks, 3]` int64. Of all
+    their records, one block after the other, those to be used are `chosen`, `[used]` int32, in
+    the order of use; `marks` are the block of each, its number in that and its place, `[used, 3]`
+    int32.
+    """
+
+    where: np.ndarray
+    chosen: np.ndarray
+    marks: np.ndarray
+
+
+def window(rows: Sequence[np.ndarray], seed: int) -> Window:
+    """Mixes what rows of `feeding.Feed.rows` say, all of one epoch and each of another block.
+
+    None at all make a window without records.
+    """
+    table = np.array(rows, np.int64).reshape(-1, 6)
+    records, skip, epoch, block = table[:, 2:].T
+    orders = [_own_order(*row, seed=seed) for row in table[:, 2:]]
+    used = records - skip
+    piece = np.repeat(np.arange(len(table)), used)
+    number = np.concatenate([np.empty(0, np.int64), *orders])
+    nth = np.arange(len(piece)) - (np.cumsum(used) - used)[piece]
+    place = (epoch * records + skip + 1)[piece] + nth
+    marks = np.stack([block[piece], number, place], axis=1).astype(np.int32)
+    first = np.cumsum(records) - records
+    turns = _turns(piece, seed, table)
+    return Window(table[:, :3], (first[piece] + number)[turns].astype(np.int32), marks[turns])
+
+
+def _own_order(records: int, skip: int, epoch: int, block: int, *, seed: int) -> np.ndarray:
+    """Returns the numbers of a block's records in the order of this epoch, without the first."""
+    return _generator(seed, epoch, block + 1, 0).permutation(int(records))[skip:]
+
+
+def _turns(piece: np.ndarray, seed: int, table: np.ndarray) -> np.ndarray:
+    """Returns which record comes when: a random one of those that are next in their pieces."""
+    if not len(piece):
+        return piece
+    epoch, block = table[0, 4:]
+    # A few bits are sorted faster.
+    small = piece.astype(np.min_scalar_type(len(table)))
+    mixed = _generator(seed, epoch, _WHOSE_TURN, block).permutation(small)
+    turns = np.empty_like(piece)
+    turns[np.argsort(mixed, kind="stable")] = np.arange(len(piece))
+    return turns
+
+
+def _generator(seed: int, epoch: int, block: int, which: int) -> np.random.Generator:
+    key, counter = [seed % 2**64, int(epoch)], [0, 0, int(which), int(block)]
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))
