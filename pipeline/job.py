@@ -39,7 +39,12 @@ class Job:
 
 
 def cluster_overrides(strategy: str | None, workers: int | None, ps: int | None) -> list[str]:
-    """Returns the `--set` overrides that the short flags stand for."""
+    """Returns the `--set` overrides that the short flags stand for. Raises `UsageError` for a
+    strategy there is not."""
+    if strategy and strategy not in topology.STRATEGIES:
+        known = ", ".join(topology.STRATEGIES)
+        hint = errors.nearest(strategy, topology.STRATEGIES)
+        raise errors.UsageError(f"--strategy={strategy}: must be one of {known}{hint}")
     given = {"strategy": strategy, "workers": workers, "ps": ps}
     return [f"cluster.{key}={value}" for key, value in given.items() if value not in (None, "")]
 

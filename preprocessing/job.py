@@ -31,29 +31,31 @@ def run(
     *,
     num_workers: int = 1,
     pipeline_options: Sequence[str] = (),
+    force: bool = False,
 ) -> manifest.Manifest:
-    """Makes the records of `job` below `storage_root` unless they are there already.
+    """Makes the records of `job` below `storage_root` unless they are there already, and then too
+    with `force`. Waits for another run that makes them.
 
     Raises `DataError` for bad raw data, `UsageError` for a place that cannot be written to,
-    `RetryableError` for a full disk or if another run is at work; none leaves a manifest.
+    `RetryableError` for a full disk; none leaves a manifest.
     """
     folder = run_folder.records_folder(storage_root, job.name)
     try:
         storage.makedirs(folder)
         with layout.locked(folder):
-            return _run(job.data, folder, num_workers, pipeline_options)
+            return _run(job.data, folder, num_workers, pipeline_options, force)
     except OSError as error:
         raise errors.from_os_error(error, f"cannot write records in {folder!r}") from None
 
 
 def _run(
-    data: config.Data, folder: str, num_workers: int, pipeline_options: Sequence[str]
+    data: config.Data, folder: str, num_workers: int, pipeline_options: Sequence[str], force: bool
 ) -> manifest.Manifest:
     started = time.monotonic()
     layout.clean(folder)
     source = corrections.over(sources.choose(data), folder)
     with _hashing(source) as hashes:
-        published = _published(folder)
+        published = None if force else _published(folder)
         # Without files nobody knows what a transform of the user's own has read.
         known = published if source.files() else None
         if known and known.fingerprint == fingerprint.fingerprint(data, hashes.result()):

@@ -19,7 +19,7 @@ import re
 import secrets
 from collections.abc import Iterator
 
-from pipeline import errors, manifest, storage
+from pipeline import errors, manifest, storage, terminal
 
 DEAD_LETTERS = "dead_letter"
 _TEMPORARY = "_tmp-"
@@ -131,8 +131,8 @@ def _builds_in_manifest(records: str) -> set[str]:
 def locked(records: str) -> Iterator[None]:
     """Lets only one run at a time work in a folder on this host.
 
-    Raises `RetryableError` naming the other process. On gs:// there is no lock: two runs write
-    the same bytes to the same build folder, or else to different ones.
+    Waits for another run to end, and says so. On gs:// there is no lock: two runs write the same
+    bytes to the same build folder, or else to different ones.
     """
     if storage.is_remote(records):
         yield
@@ -145,9 +145,11 @@ def locked(records: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             other = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
-            raise errors.RetryableError(
-                f"{records!r}: process {other} is preprocessing into it. Wait for it, or end it."
-            ) from None
+            print(
+                f"{terminal.shown(records)}: waiting for process {other}, which makes it",
+                flush=True,
+            )
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.truncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield

@@ -3,7 +3,8 @@
     python -m preprocessing.main --config=mnist
 
 MNIST takes about five seconds. Prints what is read, a progress bar, and records per split; run
-again on the same config and inputs it does nothing. Records go to <storage>/records/<config>/.
+again on the same config and inputs it does nothing, unless --force is given. Records go to
+<storage>/records/<config>/.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated b
 
 
 _CLUSTER = flags.DEFINE_enum("cluster", "local", ["local", "gcp"], "Here, or on Dataflow.")
+_FORCE = flags.DEFINE_bool("force", False, "Make the records again though they are up to date.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the options, for --cluster=gcp.")
 
 
@@ -39,7 +41,13 @@ def main() -> None:
         print(f"job      {dataflow.link(wanted.gcp)}", flush=True)
     elif _DRY_RUN.value:
         raise errors.UsageError("DRY_RUN=1: shows what CLUSTER=gcp would be asked for")
-    job.run(wanted, _STORAGE.value, num_workers=_WORKERS.value, pipeline_options=options)
+    job.run(
+        wanted,
+        _STORAGE.value,
+        num_workers=_WORKERS.value,
+        pipeline_options=options,
+        force=_FORCE.value,
+    )
 
 
 if __name__ == "__main__":

@@ -41,6 +41,12 @@ def test_short_flags_are_overrides(given, overrides):
     assert job.cluster_overrides(*given) == overrides
 
 
+def test_a_strategy_that_does_not_exist_is_refused_with_those_that_do():
+    text = r"^--strategy=mirored: must be one of none, .*\(did you mean 'mirrored'\?\)$"
+    with pytest.raises(errors.UsageError, match=text):
+        job.cluster_overrides("mirored", None, None)
+
+
 def test_a_topology_that_cannot_work_is_refused(tmp_path):
     with pytest.raises(errors.UsageError, match=r"^cluster\.ps: strategy 'parameter_server'"):
         plan(tmp_path, "cluster.ps=0")

@@ -1,10 +1,13 @@
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -20,20 +23,38 @@ class Launch:
         self.root = root
         self.started = []
 
-    def start(self, *arguments, run=RUN, environment=None, module="tests.pipeline.fake_launch"):
-        """Starts the command; its output can be read while it runs."""
+    def start(
+        self,
+        *arguments,
+        run=RUN,
+        environment=None,
+        module="tests.pipeline.fake_launch",
+        output=None,
+        before=(),
+    ):
+        """Starts the command; its output can be read while it runs, or goes to a terminal."""
         named = [f"--run={run}"] if run else []
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", module, "--config=mnist", f"--storage={self.root}"),
+                *(
+                    *before,
+                    sys.executable,
+                    "-m",
+                    module,
+                    "--config=mnist",
+                    f"--storage={self.root}",
+                ),
                 *("--set=train.steps=20", *named, *arguments),
             ],
             cwd=ROOT,
             env={**child_environment(), **(environment or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=output,
+            stdout=output or subprocess.PIPE,
+            stderr=output or subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # Makes the terminal its own.
+            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if output else None,
         )
         self.started.append(process)
         return process
@@ -198,6 +219,29 @@ def test_sigkill_of_the_launcher_leaves_no_process(launch):
     assert launch.run()[0].startswith("resuming")
 
 
+def test_a_closed_terminal_saves_and_ends_as_sigterm_does(launch):
+    launch.script(chief_0=["train"], worker_0=["train"])
+    master, slave = pty.openpty()
+    process = launch.start(output=slave)
+    os.close(slave)
+    launch.wait_for("status/chief-0.json", "status/worker-0.json")
+    os.close(master)  # the kernel sends SIGHUP, and refuses what is written from now on
+    launch.end(process, 75)
+    assert (launch.folder() / "saved-chief-0.json").exists()
+    assert launch.record()["reason"].startswith("stopped by SIGHUP, saved at step 7.")
+    assert not any(map(is_alive, launch.pids()))
+
+
+def test_under_nohup_it_goes_on(launch):
+    launch.script(chief_0=["train", "work"], worker_0=["train", "work"])
+    process = launch.start(before=["nohup"])
+    launch.wait_for("status/chief-0.json", "status/worker-0.json")
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    launch.end(process, 75)
+    assert launch.record()["reason"].startswith("stopped by SIGTERM, saved at step 7.")
+
+
 def test_two_launchers_cannot_work_on_one_run(launch):
     launch.script(chief_0=["train"], worker_0=["train"])
     first = launch.start()
@@ -288,7 +332,8 @@ def test_changes_are_told_and_other_data_or_models_need_another_run(launch):
         (["--workers=-1"], "workers"),
         (["train"], "unexpected argument 'train'"),
         (["--strategy=none", "--workers=2"], "cluster.workers: strategy 'none'"),
-        (["--strategy=hogwild"], "cluster.strategy"),
+        (["--strategy=hogwild"], "--strategy=hogwild: must be one of none, "),
+        (["--ps=many"], "--ps=many: must be a whole number"),
         (["--set=train.stesp=2"], "unknown key 'train.stesp' (did you mean 'steps'?)"),
         (["--set=train.steps"], "must be section.key=value"),
         (["--run=../../x"], "name '../../x': must be 1 to 63 of"),

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import config, config_file, errors, manifest, run_folder
-from preprocessing import beam_options, job, layout
+from preprocessing import beam_options, job
 from preprocessing.sources.idx import IdxSource
 from tests.golden import regenerate
 from tests.preprocessing import idx_files
@@ -273,13 +273,14 @@ def test_a_bug_keeps_its_traceback(tiny, root, monkeypatch):
     _assert_nothing_is_left(_folder(root, tiny))
 
 
-def test_one_run_at_a_time(tiny, root):
-    _folder(root, tiny).mkdir(parents=True)
-    with (
-        layout.locked(str(_folder(root, tiny))),
-        pytest.raises(errors.RetryableError, match=f"process {os.getpid()} is preprocessing"),
-    ):
-        _run(tiny, root)
+def test_what_is_up_to_date_is_made_again_if_forced(tiny, root):
+    made, _ = _run(tiny, root)
+    (mark,) = (path.parent / "mark" for path in _folder(root, tiny).glob("*/train-00000-*"))
+    mark.touch()
+    job.run(tiny, str(root))
+    assert mark.exists()
+    assert job.run(tiny, str(root), force=True) == made
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize("place", ["a_file", "a_file/below", "/proc/nothing", "/dev/null/x"])

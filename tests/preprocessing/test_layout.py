@@ -6,9 +6,7 @@ import os
 import subprocess
 import sys
 
-import pytest
-
-from pipeline import errors, manifest
+from pipeline import manifest
 from preprocessing import layout
 
 _BUILD = "0123456789ab"
@@ -70,19 +68,19 @@ def test_clean_without_a_usable_manifest(tmp_path):
     assert layout.clean(str(tmp_path / "absent")) == 0
 
 
-def test_the_lock_names_the_other_process(tmp_path):
+def test_who_comes_second_waits_and_says_for_whom(tmp_path):
     script = (
         "import sys; from preprocessing import layout\n"
         "with layout.locked(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout.readline() == b"held\n"
-        with (
-            pytest.raises(errors.RetryableError, match=f"process {other.pid} is preprocessing"),
-            layout.locked(str(tmp_path)),
-        ):
-            pass
-        other.kill()
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **piped) as first, subprocess.Popen(command, **piped) as second:
+        said = {first.stdout.readline(): (first, second), second.stdout.readline(): (second, first)}
+        holder, waiting = said["held\n"]
+        assert f"{tmp_path}: waiting for process {holder.pid}, which makes it\n" in said
+        holder.kill()
+        assert waiting.stdout.readline() == "held\n"
+        waiting.kill()
     with layout.locked(str(tmp_path)):
         assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"

@@ -44,8 +44,8 @@ def test_the_command_line_is_frozen():
     lines = _run("--help").stdout.splitlines()
     flags = [line.split(":")[0].strip() for line in lines if line.strip().startswith("--")]
     assert flags == [
-        *("--cluster", "--config", "--[no]dry_run", "--num_workers", "--pipeline_options"),
-        *("--set", "--storage"),
+        *("--cluster", "--config", "--[no]dry_run", "--[no]force", "--num_workers"),
+        *("--pipeline_options", "--set", "--storage"),
     ]
 
 
@@ -78,6 +78,25 @@ def test_a_run_and_its_repetition(tmp_path):
     again = _run(GOLDEN, f"--storage={tmp_path}")
     assert (again.returncode, again.stderr) == (0, "")
     assert "up to date (train 136, eval 14, test 50), nothing to do" in again.stdout
+    forced = _run(GOLDEN, f"--storage={tmp_path}", "--force")
+    assert "train 136, eval 14, test 50: 200 records in " in forced.stdout
+
+
+def test_of_two_at_once_one_does_the_work(tmp_path):
+    started = [
+        subprocess.Popen(
+            [*COMMAND, GOLDEN, f"--storage={tmp_path}"],
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=SECONDS)[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0], outputs
+    assert sum("200 records in" in output for output in outputs) == 1, outputs
+    assert sum("up to date" in output for output in outputs) == 1, outputs
 
 
 @pytest.mark.parametrize(
