@@ -30,7 +30,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate replay predict ledger tensorboard status logs stop doctor test test-matrix lint bench lock clean
+.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate replay predict serve ledger tensorboard status logs stop doctor test test-matrix lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -38,7 +38,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo '  CONFIG=mnist|path.yaml  CLUSTER=local|gcp|k8s  STRATEGY=none|parameter_server  WORKERS=n  PS=n  RUN=name'
-	@echo '  SET="train.steps=500 train.batch_size=64"  STORAGE=output  INPUT=digit.png (predict)  ONLY=name (bench)'
+	@echo '  SET="train.steps=500 train.batch_size=64"  STORAGE=output  INPUT=rows.csv (predict)  ONLY=name (bench)'
 
 setup: $(VENV)/.installed ## install into .venv from the hash-pinned lock file
 	@echo "$(VENV) is up to date"
@@ -96,8 +96,12 @@ evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLI
 replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss was no number
 	@$(RUN_PY) trainer.replay $(OF_RUN)
 
-predict: $(VENV)/.installed ## first predictions of the exported model, on the test split or INPUT=
-	@$(RUN_PY) trainer.predict $(OF_RUN) $(call given,INPUT,input)
+predict: $(VENV)/.installed ## predictions of RUN's exported model for INPUT= (rows, images), or the test split, to OUTPUT=
+	@$(RUN_PY) preprocessing.predict $(OF_RUN) $(call given,INPUT,input) $(call given,OUTPUT,output) $(call given,FORMAT,format) \
+		$(call given,EXPORT,export) $(call given,ERROR_BUDGET,error_budget) $(call given,ROWS,rows) $(call given,NUM_WORKERS,num_workers)
+
+serve: $(VENV)/.installed ## answer TensorFlow Serving's REST API with RUN's exported model, on http://127.0.0.1:8501 (PORT=)
+	@$(RUN_PY) preprocessing.serve $(OF_RUN) $(call given,PORT,port) $(call given,EXPORT,export)
 
 ledger: $(VENV)/.installed ## how often the records of each epoch have trained RUN
 	@$(RUN_PY) trainer.ledger_report $(OF_RUN)

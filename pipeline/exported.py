@@ -6,9 +6,13 @@ enough.
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import functools
+import gc
 import json
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -108,6 +112,29 @@ class Model:
         """Returns the outputs for serialized `tf.train.Example`s."""
         (name,) = self.inputs(EXAMPLES)
         return self.call(EXAMPLES, {name: np.array(payloads, object)})
+
+
+_loading = threading.Lock()
+
+
+@functools.cache
+def _load(path: str) -> Model:
+    return Model(path)
+
+
+def load(path: str) -> Model:
+    """Returns the model at a path, which is loaded once a process, whatever its threads do."""
+    with _loading:
+        return _load(path)
+
+
+def _forget() -> None:
+    _load.cache_clear()
+    gc.collect()
+
+
+# Functions of TensorFlow that are still there when the interpreter ends print tracebacks.
+atexit.register(_forget)
 
 
 class Refused(Exception):

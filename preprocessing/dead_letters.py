@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pipeline import config, errors, storage
 from preprocessing.layout import Folders
@@ -80,18 +80,24 @@ def letters_written(folder: str) -> int:
 
 def gather(folders: Folders) -> dict[str, Tally]:
     """Moves all letters to one file per split in the build's folder; returns the tally of each."""
+    folder = folders.dead_letters
+    return collect(folders.temporary, lambda split: storage.join(folder, f"{split}.jsonl"))
+
+
+def collect(temporary: str, path_of: Callable[[str], str]) -> dict[str, Tally]:
+    """Moves all letters of a split to the file `path_of` says; returns the tally of each."""
     tallies: dict[str, Tally] = {}
     letters: dict[str, list[str]] = {}
-    for name in storage.listdir(folders.temporary):
-        path = storage.join(folders.temporary, name)
+    for name in storage.listdir(temporary):
+        path = storage.join(temporary, name)
         if match := _TALLY.match(name):
             tallies.setdefault(match["split"], Tally()).add(_read_tally(path))
         elif match := _LETTERS.match(name):
             letters.setdefault(match["split"], []).append(path)
-    if letters:
-        storage.makedirs(folders.dead_letters)
     for split, paths in letters.items():
-        with storage.open_file(storage.join(folders.dead_letters, f"{split}.jsonl"), "wb") as file:
+        target = path_of(split)
+        storage.makedirs(storage.parent(target))
+        with storage.open_file(target, "wb") as file:
             for path in paths:
                 with storage.open_file(path) as part:
                     file.write(part.read())
@@ -103,13 +109,7 @@ def check_budget(tallies: dict[str, Tally], data: config.Data, folder: str) -> N
     total = Tally()
     for tally in tallies.values():
         total.add(tally)
-    budget = data.error_budget
-    allowed = budget * total.read if budget < 1 else budget
-    if total.rejected > allowed:
-        raise errors.DataError(
-            f"{total.rejected:,} of {total.read:,} rows are bad, data.error_budget {budget:g} "
-            f"allows {int(allowed):,}: {'; '.join(total.lines()[:_NAMED])}. They are in {folder!r}"
-        )
+    check_total(total, data, folder)
     for split in sorted(data.inputs):
         tally = tallies.get(split, Tally())
         where = f"data.inputs.{split} ({', '.join(data.inputs[split].values())})"
@@ -120,6 +120,17 @@ def check_budget(tallies: dict[str, Tally], data: config.Data, folder: str) -> N
                 f"{where}: none of {tally.read:,} rows is left: {tally.dropped:,} dropped, "
                 f"{tally.rejected:,} bad"
             )
+
+
+def check_total(total: Tally, data: config.Data, where: str) -> None:
+    """Raises `DataError` if more rows are bad than `data.error_budget` allows; they are `where`."""
+    budget = data.error_budget
+    allowed = budget * total.read if budget < 1 else budget
+    if total.rejected > allowed:
+        raise errors.DataError(
+            f"{total.rejected:,} of {total.read:,} rows are bad, data.error_budget {budget:g} "
+            f"allows {int(allowed):,}: {'; '.join(total.lines()[:_NAMED])}. They are in {where!r}"
+        )
 
 
 def _read_tally(path: str) -> Tally:

@@ -12,6 +12,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from pipeline import errors
 
@@ -35,6 +36,25 @@ def carried(doing: str) -> Iterator[None]:
         raise _pack(error) from None
     except OSError as error:
         raise _pack(errors.from_os_error(error, doing)) from None
+
+
+def run(pipeline: Any) -> None:
+    """Runs a Beam pipeline to its end. Raises what the workers meant to say."""
+    try:
+        result = pipeline.run()
+        try:
+            result.wait_until_finish()
+        except KeyboardInterrupt:
+            # On Dataflow it would go on without us, and without its folders.
+            with contextlib.suppress(NotImplementedError):
+                result.cancel()
+            raise
+    except Exception as error:
+        if fault := find(error):
+            raise fault from None
+        if interrupted(error):
+            raise KeyboardInterrupt from None
+        raise
 
 
 def find(error: BaseException) -> errors.PipelineError | None:

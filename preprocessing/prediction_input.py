@@ -36,15 +36,23 @@ class Asked:
     """Rows to predict for.
 
     `data` is what sources and the schema's enforcement are told; the model takes the columns
-    `model`. `key` names columns that are there and name a row; `has_label` says if labels may be.
+    `model`. `key` names columns that are there and name a row.
     """
 
     source: Source
-    kind: str
     data: config.Data
     model: dict[str, config.Column]
     key: tuple[str, ...]
-    has_label: bool
+
+    @property
+    def has_label(self) -> bool:
+        """Tells if labels may be there."""
+        return self.data.label in self.data.columns
+
+    @property
+    def label_is_sensitive(self) -> bool:
+        """Tells if labels are for nobody to see."""
+        return self.has_label and self.data.columns[self.data.label].sensitive
 
 
 def of_files(
@@ -104,7 +112,7 @@ def _asked(
     columns = _columns(data, model, there)
     data = data.model_copy(update={"columns": columns})
     key = tuple(n for n in job.data.key if n in columns and not columns[n].sensitive)
-    return Asked(_source(data, kind), kind, data, model, key, data.label in columns)
+    return Asked(_source(data, kind), data, model, key)
 
 
 def _columns(

@@ -6,7 +6,6 @@ why). Both DoFns give the same files however often and wherever they run.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -14,13 +13,13 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineRunner
 
 from pipeline import config, errors, storage
 from pipeline.splits import SplitName
 from preprocessing import (
     analyze,
     assemble,
-    beam_options,
     dead_letters,
     encode,
     enforce,
@@ -198,10 +197,11 @@ def run(
     source: Source,
     data: config.Data,
     folders: layout.Folders,
+    runner: PipelineRunner | str,
     options: PipelineOptions,
 ) -> None:
     """Runs both stages to their end. Raises what the workers meant to say."""
-    pipeline = beam.Pipeline(beam_options.runner(options), options)
+    pipeline = beam.Pipeline(runner, options)
     if own := isinstance(source, transform.TransformSource):
         found = transform.batches(pipeline, source)
         spilling: Spill = SpillFound(source, data, folders.temporary)
@@ -227,21 +227,7 @@ def run(
     )
     _ = (
         spilled[STATISTICS]
-        | "Merge" >> beam.CombineGlobally(MergeStatistics(data))
+        | "Merge" >> beam.CombineGlobally(MergeStatistics(data)).without_defaults()
         | "WriteStatistics" >> beam.ParDo(WriteStatistics(data, folders))
     )
-    try:
-        result = pipeline.run()
-        try:
-            result.wait_until_finish()
-        except KeyboardInterrupt:
-            # On Dataflow it would go on without us, and without its folders.
-            with contextlib.suppress(NotImplementedError):
-                result.cancel()
-            raise
-    except Exception as error:
-        if fault := faults.find(error):
-            raise fault from None
-        if faults.interrupted(error):
-            raise KeyboardInterrupt from None
-        raise
+    faults.run(pipeline)

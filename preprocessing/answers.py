@@ -1,0 +1,95 @@
+"""Predictions as a table: which row each is of, its label if known, and what the model says.
+
+file, row     the raw file and the row in it, counted as dead letters count
+<key>         columns of `data.key`, as they are in the row
+label         what the model was to learn of the row
+prediction    the class, by name if it has one, or the number
+probability_<class>   one column a class
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.feature_config import Label
+from preprocessing.agreement import CLASS, NUMBER, Agreement, of, truth
+from preprocessing.sources.base import Rows
+
+LABEL, PREDICTION, PROBABILITY = "label", "prediction", "probability_"
+PLACE = {"file": pa.string(), "row": pa.int64()}
+
+
+def place(rows: Rows, kept: np.ndarray, numbers: np.ndarray, column: str) -> dict[str, pa.Array]:
+    """Returns where the rows at `kept` of `rows.batch` are from; `numbers` are theirs."""
+    if rows.each:
+        names = pa.array([rows.each[row].path for row in kept.tolist()], pa.string())
+    else:
+        names = pa.repeat(pa.scalar(rows.file(column)), len(kept))
+    return dict(zip(PLACE, (names, pa.array(numbers, pa.int64())), strict=True))
+
+
+def keys(
+    batch: pa.RecordBatch, names: Sequence[str], answers: Mapping[str, object]
+) -> dict[str, pa.Array]:
+    """Returns key columns by names that nothing else has."""
+    taken = {*PLACE, LABEL, PREDICTION, *answers}
+    return {f"key_{n}" if n in taken else n: batch.column(n) for n in names}
+
+
+def columns(
+    found: Mapping[str, np.ndarray], classes: tuple[str, ...] | None
+) -> dict[str, pa.Array]:
+    """Returns the outputs of a model, `[rows, ...]` each, as columns."""
+    made: dict[str, pa.Array] = {}
+    for name, values in sorted(found.items(), key=lambda item: item[0] not in (CLASS, NUMBER)):
+        if name == CLASS:
+            made[PREDICTION] = named(values, classes)
+        elif name == "probabilities" and values.ndim == 2:
+            for number in range(values.shape[1]):
+                made[PROBABILITY + _name(number, classes)] = pa.array(values[:, number])
+        elif values.ndim == 1:
+            made[name] = _plain(values)
+        else:
+            made[name] = pa.array([_plain(row.ravel()).to_pylist() for row in values])
+    return made
+
+
+def _plain(values: np.ndarray) -> pa.Array:
+    """Returns numbers as they are, and bytes as text."""
+    if values.dtype != object:
+        return pa.array(values)
+    return pa.array([value.decode(errors="backslashreplace") for value in values])
+
+
+def named(numbers: np.ndarray, classes: tuple[str, ...] | None) -> pa.Array:
+    """Returns the names of classes; their numbers if they have no names."""
+    if classes is None:
+        return pa.array(numbers, pa.int64())
+    return pa.array([_name(number, classes) for number in numbers.tolist()], pa.string())
+
+
+def _name(number: int, classes: tuple[str, ...] | None) -> str:
+    return classes[number] if classes and 0 <= number < len(classes) else str(number)
+
+
+def labelled(
+    labels: pa.Array,
+    label: Label,
+    found: Mapping[str, np.ndarray],
+    classes: tuple[str, ...] | None,
+) -> tuple[pa.Array, Agreement]:
+    """Returns the labels as the model knows them, null where unknown, and how it agrees with them.
+
+    Both are of nothing if the model answers neither a class nor a number.
+    """
+    answered = next((kind for kind in (CLASS, NUMBER) if kind in found), None)
+    if answered is None or found[answered].ndim != 1:
+        return pa.nulls(len(labels)), Agreement()
+    values, known = truth(labels, label, classes, answered)
+    shown = named(values, classes) if answered == CLASS else pa.array(values)
+    agreement = of(answered, found[answered][known], values[known])
+    return pc.if_else(pa.array(known), shown, pa.scalar(None, shown.type)), agreement
