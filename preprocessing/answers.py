@@ -93,3 +93,35 @@ def labelled(
     shown = named(values, classes) if answered == CLASS else pa.array(values)
     agreement = of(answered, found[answered][known], values[known])
     return pc.if_else(pa.array(known), shown, pa.scalar(None, shown.type)), agreement
+
+
+def shown(found: pa.Table, rows: int) -> str:
+    """Shows the first predictions, beside their labels if these are known."""
+    head = found.slice(0, rows)
+    values = {name: head.column(name).to_pylist() for name in head.column_names}
+    places = zip(*(values[name] for name in PLACE), strict=True)
+    cells = {"row": [f"{path.rpartition('/')[2]}:{row}" for path, row in places]}
+    chances = [name for name in values if name.startswith(PROBABILITY)]
+    for name in values:
+        if name not in (*PLACE, *chances):
+            cells[name] = [_cell(value) for value in values[name]]
+    if chances:
+        best = (max(row) for row in zip(*(values[name] for name in chances), strict=True))
+        cells["probability"] = [_cell(value) for value in best]
+    marks = [""] * head.num_rows
+    if chances and LABEL in values and PREDICTION in values:
+        pairs = zip(values[LABEL], values[PREDICTION], strict=True)
+        marks = ["" if label in (None, said) else "  wrong" for label, said in pairs]
+    widths = [max(map(len, [name, *column])) for name, column in cells.items()]
+    lines = [tuple(cells), *zip(*cells.values(), strict=True)]
+    return "\n".join(
+        "  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) + mark
+        for line, mark in zip(lines, ["", *marks], strict=True)
+    )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4f}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

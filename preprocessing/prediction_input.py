@@ -76,7 +76,7 @@ def of_split(job: config.Config, records_path: str, budget: float | None = None)
     manifest.check_schema(contents, job.data, records_path)
     if "test" not in contents.splits:
         raise errors.UsageError(
-            f"{records_path!r}: has no test split; name raw rows or images with INPUT="
+            f"{records_path!r}: has no test split; name raw rows or images with --input="
         )
     shards = contents.splits["test"].shards
     paths = [storage.join(records_path, shard.path) for shard in shards if shard.records]
@@ -92,7 +92,7 @@ def _asked(
     pictures_named: bool = False,
 ) -> Asked:
     if kind == "idx" and len(paths) > 1:
-        raise errors.UsageError(f"INPUT=: must be one IDX file of images, these are {len(paths)}")
+        raise errors.UsageError(f"--input: must be one IDX file of images, these are {len(paths)}")
     inputs = {f"{n:06d}": globbing.escape(path) for n, path in enumerate(paths)}
     if kind == "idx":
         inputs = {"images": paths[0]}
@@ -107,7 +107,7 @@ def _asked(
             "provenance": False,
         }
     )
-    model = {name: _strict(c) for name, c in feature_plan.serving_columns(job).items()}
+    model = model_columns(job)
     there = _names(data, kind, pictures_named)
     columns = _columns(data, model, there)
     data = data.model_copy(update={"columns": columns})
@@ -132,6 +132,11 @@ def _columns(
         elif by_place:
             found[name] = config.Column(type="string", missing="allow")
     return found
+
+
+def model_columns(job: config.Config) -> dict[str, config.Column]:
+    """Returns what the model takes, by the rules that rows to predict for are held to."""
+    return {name: _strict(c) for name, c in feature_plan.serving_columns(job).items()}
 
 
 def _strict(column: config.Column) -> config.Column:
@@ -163,12 +168,12 @@ def _files(given: str, job: config.Config) -> list[str]:
     if _WILD.search(given) and not storage.exists(given):
         found = storage.glob(given)
         if not found:
-            raise errors.UsageError(f"INPUT={given!r}: no file fits this pattern")
+            raise errors.UsageError(f"--input {given!r}: no file fits this pattern")
         return found
     if storage.listdir(given):
         return _in_folder(given, job)
     if not storage.exists(given):
-        raise errors.UsageError(f"INPUT={given!r}: no such file or folder")
+        raise errors.UsageError(f"--input {given!r}: no such file or folder")
     return [given]
 
 

@@ -31,11 +31,11 @@ def format_of(path: str, wanted: str | None) -> str:
     ending = path.rpartition("/")[2].rpartition(".")[2].lower()
     found = ending if ending in FORMATS else None
     if wanted and found and wanted != found:
-        raise errors.UsageError(f"OUTPUT={path!r}: ends in .{found}, but FORMAT={wanted}")
+        raise errors.UsageError(f"--output {path!r}: ends in .{found}, but --format={wanted}")
     if not (wanted or found):
         raise errors.UsageError(
-            f"OUTPUT={path!r}: must end in {', '.join(f'.{name}' for name in FORMATS)}, or say "
-            f"which with FORMAT="
+            f"--output {path!r}: must end in {', '.join(f'.{name}' for name in FORMATS)}, or say "
+            "which with --format="
         )
     return wanted or str(found)
 
@@ -66,7 +66,7 @@ def write(found: Iterator[pa.Table], kind: str, target: str, *, new: bool) -> No
 def taken(path: str) -> errors.UsageError:
     """Returns the error for an output that is there already."""
     return errors.UsageError(
-        f"OUTPUT={path!r}: exists, and is not overwritten; remove it or choose another"
+        f"--output {path!r}: exists, and is not overwritten; remove it or choose another"
     )
 
 

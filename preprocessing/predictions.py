@@ -14,12 +14,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
-
 from pipeline import config, errors, exported, progress, storage
 from pipeline.run_folder import RunFolder
-from preprocessing import answers, dead_letters, layout, prediction_output
-from preprocessing.job import import_beam
+from preprocessing import answers, dead_letters, prediction_output, scratch
+from preprocessing.beam_import import import_beam
 from preprocessing.prediction_input import Asked
 from preprocessing.sources.base import Chunk
 
@@ -37,11 +35,6 @@ class Output:
     path: str
     format: str
     new: bool
-
-    @property
-    def parts(self) -> str:
-        """The folder of what workers have written, gone at the end."""
-        return f"{self.path}.parts"
 
     @property
     def dead_letters(self) -> str:
@@ -93,47 +86,41 @@ def predict(
     """
     started = time.monotonic()
     try:
-        storage.makedirs(output.parts)
-        with layout.locked(output.parts):
-            _empty(output)
-            try:
-                _run(job, export, asked, output, num_workers, pipeline_options)
-                _finish(export, asked, output, rows_shown, time.monotonic() - started)
-            finally:
-                storage.remove(output.parts)
+        with scratch.beside(output.path) as parts:
+            storage.remove(output.dead_letters)  # of an earlier run
+            _answer(job, export, asked, parts, num_workers, pipeline_options)
+            total = _judged(asked, output, parts)
+            _write(export, asked, output, parts, rows_shown)
     except OSError as error:
         raise errors.from_os_error(error, f"cannot write {output.path!r}") from None
+    seconds = time.monotonic() - started
+    made = total.read - total.rejected
+    print(f"{made:,} predictions in {seconds:.1f} s ({total.read / seconds:,.0f} rows/s)")
+    print(f"predictions {output.path}", flush=True)
 
 
-def _empty(output: Output) -> None:
-    """Removes what a killed run, or one with other rows, has left."""
-    for name in storage.listdir(output.parts):
-        if not name.startswith(".lock"):
-            storage.remove(storage.join(output.parts, name))
-    storage.remove(output.dead_letters)
-
-
-def _run(
+def _answer(
     job: config.Config,
     export: exported.Export,
     asked: Asked,
-    output: Output,
+    parts: str,
     num_workers: int,
     pipeline_options: Sequence[str],
 ) -> None:
+    """Has workers predict for all rows, into files in the folder `parts`."""
     chunks = [chunk for split in asked.data.inputs for chunk in asked.source.plan(split)]
     paths = _paths(asked)
     size = sum(map(storage.size, paths)) / 1e6
     print(f"reading {_listed(paths)}: {size:,.1f} MB of {asked.data.source}", flush=True)
-    import_beam()
+    import_beam(cloud=bool(pipeline_options))
     from preprocessing import beam_options, prediction_stage
 
     images = any(column.is_image for column in asked.model.values())
     batch = job.eval.batch_size if images else max(_TABLE_ROWS, job.eval.batch_size)
     answering = prediction_stage.Answering(export.path, export.classes, job.label, batch)
     options = beam_options.build(pipeline_options, num_workers)
-    with _reporting(output.parts, chunks), beam_options.quiet(options):
-        prediction_stage.run(chunks, asked, answering, output.parts, options)
+    with _reporting(parts, chunks), beam_options.quiet(options):
+        prediction_stage.run(chunks, asked, answering, parts, options)
 
 
 def _listed(paths: Sequence[str]) -> str:
@@ -165,71 +152,42 @@ def _report(folder: str, rows: int | None, finished: threading.Event) -> None:
             bar.reach(done + bad, f"{bad:,} dead letters" if bad else "")
 
 
-def _finish(
-    export: exported.Export, asked: Asked, output: Output, rows_shown: int, seconds: float
-) -> None:
-    """Judges the dead letters, writes the predictions, and says what they are."""
-    from preprocessing import prediction_stage
-
-    tallies = dead_letters.collect(output.parts, lambda _: output.dead_letters)
+def _judged(asked: Asked, output: Output, parts: str) -> dead_letters.Tally:
+    """Keeps the dead letters, says what they are, and fails if they are too many or all."""
     total = dead_letters.Tally()
-    for tally in tallies.values():
+    for tally in dead_letters.collect(parts, lambda _: output.dead_letters).values():
         total.add(tally)
+    where = _listed(_paths(asked))
     if not total.read:
-        raise errors.DataError(f"{_listed(_paths(asked))}: no rows")
+        raise errors.DataError(f"{where}: no rows")
     if total.rejected:
         print(f"{total.rejected:,} of {total.read:,} rows are dead letters:")
         print("\n".join(f"  {line}" for line in total.lines()))
         print(f"see {output.dead_letters}", flush=True)
     dead_letters.check_total(total, asked.data, output.dead_letters)
     if total.rejected == total.read:
-        raise errors.DataError(f"{_listed(_paths(asked))}: none of {total.read:,} rows is left")
-    agreement = prediction_stage.agreement(output.parts)
-    parts = prediction_stage.parts(output.parts)
-    found = prediction_output.tables(parts, labels=bool(agreement.rows))
+        raise errors.DataError(
+            f"{where}: none of {total.read:,} rows is left. They are in {output.dead_letters!r}"
+        )
+    return total
+
+
+def _write(
+    export: exported.Export, asked: Asked, output: Output, parts: str, rows_shown: int
+) -> None:
+    """Puts the predictions together; shows the first, and how they agree with labels."""
+    from preprocessing import prediction_stage
+
+    agreement = prediction_stage.agreement(parts)
+    files = prediction_stage.parts(parts)
+    found = prediction_output.tables(files, labels=bool(agreement.rows))
     first = next(found)
-    prediction_output.write(
-        itertools.chain([first], found), output.format, output.path, new=output.new
-    )
-    print(table(first, rows_shown))
+    everything = itertools.chain([first], found)
+    prediction_output.write(everything, output.format, output.path, new=output.new)
+    print(answers.shown(first, rows_shown))
     if line := agreement.line(export.classes):
         print(line)
-    rows = total.read - total.rejected
-    print(f"{rows:,} predictions in {seconds:.1f} s ({total.read / seconds:,.0f} rows/s)")
-    print(f"predictions {output.path}", flush=True)
 
 
 def _paths(asked: Asked) -> list[str]:
     return [file.path for file in asked.source.files()]
-
-
-def table(found: pa.Table, rows: int) -> str:
-    """Shows the first predictions, beside their labels if these are known."""
-    head = found.slice(0, rows)
-    values = {name: head.column(name).to_pylist() for name in head.column_names}
-    places = zip(values["file"], values["row"], strict=True)
-    shown = {"row": [f"{path.rpartition('/')[2]}:{row}" for path, row in places]}
-    kept = [n for n in values if n not in answers.PLACE and not n.startswith(answers.PROBABILITY)]
-    shown |= {name: [_cell(value) for value in values[name]] for name in kept}
-    chances = [n for n in values if n.startswith(answers.PROBABILITY)]
-    if chances:
-        best = (max(row) for row in zip(*(values[name] for name in chances), strict=True))
-        shown["probability"] = [_cell(value) for value in best]
-    widths = {name: max(map(len, [name, *cells])) for name, cells in shown.items()}
-    lines = [list(shown), *zip(*shown.values(), strict=True)]
-    wanted, said = values.get(answers.LABEL), values.get(answers.PREDICTION)
-    marks = [""] * len(lines)
-    if chances and wanted and said:
-        marks[1:] = ["" if w in (None, s) else "  wrong" for w, s in zip(wanted, said, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths.values(), strict=True))
-        + mark
-        for line, mark in zip(lines, marks, strict=True)
-    )
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    text = f"{value:.4f}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -79,3 +79,19 @@ def _values(name: str, shape: tuple[int, ...], rows: int) -> np.ndarray:
     with gzip.open(path) as file:
         content = file.read(head + rows * size)
     return np.frombuffer(content, np.uint8, offset=head).reshape(rows, *shape)
+
+
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory):
+    """A finished run whose model tells one of three classes by name: see `tests.exports`."""
+    from tests import exports
+
+    return exports.publish(tmp_path_factory.mktemp("classifier"), exports.CLASSIFIER)
+
+
+@pytest.fixture(scope="session")
+def regressor(tmp_path_factory):
+    """A finished run whose model tells a number."""
+    from tests import exports
+
+    return exports.publish(tmp_path_factory.mktemp("regressor"), exports.REGRESSOR)
