@@ -30,7 +30,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate replay predict serve ledger tensorboard status logs stop doctor test test-matrix lint bench lock clean
+.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -92,6 +92,9 @@ train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and expo
 evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLICES=, of CHECKPOINT=step or all
 	@$(RUN_PY) trainer.evaluate $(OF_RUN) $(call given,SPLIT,split) $(call given,SLICES,slices) \
 		$(call given,CHECKPOINT,checkpoint)
+
+migrate: $(VENV)/.installed ## turn RUN, or its CHECKPOINT=step or all, into a Keras 2 model and a TF2 SavedModel
+	@$(PY) -m trainer.migrate $(OF_RUN) $(if $(CHECKPOINT),--checkpoint=$(CHECKPOINT))
 
 replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss was no number
 	@$(RUN_PY) trainer.replay $(OF_RUN)
