@@ -1,9 +1,10 @@
 """Preprocessing of the flights table, all statistics included, against a hand-written loop.
 
 The job runs in a single process. Two rates are given: of its steady part, from the first row read
-to the manifest, and of the whole command, with the start of Python and of Beam, over a table of
-this size. The loop is what one writes by hand: `csv.DictReader`, a `tf.train.Example` a row and a
-`TFRecordWriter`; it checks nothing and its imports are not in its time.
+to the manifest, in a process that has made records before; and of the whole command, as a person
+waits for it, with the start of Python and of Beam. The loop is what one writes by hand:
+`csv.DictReader`, a `tf.train.Example` a row and a `TFRecordWriter`; it checks nothing and its
+imports are not in its time.
 """
 
 from __future__ import annotations
@@ -33,19 +34,34 @@ def run(storage_root: str) -> list[Result]:
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory(dir=storage_root, prefix="bench-") as folder:
             loops.append(_child("loop", folder)[0])
-            start = time.perf_counter()
             rows, rate = _child("job", folder)
             steady.append(rate)
-            whole.append(rows / (time.perf_counter() - start))
-        print(f"flights: loop {loops[-1]:,.0f}/s, job {steady[-1]:,.0f}/s", flush=True)
+            whole.append(rows / command_seconds(folder, []))
+        print(
+            f"flights: loop {loops[-1]:,.0f}/s, job {steady[-1]:,.0f}/s, "
+            f"with its start {whole[-1]:,.0f}/s",
+            flush=True,
+        )
     peer = "a loop of csv, tf.train.Example and TFRecordWriter"
     gap = "other work on the machine: the job needs both cores, the loop one"
     fixed = "the start of Python and Beam is a fixed cost of some seconds"
     loop = statistics.median(loops)
     return [
         Result("flights", statistics.median(steady), "rows/s", loop, _GOAL, peer, gap),
-        Result("flights_whole_job", statistics.median(whole), "rows/s", loop, "> 1", peer, fixed),
+        Result("flights_whole_job", statistics.median(whole), "rows/s", loop, _GOAL, peer, fixed),
     ]
+
+
+def command_seconds(folder: str, flags: list[str]) -> float:
+    """Returns how long `preprocessing.main` takes on the table, into a records folder of its own.
+
+    What it has written stays below `folder`.
+    """
+    command = [sys.executable, "-m", "preprocessing.main", "--config=flights"]
+    start = time.perf_counter()
+    arguments = [*command, f"--storage={folder}/whole", *flags]
+    subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
 
 
 def _child(side: str, folder: str) -> list[float]:

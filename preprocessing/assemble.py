@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import google_crc32c
 import numpy as np
@@ -25,11 +25,12 @@ class Window:
     """Records of a shard that follow one another, and the rows left out between them.
 
     A repeated row is one whose order, and so whose key, an earlier row has, or one in another
-    split: its file and number.
+    split: its file and number. `columns` are those of the records, if they were spilled.
     """
 
     records: pa.LargeBinaryArray
     repeated: list[tuple[str, int]]
+    columns: pa.StructArray | None
 
 
 def write_shard(
@@ -41,15 +42,16 @@ def write_shard(
     unique: bool = False,
     by_content: bool = False,
     elsewhere: np.ndarray | None = None,
+    seen: Callable[[pa.RecordBatch], None] | None = None,
 ) -> tuple[manifest.Shard, list[tuple[str, int]]]:
     """Merges `segments` into the file at `path`; `name` is what the manifest calls it.
 
     Records are in ascending order of their hash; equal ones by origin, which is the order of
     the raw rows, or, if that is another one each time, `by_content`. If they must be `unique`, only
     the first of these is kept, and none that is `elsewhere`, in a split that counts more; hashes
-    have 64 bits, so among 10 million keys two different ones agree with probability 3e-6. Returns
-    counts, the file's CRC-32C and the byte offset of each block; and file and number of each row
-    left out.
+    have 64 bits, so among 10 million keys two different ones agree with probability 3e-6. Columns
+    that were spilled are `seen`, of the rows that are kept. Returns counts, the file's CRC-32C and
+    the byte offset of each block; and file and number of each row left out.
     """
     checksum = google_crc32c.Checksum()
     blocks: list[int] = []
@@ -67,6 +69,8 @@ def write_shard(
             blocks += starts[-count % block_records :: block_records].tolist()
             count, size = count + len(lengths), size + len(data)
             repeated += window.repeated
+            if seen and window.columns is not None:
+                seen(pa.RecordBatch.from_struct_array(window.columns))
     shard = manifest.Shard(
         path=name,
         records=count,
@@ -86,12 +90,10 @@ def _windows(
         parts = [stack.enter_context(spill.read(segment)) for segment in segments]
         starts = [0] * len(parts)
         for window in range(1, count + 1):
-            ends = [_rows_below(orders, window, count) for orders, _, _ in parts]
-            spans = list(zip(parts, starts, ends, strict=True))
-            orders = np.concatenate([orders[start:end] for (orders, _, _), start, end in spans])
-            records = pa.concat_arrays(
-                [r.slice(start, end - start) for (_, r, _), start, end in spans]
-            )
+            ends = [_rows_below(part.orders, window, count) for part in parts]
+            found = list(map(spill.Rows.slice, parts, starts, ends))
+            orders = np.concatenate([part.orders for part in found])
+            records = pa.concat_arrays([part.records for part in found])
             # A stable sort: rows of equal order stay in the order of the segments.
             rows = np.argsort(orders, kind="stable")
             if by_content:
@@ -102,10 +104,13 @@ def _windows(
                 again[1:] = orders[rows[1:]] == orders[rows[:-1]]
                 if elsewhere is not None:
                     again |= np.isin(orders[rows], elsewhere)
-                numbers = [n.slice(start, end - start) for (_, _, n), start, end in spans]
+                numbers = [part.numbers for part in found]
                 repeated = _rows_at(np.sort(rows[again]), numbers, segments)
                 rows = rows[~again]
-            yield Window(records.take(pa.array(rows)), repeated)
+            kept = pa.array(rows)
+            columns = [part.columns for part in found if part.columns is not None]
+            taken = pa.concat_arrays(columns).take(kept) if columns else None
+            yield Window(records.take(kept), repeated, taken)
             starts = ends
 
 

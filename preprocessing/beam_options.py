@@ -6,8 +6,6 @@ import contextlib
 import io
 import logging
 import multiprocessing
-import shlex
-import sys
 from collections.abc import Iterator, Sequence
 
 from apache_beam.options.pipeline_options import (
@@ -18,9 +16,10 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
-from apache_beam.transforms import environments
 
 from pipeline import errors
+from pipeline.processes import ForkServer
+from preprocessing.worker_processes import ForkingRunner
 
 # Beam's default, DirectRunner, is Prism, which downloads a Go program first (traps D1).
 LOCAL_RUNNER = "FnApiRunner"
@@ -48,19 +47,20 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     return options
 
 
-def runner(options: PipelineOptions) -> PipelineRunner | str:
+def runner(
+    options: PipelineOptions, server: tuple[ForkServer, str] | None = None
+) -> PipelineRunner | str:
     """Returns what `beam.Pipeline` takes as its runner.
 
     One local worker lives in this process. More are processes of their own, as with Beam's
-    `--direct_running_mode=multi_processing`, except that they are `preprocessing.beam_worker`.
+    `--direct_running_mode=multi_processing`, but forked, by `server` if one is starting already.
     Threads are Beam's.
     """
     if not is_local(options):
         return runner_name(options)
     if workers(options) == 1 or options.view_as(DirectOptions).direct_running_mode != "in_memory":
         return FnApiRunner()
-    command = f"{shlex.quote(sys.executable)} -W ignore -m preprocessing.beam_worker"
-    return FnApiRunner(environments.SubprocessSDKEnvironment.from_command_string(command))
+    return ForkingRunner(server)
 
 
 def runner_name(options: PipelineOptions) -> str:

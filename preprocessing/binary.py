@@ -6,6 +6,7 @@ Going through these is many times as fast as `to_pylist`, which makes a scalar o
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -35,16 +36,21 @@ def data(array: Binary) -> np.ndarray:
     return np.frombuffer(array.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
 
 
-def views(array: Binary) -> list[np.ndarray]:
-    """Returns each value as an array of bytes that shares the array's memory."""
+def views(array: Binary) -> Iterator[np.ndarray]:
+    """Yields each value as an array of bytes that shares the array's memory."""
     everything, ends = data(array), (offsets(array) - offsets(array)[:1]).tolist()
-    return [everything[start:end] for start, end in itertools.pairwise(ends)]
+    return (everything[start:end] for start, end in itertools.pairwise(ends))
+
+
+def copies(array: Binary) -> Iterator[bytes]:
+    """Yields a copy of each value; faster than `views` for short ones."""
+    everything, ends = data(array).tobytes(), (offsets(array) - offsets(array)[:1]).tolist()
+    return (everything[start:end] for start, end in itertools.pairwise(ends))
 
 
 def values(array: Binary) -> list[bytes]:
-    """Returns a copy of each value; faster than `views` for short ones."""
-    everything, ends = data(array).tobytes(), (offsets(array) - offsets(array)[:1]).tolist()
-    return [everything[start:end] for start, end in itertools.pairwise(ends)]
+    """Returns a copy of each value."""
+    return list(copies(array))
 
 
 def cut(content: np.ndarray, sizes: np.ndarray) -> pa.LargeBinaryArray:

@@ -47,8 +47,8 @@ def frame(payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Returns payloads as TFRecords, ready to be written one after the other."""
     crc = google_crc32c.value
     short = len(binary.data(payloads)) < _SHORT_BYTES * len(payloads)
-    cut = binary.values if short else binary.views
-    crcs = np.array([crc(payload) for payload in cut(payloads)], np.uint32)
+    cut = binary.copies if short else binary.views
+    crcs = np.fromiter(map(crc, cut(payloads)), np.uint32, len(payloads))
     masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(records.MASK_DELTA)
     footers = binary.cut(masked.astype("<u4"), np.full(len(masked), records.FOOTER_BYTES))
     return _join(_by_length(_lengths(payloads), records.header), payloads, footers)

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import importlib
-import logging
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from pipeline import config, errors, manifest, progress, run_folder, storage
-from preprocessing import corrections, dead_letters, fingerprint, layout, order, sources, spill
+from pipeline import config, errors, manifest, progress, run_folder, storage, terminal
+from pipeline.processes import ForkServer
+from preprocessing import (
+    corrections,
+    dead_letters,
+    fingerprint,
+    layout,
+    order,
+    sources,
+    spill,
+    worker_server,
+)
+from preprocessing.beam_import import import_beam
 from preprocessing.sources.base import Chunk, Source
 from preprocessing.split import existing
 
@@ -59,18 +67,20 @@ def _run(
         # Without files nobody knows what a transform of the user's own has read.
         known = published if source.files() else None
         if known and known.fingerprint == fingerprint.fingerprint(data, hashes.result()):
-            print(f"{folder}: up to date ({_counts(known)}), nothing to do", flush=True)
+            shown = terminal.shown(folder)
+            print(f"{shown}: up to date ({_counts(known)}), nothing to do", flush=True)
             return known
-        chunks = [chunk for split in sorted(data.inputs) for chunk in source.plan(split)]
-        _say_what_is_read(data, chunks, source)
-        folders = _make_room(folder, fingerprint.build_name(data, source.files()))
-        try:
-            _run_beam(chunks, source, data, folders, num_workers, pipeline_options)
-            _judge_rows(data, folders)
-            result = _manifest(data, folders, hashes.result())
-            manifest.write(folder, result, new=True)
-        finally:
-            storage.remove(folders.temporary)
+        with _workers(data, num_workers, pipeline_options) as server:
+            chunks = [chunk for split in sorted(data.inputs) for chunk in source.plan(split)]
+            _say_what_is_read(data, chunks, source)
+            folders = _make_room(folder, fingerprint.build_name(data, source.files()))
+            try:
+                _run_beam(chunks, source, data, folders, num_workers, pipeline_options, server)
+                _judge_rows(data, folders)
+                result = _manifest(data, folders, hashes.result())
+                manifest.write(folder, result, new=True)
+            finally:
+                storage.remove(folders.temporary)
     layout.clean(folder)
     _say_what_was_made(result, folder, time.monotonic() - started)
     return result
@@ -107,15 +117,18 @@ def _make_room(folder: str, build_name: str) -> layout.Folders:
     return layout.prepare(folder, build_name)
 
 
-def import_beam() -> None:
-    """Imports Beam, which takes seconds, without the warnings of what it can do without."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        logging.disable(logging.WARNING)
-        try:
-            importlib.import_module("preprocessing.stages")
-        finally:
-            logging.disable(logging.NOTSET)
+def _cloud(data: config.Data, pipeline_options: Sequence[str]) -> bool:
+    """Tells if Beam may be asked for Google Cloud, by its flags or by a transform of the user's."""
+    return bool(pipeline_options) or data.source not in sources.SOURCES
+
+
+def _workers(
+    data: config.Data, num_workers: int, pipeline_options: Sequence[str]
+) -> contextlib.AbstractContextManager[tuple[ForkServer, str] | None]:
+    """Starts the server of worker processes as early as it is known that there will be any."""
+    if num_workers == 1 or any(option.startswith("--runner") for option in pipeline_options):
+        return contextlib.nullcontext()
+    return worker_server.started(_cloud(data, pipeline_options))
 
 
 def _run_beam(
@@ -125,8 +138,9 @@ def _run_beam(
     folders: layout.Folders,
     num_workers: int,
     pipeline_options: Sequence[str],
+    server: tuple[ForkServer, str] | None,
 ) -> None:
-    import_beam()
+    import_beam(cloud=_cloud(data, pipeline_options))
     from preprocessing import beam_options, stages
 
     options = beam_options.build(pipeline_options, num_workers)
@@ -134,7 +148,7 @@ def _run_beam(
     print(f"running on Beam's {beam_options.runner_name(options)}{local}", flush=True)
     rows = None if any(chunk.rows is None for chunk in chunks) else sum(c.rows or 0 for c in chunks)
     with _reporting(folders, rows), beam_options.quiet(options):
-        stages.run(chunks, source, data, folders, options)
+        stages.run(chunks, source, data, folders, beam_options.runner(options, server), options)
 
 
 @contextlib.contextmanager
@@ -178,7 +192,7 @@ def _judge_rows(data: config.Data, folders: layout.Folders) -> None:
             print(f"{split}: {tally.rejected:,} of {tally.read:,} rows are dead letters:")
             print("\n".join(f"  {line}" for line in tally.lines()))
     if any(tally.rejected for tally in tallies.values()):
-        print(f"see {folders.dead_letters}", flush=True)
+        print(f"see {terminal.shown(folders.dead_letters)}", flush=True)
     dead_letters.check_budget(tallies, data, folders.dead_letters)
 
 
@@ -222,7 +236,8 @@ def _say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) ->
     for split in sorted(data.inputs):
         counts = [chunk.rows for chunk in chunks if chunk.split == split]
         rows = "" if None in counts else f"{sum(c or 0 for c in counts):,} records of "
-        print(f"reading {rows}{split} from {', '.join(data.inputs[split].values())}")
+        paths = ", ".join(map(terminal.shown, data.inputs[split].values()))
+        print(f"reading {rows}{split} from {paths}")
     size = sum(storage.size(file.path) for file in source.files())
     print(f"{size / 1e6:,.1f} MB in all", flush=True)
 
@@ -231,7 +246,7 @@ def _say_what_was_made(result: manifest.Manifest, folder: str, seconds: float) -
     records = sum(split.records for split in result.splits.values())
     print(
         f"{_counts(result)}: {records:,} records in {seconds:.1f} s "
-        f"({records / seconds:,.0f}/s), in {folder}",
+        f"({records / seconds:,.0f}/s), in {terminal.shown(folder)}",
         flush=True,
     )
 

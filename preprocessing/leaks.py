@@ -31,7 +31,7 @@ def find(segments: Sequence[tuple[SplitName, spill.Segment]]) -> dict[SplitName,
     windows = -(-sum(segment.records for _, segment in segments) // WINDOW_ROWS)
     found: dict[SplitName, list[np.ndarray]] = {}
     with contextlib.ExitStack() as stack:
-        orders = [(name, stack.enter_context(spill.read(part))[0]) for name, part in segments]
+        orders = [(name, stack.enter_context(spill.read(part)).orders) for name, part in segments]
         for window in range(windows):
             bounds = np.array([window, window + 1], object) * 2**64 // windows
             held_out = np.zeros(0, np.uint64)

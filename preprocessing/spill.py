@@ -19,7 +19,7 @@ from pipeline.splits import SPLITS
 from preprocessing import binary
 from preprocessing.order import Places
 
-_SCHEMA = pa.schema([("order", pa.uint64()), ("record", pa.large_binary()), ("number", pa.int64())])
+_FIELDS = [("order", pa.uint64()), ("record", pa.large_binary()), ("number", pa.int64())]
 # Rows in a file stand in its name, so that progress can be seen by listing the folder.
 _NAME = re.compile(r"^(?P<split>[a-z]+)-\d+-\d+\.rows(?P<rows>\d+)\.arrow$")
 
@@ -44,19 +44,39 @@ class Encoded:
     """Framed records, where each goes, and which row of `file` each was.
 
     `numbers` is `None` if nobody will ask, because rows have no key that could be there twice.
+    `columns` are what was encoded, if statistics are still to be made of them.
     """
 
     places: Places
     framed: pa.LargeBinaryArray
     file: str = ""
     numbers: np.ndarray | None = None
+    columns: pa.RecordBatch | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """What a segment holds, a value each a row; `columns` if they were spilled."""
+
+    orders: np.ndarray
+    records: pa.LargeBinaryArray
+    numbers: pa.Int64Array
+    columns: pa.StructArray | None = None
+
+    def slice(self, start: int, end: int) -> Rows:
+        """Returns the rows from `start` to before `end`."""
+        columns = None if self.columns is None else self.columns.slice(start, end - start)
+        records = self.records.slice(start, end - start)
+        return Rows(
+            self.orders[start:end], records, self.numbers.slice(start, end - start), columns
+        )
 
 
 def write(
     folder: str, split: str, origin: tuple[int, int], encoded: Encoded
 ) -> Iterator[tuple[tuple[str, int], Segment]]:
     """Writes framed records to one file; yields (split, shard) and the segment for each shard."""
-    places, framed, numbers = encoded.places, encoded.framed, encoded.numbers
+    places, framed = encoded.places, encoded.framed
     if not len(framed):
         return
     chunk, part = origin
@@ -64,28 +84,38 @@ def write(
     rows = np.lexsort((places.order, places.shard, places.split))
     group = places.split[rows].astype(np.int64) << 32 | places.shard[rows]
     ends = [*(np.flatnonzero(np.diff(group)) + 1).tolist(), len(rows)]
-    order, framed = pa.array(places.order[rows]), framed.take(pa.array(rows))
-    number = pa.nulls(len(rows), pa.int64()) if numbers is None else pa.array(numbers[rows])
-    with storage.open_file(path, "wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
+    everything = _table(encoded, rows)
+    with storage.open_file(path, "wb") as file, pa.ipc.new_file(file, everything.schema) as writer:
         start = 0
         for batch, end in enumerate(ends):
-            cut = [column.slice(start, end - start) for column in (order, framed, number)]
-            writer.write_batch(pa.record_batch(cut, _SCHEMA))
+            cut = everything.slice(start, end - start)
+            writer.write_batch(cut)
             split_index, shard = divmod(int(group[start]), 1 << 32)
-            size = int(binary.lengths(cut[1]).sum())
+            size = int(binary.lengths(cut.column("record")).sum())
             segment = Segment(path, batch, origin, end - start, size, encoded.file)
             yield (SPLITS[split_index], shard), segment
             start = end
 
 
+def _table(encoded: Encoded, rows: np.ndarray) -> pa.RecordBatch:
+    """Returns all that is spilled of `rows`, in this order."""
+    numbers, taken = encoded.numbers, pa.array(rows)
+    number = pa.nulls(len(rows), pa.int64()) if numbers is None else pa.array(numbers[rows])
+    arrays = [pa.array(encoded.places.order[rows]), encoded.framed.take(taken), number]
+    if encoded.columns is None:
+        return pa.record_batch(arrays, pa.schema(_FIELDS))
+    columns = encoded.columns.take(taken).to_struct_array()
+    return pa.record_batch([*arrays, columns], pa.schema([*_FIELDS, ("columns", columns.type)]))
+
+
 @contextlib.contextmanager
-def read(segment: Segment) -> Iterator[tuple[np.ndarray, pa.LargeBinaryArray, pa.Int64Array]]:
-    """Gives orders, records and row numbers of a segment, mapped from its file if that is local."""
+def read(segment: Segment) -> Iterator[Rows]:
+    """Gives the rows of a segment, mapped from its file if that is local."""
     remote = storage.is_remote(segment.path)
     file = storage.open_file(segment.path) if remote else pa.memory_map(segment.path)
     with file:
         batch = pa.ipc.open_file(file).get_batch(segment.batch)
-        yield batch.column(0).to_numpy(), batch.column(1), batch.column(2)
+        yield Rows(batch.column(0).to_numpy(), *batch.columns[1:])
 
 
 def rows_written(folder: str) -> int:

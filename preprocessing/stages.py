@@ -39,8 +39,16 @@ from preprocessing.split import read_from
 ShardKey = tuple[SplitName, int]
 
 
-# The second output of `ReadAndSpill`.
+# The second output of what gathers statistics: `Spill`, or else `WriteShard`.
 STATISTICS = "statistics"
+
+
+def analyzed_late(data: config.Data) -> bool:
+    """Tells if statistics are gathered as shards are written, because rows may yet be left out.
+
+    That takes longer. Rows whose key is there already are left out, unless the first fails the run.
+    """
+    return bool(data.key and data.error_budget)
 
 
 class Spill(beam.DoFn):
@@ -48,6 +56,7 @@ class Spill(beam.DoFn):
 
     def __init__(self, source: Source, data: config.Data, folder: str) -> None:
         self._source, self._data, self._folder = source, data, folder
+        self._late = analyzed_late(data)
 
     def spilled(self, element: Chunk, found: Iterator[Rows]) -> Iterator[Any]:
         """Enforces, places, analyses, encodes and spills the rows `found` in one chunk."""
@@ -57,10 +66,12 @@ class Spill(beam.DoFn):
             for part, (good, encoded) in enumerate(ahead(self._encoded(element.split, found))):
                 dead_letters.write(self._folder, f"{origin}-{part:04d}", good.letters)
                 tally.add(dead_letters.tally(good.letters, good.read, good.dropped))
-                learned.append(self._analyzed(good.batch, encoded.places.split))
+                if not self._late:
+                    learned.append(self._analyzed(good.batch, encoded.places.split))
                 yield from spill.write(self._folder, element.split, (element.index, part), encoded)
             dead_letters.write_tally(self._folder, origin, tally)
-        yield beam.pvalue.TaggedOutput(STATISTICS, analyze.merge(learned, self._data))
+        if learned:
+            yield beam.pvalue.TaggedOutput(STATISTICS, analyze.merge(learned, self._data))
 
     def _analyzed(self, batch: pa.RecordBatch, splits: np.ndarray) -> analyze.Partials:
         found: analyze.Partials = {}
@@ -84,7 +95,9 @@ class Spill(beam.DoFn):
                 content, columns = good.batch, self._data.columns
             framed = encode.frame(encode.encode(content, columns))
             numbers = good.numbers if self._data.key else None
-            yield good, spill.Encoded(places, framed, rows.file(self._data.label), numbers)
+            columns = good.batch if self._late else None
+            file = rows.file(self._data.label)
+            yield good, spill.Encoded(places, framed, file, numbers, columns)
 
 
 class ReadAndSpill(Spill):
@@ -145,7 +158,10 @@ class WriteStatistics(beam.DoFn):
 
 
 class WriteShard(beam.DoFn):
-    """(split, shard), segments -> a shard's file, and a receipt that says what is in it."""
+    """(split, shard), segments -> a shard's file, and a receipt that says what is in it.
+
+    On the side what was learned of the columns, if it was not yet.
+    """
 
     def __init__(
         self, data: config.Data, folders: layout.Folders, by_content: bool = False
@@ -156,10 +172,15 @@ class WriteShard(beam.DoFn):
         self,
         element: tuple[ShardKey, Iterable[spill.Segment]],
         elsewhere: Mapping[SplitName, np.ndarray],
-    ) -> Iterator[ShardKey]:
+    ) -> Iterator[Any]:
         """Writes one shard, and letters for rows of a key that an earlier row has, or one whose
         order is `elsewhere` of its split."""
         (split, index), segments = element
+        learned: list[analyze.Partials] = []
+
+        def seen(batch: pa.RecordBatch) -> None:
+            learned.append(analyze.of_batch(batch, split, self._data))
+
         name = self._folders.shard_name(split, index, order.shards_of(self._data, split))
         path = storage.join(self._folders.records, name)
         with faults.carried(f"cannot write {path!r}"):
@@ -171,10 +192,12 @@ class WriteShard(beam.DoFn):
                 unique=bool(self._data.key),
                 by_content=self._by_content,
                 elsewhere=elsewhere.get(split),
+                seen=seen,
             )
             self._refuse(split, index, [self._letter(*row) for row in repeated])
             self._folders.write_receipt(split, index, shard)
-            yield split, index
+        if learned:
+            yield beam.pvalue.TaggedOutput(STATISTICS, analyze.merge(learned, self._data))
 
     def _refuse(self, split: SplitName, index: int, letters: list[Letter]) -> None:
         if not letters:
@@ -220,13 +243,14 @@ def run(
             | "AllSegments" >> beam.GroupByKey()
             | "FindLeaks" >> beam.FlatMap(lambda found: leaks.find(list(found[1])).items())
         )
-    _ = (
+    written = (
         spilled.segments
         | "ByShard" >> beam.GroupByKey()
-        | "WriteShard" >> beam.ParDo(WriteShard(data, folders, own), elsewhere)
+        | "WriteShard"
+        >> beam.ParDo(WriteShard(data, folders, own), elsewhere).with_outputs(STATISTICS)
     )
     _ = (
-        spilled[STATISTICS]
+        (written if analyzed_late(data) else spilled)[STATISTICS]
         | "Merge" >> beam.CombineGlobally(MergeStatistics(data)).without_defaults()
         | "WriteStatistics" >> beam.ParDo(WriteStatistics(data, folders))
     )

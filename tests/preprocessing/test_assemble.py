@@ -23,7 +23,8 @@ def _segments(folder, orders_by_chunk):
         )
         framed = encode.frame(pa.array(payloads, pa.large_binary()))
         numbers = np.arange(len(orders)) + 100
-        encoded = spill.Encoded(places, framed, f"file{chunk}", numbers)
+        columns = pa.record_batch({"at": numbers + 1000 * chunk})
+        encoded = spill.Encoded(places, framed, f"file{chunk}", numbers, columns)
         found += [s for _, s in spill.write(str(folder), "train", (chunk, 0), encoded)]
     return found
 
@@ -65,11 +66,16 @@ def test_of_equal_orders_only_the_first_is_kept_if_they_must_be_unique(
     monkeypatch.setattr(assemble, "WINDOW_BYTES", window_bytes)
     segments = _segments(tmp_path, [[5, 5, 9], [5, 1], [9]])
     path = str(tmp_path / "out")
-    shard, repeated = assemble.write_shard(path, "out", segments[::-1], 7, unique=True)
+    seen: list[int] = []
+    shard, repeated = assemble.write_shard(
+        path, "out", segments[::-1], 7, unique=True, seen=lambda b: seen.extend(b["at"].to_pylist())
+    )
     texts = [p[: len(p) // 9].decode() for p in records.read(path)]
     assert texts == ["1/1/1", "0/0/5", "0/2/9"] and shard.records == 3
     # Numbers are those of the segments, whose rows stand in ascending order.
     assert sorted(repeated) == [("file0", 101), ("file1", 100), ("file2", 100)]
+    # The columns are those of the rows that are kept.
+    assert seen == [1101, 100, 102]
 
 
 def test_the_figures_are_those_of_the_file(tmp_path):

@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 import pathlib
 import re
-import sys
 
 import pytest
 from apache_beam.options.pipeline_options import (
@@ -20,6 +19,7 @@ from apache_beam.runners.runner import create_runner
 
 from pipeline import errors
 from preprocessing import beam_options
+from preprocessing.worker_processes import ForkingRunner
 
 
 def test_the_runner_is_pinned():
@@ -32,8 +32,7 @@ def test_the_runner_is_pinned():
 def test_more_workers_are_processes_of_ours():
     options = beam_options.build([], 3)
     assert options.view_as(DirectOptions).direct_num_workers == 3
-    command = beam_options.runner(options)._default_environment.command_string
-    assert command == f"{sys.executable} -W ignore -m preprocessing.beam_worker"
+    assert isinstance(beam_options.runner(options), ForkingRunner)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +49,7 @@ def test_more_workers_are_processes_of_ours():
 def test_beam_s_own_flags_for_workers_win(flags, ours, count):
     options = beam_options.build(flags, 4)
     assert beam_options.workers(options) == count
-    environment = beam_options.runner(options)._default_environment
-    assert ("beam_worker" in getattr(environment, "command_string", "")) == ours
+    assert isinstance(beam_options.runner(options), ForkingRunner) == ours
 
 
 ENGINES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "engines.md"

@@ -151,7 +151,7 @@ def test_more_shards_than_rows_leaves_some_empty(tmp_path, root):
 def test_a_second_run_does_nothing_and_needs_no_beam(tiny, root, monkeypatch):
     first, _ = _run(tiny, root)
     before = {p: p.stat().st_mtime_ns for p in _folder(root, tiny).rglob("*") if p.is_file()}
-    monkeypatch.setattr(job, "import_beam", lambda: pytest.fail("imported Beam"))
+    monkeypatch.setattr(job, "import_beam", lambda **_: pytest.fail("imported Beam"))
     again, said = _run(tiny, root)
     assert again == first
     assert "up to date" in said and "nothing to do" in said

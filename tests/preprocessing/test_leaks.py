@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 
 import numpy as np
@@ -110,3 +111,24 @@ def test_between_inputs_and_without_a_budget(tmp_path):
     assert sorted(ids["train"] + ids["eval"]) == list(range(45))
     _, again, _ = _run(lenient, tmp_path / "two", num_workers=2)
     assert _files(again) == _files(folder)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_statistics_are_those_of_the_records(tmp_path, workers):
+    """Neither rows whose key is there already count, nor those that another split has."""
+    train = [*tables.rows(50), *(f"{n},again,100,1" for n in range(10)), "x,bad,0,0"]
+    (tmp_path / "train.csv").write_text(tables.text(*train))
+    (tmp_path / "test.csv").write_text(tables.text(*(f"{n},test,0,0" for n in range(40, 55))))
+    inputs = {name: {"files": str(tmp_path / f"{name}.csv")} for name in ("train", "test")}
+    job_config = tables.make_config("-", key=["id"], inputs=inputs, error_budget=0.5)
+    made, folder, _ = _run(job_config, tmp_path, num_workers=workers)
+    for split, of_split in made.statistics.items():
+        rows = _records(job_config, made, folder, split)
+        size = of_split.columns["size"]
+        values = np.array([row["size"] for row in rows], np.float64)
+        assert size.count == made.splits[split].records == len(rows)
+        assert (size.min, size.max) == (values.min(), values.max())
+        assert (size.mean, size.variance) == pytest.approx((values.mean(), values.var()))
+        names = collections.Counter(row["name"].decode() for row in rows)
+        assert dict(of_split.columns["name"].vocabulary) == names
+    assert sum(made.splits[split].records for split in ("train", "eval")) == 40
