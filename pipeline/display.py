@@ -10,7 +10,7 @@ from typing import TextIO
 
 import tqdm
 
-from pipeline import config, redaction, topology
+from pipeline import config, exclusions, redaction, topology
 from pipeline.job import Job
 from pipeline.progress import Progress, duration
 from pipeline.run_folder import Status
@@ -155,6 +155,7 @@ def summary(job: Job, record: RunRecord) -> str:
     if record.restarts:
         told = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
         lines.append(f"restarts {told}")
+    lines += [f"warning  {line}" for line in exclusions.told(record.left_out)]
     shown = _short(job.run.path)
     lines.append(f"run      {shown} (run.json says what happened, for machines)")
     lines.append(f"logs     {shown}/logs")

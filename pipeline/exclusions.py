@@ -15,22 +15,23 @@ from pipeline.run_folder import EXCLUDED, RunFolder
 Excluded = Mapping[str, frozenset[int]]
 
 _NAMED = 3  # problems in an error
+_WHY = {
+    "unreadable": f"they cannot be read, {EXCLUDED} of the run says why (data.on_corrupt)",
+    "repaired": f"their shards were damaged, see {manifest.FILE_NAME} (make verify REPAIR=1)",
+}
 
 
 def decide(
-    walked: Sequence[walk.Walked], contents: manifest.Manifest, data: config.Data
+    walked: Sequence[walk.Walked], contents: manifest.Manifest, data: config.Data, folder: str
 ) -> Excluded:
-    """Returns what the policy leaves out of what was found.
+    """Returns what the policy leaves out of what was found of the records in `folder`.
 
     Raises `DataError` if the policy is to fail, if it is more than the budget, or if nothing is
     left of a split.
     """
     damaged = [one for one in walked if not one.intact]
     if damaged and data.on_corrupt == "fail":
-        raise errors.DataError(
-            f"{named(walked)}. make verify says all of it; data.on_corrupt=skip_block or "
-            "quarantine_shard trains without"
-        )
+        raise errors.DataError(f"{named(walked)}. {manifest.ways_out(folder)}")
     excluded = _left_out(walked, whole_shards=data.on_corrupt == "quarantine_shard")
     lost = records_in(excluded, contents)
     total = sum(split.records for split in contents.splits.values())
@@ -77,6 +78,27 @@ def records_in(excluded: Excluded, contents: manifest.Manifest) -> dict[str, int
         for name, split in contents.splits.items()
     }
     return {name: sum(sizes[name][block] for block in blocks) for name, blocks in excluded.items()}
+
+
+def left_out(excluded: Excluded, contents: manifest.Manifest) -> dict[str, dict[str, int]]:
+    """Returns how many records a run does without, by split and cause: `unreadable`, as it has
+    found them, or `repaired`, by a repair of the manifest before."""
+    found: dict[str, dict[str, int]] = {}
+    for split, count in records_in(excluded, contents).items():
+        found.setdefault(split, {})["unreadable"] = count
+    for one in contents.left_out or ():
+        of_split = found.setdefault(one.split, {})
+        of_split["repaired"] = of_split.get("repaired", 0) + one.records
+    return found
+
+
+def told(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Returns what `left_out` counts, as lines for people."""
+    return [
+        f"{count:,} records of split {split} are left out: {_WHY[cause]}"
+        for split, causes in counts.items()
+        for cause, count in causes.items()
+    ]
 
 
 def write(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import google_crc32c
@@ -250,39 +250,62 @@ def verify(
     """Checks that every shard is there and as it was written.
 
     With `contents` each file is read and its CRC-32C compared, otherwise only its length.
-    `progress` is called with numbers of bytes read. Raises `DataError` naming the shard.
+    `progress` is called with numbers of bytes read. Raises `DataError` naming the first shard that
+    is not, and what to do.
     """
+    for what in damages(folder, manifest, contents=contents, progress=progress):
+        raise errors.DataError(f"{what}. {ways_out(folder)}")
+
+
+def ways_out(folder: str) -> str:
+    """Returns what can be done about shards that are not as they were written."""
+    return (
+        "Restore it; or make the records again: remove "
+        f"{path_in(folder)!r} and run make preprocess; or go on without what is damaged: "
+        f"make train SET=data.on_corrupt=skip_block, or for good make verify RECORDS={folder} "
+        "REPAIR=1"
+    )
+
+
+def damages(
+    folder: str,
+    manifest: Manifest,
+    *,
+    contents: bool,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[str]:
+    """Yields what is wrong with each shard that is not as it was written; see `verify`."""
     for split in manifest.splits.values():
         for shard in split.shards:
-            _verify_shard(folder, shard, contents=contents, progress=progress or _ignore)
+            what = _damage(folder, shard, contents=contents, progress=progress or _ignore)
+            if what is not None:
+                yield what
 
 
 def _ignore(_: int) -> None:
     pass
 
 
-def _verify_shard(
+def _damage(
     folder: str, shard: Shard, *, contents: bool, progress: Callable[[int], None]
-) -> None:
+) -> str | None:
     path = storage.join(folder, shard.path)
-    again = "Run make preprocess to make the records again."
     try:
         found = storage.size(path)
     except FileNotFoundError:
-        raise errors.DataError(f"shard {path!r}: missing. {again}") from None
+        return f"shard {path!r}: missing"
     if found != shard.bytes:
-        raise errors.DataError(
-            f"shard {path!r}: {found} bytes, the manifest says {shard.bytes}. {again}"
-        )
+        return f"shard {path!r}: {found} bytes, the manifest says {shard.bytes}"
     if not contents:
-        return
+        return None
     checksum = google_crc32c.Checksum()
     with storage.open_file(path) as file:
         while chunk := file.read(_CHUNK):
             checksum.update(chunk)
             progress(len(chunk))
     if checksum.hexdigest().decode() != shard.crc32c:
-        raise errors.DataError(
+        return (
             f"shard {path!r}: CRC-32C {checksum.hexdigest().decode()}, the manifest says "
-            f"{shard.crc32c}: it was altered. Run make preprocess after removing its {FILE_NAME}."
+            f"{shard.crc32c}: it was altered"
         )
+    return None

@@ -16,10 +16,7 @@ def verify(folder: str) -> None:
     if not damaged:
         print(f"{folder}: intact, {_counted(contents)}")
         return
-    raise errors.DataError(
-        f"{_summary(walked, contents)}. Restore the files; or remove {manifest.FILE_NAME} there and"
-        " run make preprocess; or leave the damaged shards out: make verify REPAIR=1"
-    )
+    raise errors.DataError(f"{_summary(walked, contents)}. {manifest.ways_out(folder)}")
 
 
 def run(folder: str) -> manifest.Manifest:

@@ -64,6 +64,8 @@ class RunRecord(pydantic.BaseModel):
     input: list[dict[str, int]] | None = None
     # Task to records it has applied.
     readers: dict[str, int] = {}
+    # Split to cause to records that it did without: `exclusions.left_out`.
+    left_out: dict[str, dict[str, int]] = {}
     # Where it has gone on with other records, from step to step: `Status.new_data`.
     new_data: list[dict[str, int]] = []
     # to_first_step (from the start of the command), training, evaluation (after training), total.
@@ -168,6 +170,7 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
     record.sha256 = result.get("sha256", {})
     record.input = result.get("input")
     record.readers = result.get("readers", {})
+    record.left_out = result.get("left_out", {})
 
 
 def finished(job: config.Config, run: RunFolder) -> RunRecord | None:

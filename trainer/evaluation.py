@@ -166,5 +166,6 @@ class Evaluation:
                 "sha256": {"final": final.sha256, "best": best.get("sha256", {}) if best else {}},
                 "input": read.rows,
                 "readers": read.readers,
+                "left_out": self._records.left_out,
             },
         )

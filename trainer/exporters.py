@@ -16,7 +16,16 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from pipeline import config, config_file, errors, export_files, exported, run_folder, storage
+from pipeline import (
+    config,
+    config_file,
+    errors,
+    exclusions,
+    export_files,
+    exported,
+    run_folder,
+    storage,
+)
 from pipeline.run_folder import RunFolder
 from trainer import best, early_stopping, features, model_card, parity, served
 from trainer.input import Records
@@ -142,7 +151,12 @@ class Publisher:
             "manifest.sha256": f"{contents.sha256}\n",
             "metrics.json": json.dumps({"step": step, "metrics": metrics}, indent=1) + "\n",
             "model_card.md": model_card.render(
-                self._job, contents, self._records.transforms.plan, step, metrics
+                self._job,
+                contents,
+                self._records.transforms.plan,
+                step,
+                metrics,
+                exclusions.told(self._records.left_out),
             ),
         }
         classes = self._records.transforms.plan.label.values

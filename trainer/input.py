@@ -44,6 +44,11 @@ class Records:
         """True if there is at least one record of the split."""
         return split in self.manifest.splits and self.manifest.splits[split].records > 0
 
+    @property
+    def left_out(self) -> dict[str, dict[str, int]]:
+        """How many records there were more, by split and cause; see `exclusions.left_out`."""
+        return exclusions.left_out(self.excluded, self.manifest)
+
     def blocks(self, split: str) -> order.Blocks:
         """Returns the seekable blocks of a split. Raises `DataError` if it has no records."""
         found = self.manifest.split(split)

@@ -33,7 +33,8 @@ def main() -> None:
     blocks = records.blocks("train")
     found, counts = accounts.account(checkpoint, blocks)
     print(f"run {run.name}, step {found.step:,}: records of split train")
-    for line in (*accounts.table(found), *accounts.troubles(blocks, counts)):
+    without = exclusions.told(records.left_out)
+    for line in (*accounts.table(found), *accounts.troubles(blocks, counts), *without):
         print(line)
 
 

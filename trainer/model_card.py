@@ -21,8 +21,9 @@ def render(
     plan: feature_plan.Plan,
     step: int,
     metrics: Metrics,
+    warnings: Sequence[str] = (),
 ) -> str:
-    """Returns the card of the model of `job` at a step."""
+    """Returns the card of the model of `job` at a step; `warnings` are of its data."""
     parts = [
         f"# {job.name}, step {step}",
         _model(job, step),
@@ -34,7 +35,7 @@ def render(
         "## Metrics",
         _metrics(metrics),
         "## Limits",
-        "\n".join(f"- {line}" for line in _limits(job, contents, plan)),
+        "\n".join(f"- {line}" for line in (*warnings, *_limits(job, contents, plan))),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -40,7 +40,8 @@ def settle(job: config.Config, run: RunFolder, blocks: order.Blocks, reporter: R
         f"starting an epoch of {blocks.total_records:,} new ones"
     )
     tf.get_logger().warning(note)
-    reporter.note(note=note, new_data={"step": step, "applied": applied})
+    reporter.add_note(note)
+    reporter.note(new_data={"step": step, "applied": applied})
 
 
 def _values(checkpoint: str) -> dict[str, np.ndarray]:

@@ -51,6 +51,11 @@ class Reporter:
         with self._lock:
             self._status = dataclasses.replace(self._status, **values)
 
+    def add_note(self, line: str) -> None:
+        """Adds a line that people should see to those of the next word."""
+        known = self._status.note
+        self.note(note=line if known is None else f"{known}; {line}")
+
     def note_seconds(self, seconds: dict[str, float]) -> None:
         """Adds to what is known of where the time goes, for the next word."""
         rounded = {name: round(value, 6) for name, value in seconds.items()}

@@ -57,7 +57,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     with _explained(reporter), events.written_here(run.path):
         if task.is_chief:
             records = _open_records(job, run, records_path, task)
-            reporter.note(note=_mended(run))
+            _warn(run, records, reporter)
             new_data.settle(job, run, records.blocks("train"), reporter)
         # The chief's first word is what the others wait for before they look at checkpoints.
         reporter.say("starting")
@@ -74,14 +74,14 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
         reporter.say("done")
 
 
-def _mended(run: RunFolder) -> str | None:
-    """Passes over checkpoints that are damaged, or were saved after the loss had become no number,
-    and says so."""
+def _warn(run: RunFolder, records: Records, reporter: Reporter) -> None:
+    """Says which records the run does without. Passes over checkpoints that are damaged, or were
+    saved after the loss had become no number, and says so too."""
     diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
-    note = checkpoints.mend(run.path, finite=diverged)
-    if note is not None:
-        tf.get_logger().error(note)
-    return note
+    mended = checkpoints.mend(run.path, finite=diverged)
+    for line in (*([mended] if mended else []), *exclusions.told(records.left_out)):
+        tf.get_logger().error(line)
+        reporter.add_note(line)
 
 
 def _open_records(job: config.Config, run: RunFolder, folder: str, task: topology.Task) -> Records:

@@ -32,9 +32,10 @@ def settle(run: RunFolder, records: Records) -> exclusions.Excluded:
         return _judged(run, records)
     try:
         manifest.verify(records.folder, records.manifest, contents=True)
-    except errors.DataError as error:
-        where = exclusions.named(walk.walk(records.folder, records.manifest))
-        raise errors.DataError(f"{error} Found: {where}") from None
+    except errors.DataError:
+        walked = walk.walk(records.folder, records.manifest)
+        exclusions.decide(walked, records.manifest, records.job.data, records.folder)
+        raise
     return {}
 
 
@@ -53,7 +54,7 @@ def explained(error: Exception, run: RunFolder, records: Records) -> Exception:
 def _judged(run: RunFolder, records: Records) -> exclusions.Excluded:
     data, contents = records.job.data, records.manifest
     walked = walk.walk(records.folder, contents, check=parses(records.transforms.columns))
-    excluded = exclusions.decide(walked, contents, data)
+    excluded = exclusions.decide(walked, contents, data, records.folder)
     if data.on_corrupt != "fail":
         exclusions.write(run, excluded, walked, contents)
     return excluded

@@ -43,7 +43,7 @@ def test_damaged_records_end_the_run_and_are_named(rig, tmp_path, damage):
         content = bytearray(shard.read_bytes())
         content[len(content) // 2] ^= 1
         shard.write_bytes(content)
-    with pytest.raises(errors.DataError, match=rf"shard '{shard}': .*Run make preprocess"):
+    with pytest.raises(errors.DataError, match=rf"shard {shard}: .*RECORDS={folder} REPAIR=1"):
         rig.train(*ASYNC, "train.steps=60", records=str(folder))
     assert rig.restarts == []
 

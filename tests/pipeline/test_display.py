@@ -150,6 +150,15 @@ def test_paths_below_the_current_folder_are_shown_relative_to_it(tmp_path, monke
     assert "STORAGE=" not in text
 
 
+def test_the_summary_warns_of_records_that_were_left_out(wanted, record):
+    assert "warning" not in display.summary(wanted, record)
+    counts = {"train": {"unreadable": 256}, "eval": {"repaired": 9}}
+    text = display.summary(wanted, record.model_copy(update={"left_out": counts}))
+    warnings = [line for line in text.splitlines() if line.startswith("warning  ")]
+    assert warnings[0].startswith("warning  256 records of split train are left out: they cannot")
+    assert warnings[1].startswith("warning  9 records of split eval are left out: their shards")
+
+
 def test_the_introduction_says_what_starts(wanted):
     text = display.introduction(wanted, resumes=False)
     assert text == (

@@ -30,7 +30,7 @@ def _decide(folder, **data):
     contents = manifest.read(str(folder))
     settings = idx_files.make_config({"train": {"images": "i", "labels": "l"}}, **data).data
     walked = walk.walk(str(folder), contents)
-    return exclusions.decide(walked, contents, settings)
+    return exclusions.decide(walked, contents, settings, str(folder))
 
 
 def test_nothing_is_left_out_of_intact_records(folder):
@@ -43,7 +43,8 @@ def test_to_fail_names_shard_block_and_offset(folder):
     at = 5 * (16 + 18)
     with pytest.raises(
         errors.DataError,
-        match=rf"^shard {folder}/build/train-1.tfrecord: block 1, byte {at}, record 5: the CRC of",
+        match=rf"^shard {folder}/build/train-1.tfrecord: block 1, byte {at}, record 5: the CRC of"
+        rf".* make verify RECORDS={folder} REPAIR=1$",
     ):
         _decide(folder)
 
@@ -85,6 +86,22 @@ def test_nothing_left_of_a_split(folder):
         _flip(folder, name, 0)
     with pytest.raises(errors.DataError, match="no record of split 'train' would be left: shard "):
         _decide(folder, on_corrupt="quarantine_shard", corrupt_budget=22)
+
+
+def test_what_a_run_does_without_is_counted_by_cause_and_told(folder):
+    contents = manifest.read(str(folder))
+    assert exclusions.told(exclusions.left_out({}, contents)) == []
+    gone = [manifest.LeftOut(split="train", path=f"build/x-{n}", records=n * 1000) for n in (1, 2)]
+    repaired = contents.model_copy(update={"left_out": tuple(gone)})
+    found = exclusions.left_out({"train": frozenset({1, 4}), "test": frozenset({0})}, repaired)
+    assert found == {"train": {"unreadable": 6, "repaired": 3000}, "test": {"unreadable": 4}}
+    unreadable = "they cannot be read, excluded.json of the run says why (data.on_corrupt)"
+    assert exclusions.told(found) == [
+        f"6 records of split train are left out: {unreadable}",
+        "3,000 records of split train are left out: their shards were damaged, see manifest.json "
+        "(make verify REPAIR=1)",
+        f"4 records of split test are left out: {unreadable}",
+    ]
 
 
 def test_what_was_decided_is_read_by_others_until_the_next_start(folder, tmp_path):

@@ -120,8 +120,27 @@ def test_an_intact_set_passes(folder, made):
 
 def test_a_missing_shard(folder, made):
     (folder / "b/train-1").unlink()
-    with pytest.raises(errors.DataError, match=r"shard '.*/b/train-1': missing\. Run make prep"):
+    with pytest.raises(errors.DataError, match=r"shard '.*/b/train-1': missing\. Restore it; or"):
         manifest.verify(str(folder), made, contents=False)
+
+
+def test_every_shard_that_is_damaged_is_told(folder, made):
+    (folder / "b/train-0").write_bytes(b"abd")
+    (folder / "b/train-1").unlink()
+    assert len(list(manifest.damages(str(folder), made, contents=True))) == 2
+    (what,) = manifest.damages(str(folder), made, contents=False)
+    assert what.endswith("b/train-1': missing")
+
+
+def test_what_can_be_done_about_damage_is_said_with_every_error(folder, made):
+    (folder / "b/train-0").write_bytes(b"abd")
+    with pytest.raises(errors.DataError) as caught:
+        manifest.verify(str(folder), made, contents=True)
+    assert str(caught.value).endswith(
+        f": it was altered. Restore it; or make the records again: remove '{folder}/manifest.json' "
+        "and run make preprocess; or go on without what is damaged: make train "
+        f"SET=data.on_corrupt=skip_block, or for good make verify RECORDS={folder} REPAIR=1"
+    )
 
 
 @pytest.mark.parametrize("content", [b"ab", b"abcd"])

@@ -20,6 +20,7 @@ FIELDS = {
         "restarts",
         "input",
         "readers",
+        "left_out",
         "seconds",
     ),
     *("examples_per_second", "versions", "manifest", "new_data", "step_seconds", "staleness"),

@@ -170,8 +170,9 @@ def test_damaged_records_are_made_again(tiny, root, damage):
         os.truncate(shard, 10)
     else:
         (_folder(root, tiny) / "manifest.json").write_text("{}")
-    _run(tiny, root)
+    _, said = _run(tiny, root)
     assert _files(_folder(root, tiny)) == whole
+    assert ("; making the records again" in said) is (damage != "manifest")
 
 
 def test_another_config_replaces_the_records(tiny, root):

@@ -36,6 +36,13 @@ def test_it_says_what_is_known(card):
     assert "no test split" in text
 
 
+def test_what_is_wrong_with_its_data_comes_first_of_its_limits(tmp_path):
+    table = small_table.Table(tmp_path)
+    plan = table.records.transforms.plan
+    text = model_card.render(table.job, table.contents, plan, 20, METRICS, ["9 are left out"])
+    assert "## Limits\n\n- 9 are left out\n- It has seen" in text
+
+
 def test_sensitive_columns_are_named_and_nothing_of_them_is_shown(card):
     marked = small_table.CONFIG.replace(
         "carrier: {type: string,", "carrier: {type: string, sensitive: true,"

@@ -22,6 +22,15 @@ def test_values_stay_until_they_are_said_anew(tmp_path):
     assert found.pid == os.getpid()
 
 
+def test_notes_add_up(tmp_path):
+    run = RunFolder(str(tmp_path))
+    own = Reporter(run, "chief-0", 50)
+    for line in ("one", "two"):
+        own.add_note(line)
+        own.say("starting")
+    assert run_folder.read_statuses(run)["chief-0"].note == "one; two"
+
+
 def test_it_is_due_again_after_an_interval(tmp_path, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(reporter.time, "time", lambda: now[0])

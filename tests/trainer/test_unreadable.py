@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import shutil
 
 import google_crc32c
 import pytest
 import tensorflow as tf
 
-from pipeline import errors, manifest, records, run_folder
+from pipeline import errors, exclusions, manifest, records, run_folder
 from trainer import unreadable
 from trainer.input import Records
 
@@ -139,6 +140,26 @@ def test_a_skipped_block_is_in_the_ledger_as_such(commands, task_flags, small_re
     assert first["once"] == contents.split("train").records - contents.block_records
     assert first["left"] == first["more"] == first["never"] == 0
     assert first["once"] + second["once"] == 42 * 100
+
+
+def test_what_is_left_out_is_told_wherever_people_look(commands, task_flags, small_records, own):
+    """A block that cannot be read, and a shard that a repair has taken out of the manifest."""
+    contents = small_records.contents
+    _flip(own, contents, 1)
+    gone = manifest.LeftOut(split="train", path="build/gone", records=700)
+    manifest.write(str(own), contents.model_copy(update={"left_out": (gone,)}))
+    output = commands.run("trainer.task", *_flags(task_flags, own, *POLICY))
+    run = _run(own)
+    counts = {"train": {"unreadable": contents.block_records, "repaired": 700}}
+    assert run.read(run_folder.RESULT)["left_out"] == counts
+    lines = exclusions.told(counts)
+    assert len(lines) == 2
+    cards = list(pathlib.Path(run.exports).glob("final/*/assets.extra/model_card.md"))
+    told = run_folder.read_statuses(run)["chief-0"].note
+    report = commands.run("trainer.ledger_report", f"--storage={own.parent.parent}")
+    for line in lines:
+        for text in (output, told, cards[0].read_text(), report):
+            assert line in text
 
 
 def test_a_quarantined_shard_and_a_damaged_eval_split(commands, task_flags, small_records, own):
