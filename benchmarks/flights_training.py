@@ -168,7 +168,7 @@ def _latency(folder: str) -> None:
     parts = _Parts(folder)
     newest = sorted(os.listdir(os.path.join(folder, "runs")))[-1]
     run = RunFolder(os.path.join(folder, "runs", newest))
-    export = (run.read(run_folder.RESULT) or {})["exports"]["final"]
+    export = os.path.join(run.path, (run.read(run_folder.RESULT) or {})["exports"]["final"])
     row = {
         name: [b"EWR" if column.type == "string" else 5]
         for name, column in parts.transforms.serving_columns.items()

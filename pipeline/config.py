@@ -20,12 +20,12 @@ from pipeline.feature_config import Feature, Label
 from pipeline.gcp_config import Gcp
 from pipeline.model_config import Model
 from pipeline.optimizer_config import Optimizer
-from pipeline.sections import NotNegative, Positive
+from pipeline.sections import NotNegative, Positive, like
 from pipeline.sections import Section as Section
 
 # Names become folder names, so they must not be able to leave the folder they are put in.
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
-Name = Annotated[str, pydantic.Field(pattern=NAME_PATTERN)]
+Name = Annotated[str, like(NAME_PATTERN, "flights-2024")]
 
 SPLITS = splits.SPLITS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -10,7 +9,8 @@ from typing import TextIO
 
 import tqdm
 
-from pipeline import config, exclusions, redaction, topology
+from pipeline import config, exclusions, redaction, storage, terminal, topology
+from pipeline.epoch_lines import EpochLines
 from pipeline.job import Job
 from pipeline.progress import Progress, duration
 from pipeline.run_folder import Status
@@ -20,8 +20,8 @@ from pipeline.run_record import ALL_STEPS, RunRecord
 class Display:
     """Shows the live state of a run; an `Observer` of the supervisor.
 
-    On a terminal one bar follows the newest step; elsewhere one line every few seconds. Each new
-    evaluation is a line of its own either way.
+    On a terminal one bar follows the newest step; elsewhere one line now and then. Each new
+    evaluation is a line of its own either way; epochs that ended alike share lines.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Display:
         self._finishing = ""
         self._notes: set[tuple[str, int]] = set()
         self._epochs: set[tuple[str, int]] = set()
+        self._epoch_lines = EpochLines(self.say)
 
     def say(self, line: str) -> None:
         """Shows one line, above the bar if there is one."""
@@ -65,11 +66,12 @@ class Display:
         if step >= self._max_steps:
             self._end_bar()
         elif not self._finishing:
-            self._progress.reach(step, _note(training))
+            self._progress.reach(step, *_notes(training))
 
     def _end_bar(self) -> None:
         if self._progress is not None and not self._finishing:
             self._progress.close()
+            self._epoch_lines.flush()
             self._finishing = "final evaluation and export"
             self.say(f"training: {self._max_steps:,} steps made; {self._finishing}")
 
@@ -84,7 +86,7 @@ class Display:
         for line in status.epochs or []:
             if (line, status.pid) not in self._epochs:
                 self._epochs.add((line, status.pid))
-                self.say(line)
+                self._epoch_lines.add(line)
 
     def _show_evaluation(self, status: Status) -> None:
         found = status.evaluation
@@ -109,13 +111,14 @@ class Display:
     ) -> None:
         if self._progress is not None:
             self._progress.close()
+        self._epoch_lines.flush()
 
 
 def _trains(task_name: str) -> bool:
     return task_name.rpartition("-")[0] in topology.TRAINING_ROLES
 
 
-def _note(training: list[Status]) -> str:
+def _notes(training: list[Status]) -> list[str]:
     newest = max(training, key=lambda status: status.time)
     parts = []
     if newest.loss is not None:
@@ -123,14 +126,15 @@ def _note(training: list[Status]) -> str:
     rates = [s.examples_per_second for s in training if s.examples_per_second is not None]
     if rates:
         parts.append(f"{sum(rates):,.0f} examples/s")
-    return ", ".join(parts)
+    return parts
 
 
 def introduction(job: Job, *, resumes: bool) -> str:
     """Returns the lines that say what is about to run."""
     counts = ", ".join(f"{count} {role}" for role, count in job.counts.items() if count)
     verb = "resuming" if resumes else "starting"
-    what = f"{verb} run {job.name} in {job.run.path}: {job.config.cluster.strategy} with {counts}"
+    what = f"{verb} run {job.name} in {terminal.shown(job.run.path)}: "
+    what += f"{job.config.cluster.strategy} with {counts}"
     return f"{what}\n{_each_step(job.config)}"
 
 
@@ -156,17 +160,21 @@ def summary(job: Job, record: RunRecord) -> str:
         told = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
         lines.append(f"restarts {told}")
     lines += [f"warning  {line}" for line in exclusions.told(record.left_out)]
-    shown = _short(job.run.path)
+    shown = terminal.shown(job.run.path)
     lines.append(f"run      {shown} (run.json says what happened, for machines)")
     lines.append(f"logs     {shown}/logs")
-    lines += [f"export   {_short(path)} ({kind})" for kind, path in record.exports.items() if path]
+    lines += [
+        f"export   {terminal.shown(storage.join(job.run.path, path))} ({kind})"
+        for kind, path in record.exports.items()
+        if path
+    ]
     lines += [f"{'next' if i == 0 else '':9}{line}" for i, line in enumerate(_next_steps(job))]
     return "\n".join(lines)
 
 
 def _next_steps(job: Job) -> list[str]:
-    default = job.storage_root == os.path.abspath("output")
-    where = "" if default else f" STORAGE={_short(job.storage_root)}"
+    root = terminal.shown(job.storage_root)
+    where = "" if root == "output" else f" STORAGE={root}"
     steps = {
         f"make predict{where}": "what the exported model says on the test split",
         f"make tensorboard{where}": "curves of loss and accuracy",
@@ -207,11 +215,3 @@ def _time(record: RunRecord) -> str:
     rate = record.examples_per_second
     speed = f"; {rate:,.0f} examples/s" if rate else ""
     return f"{duration(record.seconds['total'])}: {', '.join(parts)}{speed}"
-
-
-def _short(path: str) -> str:
-    """Returns a path below the current folder relative to it."""
-    if "://" in path:
-        return path
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative

@@ -7,13 +7,16 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from pipeline import errors
-from pipeline.sections import Section
+from pipeline.sections import Section, like
 
-Label = Annotated[str, pydantic.Field(pattern=r"^[a-z0-9_-]{0,63}$")]
-LabelKey = Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
-MachineType = Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9]*-[a-z]+-[0-9]+[a-z]?$")]
-Region = Annotated[str, pydantic.Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$")]
-ServiceAccount = Annotated[str, pydantic.Field(pattern=r"^[^@\s]+@[^@\s]+\.gserviceaccount\.com$")]
+Label = Annotated[str, like(r"^[a-z0-9_-]{0,63}$", "team-7")]
+LabelKey = Annotated[str, like(r"^[a-z][a-z0-9_-]{0,62}$", "team")]
+MachineType = Annotated[str, like(r"^[a-z][a-z0-9]*-[a-z]+-[0-9]+[a-z]?$", "n1-standard-4")]
+Region = Annotated[str, like(r"^[a-z]+-[a-z]+[0-9]+$", "europe-west4")]
+ServiceAccount = Annotated[
+    str,
+    like(r"^[^@\s]+@[^@\s]+\.gserviceaccount\.com$", "trainer@my-project.iam.gserviceaccount.com"),
+]
 Role = Literal["chief", "worker", "ps", "evaluator"]
 
 
@@ -22,7 +25,7 @@ class Machine(Section):
 
     type: MachineType = "n1-standard-4"
     # Such as NVIDIA_TESLA_T4; together with how many of them.
-    accelerator: Annotated[str, pydantic.Field(pattern=r"^NVIDIA_[A-Z0-9_]+$")] | None = None
+    accelerator: Annotated[str, like(r"^NVIDIA_[A-Z0-9_]+$", "NVIDIA_TESLA_T4")] | None = None
     accelerators: Annotated[int, pydantic.Field(ge=0)] = 0
     disk_gb: Annotated[int, pydantic.Field(ge=100)] = 100
 
@@ -50,22 +53,31 @@ class Gcp(Section):
     """Where jobs run, on what, and as whom. `project`, `region`, `bucket` and `image` are also
     PROJECT=, REGION=, BUCKET= and IMAGE=."""
 
-    project: Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9:.-]{4,62}$")] | None = None
+    project: Annotated[str, like(r"^[a-z][a-z0-9:.-]{4,62}$", "my-project")] | None = None
     region: Region | None = None
-    bucket: Annotated[str, pydantic.Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}$")] | None = None
+    bucket: Annotated[str, like(r"^[a-z0-9][a-z0-9._-]{1,220}$", "my-bucket")] | None = None
     # What `docker build` of this repository has pushed.
     image: str | None = None
     service_account: ServiceAccount | None = None
     # projects/<number>/global/networks/<name>, peered with Vertex AI.
     network: (
-        Annotated[str, pydantic.Field(pattern=r"^projects/[0-9]+/global/networks/[a-z0-9-]+$")]
+        Annotated[
+            str,
+            like(
+                r"^projects/[0-9]+/global/networks/[a-z0-9-]+$", "projects/7/global/networks/ours"
+            ),
+        ]
         | None
     ) = None
     labels: dict[LabelKey, Label] = pydantic.Field(default={})
     # projects/<project>/locations/<region>/tensorboards/<id>; needs a service account.
     tensorboard: (
         Annotated[
-            str, pydantic.Field(pattern=r"^projects/[^/]+/locations/[^/]+/tensorboards/[^/]+$")
+            str,
+            like(
+                r"^projects/[^/]+/locations/[^/]+/tensorboards/[^/]+$",
+                "projects/7/locations/europe-west4/tensorboards/8",
+            ),
         ]
         | None
     ) = None

@@ -75,6 +75,11 @@ class RunFolder:
         """Holds `best/` and `final/`."""
         return storage.join(self.path, "export")
 
+    def relative(self, path: str) -> str:
+        """Returns a path below the run's folder as files of the run call it: the folder may be
+        moved or copied. `storage.join` with the folder's path turns it back."""
+        return path.removeprefix(f"{self.path}/")
+
     def log_path(self, task_name: str) -> str:
         """The output of one process, appended over restarts."""
         return storage.join(self.path, "logs", f"{task_name}.log")
@@ -125,6 +130,7 @@ STOP = "STOP.json"
 EXCLUDED = "excluded.json"
 # What the evaluating process writes when the final checkpoint has been evaluated and exported.
 # {"final_step": int, "metrics": {"eval": {...}, "test": {...}}, "exports": {...}, "best": {...}}
+# Paths of exports are relative to the run's folder.
 RESULT = "RESULT.json"
 
 

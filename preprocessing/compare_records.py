@@ -12,7 +12,7 @@ import re
 
 from absl import flags
 
-from pipeline import cli, config_file, storage
+from pipeline import cli, config_file, storage, terminal
 from pipeline.drift_config import Drift
 from preprocessing import drift, drift_page
 
@@ -33,8 +33,8 @@ def main() -> None:
     page = storage.join(storage.absolute(_STORAGE.value), "drift", f"{name}.html")
     storage.makedirs(storage.parent(page))
     storage.write_text(page, drift_page.render(found, a, b))
-    drift.check(found, page)
-    print(f"no column has drifted; see {page}")
+    drift.check(found, terminal.shown(page))
+    print(f"no column has drifted; see {terminal.shown(page)}")
 
 
 if __name__ == "__main__":

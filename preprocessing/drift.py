@@ -98,7 +98,7 @@ def compare(a: Side, b: Side, limits: Drift) -> list[Compared]:
 def _compare(name: str, a: Side, b: Side, limits: Drift) -> Compared:
     columns = [side.contents.columns.get(name) for side in (a, b)]
     if columns[0] is None or columns[1] is None:
-        where = a.name if columns[1] is None else b.name
+        where = f"A ({a.name})" if columns[1] is None else f"B ({b.name})"
         return Compared(name, problem=f"only in {where}", broken=True)
     if (columns[0].type == "string") != (columns[1].type == "string"):
         problem = f"{columns[0].type} in {a.name}, {columns[1].type} in {b.name}"
@@ -152,10 +152,11 @@ def _why_not(
     if not one.count or not other.count:
         return "no values"
     if column.sensitive:
-        return "sensitive"
+        return "sensitive, so its values are not compared"
     if column.vocabulary is not None:
-        return "no values in the vocabulary"
-    return "not counted"
+        empty = [side for side, found in (("A", one), ("B", other)) if not found.vocabulary]
+        return f"no value is frequent enough for its vocabulary, in {' and '.join(empty)}"
+    return "its values are not counted"
 
 
 def table(found: Sequence[Compared], a: Side, b: Side) -> str:
@@ -167,14 +168,16 @@ def table(found: Sequence[Compared], a: Side, b: Side) -> str:
         f"{'column':{width}}  {'distance':>19}  {'limit':>6}  {'missing A':>9}  {'missing B':>9}",
     ]
     for one in found:
-        distance = one.problem
+        distance = limit = ""
         if one.distance is not None:
             distance = f"{one.measure} {one.distance.middle:.3f} ± {one.distance.error:.3f}"
-        limit = f"{one.limit:.3f}" if one.distance is not None else ""
-        line = f"{one.column:{width}}  {distance:>19}  {limit:>6}"
+            limit = f"{one.limit:.3f}"
+        line = f"{one.column:{width}}  "
         if not one.broken:
-            line += f"  {one.missing[0]:>9.2%}  {one.missing[1]:>9.2%}"
-        lines.append(f"{line}{'  drifted' if one.drifted else ''}")
+            line += f"{distance:>19}  {limit:>6}"
+            line += f"  {one.missing[0]:>9.2%}  {one.missing[1]:>9.2%}  "
+        remarks = [*(["drifted"] if one.drifted else []), *([one.problem] if one.problem else [])]
+        lines.append(f"{line}{': '.join(remarks)}".rstrip())
     return "\n".join(lines)
 
 

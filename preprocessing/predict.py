@@ -14,7 +14,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, exported, run_folder, versions
+from pipeline import cli, exported, run_folder, terminal, versions
 from preprocessing import prediction_input, predictions
 from preprocessing.prediction_output import FORMATS
 
@@ -45,7 +45,7 @@ def main() -> None:
     else:
         asked = prediction_input.of_files(given, job, export.classes, budget)
     export.verify()
-    print(f"model {export.path}")
+    print(f"model {terminal.shown(export.path)}")
     predictions.predict(
         job,
         export,

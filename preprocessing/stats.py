@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, config_file, manifest, run_folder, storage
+from pipeline import cli, config_file, manifest, run_folder, storage, terminal
 from preprocessing import page
 
 _CONFIG = flags.DEFINE_string(
@@ -26,7 +26,7 @@ def main() -> None:
     contents = manifest.read(folder)
     path = storage.join(folder, "stats.html")
     storage.write_text(path, page.render(contents, f"Records of {job.name}"))
-    print(path)
+    print(terminal.shown(path))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,7 +14,9 @@ from trainer import checkpoints, ledger, order
 from trainer.reporter import Reporter
 
 _COLUMNS = ("epoch", "due", "once", "more", "never", "skipped", "left")
-_WIDTH = 12
+_WIDTH = 11
+# So many epochs in a row that say the same are put together.
+_ALIKE = 4
 # Shards, and blocks of each, that are named at most.
 _SHARDS, _BLOCKS = 10, 5
 
@@ -102,11 +105,21 @@ class EpochEnds:
 
 
 def table(found: Account) -> Iterator[str]:
-    """Yields the account as text, a line an epoch and one for all."""
+    """Yields the account as text, a line an epoch and one for all; of many epochs in a row that
+    say the same, the first and the last."""
     yield "".join(f"{name:>{_WIDTH}}" for name in _COLUMNS)
     total: dict[str, int] = dict.fromkeys(_COLUMNS, 0)
+    rows = [[row[name] for name in _COLUMNS] for row in found.rows]
+    for _, alike in itertools.groupby(rows, key=lambda row: row[1:]):
+        first, *between = alike
+        yield _cells(first)
+        if len(between) >= _ALIKE - 1:
+            exact = first[1] == first[2] and not any(first[3:])
+            what = "all exactly once" if exact else "all the same"
+            yield f"{'...':>{_WIDTH}}{'':{_WIDTH - 3}}{len(between) - 1:,} more, {what}"
+            between = between[-1:]
+        yield from map(_cells, between)
     for row in found.rows:
-        yield _cells([row[name] for name in _COLUMNS])
         total = {name: total[name] + row[name] for name in _COLUMNS}
     yield f"{'all':>{_WIDTH}}" + _cells([total[name] for name in _COLUMNS[1:]])
     shares = ", ".join(f"{name} {records:,}" for name, records in found.readers.items())

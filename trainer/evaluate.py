@@ -13,7 +13,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, run_folder, storage, versions
+from pipeline import cli, run_folder, storage, terminal, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
@@ -41,7 +41,7 @@ def main() -> None:
         print(score_page.table(found))
         path = storage.join(run.path, _PAGE)
         storage.write_text(path, score_page.page(f"Evaluation of {run.name}", found))
-        print(f"plots in {path}")
+        print(f"plots in {terminal.shown(path)}")
 
 
 if __name__ == "__main__":

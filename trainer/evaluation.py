@@ -162,7 +162,10 @@ class Evaluation:
                 "final_step": step,
                 "metrics": metrics,
                 "best": best,
-                "exports": {"final": final.path, "best": best["export"] if best else None},
+                "exports": {
+                    "final": self._run.relative(final.path),
+                    "best": best["export"] if best else None,
+                },
                 "sha256": {"final": final.sha256, "best": best.get("sha256", {}) if best else {}},
                 "input": read.rows,
                 "readers": read.readers,

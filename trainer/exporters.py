@@ -90,12 +90,14 @@ class Judge(tf.estimator.Exporter):
                 "step": step,
                 "metric": metric,
                 "value": metrics[metric],
-                "export": export.path,
+                "export": self._run.relative(export.path),
                 "sha256": export.sha256,
             },
         )
-        if old is not None and old["export"] != export.path:
-            storage.remove(old["export"])
+        # Its own, wherever the run was when it was written.
+        previous = storage.join(self._run.exports, "best", str(old["step"])) if old else export.path
+        if previous != export.path:
+            storage.remove(previous)
         return export.path
 
     def _note(self, metrics: dict[str, float]) -> None:
@@ -130,10 +132,10 @@ class Publisher:
         target = storage.join(self._run.exports, kind, str(step))
         if storage.exists(storage.join(target, _LAST)):
             return Export(target, export_files.digests(target))
-        staging = _staging(self._run)
+        beside = staging(self._run.exports)
         try:
             receiver = serving_input_fn(self._records.transforms)
-            written = estimator.export_saved_model(staging, receiver, checkpoint_path=checkpoint)
+            written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
             folder = written.decode()
             _name_signatures(folder)
             self._gate.check(estimator, checkpoint, folder)
@@ -141,7 +143,7 @@ class Publisher:
             found = Export(target, export_files.digests(folder))
             storage.publish_folder(folder, target, last=_LAST)
         finally:
-            storage.remove(staging)
+            storage.remove(beside)
         return found
 
     def _add_extras(self, folder: str, step: int, metrics: model_card.Metrics) -> None:
@@ -189,11 +191,12 @@ def _name_signatures(folder: str) -> None:
         file.write(model.SerializeToString(deterministic=True))
 
 
-def _staging(run: RunFolder) -> str:
-    """Returns a folder to write a model to: on gs:// nothing can be renamed, so it is elsewhere."""
-    if storage.is_remote(run.path):
+def staging(folder: str) -> str:
+    """Returns a folder to write a model to that is published below `folder`: on gs:// nothing can
+    be renamed, so it is elsewhere."""
+    if storage.is_remote(folder):
         return tempfile.mkdtemp(prefix="estimator-pipeline-export-")
-    return storage.join(run.exports, f".staging-{uuid.uuid4().hex}")
+    return storage.join(folder, f".staging-{uuid.uuid4().hex}")
 
 
 def serving_input_fn(transforms: Transforms) -> Any:

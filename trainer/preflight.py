@@ -14,13 +14,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pipeline import config, errors, storage, topology, versions
+from pipeline import config, errors, run_folder, storage, topology, versions
 from pipeline.run_folder import RunFolder
 
 _FOLDER = "preflight"
 _POLL = 0.1  # seconds; looks at the folder are cheap while nothing else happens
 _REMOTE_POLL = 5.0
 _PATIENCE = 300.0  # seconds a role waits for the chief: hosts are started by hand, in any order
+# After training there is none any more; one that goes on with the run has answered by then.
+_PATIENCE_AFTER_TRAINING = 20.0
+_QUIET = 2.0  # seconds before a role says that it waits
+# What the chief leaves for those that start after it has ended.
+_CHIEF = f"{_FOLDER}/chief.json"
 
 
 def identity(job: config.Config) -> dict[str, str]:
@@ -38,6 +43,7 @@ class Answering:
 
     def start(self) -> None:
         """Answers in the background; the thread dies with the process."""
+        self._run.write(_CHIEF, self._identity)
         threading.Thread(target=self._answer_all, name="preflight", daemon=True).start()
 
     def _answer_all(self) -> None:
@@ -63,19 +69,29 @@ def check(
     task: topology.Task,
     *,
     patience: float = _PATIENCE,
+    after_training: float = _PATIENCE_AFTER_TRAINING,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """The other roles' side. Raises `UsageError` naming what differs from the chief, and
-    `RetryableError` if the chief does not answer in `patience` seconds."""
+    `RetryableError` if the chief does not answer in `patience` seconds. An evaluator may come when
+    the chief has ended: after `after_training` seconds it goes by what that has left."""
     nonce = secrets.token_hex(8)
     run.write(f"{_FOLDER}/{task.name}.ask.json", {"nonce": nonce})
-    deadline = clock() + patience
+    began, said = clock(), False
     while True:
         answer = run.read(f"{_FOLDER}/{task.name}.answer.json")
         if answer is not None and answer["nonce"] == nonce:
             break
-        if clock() >= deadline:
+        waited = clock() - began
+        if not said and waited >= _QUIET:
+            said = True
+            print(f"{task.name}: waiting up to {patience:g} s for the chief", flush=True)
+        if waited >= after_training and task.job_name == topology.EVALUATOR:
+            answer = run.read(_CHIEF)
+            if answer is not None and run.read(run_folder.TRAINING_DONE) is not None:
+                break
+        if waited >= patience:
             raise errors.RetryableError(
                 f"{task.name}: the chief has not answered in {run.path!r} for {patience:g} s. "
                 "Start it, or check that its host sees the same folder under that path"

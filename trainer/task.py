@@ -26,6 +26,7 @@ from pipeline import (
     fatal,
     manifest,
     run_folder,
+    run_record,
     storage,
     task_log,
     task_sources,
@@ -77,6 +78,12 @@ def main() -> None:
     with fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):
         _agree(run, job, task)
         run_task(run.path, records, task)
+    if task.is_chief and task.cluster and not _has_evaluator(run):
+        print("nobody has evaluated or exported: start --job_name=evaluator, which does it now too")
+
+
+def _has_evaluator(run: run_folder.RunFolder) -> bool:
+    return f"{topology.EVALUATOR}-0" in run_folder.read_statuses(run)
 
 
 def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -> None:
@@ -89,6 +96,9 @@ def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -
     stale = [run_folder.TRAINING_DONE, run_folder.EXCLUDED, "status"]  # of an earlier start
     if fatal.SUBMISSION not in os.environ:
         stale.append(run_folder.STOP)  # else it may be of this one, before the platform's restart
+    record = run_record.read(run)
+    if record is not None and record.status != "running":
+        stale.append(run_record.FILE_NAME)  # what a launcher wrote of a start that is over
     for name in stale:
         run.remove(name)
     preflight.Answering(run, job).start()

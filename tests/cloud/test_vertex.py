@@ -10,7 +10,8 @@ import pytest
 
 from pipeline import config_file, fatal, job
 from pipeline.launchers import gcp_job
-from tests.cloud.fixtures import BUCKET, Cloud, of_service
+from tests.cloud.fixtures import Cloud, of_service
+from tests.cloud.image import Image, made
 from tests.cloud.vertex import JOB_RESTARTS, RESTARTS, Vertex
 from tests.pipeline.launchers.jobs import PLACE
 from tests.pipeline.process_help import ROOT
@@ -32,7 +33,7 @@ def records(service, small_records) -> Cloud:
 def submitted(records, cloud, tmp_path):
     """Returns a function that does what a submission does, and gives the job."""
 
-    def submit(run: str, *overrides: str) -> Vertex:
+    def submit(run: str, *overrides: str, image: Image | None = None) -> Vertex:
         planned = job.plan(
             f"{records.root}/small.yaml",
             [*PLACE, *overrides],
@@ -41,7 +42,9 @@ def submitted(records, cloud, tmp_path):
         )
         records.put(f"out/runs/{run}/config.yaml", config_file.dump(planned.config).encode())
         rendered = json.loads(json.dumps(gcp_job.render(planned, f"submission of {run}")))
-        return Vertex(rendered, records.environment, tmp_path, ROOT)
+        if image is None:
+            return Vertex(rendered, records.environment, tmp_path, ROOT)
+        return Vertex(rendered, {**records.environment, **image.environment}, tmp_path, image.work)
 
     return submit
 
@@ -51,8 +54,9 @@ def logs(vertex: Vertex) -> str:
 
 
 @pytest.mark.timeout(900)
-def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, records):
-    """A worker is killed, and the chief told to go; both are started again by the platform."""
+def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, records, tmp_path):
+    """A worker is killed, and the chief told to go; both are started again by the platform. All
+    of them have the files of the image alone."""
     waiting = {"worker-0": signal.SIGKILL, "chief-0": signal.SIGTERM}
 
     def harm(vertex: Vertex) -> None:
@@ -66,6 +70,7 @@ def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, recor
         "kills",
         *("cluster.strategy=parameter_server", "train.steps=400", "train.save_steps=200"),
         *("train.batch_size=32", "train.optimizer={name: sgd, learning_rate: 0.5}"),
+        image=made(tmp_path / "image"),
     )
     state = vertex.run(harm)
     assert state == "JOB_STATE_SUCCEEDED", logs(vertex)
@@ -76,7 +81,11 @@ def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, recor
     result = json.loads(records.data("out/runs/kills/RESULT.json"))
     assert result["final_step"] >= 400
     assert result["metrics"]["test"]["accuracy"] > 0.6
-    assert result["exports"]["final"].startswith(f"gs://{BUCKET}/vertex/out/runs/kills/export/")
+    assert result["exports"]["final"].startswith("export/final/")
+    for name in ("chief-0", "worker-0", "ps-0", "evaluator-0"):
+        kept = records.data(f"out/runs/kills/logs/{name}.log").decode()
+        assert kept and set(kept.splitlines()) <= set(vertex.log(name).splitlines()), name
+    assert b"Restoring parameters from" in records.data("out/runs/kills/logs/chief-0.log")
 
 
 @pytest.mark.timeout(900)

@@ -31,22 +31,45 @@ def _train(config, storage, *overrides):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(pathlib.Path(storage, "runs", "shipped", "run.json").read_text())
+    return json.loads((_run(storage) / "run.json").read_text())
+
+
+def _predict(storage, *flags):
+    """Returns the lines that `make predict` prints."""
+    command = [sys.executable, "-m", "preprocessing.predict", f"--storage={storage}", *flags]
+    done = subprocess.run(
+        command, cwd=ROOT, env=child_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def _run(storage):
+    return pathlib.Path(storage, "runs", "shipped")
+
+
+def _serving(storage, record):
+    """The signature of the final export that takes raw columns."""
+    return tf.saved_model.load(str(_export(storage, record))).signatures["serving_default"]
+
+
+def _export(storage, record):
+    return _run(storage) / record["exports"]["final"]
 
 
 @pytest.fixture(scope="module")
 def flights(tmp_path_factory):
     folder = tmp_path_factory.mktemp("flights")
     steps = ("train.steps=400", "train.save_steps=400", "train.batch_size=128")
-    return _train("flights", folder, SAMPLE, *steps)
+    return folder, _train("flights", folder, SAMPLE, *steps)
 
 
 def test_flights_that_leave_late_arrive_late(flights):
-    assert flights["metrics"]["test"]["auc"] > 0.85
+    assert flights[1]["metrics"]["test"]["auc"] > 0.85
 
 
 def test_flights_serves_what_is_known_at_departure(flights):
-    serve = tf.saved_model.load(flights["exports"]["final"]).signatures["serving_default"]
+    serve = _serving(*flights)
     inputs = serve.structured_input_signature[1]
     assert not inputs.keys() & {"arr_delay", "arr_time", "air_time"}
     rows = {
@@ -65,7 +88,11 @@ def test_flights_delay_beats_the_mean(tmp_path):
     found = _train("flights_delay", tmp_path, SAMPLE, "train.steps=400", "train.save_steps=400")
     manifest = json.loads((tmp_path / "records/flights_delay/manifest.json").read_text())
     baseline = manifest["statistics"]["test"]["columns"]["arr_delay"]["variance"]
-    assert found["metrics"]["test"]["average_loss"] < 0.4 * baseline
+    loss = found["metrics"]["test"]["average_loss"]
+    assert loss < 0.4 * baseline
+    [said] = [line for line in _predict(tmp_path) if line.startswith("mean squared error ")]
+    assert said.startswith(f"mean squared error {loss:,.4g} (RMSE ")
+    assert said.endswith(f", has {baseline:,.4g}")
 
 
 def test_images_are_trained_on_and_served_as_files(tmp_path):
@@ -80,8 +107,17 @@ def test_images_are_trained_on_and_served_as_files(tmp_path):
         *("data.block_records=16", "train.summary_steps=2"),
     )
     assert np.isfinite(found["metrics"]["test"]["loss"])
-    serve = tf.saved_model.load(found["exports"]["final"]).signatures["serving_default"]
+    serve = _serving(tmp_path, found)
     files = sorted((tmp_path / "images").glob("*/*.png"))[:3]
     answer = serve(image=tf.constant([file.read_bytes() for file in files]))
     assert answer["probabilities"].shape == (3, 3)
     np.testing.assert_allclose(answer["probabilities"].numpy().sum(axis=1), 1, atol=1e-5)
+    output = tmp_path / "predictions.jsonl"
+    said = _predict(tmp_path, f"--input={tmp_path / 'images'}", f"--output={output}")
+    assert any("on 120 rows with a label" in line for line in said)
+    first = json.loads(output.read_text().partition("\n")[0])
+    classes = json.loads((_export(tmp_path, found) / "assets.extra/classes.json").read_text())
+    assert (first["file"], first["label"]) == (str(files[0]), files[0].parent.name)
+    assert [first[f"probability_{name}"] for name in classes] == pytest.approx(
+        answer["probabilities"].numpy()[0].tolist(), abs=1e-5
+    )

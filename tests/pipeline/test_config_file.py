@@ -119,7 +119,7 @@ def test_the_last_override_wins():
         ),
         ("data.label=digit", r"data: label: 'digit' is not among the columns"),
         ("data.columns={}", r"data\.columns: .*at least 1"),
-        ("name=../x", r"name: string should match pattern"),
+        ("name=../x", r"name: must look like 'flights-2024', got '\.\./x'"),
         ("train=5", r"^config 'mnist': train: .*got 5"),
         ("steps", r"^--set 'steps': must be section\.key=value"),
         ("=5", r"^--set '=5': must be section\.key=value"),

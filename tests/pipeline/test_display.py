@@ -1,5 +1,6 @@
 import io
 import json
+import sys
 
 import pytest
 
@@ -9,6 +10,7 @@ from pipeline.progress import Progress
 from pipeline.restarts import Restart
 from pipeline.run_folder import Status
 from pipeline.run_record import Launcher, RunRecord
+from tests.pipeline import terminals
 
 
 class Clock:
@@ -80,18 +82,36 @@ def test_the_global_step_may_fall_back(shown, stream):
     assert "training: 30 of 100 steps" in stream.getvalue()
 
 
-def test_on_a_terminal_there_is_a_bar_and_lines_go_above_it():
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+def test_epochs_that_end_alike_share_lines(shown, stream):
+    told = [f"epoch {number}: 60 of 60 records applied once" for number in range(100)]
+    for number in range(100):
+        shown.show(status("chief-0", step=5, epochs=told[: number + 1]))
+    shown.show(status("chief-0", step=100, epochs=told))
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith("epoch")]
+    assert len(lines) == 9
+    assert lines[-1] == "epochs 96 to 99, each: 60 of 60 records applied once"
 
-    stream = Terminal()
-    with Display(100, stream=stream) as shown:
-        shown.show(status("chief-0", step=10, loss=0.5))
-        shown.show(status("chief-0", step=50, loss=0.5))
-        shown.say("worker-0: killed")
-    assert "\r" in stream.getvalue() and "training" in stream.getvalue()
-    assert "worker-0: killed\n" in stream.getvalue()
+
+PROGRAM = """
+from pipeline.display import Display
+from pipeline.run_folder import Status
+def status(step, **values):
+    return {"chief-0": Status("chief-0", 1, "h", "training", 1.0, step=step, **values)}
+with Display(1500) as shown:
+    shown.show(status(10, loss=0.123456789, examples_per_second=1574.3))
+    shown.say("worker-0: killed")
+"""
+
+
+@pytest.mark.parametrize("columns", [0, 40, 80, 120])
+def test_on_a_terminal_there_is_a_bar_and_lines_go_above_it(columns):
+    screen = terminals.run([sys.executable, "-c", PROGRAM], columns=columns)
+    parts = [part for part in screen.shown.split("\r") if part.strip()]
+    assert parts[0].startswith("training   1% ") and "10/1,500" in parts[0]
+    assert ("loss 0.1235" in parts[0]) == (columns != 40)
+    assert max(map(len, parts)) < (columns or 80)
+    assert parts[1] == "worker-0: killed"  # and below it the bar again
+    assert parts[2].strip() == parts[0].strip()
 
 
 @pytest.fixture
@@ -114,7 +134,7 @@ def record(tmp_path):
             "test": {"accuracy": 0.9912},
         },
         best={"metric": "accuracy", "value": 0.9905, "step": 1200, "export": "x"},
-        exports={"final": f"{tmp_path}/runs/r1/export/final/1501", "best": None},
+        exports={"final": "export/final/1501", "best": None},
         seconds={"total": 103.0, "to_first_step": 12.0, "training": 75.0, "evaluation": 16.0},
         examples_per_second=2345.6,
     )

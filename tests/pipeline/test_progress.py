@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 
 from pipeline import progress
+from tests.pipeline import terminals
 
 
 class Clock:
@@ -17,13 +19,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is one."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture
@@ -77,16 +72,93 @@ def test_what_was_done_before_does_not_count_for_the_rate(clock):
     assert bar.line() == "reading: 600 of 1,000 records, 100/s, 4 s left"
 
 
-def test_a_terminal_gets_a_bar_that_leaves(clock):
-    stream = Terminal()
-    with progress.Progress("reading", 1000, stream=stream, clock=clock) as bar:
-        bar.begin_at(100)
-        bar.reach(600, "loss 0.5")
-        bar._bar.refresh()
-    shown = stream.getvalue()
-    assert "reading" in shown and "600/1.00k" in shown and "loss 0.5" in shown
-    assert "records/s" in shown
-    assert "\n" not in shown
+def test_the_longer_it_takes_the_rarer_the_lines(clock):
+    stream, bar = _log(clock, 10_000)
+    for done in range(10_000):
+        clock.now += 1.0
+        bar.reach(done)
+    lines = stream.getvalue().splitlines()
+    assert 150 < len(lines) < 300
+
+
+def test_slow_work_has_a_rate_too(clock):
+    _, bar = _log(clock, 100, unit="steps")
+    clock.now += 10
+    bar.advance(4)
+    assert bar.line() == "reading: 4 of 100 steps, 0.4/s, 4 min 0 s left"
+
+
+def test_bytes_are_told_in_megabytes(clock):
+    _, bar = _log(clock, 2_000_000_000, unit="bytes")
+    clock.now += 1
+    bar.advance(500_000_000)
+    assert bar.line() == "reading: 500.0 of 2,000.0 MB, 500.0 MB/s, 3 s left"
+
+
+NOTES = ("loss 0.1234", "1,574 examples/s")
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (40, "training  45% 680/1,500, 01:05 left"),
+        (50, "training  45% |#####4      | 680/1,500, 01:05 left"),
+        (60, "training  45% |####     | 680/1,500, 01:05 left, loss 0.1234"),
+        (
+            79,
+            "training  45% |####5     | 680/1,500, 01:05 left, loss 0.1234, 1,574 examples/s",
+        ),
+        (
+            120,
+            "training  45% |#############6                | 680/1,500 steps, 13/s, 01:05 left, "
+            "loss 0.1234, 1,574 examples/s",
+        ),
+    ],
+)
+def test_a_bar_has_what_there_is_room_for(clock, width, text):
+    bar = progress.Progress("training", 1500, unit="steps", stream=io.StringIO(), clock=clock)
+    clock.now += 54
+    bar.reach(680)
+    assert bar.fitted(width, *NOTES) == text
+
+
+@pytest.mark.parametrize("total", [None, 0, 7, 1500, 1_000_000_000])
+@pytest.mark.parametrize("width", range(40, 201))
+def test_it_fits_terminals_of_any_width(clock, total, width):
+    bar = progress.Progress("reading", total, stream=io.StringIO(), clock=clock)
+    clock.now += 54
+    bar.reach(total or 123_456_789)
+    text = bar.fitted(width, *NOTES)
+    assert len(text) <= width and "\n" not in text
+    assert text.startswith("reading")
+
+
+def test_without_a_total_there_is_no_bar(clock):
+    bar = progress.Progress("reading", None, unit="rows", stream=io.StringIO(), clock=clock)
+    clock.now += 2
+    bar.reach(5000)
+    assert bar.fitted(80, "3 dead letters") == "reading: 5,000 rows, 2,500/s, 3 dead letters"
+
+
+PROGRAM = """
+import sys
+from pipeline import progress
+from pipeline.display import Display
+with progress.Progress("reading", 1000) as bar:
+    bar.reach(600, "3 dead letters")
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("columns", "width"), [(0, 80), (40, 40), (80, 80), (120, 120)])
+def test_on_a_real_terminal_it_is_one_line_that_leaves(columns, width):
+    screen = terminals.run([sys.executable, "-c", PROGRAM], columns=columns)
+    bar, blank, *rest = screen.shown.lstrip("\r").split("\r")
+    assert bar.startswith("reading  60% ") and "600/1,000" in bar
+    assert len(bar) < width and ("█" in bar) == (width > 40)
+    assert blank.strip() == "" and len(bar) <= len(blank) < width
+    assert rest == ["done", "\n"]
+    assert screen.code == 0
 
 
 @pytest.mark.parametrize(

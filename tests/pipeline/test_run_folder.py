@@ -39,6 +39,13 @@ def test_files_of_a_run(tmp_path):
     assert run.read("deep/x.json") is None
 
 
+@pytest.mark.parametrize("root", ["/runs/r", "gs://bucket/runs/r"])
+def test_what_is_in_a_run_is_called_so_that_it_can_be_moved(root):
+    run = RunFolder(root)
+    assert run.relative(f"{run.exports}/final/7") == "export/final/7"
+    assert run.relative("/elsewhere/7") == "/elsewhere/7"
+
+
 def test_a_damaged_file_is_named(tmp_path):
     (tmp_path / "x.json").write_text('{"a": ')
     with pytest.raises(errors.DataError, match=r"x\.json': not JSON .*remove it and run again"):

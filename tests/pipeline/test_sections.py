@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pydantic
 import pytest
 
@@ -14,6 +16,7 @@ class Box(sections.Section):
     size: sections.Positive
     left: sections.NotNegative = 0
     share: sections.Fraction = 0
+    label: Annotated[str, sections.like(r"^[a-z]+$", "blue")] | None = None
 
 
 @pytest.mark.parametrize(
@@ -23,6 +26,8 @@ class Box(sections.Section):
         ({"size": 1, "left": -1}, "greater than or equal to 0"),
         ({"size": 1, "share": 1}, "less than 1"),
         ({"size": 1, "sise": 1}, "Extra inputs"),
+        ({"size": 1, "label": "B"}, "must look like 'blue', got 'B'"),
+        ({"size": 1, "label": "blue\n"}, r"must look like 'blue', got 'blue\\n'"),
     ],
 )
 def test_what_is_refused(values, message):

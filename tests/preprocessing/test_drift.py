@@ -97,6 +97,7 @@ def test_columns_that_came_went_or_changed_their_type(root, tmp_path):
     found, sides = _compare(root, "before", f"{tmp_path}/records/table")
     problems = {one.column: one.problem for one in found if one.drifted}
     assert problems["id"].startswith("int64 in before, string in ")
-    assert problems["name"] == problems["size"] == "only in before"
+    assert problems["name"] == problems["size"] == "only in A (before)"
     assert problems["other"].startswith("only in ") and "label" not in problems
-    assert "only in before" in drift.table(found, *sides)
+    rows = [line.split(maxsplit=1) for line in drift.table(found, *sides).splitlines()]
+    assert ["name", "drifted: only in A (before)"] in rows

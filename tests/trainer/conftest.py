@@ -58,6 +58,10 @@ class FinishedRun:
     def result(self) -> dict[str, Any]:
         return json.loads((self.path / "RESULT.json").read_text())
 
+    def export(self, kind: str) -> str:
+        """The folder of an exported model."""
+        return str(self.path / self.result["exports"][kind])
+
 
 @pytest.fixture(scope="session")
 def commands(tmp_path_factory):

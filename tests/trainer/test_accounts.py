@@ -134,6 +134,27 @@ def test_the_table_adds_up():
     assert lines[-1] == "applied by chief-0 30, worker-0 4"
 
 
+def test_many_epochs_that_say_the_same_take_three_lines():
+    epochs = [order.Epoch(number, 60, 60, 0, 0, 0, 0) for number in range(100)]
+    epochs += [order.Epoch(100, 60, 59, 0, 1, 0, 0), order.Epoch(101, 60, 20, 0, 0, 0, 40)]
+    lines = list(accounts.table(accounts.Account(7, epochs, {"chief-0": 6079})))
+    assert [line.split() for line in lines[1:-1]] == [
+        ["0", "60", "60", "0", "0", "0", "0"],
+        ["...", "98", "more,", "all", "exactly", "once"],
+        ["99", "60", "60", "0", "0", "0", "0"],
+        ["100", "60", "59", "0", "1", "0", "0"],
+        ["101", "60", "20", "0", "0", "0", "40"],
+        ["all", "6,120", "6,079", "0", "1", "0", "40"],
+    ]
+    assert max(map(len, lines)) <= 80
+
+
+def test_epochs_that_miss_the_same_are_put_together_as_such():
+    epochs = [order.Epoch(number, 60, 50, 0, 0, 10, 0) for number in range(4)]
+    lines = list(accounts.table(accounts.Account(7, epochs, {})))
+    assert [line.split() for line in lines[2:3]] == [["...", "2", "more,", "all", "the", "same"]]
+
+
 def test_without_any_step_the_table_is_empty():
     assert list(accounts.table(accounts.Account(0, [], {})))[-1] == "nothing has been applied yet"
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 
+from pipeline import exported, run_folder
 from tests.trainer.commands import error_line
 
 EVALUATE = "trainer.evaluate"
@@ -44,6 +46,19 @@ def test_slices_of_every_checkpoint(commands, finished, small_records):
     page = finished.path / "evaluation.html"
     assert output.splitlines()[-1] == f"plots in {page}"
     assert "300 test: accuracy" in page.read_text()
+
+
+def test_all_that_was_written_can_be_moved(commands, finished, small_records, tmp_path):
+    moved = tmp_path / "moved"
+    shutil.copytree(small_records.storage / "records", moved / "records")
+    shutil.copytree(finished.path, moved / "runs" / "elsewhere")
+    commands.run(EVALUATE, f"--storage={moved}", "--run=elsewhere", "--split=eval")
+    run = run_folder.find_run(str(moved), None)
+    for kind in exported.KINDS:
+        export = exported.find(run, kind)
+        assert export.path.startswith(f"{moved}/runs/elsewhere/export/{kind}/")
+        export.verify()
+    assert str(finished.path.parent) not in (moved / "runs/elsewhere/RESULT.json").read_text()
 
 
 def test_a_run_without_a_checkpoint(commands, finished, small_records):

@@ -60,7 +60,7 @@ def test_follows_until_training_is_done(finished, evaluation_of, tmp_path):
     assert result["metrics"]["test"] == pytest.approx(finished.result["metrics"]["test"])
     assert set(result["exports"]) == {"final", "best"}
     for path in result["exports"].values():
-        assert (pathlib.Path(path) / "saved_model.pb").exists()
+        assert (pathlib.Path(run.path) / path / "saved_model.pb").exists()
 
 
 def test_an_evaluator_that_starts_late_judges_once(finished, evaluation_of, tmp_path):

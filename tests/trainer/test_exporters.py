@@ -145,7 +145,7 @@ def test_a_fresh_process_serves_what_the_estimator_predicts(
     done = subprocess.run(
         [
             *(sys.executable, "-c", SERVE),
-            *(finished.result["exports"]["final"], str(tmp_path / "images.npy")),
+            *(finished.export("final"), str(tmp_path / "images.npy")),
         ],
         cwd=tmp_path,
         env={**child_environment(), "TF_CPP_MIN_LOG_LEVEL": "3"},
@@ -191,7 +191,7 @@ def test_another_model_than_the_checkpoint_is_not_published(scene, evaluation_of
 
 def test_what_lies_beside_the_model(finished, small_records):
     for kind, metrics in (("final", {"eval", "test"}), ("best", {"eval"})):
-        folder = pathlib.Path(finished.result["exports"][kind])
+        folder = pathlib.Path(finished.export(kind))
         extra = folder / "assets.extra"
         assert sorted(path.name for path in extra.iterdir()) == [
             *("config.yaml", "manifest.sha256", "metrics.json", "model_card.md")
@@ -206,17 +206,17 @@ def test_what_lies_beside_the_model(finished, small_records):
 
 
 def test_the_signatures_have_plain_names(finished):
-    model = tf.saved_model.load(finished.result["exports"]["final"])
+    model = tf.saved_model.load(finished.export("final"))
     assert sorted(model.signatures) == ["examples", "serving_default"]
 
 
 def test_the_digests_of_a_run_are_those_of_its_files(finished):
-    for kind, path in finished.result["exports"].items():
-        assert finished.result["sha256"][kind] == export_files.digests(path)
+    for kind in finished.result["exports"]:
+        assert finished.result["sha256"][kind] == export_files.digests(finished.export(kind))
 
 
 def test_the_exported_model_refuses_images_of_another_size(finished):
-    model = exported.Model(finished.result["exports"]["final"])
+    model = exported.Model(finished.export("final"))
     for rows in ([b"x" * 783], [b"x" * 392] * 2):
         with pytest.raises(exported.Refused, match="values, but the requested shape"):
             model.call(exported.COLUMNS, {"image": np.array(rows, dtype=object)})

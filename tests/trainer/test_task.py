@@ -54,7 +54,7 @@ def test_a_single_process_trains_evaluates_and_exports(finished):
     best = max(judged, key=lambda m: m["accuracy"])
     assert result["best"]["value"] == best["accuracy"]
     for kind, step in (("final", 300), ("best", int(result["best"]["step"]))):
-        assert result["exports"][kind] == f"{finished.path}/export/{kind}/{step}"
+        assert result["exports"][kind] == f"export/{kind}/{step}"
     assert sorted(p.name for p in (finished.path / "export").iterdir()) == ["best", "final"]
 
 
