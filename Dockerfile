@@ -5,9 +5,11 @@
 # Then name it in the config: gcp.image. About 2 GB, most of it TensorFlow.
 FROM python:3.11-slim
 
+# A worker of Dataflow would make an environment of its own, where only root may write.
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     PYTHONPATH=/app \
+    RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1
 
@@ -23,8 +25,11 @@ COPY pipeline pipeline
 COPY preprocessing preprocessing
 COPY trainer trainer
 
+# Dataflow mounts a folder of its workers for root. Where they may not write there, build an image
+# for them alone with --build-arg RUN_AS=root; training needs nothing of the kind.
+ARG RUN_AS=pipeline
 RUN useradd --create-home --uid 1000 pipeline
-USER pipeline
+USER ${RUN_AS}
 
 # Vertex AI and Kubernetes name their own command.
 ENTRYPOINT ["/opt/apache/beam/boot"]

@@ -31,8 +31,13 @@ def check(root: str) -> None:
 
     Raises `UsageError` or `RetryableError` that names the client which cannot, and says why.
     """
-    if not storage.is_remote(root):
-        return
+    if storage.is_remote(root):
+        _ask_tensorflow(f"{check_google(root)}-tensorflow", os.environ)
+
+
+def check_google(root: str) -> str:
+    """Asks Google's client alone, which is all that preprocessing needs; returns the object that
+    was there for a moment."""
     path = storage.join(root, f".preflight-{secrets.token_hex(4)}")
     with _named(GOOGLE), cloud_storage.patience(_PATIENCE):
         text = secrets.token_hex(8)
@@ -41,7 +46,17 @@ def check(root: str) -> None:
         storage.remove(path)
         if found != text:
             raise errors.RetryableError(f"{path!r}: holds {found!r} after {text!r} was written")
-    _ask_tensorflow(f"{path}-tensorflow", os.environ)
+    return path
+
+
+def check_region(path: str, region: str | None) -> None:
+    """Raises `UsageError` if the bucket of a path is in another region than a job that uses it."""
+    found = cloud_storage.location(path)
+    if "-" in found and found != region:
+        raise errors.UsageError(
+            f"{path!r}: the bucket is in {found}, the job would be in {region}: slow, and paid by "
+            f"the byte. Use a bucket there, or REGION={found}"
+        )
 
 
 def _ask_tensorflow(path: str, surroundings: Mapping[str, str]) -> None:

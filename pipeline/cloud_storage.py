@@ -202,36 +202,51 @@ def write_bytes(path: str, content: bytes, *, new: bool = False) -> None:
     twice because its answer was lost, never replaces what others have written meanwhile. Raises
     `FileExistsError` if it must be `new` and another is there.
     """
-    import google.api_core.exceptions as api
-
-    with explained(path):
-        blob = _blob(path)
-        for _ in range(_ATTEMPTS):
-            generation = 0 if new else _generation(path)
-            try:
-                blob.upload_from_string(content, if_generation_match=generation, retry=_retry())
-                return
-            except api.PreconditionFailed:
-                if _held(path) == content:
-                    return  # ours: only the answer was lost
-                if new:
-                    raise FileExistsError(path) from None
+    for _ in range(_ATTEMPTS):
+        try:
+            replace(path, content, 0 if new else generation(path))
+            return
+        except FileExistsError:
+            if new:
+                raise
     raise errors.RetryableError(
         f"{path!r}: other processes write it all the time. Look who else uses this folder"
     )
 
 
-def _generation(path: str) -> int:
+def generation(path: str) -> int:
+    """Returns the number of what an object holds now, or 0 if there is none."""
     bucket, name = _split(path)
-    found = _client().bucket(bucket).get_blob(name, retry=_retry())
+    with explained(path):
+        found = _client().bucket(bucket).get_blob(name, retry=_retry())
     return int(found.generation) if found else 0
 
 
-def _held(path: str) -> bytes | None:
-    try:
-        return read_bytes(path)
-    except FileNotFoundError:
-        return None
+def replace(path: str, content: bytes, before: int) -> int:
+    """Writes an object of which `before` is the generation, 0 if it must be new.
+
+    Returns its new generation. Raises `FileExistsError` if others have written it since.
+    """
+    import google.api_core.exceptions as api
+
+    with explained(path):
+        blob = _blob(path)
+        with contextlib.suppress(api.PreconditionFailed):
+            blob.upload_from_string(content, if_generation_match=before, retry=_retry())
+            return int(blob.generation)
+        with contextlib.suppress(api.NotFound):
+            blob.reload(retry=_retry())
+            if blob.download_as_bytes(raw_download=True, retry=_retry()) == content:
+                return int(blob.generation)  # ours: only the answer was lost
+    raise FileExistsError(path)
+
+
+def remove_generation(path: str, last: int) -> None:
+    """Removes an object of which `last` is the generation; another is left."""
+    import google.api_core.exceptions as api
+
+    with explained(path), contextlib.suppress(api.NotFound, api.PreconditionFailed):
+        _blob(path).delete(if_generation_match=last, retry=_retry())
 
 
 def remove(path: str) -> None:

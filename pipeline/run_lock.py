@@ -1,7 +1,7 @@
 """The lock that keeps two launchers from working on one run, and tells whether one does.
 
-It is free again once the launcher and all its processes are gone, however they ended. Of runs on
-gs:// it is a file of this machine, so it holds on this machine only.
+It is free again once the launcher and all its processes are gone, however they ended. Of a run on
+gs:// it is a file of this machine, and an object there, which other hosts see.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 
-from pipeline import config, errors, storage
+from pipeline import config, errors, remote_lock, storage
 from pipeline.run_folder import RunFolder
 
 # A launcher that was killed leaves processes that die within moments and hold the lock till then.
 _PATIENCE = 10.0  # seconds
+_NAME = "launcher.lock"
 
 
 @contextlib.contextmanager
@@ -50,9 +52,28 @@ def held(
             waited += 0.1
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield descriptor
+        with shared(storage.join(run.path, _NAME), f"run {run.name!r}"):
+            yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def shared(path: str, what: str) -> Iterator[None]:
+    """Holds a lock at `path` that hosts share, if that is on gs://.
+
+    Raises `UsageError` naming `what` and the process that holds it.
+    """
+    if not storage.is_remote(path):
+        yield
+        return
+
+    def step_back() -> None:
+        print(f"{what}: another process has taken it over, as this one stood still", flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with remote_lock.held(path, what=what, lost=step_back, is_alive=is_alive):
+        yield
 
 
 def has_launcher(run: RunFolder) -> bool:
@@ -86,7 +107,7 @@ def is_alive(pid: int | None) -> bool:
 
 def _path(run: RunFolder) -> str:
     if not storage.is_remote(run.path):
-        return storage.join(run.path, "launcher.lock")
+        return storage.join(run.path, _NAME)
     name = f"{config.digest({'path': run.path})[:16]}.lock"
     return os.path.join(tempfile.gettempdir(), f"estimator-pipeline-{os.getuid()}", name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 
-from pipeline import errors, gcp_config
+from pipeline import cloud_preflight, config, errors, gcp_config, storage
 
 
 def options(name: str, gcp: gcp_config.Gcp) -> list[str]:
@@ -45,6 +45,27 @@ def check_installed() -> None:
             f"CLUSTER=gcp: {error.name} is not installed, which Beam needs for Dataflow. Run "
             ".venv/bin/pip install 'apache-beam[gcp]' with the version of requirements.lock"
         ) from None
+
+
+def check_places(wanted: config.Config, storage_root: str) -> None:
+    """Raises `UsageError` for raw data or records that the workers would not see, or find far away,
+    and what Cloud Storage refuses."""
+    if not storage.is_remote(storage_root):
+        raise errors.UsageError(
+            f"CLUSTER=gcp: STORAGE is {storage_root!r}, which Google's machines do not see. Use "
+            f"STORAGE=gs://{wanted.gcp.bucket}/folder"
+        )
+    for split, inputs in wanted.data.inputs.items():
+        for name, path in inputs.items():
+            # What a source of the user's own makes of its inputs, we do not know.
+            if ":" not in wanted.data.source and not storage.is_remote(path):
+                raise errors.UsageError(
+                    f"data.inputs.{split}.{name}: {path!r} is on this machine, where Dataflow's "
+                    "workers do not see it. Copy it to gs:// and name it there, or preprocess here "
+                    "with CLUSTER=local and the same STORAGE=gs://"
+                )
+    cloud_preflight.check_google(storage_root)
+    cloud_preflight.check_region(storage_root, wanted.gcp.region)
 
 
 def link(gcp: gcp_config.Gcp) -> str:

@@ -19,7 +19,7 @@ import re
 import secrets
 from collections.abc import Iterator
 
-from pipeline import errors, manifest, storage, terminal
+from pipeline import errors, manifest, run_lock, storage, terminal
 
 DEAD_LETTERS = "dead_letter"
 _TEMPORARY = "_tmp-"
@@ -129,15 +129,16 @@ def _builds_in_manifest(records: str) -> set[str]:
 
 @contextlib.contextmanager
 def locked(records: str) -> Iterator[None]:
-    """Lets only one run at a time work in a folder on this host.
+    """Lets only one run at a time work in a folder.
 
-    Waits for another run to end, and says so. On gs:// there is no lock: two runs write the same
-    bytes to the same build folder, or else to different ones.
+    Waits for another run to end, and says so. On gs://, where the other may be on any host, raises
+    `UsageError` naming it.
     """
-    if storage.is_remote(records):
-        yield
-        return
     path = storage.join(records, ".lock")
+    if storage.is_remote(records):
+        with run_lock.shared(path, repr(records)):
+            yield
+        return
     # The file stays for ever: removing it would let a third process lock a new one.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -38,6 +38,7 @@ def main() -> None:
             print("\n".join(options))
             return
         dataflow.check_installed()
+        dataflow.check_places(wanted, _STORAGE.value)
         print(f"job      {dataflow.link(wanted.gcp)}", flush=True)
     elif _DRY_RUN.value:
         raise errors.UsageError("DRY_RUN=1: shows what CLUSTER=gcp would be asked for")

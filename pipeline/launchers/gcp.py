@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline import (
-    cloud_storage,
+    cloud_preflight,
     display,
     errors,
     fatal,
+    google_api,
     interrupts,
     manifest,
     redaction,
@@ -149,12 +150,7 @@ def _check_places(job: Job) -> None:
             f"CLUSTER=gcp: STORAGE is {job.storage_root!r}, which Google's machines do not see. "
             f"Use STORAGE=gs://{gcp.bucket}/folder"
         )
-    location = cloud_storage.location(job.run.path)
-    if "-" in location and location != gcp.region:
-        raise errors.UsageError(
-            f"{job.storage_root!r}: the bucket is in {location}, the job would be in {gcp.region}: "
-            "slow, and paid by the byte. Use a bucket there, or REGION=" + location
-        )
+    cloud_preflight.check_region(job.storage_root, gcp.region)
 
 
 def _failure(job: Job, state: str, error: Mapping[str, Any]) -> errors.PipelineError:
@@ -172,7 +168,7 @@ def _failure(job: Job, state: str, error: Mapping[str, Any]) -> errors.PipelineE
     reason = said.splitlines()[0].rstrip(".")
     line = f"the job {gcp_service.word(state)}: {reason}"
     if error.get("code") == _QUOTA:
-        return errors.RetryableError(f"{line}. {gcp_service.QUOTA}")
+        return errors.RetryableError(f"{line}. {google_api.QUOTA}")
     if error.get("code") in _OF_USER and "image" in said.lower():
         return errors.UsageError(
             f"{line}. Look that IMAGE={job.config.gcp.image} is pushed, and that the service agent "

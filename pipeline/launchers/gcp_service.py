@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pipeline import cloud_errors, errors
+from pipeline.google_api import Api
 
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-_TIMEOUT = 60.0  # seconds for one request
 ENDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED")
-QUOTA = "The quota is used up: wait, ask for more, or use other machines or another REGION="
 # No machine is there yet.
 WAITING = ("JOB_STATE_QUEUED", "JOB_STATE_PENDING")
 
@@ -20,27 +15,32 @@ WAITING = ("JOB_STATE_QUEUED", "JOB_STATE_PENDING")
 class Service:
     """The custom jobs of one project in one region.
 
-    Every method raises `UsageError` for what has to be changed first, and `RetryableError` for
-    what passes; both say what to do.
+    Every method raises what `Api.ask` does.
     """
 
     def __init__(self, project: str, region: str) -> None:
         self._place = f"projects/{project}/locations/{region}"
-        self._root = f"https://{region}-aiplatform.googleapis.com/v1"
-        self._session: Any = None
+        host = f"{region}-aiplatform.googleapis.com"
+        self._api = Api(
+            f"https://{host}/v1",
+            "Vertex AI",
+            self._place,
+            "aiplatform.googleapis.com",
+            "roles/aiplatform.user",
+        )
 
     def create(self, job: Mapping[str, Any]) -> str:
         """Submits a job; returns its name, `projects/…/customJobs/…`."""
-        return str(self._ask("POST", f"{self._place}/customJobs", json=job)["name"])
+        return str(self._api.ask("POST", f"{self._place}/customJobs", json=job)["name"])
 
     def get(self, name: str) -> dict[str, Any]:
         """Returns a job: `state`, and `error` if it has failed."""
-        return self._ask("GET", name)
+        return self._api.ask("GET", name)
 
     def find(self, label: str, run: str) -> str | None:
         """Returns the name of the job with the `label` of a run, in the folder `run`, that has not
         ended, or `None`: runs in other buckets may have the same name."""
-        found = self._ask(
+        found = self._api.ask(
             "GET", f"{self._place}/customJobs", params={"filter": f"labels.run={label}"}
         )
         going = [
@@ -53,45 +53,7 @@ class Service:
 
     def cancel(self, name: str) -> None:
         """Ends a job at once; nothing is saved first."""
-        self._ask("POST", f"{name}:cancel", json={})
-
-    def _ask(self, method: str, path: str, **content: Any) -> dict[str, Any]:
-        with self._explained():
-            response = self._connected().request(
-                method, f"{self._root}/{path}", timeout=_TIMEOUT, **content
-            )
-        if response.ok:
-            return dict(response.json())
-        said = cloud_errors.explanation(response.text)
-        raise refusal(response.status_code, said, self._place)
-
-    def _connected(self) -> Any:
-        if self._session is None:
-            import google.auth
-            from google.auth.transport.requests import AuthorizedSession
-
-            credentials, _ = google.auth.default(scopes=[_SCOPE])
-            self._session = AuthorizedSession(credentials)
-        return self._session
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python's own end of life, years ahead
-            import google.auth.exceptions as auth
-            import requests
-        try:
-            yield
-        except auth.DefaultCredentialsError:
-            raise cloud_errors.no_credentials(self._place) from None
-        except auth.RefreshError as error:
-            raise refusal(401, str(error.args[0] if error.args else error), self._place) from None
-        except (auth.TransportError, requests.exceptions.RequestException) as error:
-            raise errors.RetryableError(
-                f"{self._root}: cannot be reached ({str(error).splitlines()[0]}). Look at the "
-                "network and the region, then run the same command again: a job that was submitted "
-                "is found"
-            ) from None
+        self._api.ask("POST", f"{name}:cancel", json={})
 
 
 def of(job: str) -> Service:
@@ -112,20 +74,3 @@ def link(job: str) -> str:
 def word(state: str) -> str:
     """Returns a state as people say it, such as `running`."""
     return state.removeprefix("JOB_STATE_").lower()
-
-
-def refusal(status: int, said: str, place: str) -> errors.PipelineError:
-    """Returns the error for an HTTP status of the service; `said` is its own explanation."""
-    line = f"Vertex AI, {place}: {said.rstrip('.')} ({status})"
-    what = {
-        400: "Correct the gcp: section of the config; DRY_RUN=1 shows what is sent",
-        401: "Google does not accept the credentials. Log in with gcloud auth application-default "
-        "login, or set GOOGLE_APPLICATION_CREDENTIALS",
-        403: "Grant the account roles/aiplatform.user, and enable aiplatform.googleapis.com",
-        404: "Look at PROJECT= and REGION=",
-        429: QUOTA,
-    }
-    if status == 429 or status >= 500 or status == 408:
-        advice = what.get(status, "The service has a problem; run the same command again")
-        return errors.RetryableError(f"{line}. {advice}")
-    return errors.UsageError(f"{line}. {what.get(status, what[400])}")

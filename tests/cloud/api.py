@@ -81,6 +81,8 @@ class Api:
         self.faults = Faults()
         self.jobs = Jobs()
         self.seen: list[Seen] = []
+        # Buckets that need no credentials.
+        self.public: set[str] = set()
         # What this file cannot do; tests look that there is nothing.
         self.problems: list[str] = []
         self._sessions: dict[str, _Session] = {}
@@ -92,7 +94,8 @@ class Api:
                 return Answer({"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"})
             if request.host.startswith("iamcredentials"):
                 return Answer({"locations": [], "encodedLocations": "0x0"})
-            if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            known = request.headers.get("Authorization") == f"Bearer {TOKEN}"
+            if not known and not self._open_to_all(request.path):
                 raise Refused(401, "Invalid Credentials")
             if "aiplatform" in request.host:
                 found = self.jobs.answer(request.method, request.path, request.query, request.body)
@@ -109,6 +112,10 @@ class Api:
         except Exception:
             self.problems.append(traceback.format_exc())
             return refusal(500, "the fake is broken")
+
+    def _open_to_all(self, path: str) -> bool:
+        """What is in a batch is asked about one by one."""
+        return path.startswith("/batch/") or any(f"/{name}/" in f"{path}/" for name in self.public)
 
     def _bucket(self, request: Request, bucket: str) -> Answer:
         self.buckets.names(bucket)
@@ -223,7 +230,8 @@ class Api:
             url = urllib.parse.urlsplit(target)
             query = dict(urllib.parse.parse_qsl(url.query))
             headers = email.message_from_string("\n".join(rest))
-            headers["Authorization"] = request.headers["Authorization"]
+            if known := request.headers.get("Authorization"):
+                headers["Authorization"] = known
             inner = self.answer(
                 Request(method, request.host, url.path, query, headers, body.encode())
             )

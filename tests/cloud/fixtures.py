@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import pathlib
 from collections.abc import Iterator
 
 import pytest
@@ -83,11 +82,3 @@ def of_service(service: Service, folder: str) -> Cloud:
         if name.lower() not in ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
     }
     return Cloud(service.api, f"gs://{BUCKET}/{folder}", {**environment, **service.environment})
-
-
-@pytest.fixture
-def empty_home(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A home without anybody's credentials."""
-    home = tmp_path / "home"
-    home.mkdir()
-    return home

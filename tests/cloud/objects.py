@@ -71,6 +71,11 @@ class Buckets:
         self._hidden: dict[tuple[str, str], int] = {}
         self._lagging: tuple[re.Pattern[str], int] | None = None
 
+    def make(self, bucket: str) -> None:
+        """Makes a bucket, unless it is there."""
+        with self._lock:
+            self._objects.setdefault(bucket, {})
+
     def names(self, bucket: str, prefix: str = "") -> list[str]:
         """Returns the names of all objects of a bucket, sorted."""
         with self._lock:

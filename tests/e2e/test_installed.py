@@ -1,12 +1,16 @@
-"""Several processes that work with the installed package, far from the sources."""
+"""The wheel in a clean environment: what a worker has that knows nothing of the sources."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
+import zipfile
 
 import pytest
 
@@ -14,41 +18,69 @@ from pipeline import manifest
 from tests.golden import regenerate
 
 ROOT = regenerate.HERE.parent.parent
+PACKAGES = ("pipeline", "preprocessing", "trainer")
 SECONDS = 240
 
 
+@dataclasses.dataclass(frozen=True)
+class Installed:
+    """A wheel of ours, and a Python that has it, what it needs, and nothing else."""
+
+    wheel: pathlib.Path
+    python: pathlib.Path
+
+    def run(self, cwd: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess:
+        environment = {name: v for name, v in os.environ.items() if name != "PYTHONPATH"}
+        return subprocess.run(
+            [str(self.python), *arguments],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+
+
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> pathlib.Path:
-    """Installs the package, without what it needs, into a folder of its own."""
-    copy, target = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("site")
-    for name in ("pipeline", "preprocessing", "trainer"):
+def installed(tmp_path_factory) -> Installed:
+    """Third-party packages are those of this environment, by a path alone: so its own way to the
+    sources, which is code in a .pth file, is not there."""
+    copy, made = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
+    for name in PACKAGES:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.py", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    alone = ["--no-deps", "--no-index", "--no-build-isolation", f"--target={target}"]
-    subprocess.run([*pip, *alone, str(copy)], check=True, timeout=SECONDS)
-    shutil.rmtree(copy)
-    return target
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    alone = ["--quiet", "--no-deps", "--no-index"]
+    build = [*pip, "wheel", *alone, "--no-build-isolation", f"--wheel-dir={made}", str(copy)]
+    subprocess.run(build, check=True, timeout=SECONDS)
+    (wheel,) = made.iterdir()
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    target = [*pip, "install", *alone, "--no-compile", f"--target={site}", str(wheel)]
+    subprocess.run(target, check=True, timeout=SECONDS)
+    return Installed(wheel, folder / "bin" / "python")
 
 
-def _run(installed, cwd, *command):
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+def test_the_wheel_holds_every_module_and_no_test(installed):
+    held = {name for name in zipfile.ZipFile(installed.wheel).namelist() if name.endswith(".py")}
+    there = {
+        str(path.relative_to(ROOT)) for name in PACKAGES for path in (ROOT / name).rglob("*.py")
+    }
+    assert held == there
 
 
-def test_processes_find_the_installed_package(installed, tmp_path):
-    where = _run(installed, tmp_path, "-c", "import preprocessing; print(preprocessing.__file__)")
-    assert where.stdout.startswith(str(installed))
-    done = _run(
-        installed,
+def test_the_sources_cannot_be_imported_there(installed, tmp_path):
+    done = installed.run(tmp_path, "-c", "import tests.golden")
+    assert "No module named 'tests" in done.stderr
+    where = installed.run(tmp_path, "-c", "import preprocessing as p; print(p.__file__)").stdout
+    assert where.startswith(str(installed.python.parent.parent)), where
+
+
+def test_preprocessing_in_several_processes_needs_the_wheel_alone(installed, tmp_path):
+    done = installed.run(
         tmp_path,
         *("-m", "preprocessing.main", f"--config={regenerate.CONFIG}", "--storage=output"),
         "--pipeline_options=--direct_running_mode=multi_processing,--direct_num_workers=2",
@@ -59,3 +91,9 @@ def test_processes_find_the_installed_package(installed, tmp_path):
     golden = (regenerate.RECORDS / manifest.FILE_NAME).read_text()
     assert (folder / manifest.FILE_NAME).read_text() == golden
     manifest.verify(str(folder), manifest.read(str(folder)), contents=True)
+
+
+@pytest.mark.parametrize("module", ["trainer.task", "pipeline.launch", "pipeline.logs"])
+def test_commands_start_from_the_wheel(installed, tmp_path, module):
+    done = installed.run(tmp_path, "-m", module, "--help")
+    assert done.returncode == 0 and "--run" in done.stdout, done.stderr

@@ -73,9 +73,9 @@ def test_processes_that_a_dead_launcher_left_are_no_launcher(run):
     os.close(left)
 
 
-def test_runs_on_cloud_storage_are_locked_on_this_machine(tmp_path, monkeypatch):
+def test_runs_on_cloud_storage_are_locked_on_this_machine_too(cloud, tmp_path, monkeypatch):
     monkeypatch.setattr(run_lock.tempfile, "gettempdir", lambda: str(tmp_path))
-    run = RunFolder("gs://bucket/s/runs/r1")
+    run = RunFolder(cloud.path("runs/r1"))
     with (
         run_lock.held(run),
         pytest.raises(errors.UsageError, match="another launcher"),

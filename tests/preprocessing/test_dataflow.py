@@ -6,7 +6,7 @@ from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 
-from pipeline import config_file, errors, gcp_config
+from pipeline import config, config_file, errors, gcp_config
 from preprocessing import beam_options, dataflow
 from tests.pipeline.launchers.jobs import PLACE
 from tests.pipeline.process_help import ROOT, child_environment
@@ -72,6 +72,47 @@ def test_without_what_beam_needs_for_it_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam.runners.dataflow.internal.apiclient", None)
     with pytest.raises(errors.UsageError, match=r"is not installed, which .* 'apache-beam\[gcp\]'"):
         dataflow.check_installed()
+
+
+def small(cloud, small_records, *overrides: str) -> config.Config:
+    """The small job, its raw data on gs://."""
+    text = (small_records.storage / "small.yaml").read_text()
+    cloud.put("job.yaml", text.replace(f"{small_records.storage}/", f"{cloud.root}/raw/").encode())
+    return config_file.load(f"{cloud.root}/job.yaml", [*PLACE, *overrides])
+
+
+def test_places_that_workers_see_are_fine(cloud, small_records):
+    wanted = small(cloud, small_records)
+    assert dataflow.check_places(wanted, cloud.path("out")) is None
+    assert cloud.names() == ["job.yaml"]
+
+
+def test_records_on_a_disk_are_refused(cloud, small_records, tmp_path):
+    with pytest.raises(errors.UsageError, match=r"Google's machines do not see. Use STORAGE=gs://"):
+        dataflow.check_places(small(cloud, small_records), str(tmp_path))
+
+
+def test_raw_data_on_a_disk_is_refused(cloud, small_records):
+    wanted = small(cloud, small_records, "data.inputs.test.images=/data/x")
+    with pytest.raises(
+        errors.UsageError, match=r"^data.inputs.test.images: '/data/x' is on this machine.*Copy it"
+    ):
+        dataflow.check_places(wanted, cloud.path("out"))
+
+
+def test_a_bucket_in_another_region_is_refused(cloud, small_records):
+    wanted = small(cloud, small_records, "gcp.region=us-east1")
+    with pytest.raises(
+        errors.UsageError, match=r"bucket is in europe-west4, the job would be in u"
+    ):
+        dataflow.check_places(wanted, cloud.path("out"))
+
+
+def test_what_cloud_storage_refuses_is_told_before_anything_is_submitted(cloud, small_records):
+    wanted = small(cloud, small_records)
+    cloud.fault("POST .*/upload/", status=403, times=9)
+    with pytest.raises(errors.UsageError, match=r"^Google's client: .*\(403\).*objectAdmin on the"):
+        dataflow.check_places(wanted, cloud.path("out"))
 
 
 def test_the_link_is_that_of_the_project():

@@ -4,12 +4,19 @@ REGENERATE=1 python -m pytest tests/pipeline/launchers, and read the difference.
 import json
 import os
 import pathlib
+import subprocess
+import sys
+from typing import Any
 
 import pytest
+from google.protobuf import json_format
 
 from pipeline import errors
 from pipeline.launchers import gcp_job, k8s_job
+from tests.cloud.fixtures import of_service
+from tests.golden import vertex_messages
 from tests.pipeline.launchers.jobs import plan
+from tests.pipeline.process_help import ROOT
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden" / "jobs"
 EVERYTHING = (
@@ -72,16 +79,76 @@ def test_the_whole_job_is_restarted_where_the_gang_is(strategy, together):
     assert rendered["jobSpec"]["scheduling"]["restartJobOnWorkerRestart"] is together
 
 
-def test_the_client_library_understands_every_field():
-    types = pytest.importorskip(
-        "google.cloud.aiplatform_v1.types", reason="google-cloud-aiplatform is an extra: gcp"
-    )
-    from google.protobuf import json_format
+@pytest.mark.parametrize("overrides", [EVERYTHING, SINGLE, WITHOUT_PS])
+def test_rendered_jobs_are_messages_of_the_client_library(overrides):
+    rendered = gcp_job.render(plan(*overrides), "s")
+    message = json_format.ParseDict(rendered, vertex_messages.of("CustomJob")())
+    again = json_format.MessageToDict(message)
+    # Numbers of 64 bits are text in JSON; what is left out is what has no value.
+    assert _plain(again) == _plain(rendered)
 
-    for overrides in (EVERYTHING, SINGLE, WITHOUT_PS):
-        rendered = gcp_job.render(plan(*overrides), "s")
-        message = types.CustomJob.pb(types.CustomJob())
-        json_format.ParseDict(rendered, message)  # an unknown field is an error
+
+def _plain(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        kept = {name: _plain(value) for name, value in tree.items()}
+        return {name: value for name, value in kept.items() if value not in (False, None)}
+    if isinstance(tree, list):
+        return [_plain(one) for one in tree]
+    return str(tree) if isinstance(tree, int) and not isinstance(tree, bool) else tree
+
+
+def test_a_field_that_the_library_does_not_have_is_an_error():
+    with pytest.raises(json_format.ParseError, match='no field named "replicas"'):
+        json_format.ParseDict(
+            {"jobSpec": {"workerPoolSpecs": [{"replicas": 1}]}},
+            vertex_messages.of("CustomJob")(),
+        )
+
+
+def test_the_stored_messages_are_the_library_s():
+    pytest.importorskip("google.cloud.aiplatform_v1", reason="an extra: gcp")
+    made = vertex_messages.from_library()
+    assert len(made) > 1000  # its text differs by version, the fields that we use do not
+    library = vertex_messages.of("CustomJob", made).DESCRIPTOR
+    stored = vertex_messages.of("CustomJob").DESCRIPTOR
+    assert {field.name for field in stored.fields} <= {field.name for field in library.fields}
+
+
+def test_the_client_library_would_send_the_same(service):
+    """It is asked to submit what we render, by way of the fake service that we submit to."""
+    aiplatform = pytest.importorskip("google.cloud.aiplatform_v1", reason="an extra: gcp")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", BY_LIBRARY],
+        cwd=ROOT,
+        env={**of_service(service, "library").environment},
+        input=json.dumps(gcp_job.render(plan(*EVERYTHING), "s")),
+        capture_output=True,
+        text=True,
+    )
+    assert aiplatform and done.returncode == 0, done.stderr[-2000:]
+    (sent,) = service.api.jobs.created
+    service.api.jobs.clear()
+    message = vertex_messages.of("CustomJob")
+    ours = json_format.ParseDict(gcp_job.render(plan(*EVERYTHING), "s"), message())
+    assert json_format.ParseDict(sent, message()) == ours
+
+
+BY_LIBRARY = """
+import sys
+from google.cloud import aiplatform_v1
+from google.oauth2 import credentials
+from google.protobuf import json_format
+message = json_format.Parse(sys.stdin.read(), aiplatform_v1.CustomJob.pb(aiplatform_v1.CustomJob()))
+client = aiplatform_v1.JobServiceClient(
+    credentials=credentials.Credentials(token="token-of-the-tests"),
+    transport="rest",
+    client_options={"api_endpoint": "europe-west4-aiplatform.googleapis.com"},
+)
+client.create_custom_job(
+    parent="projects/my-project/locations/europe-west4",
+    custom_job=aiplatform_v1.CustomJob.wrap(message),
+)
+"""
 
 
 def test_what_is_missing_is_named_with_the_way_to_give_it():

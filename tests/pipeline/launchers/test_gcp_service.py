@@ -2,7 +2,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.launchers import gcp_service
-from pipeline.launchers.gcp_service import Service, refusal
+from pipeline.launchers.gcp_service import Service
 
 REGION = "europe-west4"
 RUN = "gs://bucket/out/runs/r"
@@ -69,11 +69,6 @@ def test_each_refusal_says_what_to_do(cloud, jobs, status, kind, words):
     with pytest.raises(kind, match=f"^Vertex AI, projects/my-project/.*{words}"):
         service().create(BODY)
     assert not jobs.created
-
-
-def test_words_of_the_service_are_kept_without_their_last_dot():
-    error = refusal(400, "machine type big is not supported.", "p")
-    assert str(error).startswith("Vertex AI, p: machine type big is not supported (400). Correct")
 
 
 def test_a_region_that_is_not_there_is_reported(cloud, monkeypatch):

@@ -18,7 +18,8 @@ def test_the_image_runs_as_nobody_special_on_locked_packages():
     text = (ROOT / "Dockerfile").read_text()
     assert "FROM python:3.11-slim" in text
     assert "--require-hashes -r requirements.lock" in text
-    assert text.rindex("USER pipeline") > text.rindex("COPY")
+    assert "ARG RUN_AS=pipeline\n" in text
+    assert text.rindex("USER ${RUN_AS}") > text.rindex("COPY")
     beam = re.search(r"^apache-beam==(\S+)", (ROOT / "requirements.lock").read_text(), re.M)[1]
     assert f"apache/beam_python3.11_sdk:{beam} " in text
 
