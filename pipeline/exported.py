@@ -14,15 +14,14 @@ import json
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from pipeline import errors, export_files, run_folder, storage
 from pipeline.run_folder import RunFolder
 
-Kind = Literal["final", "best"]
-KINDS: tuple[Kind, ...] = ("final", "best")
+KINDS = ("final", "best")
 
 # The best model of a run so far: {"step": int, "metric": str, "value": float, "export": path, ...}
 BEST = "best.json"
@@ -39,7 +38,7 @@ class Export:
     """One published model. `sha256` has the digest of each of its files, as published."""
 
     path: str
-    kind: Kind
+    kind: str
     step: int
     sha256: Mapping[str, str]
 
@@ -57,8 +56,8 @@ class Export:
         return tuple(map(str, json.loads(storage.read_text(path))))
 
 
-def find(run: RunFolder, kind: Kind) -> Export:
-    """Returns an export of a run, wherever the run's folder has been moved to since.
+def find(run: RunFolder, kind: str) -> Export:
+    """Returns an export of one of the `KINDS`, wherever the run's folder has been moved to since.
 
     Raises `UsageError` if there is none.
     """
@@ -87,7 +86,7 @@ class Model:
     @property
     def signatures(self) -> Mapping[str, Any]:
         """The functions it has, by name."""
-        return self._loaded.signatures  # type: ignore[no-any-return]
+        return self._loaded.signatures
 
     def inputs(self, signature: str) -> dict[str, Any]:
         """Returns the `tf.TensorSpec` of each input of a signature."""

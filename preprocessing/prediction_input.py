@@ -109,14 +109,18 @@ def _asked(
     )
     model = model_columns(job)
     there = _names(data, kind, pictures_named)
-    columns = _columns(data, model, there)
+    key = tuple(name for name in job.data.key if not data.columns[name].sensitive)
+    columns = _columns(data, key, model, there)
     data = data.model_copy(update={"columns": columns})
-    key = tuple(n for n in job.data.key if n in columns and not columns[n].sensitive)
+    key = tuple(name for name in key if name in columns)
     return Asked(_source(data, kind), data, model, key)
 
 
 def _columns(
-    data: config.Data, model: dict[str, config.Column], there: Sequence[str] | None
+    data: config.Data,
+    key: Sequence[str],
+    model: dict[str, config.Column],
+    there: Sequence[str] | None,
 ) -> dict[str, config.Column]:
     """Returns the columns to read: what the model takes, and the label and key where they are."""
     by_place = data.source == "csv" and not data.csv.header
@@ -127,7 +131,7 @@ def _columns(
             found[name] = model[name]
         elif there is not None and name not in there:
             continue
-        elif name == data.label or name in data.key:
+        elif name == data.label or name in key:
             found[name] = data.columns[name].model_copy(update={"missing": "allow"})
         elif by_place:
             found[name] = config.Column(type="string", missing="allow")

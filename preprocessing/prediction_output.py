@@ -75,7 +75,7 @@ def _finished_at(target: str, new: bool) -> Iterator[IO[bytes]]:
     """Opens a file beside `target`, which gets its name when everything is in it."""
     if storage.is_remote(target):
         with tempfile.NamedTemporaryFile() as local:
-            yield local  # type: ignore[misc]
+            yield local
             local.flush()
             if new and storage.exists(target):
                 raise FileExistsError(target)

@@ -14,6 +14,7 @@ import http
 import http.server
 import json
 import re
+import socketserver
 import time
 from typing import Any
 
@@ -68,6 +69,7 @@ class Server(http.server.ThreadingHTTPServer):
 
     # Threads end with their one request, so that the server can wait for all of them.
     daemon_threads = False
+    request_queue_size = 128
 
     def __init__(self, port: int, served: Served, example: dict[str, Any] | None = None) -> None:
         """Listens on a port, any if 0. Raises `UsageError` if it is taken or not ours to take."""
@@ -78,6 +80,11 @@ class Server(http.server.ThreadingHTTPServer):
             raise errors.UsageError(
                 f"--port {port}: {error.strerror or error}; choose another with --port="
             ) from None
+
+    def server_bind(self) -> None:
+        """Binds without asking a name server what this machine is called."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = _HOST, self.server_address[1]
 
     @property
     def address(self) -> str:
@@ -97,6 +104,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "estimator-pipeline", ""
+    # Of what is no request; the oldest version would have an answer without a status.
+    default_request_version = "HTTP/1.0"
     # Seconds that a client may keep silent.
     timeout = 10
 

@@ -46,7 +46,11 @@ def test_packages_import_only_what_they_may(package):
 
 
 @pytest.mark.parametrize(
-    "module", ["pipeline.launch", "pipeline.status", "pipeline.verify", "preprocessing.main"]
+    "module",
+    [
+        *("pipeline.launch", "pipeline.status", "pipeline.verify", "preprocessing.main"),
+        *("preprocessing.predict", "preprocessing.serve"),
+    ],
 )
 def test_commands_start_without_tensorflow_and_beam(module):
     """Importing TensorFlow takes seconds, and these must answer at once."""

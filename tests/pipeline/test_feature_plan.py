@@ -121,6 +121,15 @@ def test_only_columns_in_use_are_read():
     assert len(_plan().columns) == 10
 
 
+def test_callers_of_the_model_feed_neither_label_nor_weight():
+    features = {"time": {"steps": [{"clip": {"min": 0}}]}}
+    job = make(features, label={"weight": "weight"})
+    assert list(feature_plan.serving_columns(job)) == ["time"]
+    everything = feature_plan.serving_columns(make())
+    assert len(everything) == len(make().data.columns) - 1
+    assert "late" not in everything
+
+
 def test_shapes_and_ids():
     plan = _plan(
         {

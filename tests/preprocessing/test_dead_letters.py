@@ -81,3 +81,13 @@ def test_nothing_left():
     tally = dead_letters.Tally(3, 2, dead_letters.tally([_letter(1)]).bad)
     with pytest.raises(errors.DataError, match="none of 3 rows is left: 2 dropped, 1 bad"):
         dead_letters.check_budget({"train": tally}, data, "folder")
+
+
+def test_collected_wherever_they_are_wanted(tmp_path):
+    for origin, row in (("test-000001-0000", 9), ("test-000000-0000", 4)):
+        dead_letters.write(str(tmp_path), origin, [_letter(row)])
+        dead_letters.write_tally(str(tmp_path), origin, TALLY)
+    target = tmp_path / "new" / "rows.jsonl"
+    tallies = dead_letters.collect(str(tmp_path), lambda split: str(target))
+    assert tallies["test"].read == 200
+    assert [json.loads(line)["row"] for line in target.read_text().splitlines()] == [4, 9]

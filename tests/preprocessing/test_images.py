@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
@@ -53,3 +54,38 @@ def test_a_column():
     values = [pictures.encoded(1), None, b"x", pictures.encoded(2, "JPEG")]
     found = images.undecodable(pa.array(values, pa.binary()))
     assert found.tolist() == [False, False, True, False]
+
+
+def _encoded(pixels: np.ndarray, mode: str = "RGB") -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).convert(mode).save(file, "PNG")
+    return file.getvalue()
+
+
+PIXELS = np.random.default_rng(1).integers(0, 256, (4, 6, 3), np.uint8)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_pixels_row_by_row_in_as_many_channels_as_wanted(mode):
+    content = _encoded(PIXELS, mode)
+    assert images.pixels(content, (4, 6, 3)) == PIXELS.tobytes()
+    with_alpha = np.concatenate([PIXELS, np.full((4, 6, 1), 255, np.uint8)], axis=2)
+    assert images.pixels(content, (4, 6, 4)) == with_alpha.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (4, 6, 1), (24,)])
+def test_pixels_of_a_column_without_colours(shape):
+    grey = np.asarray(Image.fromarray(PIXELS).convert("L"))
+    assert images.pixels(_encoded(PIXELS), shape) == grey.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 5, 3), (2, 12, 3)])
+def test_an_image_of_another_size_is_another_image(shape):
+    wanted = f"is an image of 4x6, the model takes {shape[0]}x{shape[1]}"
+    with pytest.raises(ValueError, match=wanted):
+        images.pixels(_encoded(PIXELS), shape)
+
+
+def test_pixels_of_what_cannot_be_decoded():
+    with pytest.raises(ValueError, match="cannot identify image file"):
+        images.pixels(b"no image", (4, 6, 3))

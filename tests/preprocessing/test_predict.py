@@ -54,7 +54,8 @@ def test_flags_are_a_contract():
 
 
 def test_the_test_split_of_the_newest_run(classifier):
-    lines = _run(classifier.storage, "--rows=3").splitlines()
+    said = _run(classifier.storage, "--rows=3").splitlines()
+    lines = [line for line in said if not line.startswith("predicting: ")]  # of slow machines
     assert lines[0] == f"model {classifier.export.path}"
     assert lines[2].split() == ["row", "id", "label", "prediction", "probability"]
     wanted = classifier.predicted()["class_ids"][:, 0]
@@ -88,7 +89,7 @@ def test_two_processes_write_the_same_file(classifier, tmp_path):
         (["--export=newest"], 64, "value should be one of <final|best>"),
         (["--format=xml"], 64, "value should be one of <csv|jsonl|parquet>"),
         (["--output=predictions"], 64, r"--output '.*predictions': must end in \.csv, \.jsonl"),
-        (["--rows=-1"], 64, "flag --rows=-1"),
+        (["--rows=-1"], 64, "--rows=-1: -1 is not a non-negative integer"),
     ],
 )
 def test_a_bad_request_is_one_line(classifier, flags, code, message):

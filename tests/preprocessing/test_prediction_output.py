@@ -49,7 +49,7 @@ def test_csv_has_one_header_and_the_digits_of_float32(tmp_path):
         "file,row,label,score,vector",
         '"a,b.csv",2,,0.1,"[1.0, 2.5]"',
         '"c""d.csv",3,yes,nan,"[3.0, 4.0]"',
-        'é,4,no,1e-07,"[0.0, 0.0]"',
+        'é,4,no,1e-7,"[0.0, 0.0]"',
     ]
 
 

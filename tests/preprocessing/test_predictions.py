@@ -55,7 +55,7 @@ def test_all_formats_say_the_same(classifier, rows, tmp_path):
     assert list(texts[0]) == list(lines[0]) == list(table[0])
     assert list(table[0])[:5] == ["file", "row", "id", "label", "prediction"]
     for ours, line, text in zip(table, lines, texts, strict=True):
-        assert {n: str(v) for n, v in line.items()} == text
+        assert line == {name: type(line[name])(value) for name, value in text.items()}
         assert line == pytest.approx(ours)
 
 

@@ -31,7 +31,7 @@ def _process(storage, *flags):
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 def _until(process, start):
@@ -106,7 +106,7 @@ def test_an_altered_export_is_not_served(classifier, tmp_path):
     ("flags", "message"),
     [
         (["--run=punctal-1"], r"run 'punctal-1': not in .* \(did you mean 'punctual-1'\?\)"),
-        (["--port=70000"], "flag --port=70000"),
+        (["--port=70000"], "--port=70000: 70000 is not an integer in the range"),
     ],
 )
 def test_a_bad_request_is_one_line(classifier, flags, message):

@@ -180,3 +180,27 @@ def test_whatever_the_text_is_every_row_is_accounted_for(tmp_path, pieces, size)
             numbers += [n for part in good for n in part.numbers.tolist()]
             first = chunk.details.first + 2
             assert sorted(numbers) == list(range(first, first + chunk.rows))
+
+
+@pytest.mark.parametrize(
+    ("content", "header", "names"),
+    [
+        ("\nlabel,x,\"a b\"\n1,2,3\n", True, ("label", "x", "a b")),
+        ("1,2,3,4\n", False, ("id", "name", "size", "label")),
+        ("1,2,3\n", False, ("id", "name", "size")),
+        ("1,2\n", False, ("id", "name", "size", "label")),
+    ],
+)
+def test_the_columns_that_a_file_says_it_has(tmp_path, content, header, names):
+    (tmp_path / "in.csv").write_text(content)
+    data = tables.make_config(tmp_path / "in.csv", csv={"header": header}).data
+    source = sources.choose(data)
+    assert source.names(source.files()[0]) == names
+
+
+@pytest.mark.parametrize(("header", "wanted"), [(True, "a header was"), (False, "rows were")])
+def test_an_empty_file_has_none(tmp_path, header, wanted):
+    (tmp_path / "in.csv").write_text("\n\n")
+    source = sources.choose(tables.make_config(tmp_path / "in.csv", csv={"header": header}).data)
+    with pytest.raises(errors.DataError, match=rf"in\.csv': empty; {wanted} expected"):
+        source.names(source.files()[0])

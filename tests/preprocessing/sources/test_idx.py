@@ -240,3 +240,22 @@ def test_roles_it_does_not_have():
         match=r"data\.inputs\.train: source idx takes images and labels, got images, lables",
     ):
         _read({"train": {"images": "x", "lables": "y"}})
+
+
+def test_images_alone_where_the_label_is_no_column(inputs):
+    (wanted,) = _read(inputs)
+    data = idx_files.make_config(inputs).data
+    images = {name: column for name, column in data.columns.items() if name != data.label}
+    alone = {"train": {"images": inputs["train"]["images"]}}
+    source = sources.choose(data.model_copy(update={"columns": images, "inputs": alone}))
+    (found,) = (rows for chunk in source.plan("train") for rows in source.read(chunk))
+    assert found.batch.schema.names == list(images)
+    assert found.batch.column(0).equals(wanted.batch.column(0))
+    assert found.keys.equals(wanted.keys)
+    assert [file.name for file in source.files()] == ["train/images/" + _base(alone)]
+    with pytest.raises(errors.UsageError, match=r"inputs\.train: source idx takes images, got"):
+        sources.choose(data.model_copy(update={"columns": images}))
+
+
+def _base(inputs) -> str:
+    return inputs["train"]["images"].rpartition("/")[2]
