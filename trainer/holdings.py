@@ -39,12 +39,26 @@ def sizes(records: np.ndarray, batch_size: int, open_blocks: int) -> Sizes:
     return Sizes(open_blocks, chunk, 3 * open_blocks + 3 * chunk + in_batches)
 
 
+def can_take_turns(
+    records: np.ndarray, batch_size: int, open_blocks: int, num_readers: int
+) -> bool:
+    """True if readers can wait for each other's blocks and never all wait at once.
+
+    They do if what is left of all blocks, `[blocks]` records, does not make a batch for any of
+    them. Of what a reader has begun up to the batches it is ahead may be applied, and what it mixes
+    besides; all else is whole.
+    """
+    begun = (_BATCHES + 1) * batch_size + (open_blocks + 1) * int(records.max())
+    return int(records.sum()) > num_readers * begun
+
+
 class Holdings:
     """The pieces of one session, by their position in the backlog.
 
     A piece waits until all earlier epochs of its block have been applied, by whoever reads them:
     with two at a block, nobody could tell how far it is. `in_turn` is false where readers make each
-    step together; there nobody may wait, nor need to.
+    step together; there nobody may wait, nor need to. Nor may anybody where there is too little to
+    share (`can_take_turns`).
     """
 
     def __init__(

@@ -35,6 +35,11 @@ class Blocks:
     longest: int = 1  # bytes, of the longest block
 
     @property
+    def due(self) -> np.ndarray:
+        """Records of each block in an epoch, `[blocks]`: none of those that cannot be read."""
+        return self.records if self.excluded is None else np.where(self.excluded, 0, self.records)
+
+    @property
     def total_records(self) -> int:
         """Number of records in the split."""
         return int(self.records.sum())

@@ -41,6 +41,9 @@ class Position:
         number = order.open_blocks(blocks, job.train.open_blocks, readers)
         self.feed = feeding.Feed(blocks, job.train.seed, number)
         self.sizes = holdings.sizes(blocks.records, topology.batch_per_replica(job), number)
+        self.in_turn = job.cluster.strategy in staleness.ASYNCHRONOUS and holdings.can_take_turns(
+            blocks.due, topology.batch_per_replica(job), number, task.num_readers
+        )
         if not self.shared:
             # Now, as strategies start to read before the first hook is called.
             backlog = order.Backlog(blocks, job.train.seed, reached)
@@ -98,7 +101,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             p.blocks.records,
             topology.batch_per_replica(p.job),
             p.sizes,
-            in_turn=p.job.cluster.strategy in staleness.ASYNCHRONOUS,
+            in_turn=p.in_turn,
         )
         self._held.add(at - start.first for at in start.held)
         self._held.release(start.reached[self._held.waiting_blocks])

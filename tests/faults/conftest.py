@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import signal
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ import tensorflow as tf
 
 from pipeline import config_file, environment, restarts, topology, watchdog
 from pipeline.plan import Plan
-from pipeline.processes import ForkServer, StopRequest
+from pipeline.ports import Reservation
+from pipeline.processes import Ended, ForkServer, Spawn, StopRequest
 from pipeline.run_folder import RunFolder
 from pipeline.supervisor import Supervisor
 from tests.faults import injected
@@ -65,13 +67,7 @@ class Rig:
         **options: Any,
     ) -> dict[str, Any]:
         """Trains to the end and returns the result; fails if a process is left over."""
-        job = self.records.config(*COMMON, *overrides)
-        run = RunFolder(str(self.path))
-        (self.path / "logs").mkdir(parents=True, exist_ok=True)
-        for name in ("status", "TRAINING_DONE.json", "RESULT.json", "STOP.json"):
-            run.remove(name)
-        (self.path / "config.yaml").write_text(config_file.dump(job))
-        run.write("faults.json", {"faults": faults, "pace": pace})
+        job, run = self._prepare(overrides, faults, pace)
         cluster = job.cluster
         strategy = topology.STRATEGIES[cluster.strategy]
         self.boss = Supervisor(
@@ -95,6 +91,38 @@ class Rig:
             left = [pid for pids in self.seen.pids.values() for pid in pids if is_alive(pid)]
             assert left == [], "processes outlive the supervisor"
         return run.read("RESULT.json")
+
+    def train_by_hand(
+        self, *overrides: str, faults: tuple[dict[str, Any], ...] = (), pace: float = 0.0
+    ) -> dict[str, int]:
+        """Trains with nobody who would start a process again; returns the exit codes, by task."""
+        job, run = self._prepare(overrides, faults, pace)
+        counts = topology.role_counts(job.cluster)
+        addressed = sum(counts.values()) - counts[topology.EVALUATOR]
+        codes: dict[str, int] = {}
+        with Reservation(addressed) as reserved:
+            cluster = topology.cluster_of(counts, reserved.addresses)
+            for role, count in counts.items():
+                for task in (topology.Task(role, index, cluster) for index in range(count)):
+                    log = str(self.path / "logs" / f"{task.name}.log")
+                    arguments = (run.path, self.records.folder, task)
+                    self.server.spawn(Spawn(task.name, injected.ENTRY, arguments, log))
+            while len(codes) < sum(counts.values()):
+                ended = [e for e in self.server.wait(1.0) if isinstance(e, Ended)]
+                codes |= {event.name: event.code for event in ended}
+                if "evaluator-0" in codes:
+                    self.server.signal("ps-0", signal.SIGTERM)
+        return codes
+
+    def _prepare(self, overrides, faults, pace):
+        job = self.records.config(*COMMON, *overrides)
+        run = RunFolder(str(self.path))
+        (self.path / "logs").mkdir(parents=True, exist_ok=True)
+        for name in ("status", "TRAINING_DONE.json", "RESULT.json", "STOP.json"):
+            run.remove(name)
+        (self.path / "config.yaml").write_text(config_file.dump(job))
+        run.write("faults.json", {"faults": faults, "pace": pace})
+        return job, run
 
     @property
     def restarts(self) -> list[restarts.Restart]:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import records, storage
+from pipeline import manifest, records, storage
+from tests import record_sets
 from tests.faults import injected
 from trainer import checkpoints, ledger
 from trainer.input import Records
@@ -17,11 +18,11 @@ BATCH = 32  # of `COMMON`
 WITNESSED = "model.name=tests.faults.injected:witnessed"
 
 
-def _names(small):
+def _names(folder, contents):
     """The number that names each record, `[records]`, and its block."""
     names = []
-    for shard in small.contents.split("train").shards:
-        for payload in records.read(storage.join(small.folder, shard.path)):
+    for shard in contents.split("train").shards:
+        for payload in records.read(storage.join(folder, shard.path)):
             example = tf.train.Example.FromString(payload)
             (image,) = example.features.feature["image"].bytes_list.value
             pixels = np.frombuffer(image, np.uint8).reshape(28, 28, 1).astype(np.int64)
@@ -32,13 +33,14 @@ def _names(small):
 class _Final:
     """What the final checkpoint of a run has, of the ledger and of the witness."""
 
-    def __init__(self, rig):
-        small = rig.records
-        self.blocks = Records(small.job, small.folder, small.contents).blocks("train")
+    def __init__(self, rig, folder=None):
+        folder = folder or rig.records.folder
+        contents = manifest.read(folder)
+        self.blocks = Records(rig.records.job, folder, contents).blocks("train")
         saved = checkpoints.newest(str(rig.path))
         self.counts = ledger.counts_in(saved, self.blocks)
         witness = tf.train.load_variable(saved, injected.WITNESS)
-        names = _names(small)
+        names = _names(folder, contents)
         block_of = np.repeat(np.arange(len(self.blocks.records)), self.blocks.records)
         # Few records share a name; those cannot be told apart.
         alone = np.bincount(names, minlength=injected.NAMES)[names] == 1
@@ -94,3 +96,74 @@ def test_a_chief_that_falls_back_takes_the_count_back_too(rig):
     doubled = np.maximum(final.counts.applied - final.counts.reached, 0).sum()
     assert doubled <= 2 * BATCH
     assert sum(row["never"] for row in result["input"]) == 0
+
+
+def test_what_a_worker_held_that_never_comes_back_is_read_by_others(rig):
+    fault = {"by": "chief-0", "at": 100, "do": "kill", "target": "worker-1"}
+    settings = ("cluster.workers=2", "cluster.watchdog_seconds=3", "train.steps=400")
+    codes = rig.train_by_hand(*ASYNC, WITNESSED, *settings, faults=(fault,), pace=0.005)
+    assert {task for task, code in codes.items() if code} - {"ps-0"} == {"worker-1"}
+    # Of the epochs after it was lost, too, each is whole.
+    final = _Final(rig)
+    assert (final.counts.reached >= 3 * final.blocks.records).all()
+    final.check(twice=4 * BATCH)
+    assert 0 < final.counts.readers[2] < final.counts.readers[1]
+
+
+def _shared_unevenly(small, folder, shards):
+    """The small records again, in shards of so many records each, in blocks of 16."""
+    payloads = [
+        payload
+        for shard in small.contents.split("train").shards
+        for payload in records.read(storage.join(small.folder, shard.path))
+    ]
+    ends = np.cumsum(shards)
+    assert ends[-1] <= len(payloads)
+    cut = [payloads[end - count : end] for end, count in zip(ends, shards, strict=True)]
+    data = small.job.data
+    record_sets.write(
+        folder,
+        {"train": cut, "eval": [payloads[:50]], "test": [payloads[50:90]]},
+        block_records=16,
+        columns=data.columns,
+        label=data.label,
+    )
+    return str(folder)
+
+
+# One of most records, one of a single one, two of none; the last batch of an epoch is never full.
+UNEVEN = (1, 0, 1500, 17, 0)
+# Less than what three processes need to wait for each other.
+FEW = (40, 13)
+
+
+def _train_three(rig, folder, mode, epochs, due):
+    replicas = 1 if mode == "parameter_server" else 3
+    steps = epochs * due // (BATCH * replicas) + 1
+    settings = (f"cluster.strategy={mode}", "cluster.workers=2", f"train.steps={steps}")
+    result = rig.train(*settings, "train.save_steps=1000", WITNESSED, records=folder)
+    assert rig.restarts == []
+    assert sum(result["readers"].values()) == result["final_step"] * BATCH * replicas
+    return result
+
+
+@pytest.mark.parametrize("mode", ["parameter_server", "multi_worker_mirrored"])
+def test_each_record_once_whatever_the_shards(rig, tmp_path, mode):
+    folder = _shared_unevenly(rig.records, tmp_path / "records", UNEVEN)
+    result = _train_three(rig, folder, mode, 3, sum(UNEVEN))
+    ended = [row for row in result["input"] if not row["left"]]
+    assert len(ended) >= 2
+    assert all(row["once"] == row["due"] == sum(UNEVEN) for row in ended)
+    final = _Final(rig, folder)
+    assert (final.counts.applied == final.counts.reached).all()
+    if mode == "parameter_server":  # a witness of an all-reduce would see its own replica only
+        final.check(twice=3 * BATCH)
+
+
+@pytest.mark.parametrize("mode", ["parameter_server", "parameter_server_sync"])
+def test_very_few_records_are_shared_without_waiting(rig, tmp_path, mode):
+    """A batch of each is more than an epoch; all records are used alike nevertheless."""
+    folder = _shared_unevenly(rig.records, tmp_path / "records", FEW)
+    _train_three(rig, folder, mode, 30, sum(FEW))
+    applied = _Final(rig, folder).applied
+    assert applied.max() - applied.min() <= 6

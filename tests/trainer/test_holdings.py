@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer import holdings, order
+from trainer import feeding, holdings, order
 
 BATCH, OPEN = 8, 4
 
@@ -160,3 +160,74 @@ def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, recor
         del read[:BATCH]
         held.applied_batch()
         refill()
+
+
+class _Reader:
+    """One of several readers of a backlog, with a pipeline that reads ahead of its steps."""
+
+    def __init__(self, shared, blocks, number, in_turn):
+        self.shared, backlog = shared, order.Backlog(blocks, 1, np.zeros(len(blocks.records)))
+        size = holdings.sizes(blocks.records, BATCH, number)
+        self.held = holdings.Holdings(backlog, blocks.records, BATCH, size, in_turn=in_turn)
+        self.chunk, self.read = size.chunk, []
+        feed = feeding.Feed(blocks, 1, number)
+        feed.begin(self.held.pieces)
+        self.windows = feed.windows()
+
+    def may_step(self):
+        """Takes what it needs; false if it has to wait for others."""
+        held, shared = self.held, self.shared
+        while held.wants_more:
+            if held.full:
+                held.drop_applied(shared.reached[held.ready_blocks])
+            if held.full:
+                held.release(shared.reached[held.waiting_blocks])
+                return not held.lacks_a_batch
+            held.add(next(shared.positions) for _ in range(self.chunk))
+            held.release(shared.reached[held.waiting_blocks])
+        return True
+
+    def step(self):
+        while len(self.read) < 3 * BATCH and len(marks := next(self.windows).marks):
+            self.read += marks.tolist()
+        for block, _, place in self.read[:BATCH]:
+            assert place == self.shared.reached[block] + 1 or not self.shared.in_turn
+            self.shared.reached[block] = max(place, self.shared.reached[block])
+            self.shared.applied[block] += 1
+        assert len(self.read) >= BATCH
+        del self.read[:BATCH]
+        self.held.applied_batch()
+
+
+class _Shared:
+    def __init__(self, blocks, readers):
+        number = order.open_blocks(blocks, 4096, 3 * readers)
+        self.in_turn = holdings.can_take_turns(blocks.records, BATCH, number, readers)
+        self.positions = itertools.count()
+        self.reached, self.applied = np.zeros((2, len(blocks.records)), np.int64)
+        self.readers = [_Reader(self, blocks, number, self.in_turn) for _ in range(readers)]
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=3, max_size=60),
+    st.integers(2, 3),
+    st.randoms(use_true_random=False),
+)
+@settings(deadline=None, max_examples=60)
+def test_however_slow_some_are_there_is_always_one_that_need_not_wait(records, readers, random):
+    """And who takes turns goes on behind what has been applied, whoever has applied it."""
+    blocks = _blocks(records)
+    shared = _Shared(blocks, readers)
+    for _ in range(150):
+        slow = shared.readers[random.randrange(readers)]
+        ways = sorted(shared.readers, key=lambda one: random.random() + (one is slow))
+        turn = next((one for one in ways if one.may_step()), None)
+        assert turn is not None, "all wait for each other"
+        turn.step()
+    if shared.in_turn:
+        assert (shared.applied == shared.reached).all()
+
+
+def test_turns_are_taken_where_there_is_enough_to_share():
+    assert holdings.can_take_turns(np.array([256] * 235), 128, 1, 2)
+    assert not holdings.can_take_turns(np.array([256] * 3), 32, 1, 2)

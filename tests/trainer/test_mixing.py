@@ -11,9 +11,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import config_file, manifest
+from pipeline import config_file, manifest, run_folder
+from preprocessing import job as preprocessing
 from tests import reading, record_sets
-from tests.preprocessing import examples
+from tests.preprocessing import examples, idx_files
 from trainer import ledger, mixing
 from trainer.input import Records
 
@@ -75,6 +76,25 @@ def test_every_order_is_as_likely():
 BATCH = 128
 
 
+def _unevenness(batches, labels):
+    """Returns the chi-square of the labels of each batch, `[batches]`."""
+    expected = np.bincount(labels, minlength=10) / len(labels) * BATCH
+    counts = np.array([np.bincount(batch, minlength=10) for batch in batches])
+    return ((counts - expected) ** 2 / expected).sum(axis=1)
+
+
+def _assert_as_uneven(found, full):
+    """The mean chi-square of a full shuffle is 9 times (records - batch) / (records - 1), with an
+    error of 0.2 over the batches of an epoch; a larger distance of the distributions than 0.13
+    comes once in a thousand epochs (Kolmogorov and Smirnov)."""
+    assert abs(found.mean() - 8.98) < 0.6
+    at = np.concatenate([found, full])
+    shares = [
+        np.searchsorted(np.sort(values), at, side="right") / len(at) for values in (found, full)
+    ]
+    assert 2 * np.abs(shares[0] - shares[1]).max() < 0.13
+
+
 @dataclasses.dataclass(frozen=True)
 class _Sorted:
     """MNIST's training images as records, in the order of their labels."""
@@ -100,10 +120,7 @@ class _Sorted:
         return rows
 
     def unevenness(self, rows):
-        """Returns the chi-square of the labels of each batch, `[batches]`."""
-        expected = np.bincount(self.labels, minlength=10) / len(self.labels) * BATCH
-        counts = np.array([np.bincount(batch, minlength=10) for batch in self.labels[rows]])
-        return ((counts - expected) ** 2 / expected).sum(axis=1)
+        return _unevenness(self.labels[rows], self.labels)
 
     def shuffled(self):
         """As `epoch`, by a full shuffle."""
@@ -112,39 +129,67 @@ class _Sorted:
 
 
 @pytest.fixture(scope="module")
-def sorted_by_label(tmp_path_factory):
+def rows_by_label():
+    """Images and labels of MNIST's train split, in the order of labels."""
     raw = config_file.SHIPPED.parent / "data" / "mnist"
     labels, images = (
         np.frombuffer(gzip.decompress((raw / f"train-{name}-ubyte.gz").read_bytes())[head:], "u1")
         for name, head in (("labels-idx1", 8), ("images-idx3", 16))
     )
     by_label = np.argsort(labels, kind="stable")
-    images = images.reshape(len(labels), -1)
+    return images.reshape(-1, 28, 28)[by_label], labels[by_label]
+
+
+@pytest.fixture(scope="module")
+def sorted_by_label(tmp_path_factory, rows_by_label):
     payloads = [
-        examples.example(image=images[row].tobytes(), label=int(labels[row])) for row in by_label
+        examples.example(image=image.tobytes(), label=int(label))
+        for image, label in zip(*rows_by_label, strict=True)
     ]
     shards = [payloads[n : n + 7500] for n in range(0, len(payloads), 7500)]
     folder, job = tmp_path_factory.mktemp("sorted"), config_file.load("mnist")
     contents = record_sets.write(
         folder, {"train": shards}, block_records=256, columns=job.data.columns
     )
-    return _Sorted(str(folder), contents, labels[by_label])
+    return _Sorted(str(folder), contents, rows_by_label[1])
 
 
 def test_labels_are_mixed_as_by_a_full_shuffle(sorted_by_label):
-    """Its mean chi-square is 9 times (records - batch) / (records - 1), with an error of 0.2 over
-    the batches of an epoch; a larger distance of the distributions than 0.13 comes once in a
-    thousand epochs (Kolmogorov and Smirnov)."""
     rows = sorted_by_label.epoch()
     assert len(np.unique(rows)) == rows.size
-    found = sorted_by_label.unevenness(rows)
-    assert abs(found.mean() - 8.98) < 0.6
     full = sorted_by_label.unevenness(sorted_by_label.shuffled())
-    at = np.concatenate([found, full])
-    shares = [
-        np.searchsorted(np.sort(values), at, side="right") / len(at) for values in (found, full)
-    ]
-    assert 2 * np.abs(shares[0] - shares[1]).max() < 0.13
+    _assert_as_uneven(sorted_by_label.unevenness(rows), full)
+
+
+@pytest.fixture(scope="module")
+def preprocessed(tmp_path_factory, rows_by_label):
+    """The records that preprocessing makes of raw data in the order of labels."""
+    folder = tmp_path_factory.mktemp("preprocessed")
+    settings = ["data.split.eval=0"]
+    for role, values in zip(("images", "labels"), rows_by_label, strict=True):
+        (folder / role).write_bytes(idx_files.idx_bytes(values))
+        settings.append(f"data.inputs.train.{role}={folder / role}")
+    job = config_file.load("mnist", settings)
+    return run_folder.records_folder(str(folder), job.name), preprocessing.run(job, str(folder))
+
+
+# How many blocks asynchronous processes mix at once depends on their number: one is the least.
+@pytest.mark.parametrize(("number", "epoch"), [(1, 0), (4096, 3)])
+def test_labels_are_mixed_as_well_in_each_of_several_readers(preprocessed, number, epoch):
+    """Preprocessing has put the rows into the order of their hashes: each block is as drawn at
+    random, so that it does not matter who reads which."""
+    folder, contents = preprocessed
+    settings = [f"train.batch_size={BATCH}", f"train.open_blocks={number}"]
+    records = Records(config_file.load("mnist", settings), folder, contents)
+    sizes, found = records.blocks("train").records, []
+    for rank in range(3):
+        with tf.Graph().as_default():
+            dataset = reading.train_dataset(records, rank, 3, epoch * sizes)
+            labels = dataset.map(lambda features, label: label)
+            found += reading.batches(labels, contents.split("train").records // BATCH // 3 - 1)
+    labels = np.concatenate(found)
+    full = np.random.default_rng(1).permutation(labels).reshape(-1, BATCH)
+    _assert_as_uneven(_unevenness(found, labels), _unevenness(full, labels))
 
 
 def test_the_order_has_nothing_of_the_order_of_the_records(sorted_by_label):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file, errors, run_folder
+from pipeline import config_file, errors, manifest, run_folder
 from trainer import checkpoints, ledger, new_data, order
 from trainer.reporter import Reporter
 
@@ -84,6 +85,39 @@ def test_an_epoch_begins_with_the_new_records_and_nothing_learned_is_lost(run):
         "the records are others than before step 5, when 15 had been applied; starting an epoch of "
         "40 new ones"
     )
+
+
+def test_a_run_goes_on_with_other_records_if_it_may(commands, task_flags, small_records, tmp_path):
+    """A shard has gone since the run was stopped in its first epoch."""
+    folder = tmp_path / "records" / "small"
+    shutil.copytree(small_records.folder, folder)
+
+    def train(steps, policy, code=0):
+        settings = (f"train.steps={steps}", f"train.on_new_data={policy}", "train.batch_size=100")
+        flags = task_flags("other", *settings, storage=str(tmp_path))
+        return commands.run("trainer.task", *flags, code=code)
+
+    train(20, "refuse")
+    train_split = small_records.contents.split("train")
+    shards = train_split.shards[1:]
+    left = sum(shard.records for shard in shards)
+    less = train_split.model_copy(update={"shards": shards, "records": left})
+    splits = {**small_records.contents.splits, "train": less}
+    manifest.write(str(folder), small_records.contents.model_copy(update={"splits": splits}))
+    refused = train(60, "refuse", code=65)
+    assert "was trained on other records than there are now" in refused
+    output = train(60, "restart_epoch")
+    told = (
+        "the records are others than before step 20, when 2,000 had been applied; starting an "
+        f"epoch of {left:,} new ones"
+    )
+    run = run_folder.RunFolder(str(tmp_path / "runs" / "other"))
+    status = run_folder.read_statuses(run)["chief-0"]
+    assert told in output and told == status.note
+    assert status.new_data == {"step": 20, "applied": 2000}
+    first, *others = run.read(run_folder.RESULT)["input"]
+    assert (first["due"], first["once"], first["left"]) == (left, left, 0)
+    assert left + sum(row["once"] for row in others) == 40 * 100
 
 
 def test_once_accepted_they_are_those_of_the_run(run):
