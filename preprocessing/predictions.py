@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from pipeline import config, errors, exported, progress, storage
+from pipeline import config, errors, exported, progress, storage, terminal
 from pipeline.run_folder import RunFolder
 from preprocessing import answers, dead_letters, prediction_output, scratch
 from preprocessing.beam_import import import_beam
@@ -96,7 +96,7 @@ def predict(
     seconds = time.monotonic() - started
     made = total.read - total.rejected
     print(f"{made:,} predictions in {seconds:.1f} s ({total.read / seconds:,.0f} rows/s)")
-    print(f"predictions {output.path}", flush=True)
+    print(f"predictions {terminal.shown(output.path)}", flush=True)
 
 
 def _answer(
@@ -124,7 +124,8 @@ def _answer(
 
 
 def _listed(paths: Sequence[str]) -> str:
-    return paths[0] if len(paths) == 1 else f"{len(paths):,} files, {paths[0]} first"
+    first = terminal.shown(paths[0])
+    return first if len(paths) == 1 else f"{len(paths):,} files, {first} first"
 
 
 @contextlib.contextmanager
@@ -163,7 +164,7 @@ def _judged(asked: Asked, output: Output, parts: str) -> dead_letters.Tally:
     if total.rejected:
         print(f"{total.rejected:,} of {total.read:,} rows are dead letters:")
         print("\n".join(f"  {line}" for line in total.lines()))
-        print(f"see {output.dead_letters}", flush=True)
+        print(f"see {terminal.shown(output.dead_letters)}", flush=True)
     dead_letters.check_total(total, asked.data, output.dead_letters)
     if total.rejected == total.read:
         raise errors.DataError(

@@ -196,7 +196,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _send(self, status: int, content: Any) -> None:
         self.close_connection = True
-        text = f"{json.dumps(content, indent=1)}\n".encode()
+        # What people look at in lines; predictions may be many.
+        indent = 1 if self.command == "GET" else None
+        text = f"{json.dumps(content, indent=indent)}\n".encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))

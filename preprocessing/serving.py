@@ -9,7 +9,7 @@ import shlex
 import threading
 from typing import Any
 
-from pipeline import config, errors, exported, manifest, records, splits, storage
+from pipeline import config, errors, exported, manifest, records, splits, storage, terminal
 from preprocessing import examples, prediction_input
 from preprocessing.rest import Served, Server
 from preprocessing.rest_body import BadRequest
@@ -64,13 +64,16 @@ def _tried(served: Served, example: dict[str, Any]) -> dict[str, Any] | None:
 def welcome(server: Server, export: exported.Export) -> list[str]:
     """Says where the model is served, and how to ask it."""
     url = f"{server.address}/v1/models/{server.served.name}"
-    lines = [f"model {export.path}", f"serving {url}, version {export.step}; Ctrl-C ends it"]
+    lines = [
+        f"model {terminal.shown(export.path)}",
+        f"serving {url}, version {export.step}; Ctrl-C ends it",
+    ]
     if server.example is None:
         return lines
     body = json.dumps(server.example)
     if len(body) <= _SHORT:
         return [*lines, f"try it: curl -d {shlex.quote(body)} {url}:predict"]
-    return [*lines, f"try it: curl -s {server.address}/example | curl -d @- {url}:predict"]
+    return [*lines, f"try it: curl -s {server.address}/example | curl -s -d @- {url}:predict"]
 
 
 def instance(data: config.Data, records_path: str) -> dict[str, Any]:

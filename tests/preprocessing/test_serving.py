@@ -90,7 +90,7 @@ def test_a_short_example_is_on_the_command_line(served, classifier):
 def test_a_long_one_is_fetched_from_the_server(served, classifier):
     with Server(0, served, {"instances": ["x" * 2000]}) as server:
         *_, command = serving.welcome(server, classifier.export)
-    assert f"curl -s {server.address}/example | curl -d @- {server.address}/v1/models" in command
+    assert f"curl -s {server.address}/example | curl -s -d @- {server.address}/v1/models" in command
 
 
 def test_without_an_example_there_is_none(served, classifier):
