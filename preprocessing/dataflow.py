@@ -66,8 +66,3 @@ def check_places(wanted: config.Config, storage_root: str) -> None:
                 )
     cloud_preflight.check_google(storage_root)
     cloud_preflight.check_region(storage_root, wanted.gcp.region)
-
-
-def link(gcp: gcp_config.Gcp) -> str:
-    """Returns where the jobs of a project are in the console."""
-    return f"https://console.cloud.google.com/dataflow/jobs?project={gcp.project}"

@@ -11,7 +11,7 @@ import base64
 import contextlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pipeline import errors
@@ -38,22 +38,32 @@ def carried(doing: str) -> Iterator[None]:
         raise _pack(errors.from_os_error(error, doing)) from None
 
 
-def run(pipeline: Any) -> None:
-    """Runs a Beam pipeline to its end. Raises what the workers meant to say."""
+def run(pipeline: Any, follow: Callable[[Any], None] | None = None) -> None:
+    """Runs a Beam pipeline to its end, for which `follow` waits if it is given.
+
+    Raises what the workers meant to say.
+    """
     try:
         result = pipeline.run()
-        try:
-            result.wait_until_finish()
-        except KeyboardInterrupt:
-            # On Dataflow it would go on without us, and without its folders.
-            with contextlib.suppress(NotImplementedError):
-                result.cancel()
-            raise
+        if follow is None:
+            _wait(result)
     except Exception as error:
         if fault := find(error):
             raise fault from None
         if interrupted(error):
             raise KeyboardInterrupt from None
+        raise
+    if follow is not None:
+        follow(result)
+
+
+def _wait(result: Any) -> None:
+    try:
+        result.wait_until_finish()
+    except KeyboardInterrupt:
+        # On another runner it would go on without us, and without its folders.
+        with contextlib.suppress(NotImplementedError):
+            result.cancel()
         raise
 
 

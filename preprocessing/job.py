@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from pipeline import config, errors, manifest, progress, run_folder, storage, te
 from pipeline.processes import ForkServer
 from preprocessing import (
     corrections,
+    dataflow_job,
     dead_letters,
     fingerprint,
     layout,
@@ -40,9 +42,10 @@ def run(
     num_workers: int = 1,
     pipeline_options: Sequence[str] = (),
     force: bool = False,
+    elsewhere: dataflow_job.Follower | None = None,
 ) -> manifest.Manifest:
     """Makes the records of `job` below `storage_root` unless they are there already, and then too
-    with `force`. Waits for another run that makes them.
+    with `force`. Waits for another run that makes them. `elsewhere` follows a job on Dataflow.
 
     Raises `DataError` for bad raw data, `UsageError` for a place that cannot be written to,
     `RetryableError` for a full disk; none leaves a manifest.
@@ -51,13 +54,18 @@ def run(
     try:
         storage.makedirs(folder)
         with layout.locked(folder):
-            return _run(job.data, folder, num_workers, pipeline_options, force)
+            return _run(job.data, folder, num_workers, pipeline_options, force, elsewhere)
     except OSError as error:
         raise errors.from_os_error(error, f"cannot write records in {folder!r}") from None
 
 
 def _run(
-    data: config.Data, folder: str, num_workers: int, pipeline_options: Sequence[str], force: bool
+    data: config.Data,
+    folder: str,
+    num_workers: int,
+    pipeline_options: Sequence[str],
+    force: bool,
+    elsewhere: dataflow_job.Follower | None,
 ) -> manifest.Manifest:
     started = time.monotonic()
     layout.clean(folder)
@@ -73,14 +81,26 @@ def _run(
         with _workers(data, num_workers, pipeline_options) as server:
             chunks = [chunk for split in sorted(data.inputs) for chunk in source.plan(split)]
             _say_what_is_read(data, chunks, source)
-            folders = _make_room(folder, fingerprint.build_name(data, source.files()))
+            job = None
+            if elsewhere is not None:
+                made_of = fingerprint.fingerprint(data, hashes.result())
+                job = dataflow_job.Job(elsewhere, folder, made_of)
+            left = job.folders() if job else None
+            folders = left or _make_room(folder, fingerprint.build_name(data, source.files()))
             try:
-                _run_beam(chunks, source, data, folders, num_workers, pipeline_options, server)
+                if job and left:
+                    with _reporting(folders, None):
+                        job.follow()
+                else:
+                    _run_beam(
+                        chunks, source, data, folders, num_workers, pipeline_options, server, job
+                    )
                 _judge_rows(data, folders)
                 result = _manifest(data, folders, hashes.result())
                 manifest.write(folder, result, new=True)
             finally:
-                storage.remove(folders.temporary)
+                if job is None or not job.goes_on():
+                    storage.remove(folders.temporary)
     layout.clean(folder)
     _say_what_was_made(result, folder, time.monotonic() - started)
     return result
@@ -141,6 +161,7 @@ def _run_beam(
     num_workers: int,
     pipeline_options: Sequence[str],
     server: tuple[ForkServer, str] | None,
+    job: dataflow_job.Job | None,
 ) -> None:
     import_beam(cloud=_cloud(data, pipeline_options))
     from preprocessing import beam_options, stages
@@ -149,8 +170,10 @@ def _run_beam(
     local = f", workers: {beam_options.workers(options)}" if beam_options.is_local(options) else ""
     print(f"running on Beam's {beam_options.runner_name(options)}{local}", flush=True)
     rows = None if any(chunk.rows is None for chunk in chunks) else sum(c.rows or 0 for c in chunks)
-    with _reporting(folders, rows), beam_options.quiet(options):
-        stages.run(chunks, source, data, folders, beam_options.runner(options, server), options)
+    follow = None if job is None else functools.partial(job.submitted, folders)
+    runner = beam_options.runner(options, server)
+    with _reporting(folders, rows), beam_options.quiet(options), dataflow_job.explained(job):
+        stages.run(chunks, source, data, folders, runner, options, follow)
 
 
 @contextlib.contextmanager

@@ -100,17 +100,31 @@ def clean(records: str) -> int:
 
     Only names of our own pattern are touched. Must be called under the lock.
     """
-    named = _builds_in_manifest(records)
+    named = _builds_in_manifest(records) | _of_job_elsewhere(records)
     left = [
         name
         for name in storage.listdir(records)
-        if name.startswith(_TEMPORARY)
+        if (name.startswith(_TEMPORARY) and name not in named)
         or _HALF_WRITTEN.match(name)
         or (_BUILD.match(name) and name not in named)
     ]
     for name in left:
         storage.remove(storage.join(records, name))
     return len(left)
+
+
+def elsewhere(records: str) -> str:
+    """Returns the file that names the job which makes the records, and its folders, while one does
+    so without us. See `preprocessing.dataflow_job`."""
+    return storage.join(records, "dataflow.json")
+
+
+def _of_job_elsewhere(records: str) -> set[str]:
+    path = elsewhere(records)
+    if not storage.exists(path):
+        return set()
+    kept = json.loads(storage.read_text(path))
+    return {kept["build"], kept["temporary"]}
 
 
 def builds(records: str) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from absl import flags
 
 from pipeline import cli, config_file, errors
-from preprocessing import dataflow, job
+from preprocessing import dataflow, dataflow_job, job
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Name in configs/, or path of a config file.", required=True
@@ -39,7 +39,6 @@ def main() -> None:
             return
         dataflow.check_installed()
         dataflow.check_places(wanted, _STORAGE.value)
-        print(f"job      {dataflow.link(wanted.gcp)}", flush=True)
     elif _DRY_RUN.value:
         raise errors.UsageError("DRY_RUN=1: shows what CLUSTER=gcp would be asked for")
     job.run(
@@ -48,6 +47,7 @@ def main() -> None:
         num_workers=_WORKERS.value,
         pipeline_options=options,
         force=_FORCE.value,
+        elsewhere=dataflow_job.follower(wanted.gcp) if _CLUSTER.value == "gcp" else None,
     )
 
 

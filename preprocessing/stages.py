@@ -6,7 +6,7 @@ why). Both DoFns give the same files however often and wherever they run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -95,9 +95,8 @@ class Spill(beam.DoFn):
                 content, columns = good.batch, self._data.columns
             framed = encode.frame(encode.encode(content, columns))
             numbers = good.numbers if self._data.key else None
-            columns = good.batch if self._late else None
-            file = rows.file(self._data.label)
-            yield good, spill.Encoded(places, framed, file, numbers, columns)
+            file, late = rows.file(self._data.label), good.batch if self._late else None
+            yield good, spill.Encoded(places, framed, file, numbers, late)
 
 
 class ReadAndSpill(Spill):
@@ -222,8 +221,12 @@ def run(
     folders: layout.Folders,
     runner: PipelineRunner | str,
     options: PipelineOptions,
+    follow: Callable[[Any], None] | None = None,
 ) -> None:
-    """Runs both stages to their end. Raises what the workers meant to say."""
+    """Runs both stages to their end, for which `follow` waits if it is given.
+
+    Raises what the workers meant to say.
+    """
     pipeline = beam.Pipeline(runner, options)
     if own := isinstance(source, transform.TransformSource):
         found = transform.batches(pipeline, source)
@@ -254,4 +257,4 @@ def run(
         | "Merge" >> beam.CombineGlobally(MergeStatistics(data)).without_defaults()
         | "WriteStatistics" >> beam.ParDo(WriteStatistics(data, folders))
     )
-    faults.run(pipeline)
+    faults.run(pipeline, follow)

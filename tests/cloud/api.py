@@ -15,6 +15,7 @@ import urllib.parse
 import uuid
 from typing import Any
 
+from tests.cloud.dataflow import Dataflow
 from tests.cloud.faults import Faults
 from tests.cloud.jobs import Jobs
 from tests.cloud.objects import Buckets, Object, Refused
@@ -80,6 +81,7 @@ class Api:
         self.buckets = Buckets(*buckets)
         self.faults = Faults()
         self.jobs = Jobs()
+        self.dataflow = Dataflow()
         self.seen: list[Seen] = []
         # Buckets that need no credentials.
         self.public: set[str] = set()
@@ -97,8 +99,8 @@ class Api:
             known = request.headers.get("Authorization") == f"Bearer {TOKEN}"
             if not known and not self._open_to_all(request.path):
                 raise Refused(401, "Invalid Credentials")
-            if "aiplatform" in request.host:
-                found = self.jobs.answer(request.method, request.path, request.query, request.body)
+            if "aiplatform" in request.host or "dataflow" in request.host:
+                found = self._job(request)
                 if found is None:
                     raise Refused(404, "Not found")
                 return Answer(found)
@@ -112,6 +114,11 @@ class Api:
         except Exception:
             self.problems.append(traceback.format_exc())
             return refusal(500, "the fake is broken")
+
+    def _job(self, request: Request) -> Any:
+        if "dataflow" in request.host:
+            return self.dataflow.answer(request.method, request.path, request.body)
+        return self.jobs.answer(request.method, request.path, request.query, request.body)
 
     def _open_to_all(self, path: str) -> bool:
         """What is in a batch is asked about one by one."""

@@ -24,6 +24,7 @@ HOSTS = (
     "oauth2.googleapis.com",
     "iamcredentials.googleapis.com",
     "europe-west4-aiplatform.googleapis.com",
+    "dataflow.googleapis.com",
 )
 _SLOW_BYTES, _SLOW_SECONDS = 4 << 10, 0.02
 

@@ -6,7 +6,7 @@ from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 
-from pipeline import config, config_file, errors, gcp_config
+from pipeline import config, config_file, errors
 from preprocessing import beam_options, dataflow
 from tests.pipeline.launchers.jobs import PLACE
 from tests.pipeline.process_help import ROOT, child_environment
@@ -113,10 +113,6 @@ def test_what_cloud_storage_refuses_is_told_before_anything_is_submitted(cloud, 
     cloud.fault("POST .*/upload/", status=403, times=9)
     with pytest.raises(errors.UsageError, match=r"^Google's client: .*\(403\).*objectAdmin on the"):
         dataflow.check_places(wanted, cloud.path("out"))
-
-
-def test_the_link_is_that_of_the_project():
-    assert dataflow.link(gcp_config.Gcp(project="my-project")).endswith("?project=my-project")
 
 
 def test_a_dry_run_shows_the_options_and_reads_nothing(tmp_path):
