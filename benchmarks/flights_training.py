@@ -3,7 +3,7 @@
 - Transforms: a loop that trains on columns and transforms them, against one whose input was
   transformed before.
 - Training: `make train` in a single process against a hand-written `tf.compat.v1` loop over the
-  same files and the same graph.
+  same files and the same graph, which keeps all batches in memory and mixes nothing.
 - Latency: one row through the exported model against the same graph built by hand.
 """
 
@@ -25,6 +25,8 @@ from pipeline import config, config_file, run_folder
 _ROUNDS = 3
 _WARM_UP = 100  # steps
 _STEPS = 600  # measured steps
+_TURN = 50  # steps
+_KEPT = 200  # batches in memory
 _CALLS = 400
 _JOB = "flights"
 
@@ -120,12 +122,21 @@ class _Parts:
 
 
 def _loop(folder: str) -> None:
-    """Prints examples/s with transforms and without."""
+    """Prints examples/s with transforms and without, of two sessions that take turns."""
     parts = _Parts(folder)
-    print(_rate(parts, transformed=False), _rate(parts, transformed=True))
+    sides = [_steps(parts, transformed=transformed) for transformed in (False, True)]
+    seconds: list[list[float]] = [[], []]
+    for _ in range(_STEPS // _TURN):
+        for step, times in zip(sides, seconds, strict=True):
+            began = time.perf_counter()
+            for _ in range(_TURN):
+                step()
+            times.append(time.perf_counter() - began)
+    print(*(_TURN * parts.job.train.batch_size / statistics.median(times) for times in seconds))
 
 
-def _rate(parts: _Parts, *, transformed: bool) -> float:
+def _steps(parts: _Parts, *, transformed: bool) -> Callable[[], Any]:
+    """Returns one step of training, after the first ones."""
     import tensorflow as tf
 
     from trainer import features
@@ -136,7 +147,7 @@ def _rate(parts: _Parts, *, transformed: bool) -> float:
         data = (
             tf.data.TFRecordDataset(list(parts.records.blocks("train").paths))
             .batch(batch, drop_remainder=True)
-            .take(200)
+            .take(_KEPT)
             .map(lambda rows: features.parse(rows, parts.transforms.columns))
         )
 
@@ -147,14 +158,13 @@ def _rate(parts: _Parts, *, transformed: bool) -> float:
         iterator = v1.data.make_initializable_iterator(data.prefetch(2))
         v1.train.create_global_step()
         spec = parts.spec(*iterator.get_next(), tf.estimator.ModeKeys.TRAIN)
-        with v1.Session() as session:
-            session.run([v1.global_variables_initializer(), v1.tables_initializer()])
-            session.run(iterator.initializer)
-            for step in range(_WARM_UP + 200 + _STEPS):
-                if step == _WARM_UP + 200:  # all is in memory
-                    began = time.perf_counter()
-                session.run([spec.train_op, spec.loss])
-    return _STEPS * batch / (time.perf_counter() - began)
+        session = v1.Session()
+        session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+        session.run(iterator.initializer)
+    fetches = [spec.train_op, spec.loss]
+    for _ in range(_KEPT + _WARM_UP):  # all batches are in memory then
+        session.run(fetches)
+    return lambda: session.run(fetches)
 
 
 def _latency(folder: str) -> None:
@@ -173,28 +183,30 @@ def _latency(folder: str) -> None:
         name: [b"EWR" if column.type == "string" else 5]
         for name, column in parts.transforms.serving_columns.items()
     }
-    with tf.Graph().as_default(), v1.Session() as session:
-        loaded = v1.saved_model.load(session, ["serve"], export).signature_def["serving_default"]
-        feed = {loaded.inputs[name].name: value for name, value in row.items()}
-        fetch = loaded.outputs["probabilities"].name
-        exported = _median(lambda: session.run(fetch, feed))
-    with tf.Graph().as_default(), v1.Session() as session:
+    with tf.Graph().as_default():
+        of_export = v1.Session()
+        loaded = v1.saved_model.load(of_export, ["serve"], export).signature_def["serving_default"]
+    feed = {loaded.inputs[name].name: value for name, value in row.items()}
+    fetch = loaded.outputs["probabilities"].name
+    with tf.Graph().as_default():
+        by_hand = v1.Session()
         receiver = exporters.serving_input_fn(parts.transforms)()
         spec = parts.spec(receiver.features, None, tf.estimator.ModeKeys.PREDICT)
-        session.run([v1.global_variables_initializer(), v1.tables_initializer()])
-        by_hand = {receiver.receiver_tensors[name]: value for name, value in row.items()}
-        bare = _median(lambda: session.run(spec.predictions["probabilities"], by_hand))
-    print(exported, bare)
+        by_hand.run([v1.global_variables_initializer(), v1.tables_initializer()])
+    placed = {receiver.receiver_tensors[name]: value for name, value in row.items()}
+    answer = spec.predictions["probabilities"]
+    print(*_medians(lambda: of_export.run(fetch, feed), lambda: by_hand.run(answer, placed)))
 
 
-def _median(call: Callable[[], Any]) -> float:
-    """Returns milliseconds of one of many calls."""
-    times = []
+def _medians(*calls: Callable[[], Any]) -> list[float]:
+    """Returns milliseconds of one of many calls of each, which take turns."""
+    times: list[list[float]] = [[] for _ in calls]
     for _ in range(_CALLS):
-        began = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - began)
-    return 1000 * statistics.median(times[_CALLS // 4 :])
+        for call, taken in zip(calls, times, strict=True):
+            began = time.perf_counter()
+            call()
+            taken.append(time.perf_counter() - began)
+    return [1000 * statistics.median(taken[_CALLS // 4 :]) for taken in times]
 
 
 if __name__ == "__main__":

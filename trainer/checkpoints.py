@@ -27,6 +27,21 @@ def newest(model_dir: str) -> str | None:
     return None if path is None else str(path)
 
 
+def chosen(model_dir: str, wanted: str | None) -> list[str]:
+    """Returns the newest checkpoint, or that of a step, or `all`. Raises `UsageError`."""
+    last = newest(model_dir)
+    if last is None:
+        raise errors.UsageError(f"run {model_dir.rpartition('/')[2]!r}: has no checkpoint yet")
+    if wanted is None:
+        return [last]
+    kept = {path.rpartition("-")[2]: path for path in reversed(_listed(model_dir))}
+    if wanted == "all":
+        return list(kept.values())
+    if wanted not in kept:
+        raise errors.UsageError(f"--checkpoint {wanted!r}: must be all or one of {', '.join(kept)}")
+    return [kept[wanted]]
+
+
 def step_of(checkpoint: str) -> int:
     """Returns the global step stored in a checkpoint. Raises `DataError` if it cannot be read.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -39,6 +40,25 @@ def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
     return found
 
 
+def name_of(feature: str) -> str:
+    """Returns a feature's name as names of variables and of scopes may be: in ASCII."""
+    plain = re.sub(r"[^\x00-\x7f]", lambda match: f"u{ord(match[0]):x}", feature)
+    return re.sub(r"[^A-Za-z0-9_.\\/-]", "_", plain)
+
+
+def renamed(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the features as columns look for them. Raises `UsageError` for two of one name."""
+    found = {name_of(name): x for name, x in features.items()}
+    if len(found) < len(features):
+        names = [name_of(name) for name in features]
+        twice = next(n for n in features if n != name_of(n) and names.count(name_of(n)) > 1)
+        raise errors.UsageError(
+            f"features.{twice}: canned Estimators call it {name_of(twice)!r}, as another feature "
+            "is; name one of them differently"
+        )
+    return found
+
+
 def embedding_width(feature: Planned) -> int:
     """Returns the width of the vectors of ids, 0 for one-hot."""
     wanted, ids = feature.feature.embedding, feature.ids or 0
@@ -59,11 +79,12 @@ def _parts(feature: Planned) -> tuple[str, ...]:
 def _columns(feature: Planned, *, dense: bool) -> list[Any]:
     columns = tf.feature_column
     found: list[Any] = []
+    name = name_of(feature.name)
     if feature.indicator:
-        found.append(columns.numeric_column(feature.indicator, feature.shape or (1,)))
+        found.append(columns.numeric_column(name_of(feature.indicator), feature.shape or (1,)))
     if feature.kind not in ("ids", "bag"):
-        return [*found, columns.numeric_column(feature.name, feature.shape or (1,))]
-    ids = columns.categorical_column_with_identity(feature.name, feature.ids)
+        return [*found, columns.numeric_column(name, feature.shape or (1,))]
+    ids = columns.categorical_column_with_identity(name, feature.ids)
     width = embedding_width(feature)
     if not dense:
         return [*found, ids]

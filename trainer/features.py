@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Mapping
 
@@ -63,12 +64,19 @@ def serving_inputs(columns: Mapping[str, Column]) -> tuple[tf.Tensor, Tensors]:
     serialized = tf.compat.v1.placeholder(tf.string, [None], name="input/examples")
     stored = tf.io.parse_example(serialized, parsing_spec(columns))
     return serialized, {
-        name: tf.compat.v1.placeholder_with_default(tensor, tensor.shape, name=_of_op(name))
+        name: tf.compat.v1.placeholder_with_default(tensor, tensor.shape, name=of_op(name))
         for name, tensor in stored.items()
     }
 
 
-def _of_op(column: str) -> str:
+def of_argument(column: str) -> str:
+    """Returns a name that an argument may have, in a signature of TensorFlow 2."""
+    name = re.sub(r"\W", "_", column, flags=re.ASCII)
+    known = name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
+    return name if known else f"column_{name}"
+
+
+def of_op(column: str) -> str:
     """Returns a name an op may have."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", column)
     return name if re.match(r"[A-Za-z0-9.]", name) else f"column{name}"

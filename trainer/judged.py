@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tensorflow as tf
-
-from pipeline import errors, manifest, topology
+from pipeline import errors, manifest, text_table, topology
 from pipeline.run_folder import RunFolder
 from trainer import checkpoints, experiment, exporters, scores
 from trainer.input import Records
@@ -36,20 +34,7 @@ class Judged:
 
     def checkpoints(self, wanted: str | None) -> list[str]:
         """Returns the newest checkpoint, that of a step, or `all`. Raises `UsageError`."""
-        newest = checkpoints.newest(self._run.path)
-        if newest is None:
-            raise errors.UsageError(f"run {self._run.name!r}: has no checkpoint yet")
-        if wanted is None:
-            return [newest]
-        state = tf.train.get_checkpoint_state(self._run.path)
-        kept = {path.rpartition("-")[2]: path for path in state.all_model_checkpoint_paths}
-        if wanted == "all":
-            return list(kept.values())
-        if wanted not in kept:
-            raise errors.UsageError(
-                f"--checkpoint {wanted!r}: must be all or one of {', '.join(kept)}"
-            )
-        return [kept[wanted]]
+        return checkpoints.chosen(self._run.path, wanted)
 
     def metrics(self, checkpoint: str) -> str:
         """Returns a table of the model's own metrics, a row a split."""
@@ -64,15 +49,19 @@ class Judged:
             for split in self._splits
         }
         names = sorted({name for metrics in found.values() for name in metrics} - {"global_step"})
-        width = max(14, 2 + max(map(len, names)))
         step = next(iter(found.values()))["global_step"]
         return "\n".join(
             [
                 f"run {self._run.name}, step {step:.0f}",
-                "".join(f"{title:>{width}}" for title in ["split", *names]),
-                *(
-                    f"{split:>{width}}" + "".join(f"{metrics[name]:{width}.5f}" for name in names)
-                    for split, metrics in found.items()
+                *text_table.lines(
+                    [
+                        ("split", *names),
+                        *(
+                            (split, *(f"{metrics[name]:.5f}" for name in names))
+                            for split, metrics in found.items()
+                        ),
+                    ],
+                    right=range(1, 1 + len(names)),
                 ),
             ]
         )

@@ -13,7 +13,7 @@ import functools
 import itertools
 import pathlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from trainer.parity_rows import Row
 TOLERANCE = 1e-6
 SERVING = "serving_default"
 Answers = Mapping[str, np.ndarray]
+# From columns to what a Keras model is fed.
+Fed = Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
 
 
 class Gate:
@@ -47,12 +49,13 @@ class Gate:
     def _rows(self) -> list[Row]:
         return parity_rows.rows(self._source)
 
-    def check(self, estimator: Any, checkpoint: str, export: str) -> int:
+    def check(self, estimator: Any, checkpoint: str, export: str, fed: Fed | None = None) -> int:
         """Returns how many rows were compared.
 
-        Raises `ModelError` if any is answered differently, with the feature that makes it so.
+        A file of Keras has no signatures: its inputs are made of columns by `fed`. Raises
+        `ModelError` if any row is answered differently, with the feature that makes it so.
         """
-        both = _Comparison(self, estimator, checkpoint, export)
+        both = _Comparison(self, estimator, checkpoint, export, fed)
         rows, found = self._compared(both)
         if len(found.wrong) < len(rows):
             raise errors.ModelError(
@@ -80,7 +83,9 @@ class Gate:
                 break
         return rows, found
 
-    def served(self, rows: Sequence[Row], export: str, calls_before: int = 1) -> Answers:
+    def served(
+        self, rows: Sequence[Row], export: str, fed: Fed | None = None, calls_before: int = 1
+    ) -> Answers:
         """Returns what the exported model answers, in another process.
 
         By the calls before, whose answers are dropped, what is random gives itself away: a model
@@ -88,19 +93,32 @@ class Gate:
         """
         with tempfile.TemporaryDirectory(prefix="parity-") as folder:
             asked, answered = pathlib.Path(folder, "rows"), pathlib.Path(folder, "answers.npz")
-            asked.write_bytes(b"".join(records.frame(row.example) for row in rows))
+            if fed is None:
+                asked.write_bytes(b"".join(records.frame(row.example) for row in rows))
+            else:
+                _write(asked, self._inputs(rows, fed))
             parity_server.shared().ask(
                 {
                     "export": export,
                     "rows": str(asked),
                     "batch": self._batch,
                     "calls_before": calls_before,
+                    "columns": {features.of_argument(name): name for name in self.columns},
                     "missing": {name: c.stands_for_missing for name, c in self.columns.items()},
                     "answers": str(answered),
                 }
             )
             with np.load(answered) as found:
                 return dict(found)
+
+    def _inputs(self, rows: Sequence[Row], fed: Fed) -> Answers:
+        """Returns what a Keras model is fed for rows; nothing if one of them is refused."""
+        payloads = [row.example for row in rows]
+        try:
+            inputs = fed(features.parse(tf.constant(payloads), self._source.transforms.columns))
+        except tf.errors.InvalidArgumentError:
+            return {}
+        return {name: x.numpy() for name, x in inputs.items()}
 
     def predicted(self, rows: Sequence[Row], estimator: Any, checkpoint: str) -> Answers:
         """Returns what `Estimator.predict` answers on the rows as records."""
@@ -129,14 +147,17 @@ class Gate:
 class _Comparison:
     """One export, next to its Estimator."""
 
-    def __init__(self, gate: Gate, estimator: Any, checkpoint: str, export: str) -> None:
-        self._gate, self._export = gate, export
+    def __init__(
+        self, gate: Gate, estimator: Any, checkpoint: str, export: str, fed: Fed | None
+    ) -> None:
+        self._gate, self._export, self._fed = gate, export, fed
         self._estimator, self._checkpoint = estimator, checkpoint
 
     def differences(self, rows: Sequence[Row]) -> Differences:
         """Returns which of the rows that both answer differ."""
         wanted = self._gate.predicted(rows, self._estimator, self._checkpoint)
-        return compare(wanted, self._gate.served(rows, self._export))
+        names = (SERVING, served.EXAMPLES) if self._fed is None else (served.KERAS,)
+        return compare(wanted, self._gate.served(rows, self._export, self._fed), names)
 
     def explanation(self, rows: Sequence[Row], wrong: np.ndarray) -> str:
         """Says what makes the difference: the first column that does, if it is one."""
@@ -153,7 +174,7 @@ class _Comparison:
         return self._by_swapping(rows[broken[0]], rows[alike[0]])
 
     def _is_random(self, rows: Sequence[Row]) -> bool:
-        once, again = (self._gate.served(rows, self._export, before) for before in (1, 2))
+        once, again = (self._gate.served(rows, self._export, self._fed, n) for n in (1, 2))
         return any(unequal(once[name], again[name]).any() for name in once)
 
     def _by_swapping(self, wrong: Row, right: Row) -> str:
@@ -175,13 +196,15 @@ class Differences:
     worst: str
 
 
-def compare(wanted: Answers, found: Answers) -> Differences:
+def compare(
+    wanted: Answers, found: Answers, signatures: Sequence[str] = (SERVING, served.EXAMPLES)
+) -> Differences:
     """Compares `wanted`, by output, with what was `found`, by signature/output.
 
     Raises `ModelError` if an output is served by none.
     """
     wrong, worst, most = np.zeros(0, bool), "", -1.0
-    for output, signature in itertools.product(wanted, (SERVING, served.EXAMPLES)):
+    for output, signature in itertools.product(wanted, signatures):
         name = f"{signature}/{output}"
         if name not in found:
             raise errors.ModelError(
@@ -209,6 +232,13 @@ def unequal(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
         close = np.isclose(theirs, ours, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
         differ = ~close
     return np.asarray(differ.any(axis=tuple(range(1, differ.ndim))))
+
+
+def _write(path: pathlib.Path, arrays: Answers) -> None:
+    """Writes arrays as NumPy does; texts of a fixed width, so that nothing has to be unpickled."""
+    plain = {n: x.astype(np.bytes_) if x.dtype == object else x for n, x in arrays.items()}
+    with path.open("wb") as file:
+        np.savez(file, **plain)
 
 
 def _largest(ours: np.ndarray, theirs: np.ndarray, differ: np.ndarray) -> tuple[int, float]:

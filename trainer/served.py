@@ -3,12 +3,15 @@
 It is run as a script, and needs TensorFlow alone. Each line of JSON on its standard input asks:
 
   {"export": folder, "rows": TFRecord file of tf.train.Examples, "batch": 64, "calls_before": 1,
-   "missing": {column: what stands for a missing value}, "answers": file to write}
+   "columns": {name of an input: column}, "missing": {column: what stands for a missing value},
+   "answers": file to write}
 
-and each is answered by a line of JSON: `{}`, or `{"error": text}`. Before the first batch counts,
+of a file of Keras, which must end with `.keras`, "rows" is a file of NumPy arrays, its inputs. Each
+is answered by a line of JSON: `{}`, or `{"error": text}`. Before the first batch counts,
 each signature is called `calls_before` times with it. The file holds NumPy arrays named
 `signature/output`, of as many rows as the model answered before it refused a batch. The signature
-`examples` gets the rows as they are, all others get their columns as arrays.
+`examples` gets the rows as they are, all others get their columns as arrays; a file of Keras counts
+as one signature, `keras`.
 """
 
 from __future__ import annotations
@@ -26,11 +29,13 @@ if __name__ == "__main__":
 import numpy as np
 import tensorflow as tf
 
-EXAMPLES = "examples"
+EXAMPLES, KERAS = "examples", "keras"
 
 
 def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
     """Returns what each signature answers, `[rows, ...]`."""
+    if request["export"].endswith(".keras"):
+        return _of_keras(request)
     model = tf.saved_model.load(request["export"])
     rows = list(tf.data.TFRecordDataset(request["rows"]).as_numpy_iterator())
     found = {}
@@ -38,6 +43,28 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
         for output, parts in _answers(signature, name, rows, request).items():
             found[f"{name}/{output}"] = np.concatenate(parts)
     return found
+
+
+def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
+    model = tf.keras.models.load_model(request["export"])
+    with np.load(request["rows"]) as file:
+        inputs = {name: tf.constant(file[name]) for name in file}
+    found = {
+        name: [np.zeros([0, *output.shape[1:]], output.dtype.as_numpy_dtype)]
+        for name, output in model.output.items()
+    }
+    rows = len(next(iter(inputs.values()))) if inputs else 0
+    for start in range(0, rows, request["batch"]):
+        batch = {name: x[start : start + request["batch"]] for name, x in inputs.items()}
+        try:
+            for _ in range(0 if start else request["calls_before"]):
+                model(batch, training=False)
+            outputs = model(batch, training=False)
+        except tf.errors.OpError:
+            break
+        for output, value in outputs.items():
+            found[output].append(value.numpy())
+    return {f"{KERAS}/{output}": np.concatenate(parts) for output, parts in found.items()}
 
 
 def _answers(
@@ -84,7 +111,8 @@ def _columns(signature: Any, batch: list[bytes], request: dict[str, Any]) -> dic
     feeds = {}
     for name, spec in signature.structured_input_signature[1].items():
         shape = spec.shape.as_list()[1:]
-        values = [_values(features, name, shape, request["missing"]) for features in parsed]
+        column = name if name in request["missing"] else request["columns"][name]
+        values = [_values(features, column, shape, request["missing"]) for features in parsed]
         array = np.array(values, spec.dtype.as_numpy_dtype).reshape([len(batch), *shape])
         feeds[name] = tf.constant(array, spec.dtype)
     return feeds

@@ -10,6 +10,7 @@ from pipeline import (
     display,
     epochs,
     errors,
+    feature_plan,
     manifest,
     redaction,
     run_folder,
@@ -49,9 +50,11 @@ def resolved(job: Job, contents: manifest.Manifest) -> Job:
 
 
 def checked_manifest(job: Job) -> manifest.Manifest:
-    """Returns the manifest of the job's records. Raises `DataError` if they do not fit it."""
+    """Returns the manifest of the job's records. Raises `DataError` if they do not fit it, and
+    `UsageError` if it has not the statistics that the job's features ask for."""
     found = manifest.read(job.records)
     manifest.check_schema(found, job.config.data, job.records)
+    feature_plan.plan(job.config, found)
     return found
 
 

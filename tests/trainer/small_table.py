@@ -90,7 +90,8 @@ class Table:
             columns=self.job.data.columns,
             label=self.job.data.label,
         )
-        self.records = Records(self.job, str(folder / "records" / "table"), self.contents)
+        self.records_path = str(folder / "records" / "table")
+        self.records = Records(self.job, self.records_path, self.contents)
         self.estimator = experiment.estimator(
             self.job, self.run, topology.Task(topology.EVALUATOR, 0), self.records.transforms
         )

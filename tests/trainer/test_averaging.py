@@ -53,3 +53,27 @@ def test_a_process_that_does_not_update_has_the_variable_all_the_same(tmp_path):
     _, path = _trained(tmp_path, updates=False)
     assert dict(tf.train.list_variables(path)).keys() >= {"x", "x/ExponentialMovingAverage"}
     assert tf.train.load_variable(path, "x/ExponentialMovingAverage") == 1.0
+
+
+def test_a_parameter_that_is_cut(tmp_path):
+    """As those of feature columns are, into one part or more."""
+
+    def graph(mode):
+        with v1.variable_scope("", partitioner=v1.fixed_size_partitioner(2)):
+            x = v1.get_variable("x", [4], initializer=v1.ones_initializer())
+        step = v1.train.get_or_create_global_step()
+        train_op = tf.group(*(part.assign_sub(tf.ones([2])) for part in x), step.assign_add(1))
+        loss = tf.reduce_sum(tf.convert_to_tensor(x))
+        spec = tf.estimator.EstimatorSpec(mode, predictions=loss, loss=loss, train_op=train_op)
+        return x, averaging.averaged(spec, mode, DECAY, updates=True)
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        _, spec = graph(Keys.TRAIN)
+        session.run(v1.global_variables_initializer())
+        session.run(spec.train_op)
+        path = v1.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+    with tf.Graph().as_default(), v1.Session() as session:
+        x, spec = graph(Keys.EVAL)
+        spec.scaffold.saver.restore(session, path)
+        # After one step the decay is 2/11.
+        np.testing.assert_allclose(session.run(tf.convert_to_tensor(x)), [2 / 11] * 4, rtol=1e-6)

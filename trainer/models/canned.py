@@ -21,22 +21,23 @@ _estimator = tf.compat.v1.estimator
 
 def linear(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """A weight for every number and every id."""
-    return _estimator.LinearEstimator(
-        Head(params), feature_columns.wide(transforms.plan.features), config=config
-    )
+    columns = feature_columns.wide(transforms.plan.features)
+    return _Renaming(_estimator.LinearEstimator(Head(params), columns, config=config))
 
 
 def dnn(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """Fully connected layers over numbers and embeddings of ids."""
     settings = _settings(params)
-    return _estimator.DNNEstimator(
-        Head(params),
-        list(settings.hidden_units),
-        feature_columns.deep(transforms.plan.features),
-        activation_fn=_activation(settings),
-        dropout=settings.dropout or None,
-        batch_norm=settings.batch_norm,
-        config=config,
+    return _Renaming(
+        _estimator.DNNEstimator(
+            Head(params),
+            list(settings.hidden_units),
+            feature_columns.deep(transforms.plan.features),
+            activation_fn=_activation(settings),
+            dropout=settings.dropout or None,
+            batch_norm=settings.batch_norm,
+            config=config,
+        )
     )
 
 
@@ -44,16 +45,29 @@ def dnn_linear_combined(params: Mapping[str, Any], config: Any, transforms: Tran
     """Both, their logits added: Cheng et al., Wide & deep learning, 2016."""
     settings = _settings(params)
     features = transforms.plan.features
-    return _estimator.DNNLinearCombinedEstimator(
-        Head(params),
-        linear_feature_columns=feature_columns.wide(feature_columns.of_part(features, "wide")),
-        dnn_feature_columns=feature_columns.deep(feature_columns.of_part(features, "deep")),
-        dnn_hidden_units=list(settings.hidden_units),
-        dnn_activation_fn=_activation(settings),
-        dnn_dropout=settings.dropout or None,
-        batch_norm=settings.batch_norm,
-        config=config,
+    return _Renaming(
+        _estimator.DNNLinearCombinedEstimator(
+            Head(params),
+            linear_feature_columns=feature_columns.wide(feature_columns.of_part(features, "wide")),
+            dnn_feature_columns=feature_columns.deep(feature_columns.of_part(features, "deep")),
+            dnn_hidden_units=list(settings.hidden_units),
+            dnn_activation_fn=_activation(settings),
+            dnn_dropout=settings.dropout or None,
+            batch_norm=settings.batch_norm,
+            config=config,
+        )
     )
+
+
+class _Renaming:
+    """A canned Estimator whose features may be called as nothing in a graph may be."""
+
+    def __init__(self, built: Any) -> None:
+        self._built = built
+
+    def model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
+        """Calls that of the Estimator."""
+        return self._built.model_fn(feature_columns.renamed(features), labels, mode, config)
 
 
 def _settings(params: Mapping[str, Any]) -> model_config.Dnn:

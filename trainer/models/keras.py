@@ -11,6 +11,7 @@ import tensorflow as tf
 from pipeline import errors, model_config
 from trainer import models, optimizers
 from trainer.models import heads
+from trainer.parameters import Parameters
 from trainer.transforms import WEIGHT, Transforms
 
 
@@ -20,8 +21,7 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
     It gets the features as a dict by name, or, if it has one input, the only feature. Weights it
     has loaded are those training begins with.
     """
-    given = {name: value for name, value in params.items() if name != "optimizer"}
-    settings = model_config.Keras.model_validate(given)
+    settings = _settings(params)
     # In a graph of its own; eager Keras models carry optimizers that Estimators refuse.
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(config.tf_random_seed)
@@ -40,6 +40,22 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
             checkpoint_format="saver",
         )
     return _Served(built, settings, only)
+
+
+def network(params: Mapping[str, Any], columns: Any, parameters: Parameters) -> Any:
+    """Returns the network with the parameters of a checkpoint."""
+    settings = _settings(params)
+    with tf.Graph().as_default():
+        # Checkpoints have the names that variables get in a graph.
+        names = [weight.op.name for weight in _network(settings).weights]
+    made = _network(settings)
+    made.set_weights([parameters(name) for name in names])
+    return made
+
+
+def _settings(params: Mapping[str, Any]) -> model_config.Keras:
+    given = {name: value for name, value in params.items() if name != "optimizer"}
+    return model_config.Keras.model_validate(given)
 
 
 class _Served:
@@ -63,8 +79,9 @@ class _Served:
             labels = tf.cast(labels, tf.float32) if self._settings.task == "regression" else labels
         spec = self._built.model_fn(features, labels, mode, config)
         if mode == tf.estimator.ModeKeys.PREDICT:
-            answer = _answer(next(iter(spec.predictions.values())), self._settings)
-            return spec._replace(predictions=answer, export_outputs=heads.export_outputs(answer))
+            output = next(iter(spec.predictions.values()))
+            served = answer(output, regression=self._settings.task == "regression")
+            return spec._replace(predictions=served, export_outputs=heads.export_outputs(served))
         return spec
 
 
@@ -117,10 +134,10 @@ def _loss(network: Any, settings: model_config.Keras) -> str:
     return "binary_crossentropy" if single else "sparse_categorical_crossentropy"
 
 
-def _answer(output: tf.Tensor, settings: model_config.Keras) -> dict[str, tf.Tensor]:
-    """Returns what is served, as `heads.answer` does."""
+def answer(output: tf.Tensor, *, regression: bool) -> dict[str, tf.Tensor]:
+    """Returns what is served of a network's output, as `heads.answer` does."""
     output = tf.cast(output, tf.float32)
-    if settings.task == "regression":
+    if regression:
         return {"prediction": tf.squeeze(output, axis=1)}
     if output.shape[-1] == 1:
         output = tf.concat([1 - output, output], axis=1)

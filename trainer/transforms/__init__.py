@@ -4,7 +4,7 @@ module of its family, and one line in `APPLY`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +17,8 @@ Tensors = dict[str, tf.Tensor]
 # The feature that says how much an example counts; heads look for it.
 WEIGHT = "input/weight"
 
-APPLY: Mapping[str, Callable[[Any, Any], tf.Tensor]] = {
+Apply = Mapping[str, Callable[[Any, Any], tf.Tensor]]
+APPLY: Apply = {
     "missing": numbers.missing,
     "z_score": numbers.z_score,
     "min_max": numbers.min_max,
@@ -49,10 +50,7 @@ class Transforms:
     def __init__(self, job: config.Config, contents: manifest.Manifest) -> None:
         self.plan = feature_plan.plan(job, contents)
         self.columns = self.plan.columns
-        hidden = {self.plan.label.column}
-        if job.features or self.plan.label.weight:
-            hidden.add(self.plan.label.weight or "")
-        self.serving_columns = {n: c for n, c in self.columns.items() if n not in hidden}
+        self.serving_columns = feature_plan.serving_columns(job)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -79,17 +77,7 @@ class Transforms:
         declared."""
         if not self.plan.features:
             return {name: columns[name] for name in self.serving_columns}
-        known = dict(columns)
-        made: Tensors = {}
-        for planned in self.plan.features:
-            inputs = [known[name] for name in planned.inputs]
-            if planned.indicator:
-                made[planned.indicator] = _indicator(inputs[0], planned)
-            value = _through(planned, inputs, training)
-            known.setdefault(planned.name, value)
-            categorical = planned.kind in ("ids", "bag")
-            made[planned.name] = value if categorical else tf.cast(value, tf.float32)
-        return made
+        return make(self.plan.features, columns, APPLY, training=training)
 
     def _label(self, columns: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor | None]:
         plan = self.plan.label
@@ -105,12 +93,28 @@ class Transforms:
         return label, None
 
 
-def _through(planned: feature_plan.Planned, inputs: list[tf.Tensor], training: bool) -> tf.Tensor:
-    value: Any = inputs if len(inputs) > 1 else inputs[0]
-    for step in planned.steps:
-        if training or step.step not in _IN_TRAINING_ONLY:
-            value = APPLY[step.step](value, step)
-    return value
+def make(
+    features: Iterable[feature_plan.Planned],
+    columns: Mapping[str, tf.Tensor],
+    apply: Apply,
+    *,
+    training: bool,
+) -> Tensors:
+    """Returns planned features of a batch of columns, each step as `apply` has it."""
+    known = dict(columns)
+    made: Tensors = {}
+    for planned in features:
+        inputs = [known[name] for name in planned.inputs]
+        if planned.indicator:
+            made[planned.indicator] = _indicator(inputs[0], planned)
+        value: Any = inputs if len(inputs) > 1 else inputs[0]
+        for step in planned.steps:
+            if training or step.step not in _IN_TRAINING_ONLY:
+                value = apply[step.step](value, step)
+        known.setdefault(planned.name, value)
+        categorical = planned.kind in ("ids", "bag")
+        made[planned.name] = value if categorical else tf.cast(value, tf.float32)
+    return made
 
 
 def _indicator(x: tf.Tensor, planned: feature_plan.Planned) -> tf.Tensor:

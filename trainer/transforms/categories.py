@@ -22,13 +22,11 @@ def buckets(x: tf.Tensor, step: feature_config.Buckets) -> tf.Tensor:
 def vocabulary(x: tf.Tensor, step: feature_config.Vocabulary) -> tf.Tensor:
     """i where x is the value of number i; else, of v values, v + fingerprint(x) mod oov."""
     assert step.values is not None
-    keys = tf.constant(list(step.values), x.dtype)
-    numbers = tf.range(len(step.values), dtype=tf.int64)
-    table = tf.lookup.StaticVocabularyTable(
-        tf.lookup.KeyValueTensorInitializer(keys, numbers),
-        num_oov_buckets=step.oov,
-        lookup_key_dtype=x.dtype,
-    )
+    keys, count = tf.constant(list(step.values), x.dtype), len(step.values)
+    numbered = tf.lookup.KeyValueTensorInitializer(keys, tf.range(count, dtype=tf.int64))
+    if step.oov == 1:  # the same, without the fingerprints
+        return tf.lookup.StaticHashTable(numbered, count).lookup(x)
+    table = tf.lookup.StaticVocabularyTable(numbered, step.oov, lookup_key_dtype=x.dtype)
     return table.lookup(x)
 
 
@@ -41,7 +39,7 @@ def identity(x: tf.Tensor, step: feature_config.Identity) -> tf.Tensor:
     """x if 0 <= x < ids - 1, else ids - 1."""
     last = step.ids - 1
     x = tf.cast(x, tf.int64)
-    return tf.where((x >= 0) & (x < last), x, tf.constant(last, tf.int64))
+    return tf.where((x >= 0) & (x < last), x, last)
 
 
 def cross(inputs: Sequence[tf.Tensor], step: feature_config.Cross) -> tf.Tensor:

@@ -15,13 +15,12 @@ def is_missing(x: tf.Tensor, stand_in: int | float | str | None) -> tf.Tensor:
     found = tf.zeros_like(x, tf.bool) if x.dtype != tf.float32 else tf.math.is_nan(x)
     if stand_in is None or stand_in != stand_in:  # NaN, which is found already
         return found
-    return found | tf.equal(x, tf.cast(stand_in, x.dtype))
+    return found | tf.equal(x, stand_in)
 
 
 def missing(x: tf.Tensor, step: feature_config.Missing) -> tf.Tensor:
     """`fill` where x is missing, else x."""
-    fill = tf.constant(step.fill, tf.string if x.dtype == tf.string else x.dtype)
-    return tf.where(is_missing(x, step.stand_in), fill, x)
+    return tf.where(~is_missing(x, step.stand_in), x, step.fill)
 
 
 def z_score(x: tf.Tensor, step: feature_config.ZScore) -> tf.Tensor:

@@ -31,3 +31,21 @@ def started():
 def no_model():
     """Returns something else."""
     return 3
+
+
+class Half(tf.keras.layers.Layer):
+    """A layer that Keras does not know."""
+
+    def call(self, x):
+        """Halves x."""
+        return x / 2
+
+
+def own_layer():
+    """A network with a layer of its own."""
+    delay = tf.keras.Input([], name="delay")
+    carrier = tf.keras.Input([], name="carrier", dtype=tf.int64)
+    x = Half()(tf.keras.layers.Reshape([1])(delay))
+    y = tf.keras.layers.Embedding(8, 1)(carrier)
+    last = tf.keras.layers.Dense(1, activation="sigmoid")
+    return tf.keras.Model([delay, carrier], last(tf.keras.layers.Concatenate()([x, y])))

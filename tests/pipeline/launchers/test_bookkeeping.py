@@ -1,0 +1,53 @@
+"""What is looked at before the processes of a run start."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors, manifest
+from pipeline.job import Job
+from pipeline.launchers import bookkeeping
+from pipeline.run_folder import RunFolder
+from tests.pipeline.feature_tables import contents, make
+
+FEATURES = {"time": {"steps": ["z_score"]}, "tail": {"steps": ["vocabulary"]}}
+
+
+def _job(folder, features, label=None):
+    made = make(features, label)
+    records = folder / "records" / "table"
+    records.mkdir(parents=True)
+    return Job(made, "r", str(folder), RunFolder(str(folder / "runs" / "r")), str(records))
+
+
+def test_records_that_fit(tmp_path):
+    job = _job(tmp_path, {"time": FEATURES["time"]})
+    manifest.write(job.records, contents(job.config))
+    assert bookkeeping.checked_manifest(job).columns == job.config.data.columns
+
+
+def test_a_feature_whose_statistic_is_missing_is_refused(tmp_path):
+    job = _job(tmp_path, FEATURES)
+    manifest.write(job.records, contents(job.config))
+    with pytest.raises(
+        errors.UsageError,
+        match=r"^features\.tail: vocabulary: the manifest has not all values of it; add "
+        r"vocabulary: \{\} to the column in the config and preprocess again$",
+    ):
+        bookkeeping.checked_manifest(job)
+
+
+def test_records_without_statistics(tmp_path):
+    job = _job(tmp_path, {"time": FEATURES["time"]})
+    manifest.write(job.records, contents(job.config).model_copy(update={"statistics": {}}))
+    with pytest.raises(errors.UsageError, match=r"features\.time: z_score: the manifest has not a"):
+        bookkeeping.checked_manifest(job)
+
+
+def test_records_of_another_schema(tmp_path):
+    job = _job(tmp_path, {})
+    others = dict(job.config.data.columns)
+    others.pop("seats")
+    manifest.write(job.records, contents(job.config).model_copy(update={"columns": others}))
+    with pytest.raises(errors.DataError, match="seats"):
+        bookkeeping.checked_manifest(job)

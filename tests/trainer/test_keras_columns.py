@@ -1,0 +1,118 @@
+"""Every transform in a Keras model that was saved and loaded, against that of Estimators."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from pipeline.feature_config import STEPS
+from tests.pipeline.feature_tables import contents, make
+from trainer.keras_columns import KerasColumns, Spec
+from trainer.transforms import Transforms
+
+
+def _png(height, width):
+    file = io.BytesIO()
+    pixels = np.arange(height * width * 3, dtype=np.uint8).reshape(height, width, 3)
+    Image.fromarray(pixels).save(file, "png")
+    return file.getvalue()
+
+
+COLUMNS = {"when": {"type": "string"}, "photo": {"type": "image"}}
+ROWS = {
+    "delay": np.array([np.nan, 3.0, 25.0], np.float32),
+    "seats": np.array([0, 2, 300], np.int64),
+    "time": np.array([517, 0, 2359], np.int64),
+    "carrier": np.array(["UA", "DL", "??"]),
+    "tail": np.array(["", "N1", "é"]),
+    "day": np.array(["Some words", "", "a"]),
+    "when": np.array(["2012-12-31", "2013-03-01T10:20:00Z", "soon"]),
+    "origin": np.array(["EWR", "JFK", "XXX"]),
+    "picture": np.arange(3 * 4 * 6 * 3).astype(np.uint8).reshape(3, 4, 6, 3),
+    "photo": np.array([_png(4, 6), _png(10, 3), _png(1, 1)]),
+}
+FILL = {"missing": {"fill": 1, "indicator": True}}
+FEATURES = {
+    "missing": {"of": "delay", "steps": [FILL]},
+    "missing_text": {
+        "of": "tail",
+        "steps": [{"missing": {"fill": "N1"}}, {"hash": {"buckets": 9}}],
+    },
+    "missing_mean": {"of": "seats", "steps": ["missing"]},
+    "z_score": {"of": "time", "steps": ["z_score"]},
+    "min_max": {"of": "time", "steps": ["min_max"]},
+    "log1p": {"of": "time", "steps": ["log1p"]},
+    "clip": {"of": "time", "steps": [{"clip": {"min": 3, "max": 1000}}]},
+    "buckets": {"of": "time", "steps": [{"buckets": {"boundaries": [1.5, 517]}}]},
+    "vocabulary": {"of": "carrier", "steps": [{"vocabulary": {"oov": 4}}]},
+    "numbers": {"of": "time", "steps": [{"vocabulary": {"values": [-1, 0], "oov": 7}}]},
+    "hash": {"of": "time", "steps": [{"hash": {"buckets": 50}}]},
+    "identity": {"of": "seats", "steps": [{"identity": {"ids": 5}}]},
+    "cross": {"of": ["origin", "buckets", "time"], "steps": [{"cross": {"buckets": 99}}]},
+    "clock": {"of": "time", "steps": ["clock"]},
+    "minute": {"of": "time", "steps": [{"clock": {"part": "minute"}}, {"identity": {"ids": 61}}]},
+    "ngrams": {"of": "day", "steps": [{"ngrams": {"n": 2, "unit": "character", "buckets": 8}}]},
+    "decode": {"of": "photo", "steps": [{"decode": {"height": 4, "width": 5}}, "scale"]},
+    "resize": {"of": "picture", "steps": [{"resize": {"height": 2, "width": 2}}]},
+    "scale": {"of": "picture", "steps": [{"augment": {"flip": True}}, {"scale": {"min": -1}}]},
+    **{
+        f"date_{part}": {"of": "when", "steps": [{"date": {"part": part}}, {"clip": {"min": -1}}]}
+        for part in ("year", "month", "day", "hour", "minute", "weekday", "day_of_year")
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def both():
+    job = make(FEATURES, columns=COLUMNS)
+    transforms = Transforms(job, contents(job))
+    return transforms, KerasColumns(transforms)
+
+
+@pytest.fixture(scope="module")
+def made(both, tmp_path_factory):
+    """Features of the rows, by a model that was saved and loaded."""
+    _, columns = both
+    inputs = {name: spec.input(name) for name, spec in columns.inputs.items()}
+    path = str(tmp_path_factory.mktemp("keras") / "features.keras")
+    tf.keras.Model(inputs, columns.made(inputs)).save(path)
+    rows = {name: tf.constant(values) for name, values in ROWS.items()}
+    return tf.keras.models.load_model(path)(columns.fed(rows))
+
+
+def test_no_step_is_left_out():
+    used = {
+        step if isinstance(step, str) else next(iter(step))
+        for feature in FEATURES.values()
+        for step in feature["steps"]
+    }
+    assert used == set(STEPS)
+
+
+@pytest.mark.parametrize("name", [*FEATURES, "missing_missing"])
+def test_values_are_those_of_the_transforms(both, made, name):
+    rows = {column: tf.constant(values) for column, values in ROWS.items()}
+    wanted = both[0].features(rows)[name]
+    assert made[name].dtype == wanted.dtype
+    np.testing.assert_array_equal(made[name], wanted)
+
+
+def test_what_no_layer_can_do_is_fed(both):
+    inputs = both[1].inputs
+    assert inputs["decode"] == Spec((4, 5, 3), "float32")
+    assert inputs["ngrams"] == Spec((None,), "int64")
+    assert not {"photo", "day", "late", "weight"} & set(inputs)
+    assert inputs["tail"] == Spec((), "string")
+
+
+def test_without_features_columns_are_fed_as_they_are():
+    job = make()
+    columns = KerasColumns(Transforms(job, contents(job)))
+    assert columns.inputs == columns.features
+    assert columns.inputs["picture"] == Spec((4, 6, 3), "uint8")
+    rows = {name: tf.zeros([2]) for name in columns.inputs}
+    assert columns.fed(rows) == columns.made(rows) == rows

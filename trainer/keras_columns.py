@@ -1,0 +1,131 @@
+"""Features of columns as layers of a Keras model, out of the same functions as in Estimators.
+
+Called with the tensors of a Keras model, TensorFlow's ops become layers that Keras itself knows how
+to save. What cannot be one (files of different sizes, ragged texts) stays outside: it is done to
+what the model is fed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, feature_config
+from pipeline.feature_plan import Planned
+from trainer import features
+from trainer.transforms import APPLY, Tensors, Transforms, categories, make
+
+_layers = tf.keras.layers
+# The last of these steps of a feature, and all before it, are done outside the model.
+_OUTSIDE = ("decode", "ngrams")
+_TYPES = {"uint8": "uint8", "string": "string", "int64": "int64", "float32": "float32"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """One input of a Keras model: the shape of one example, and the type."""
+
+    shape: tuple[int | None, ...]
+    dtype: str
+
+    def input(self, name: str) -> Any:
+        """Returns the input."""
+        return tf.keras.Input(self.shape, name=features.of_op(name), dtype=self.dtype)
+
+
+class KerasColumns:
+    """What a Keras model is fed in place of columns, and the features it makes of that."""
+
+    def __init__(self, transforms: Transforms) -> None:
+        self._transforms = transforms
+        cut = [_cut(planned) for planned in transforms.plan.features]
+        self._outside = [before for before, _ in cut if before is not None]
+        self._inside = [after for _, after in cut]
+
+    @property
+    def inputs(self) -> dict[str, Spec]:
+        """Columns, and features that are made outside in place of theirs."""
+        columns = self._transforms.serving_columns
+        made = {before.name: _of_feature(before) for before in self._outside}
+        if not self._transforms.plan.features:
+            return {name: _of_column(column) for name, column in columns.items()}
+        used = {name for after in self._inside for name in after.inputs}
+        kept = {name: _of_column(c) for name, c in columns.items() if name in used - set(made)}
+        return {**kept, **made}
+
+    @property
+    def planned(self) -> tuple[Planned, ...]:
+        """The features as declared."""
+        return self._transforms.plan.features
+
+    @property
+    def features(self) -> dict[str, Spec]:
+        """What networks get."""
+        if not self._transforms.plan.features:
+            return self.inputs
+        found = {}
+        for planned in self._transforms.plan.features:
+            if planned.indicator:
+                found[planned.indicator] = Spec(planned.shape, "float32")
+            found[planned.name] = _of_feature(planned)
+        return found
+
+    def fed(self, columns: Mapping[str, tf.Tensor]) -> Tensors:
+        """Returns inputs of the model out of columns."""
+        made = make(self._outside, columns, APPLY, training=False)
+        return {name: made.get(name, columns.get(name)) for name in self.inputs}
+
+    def made(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns features out of the inputs of a Keras model, as tensors of that model."""
+        if not self._transforms.plan.features:
+            return dict(inputs)
+        return make(self._inside, inputs, _AS_LAYERS, training=False)
+
+
+def _cut(planned: Planned) -> tuple[Planned | None, Planned]:
+    """Returns a feature up to its last step outside, if there is one, and the rest of it."""
+    places = [n for n, step in enumerate(planned.steps) if step.step in _OUTSIDE]
+    if not places:
+        return None, planned
+    after = dataclasses.replace(
+        planned, inputs=(planned.name,), steps=planned.steps[places[-1] + 1 :]
+    )
+    return dataclasses.replace(planned, steps=planned.steps[: places[-1] + 1]), after
+
+
+def _of_feature(planned: Planned) -> Spec:
+    if planned.kind == "bag":
+        return Spec((None,), "int64")
+    return Spec(planned.shape, "int64" if planned.kind == "ids" else "float32")
+
+
+def _of_column(column: config.Column) -> Spec:
+    return Spec(column.shape, _TYPES[column.type])
+
+
+def _vocabulary(x: Any, step: feature_config.Vocabulary) -> Any:
+    """As `categories.vocabulary`, whose tables Keras cannot save: its own put what is unknown
+    first, and choose among several ids for that in another way."""
+    values, text = list(step.values or ()), x.dtype == tf.string
+    known: Any = tf.zeros_like(x, tf.int64)
+    if values and text:
+        unused = max(map(str, values), key=len) + "?"
+        known = _layers.StringLookup(vocabulary=values, oov_token=unused)(x)
+    elif values:
+        lowest = min(int(value) for value in values)
+        known = _layers.IntegerLookup(vocabulary=values, oov_token=lowest - 1)(x)
+    unknown = tf.strings.to_hash_bucket_fast(categories.text_of(x), step.oov) + len(values)
+    return tf.where(known > 0, known - 1, unknown)
+
+
+def _buckets(x: Any, step: feature_config.Buckets) -> Any:
+    if not step.boundaries:
+        return tf.zeros_like(x, tf.int64)
+    found = _layers.Discretization(bin_boundaries=list(step.boundaries))(tf.cast(x, tf.float32))
+    return tf.cast(found, tf.int64)
+
+
+_AS_LAYERS = {**APPLY, "vocabulary": _vocabulary, "buckets": _buckets}

@@ -1,0 +1,36 @@
+"""Turns a checkpoint of a run into a Keras 2 model: model.keras and a TF2 SavedModel.
+
+python -m trainer.migrate --run=NAME         the newest run without --run
+make migrate [RUN=name] [CHECKPOINT=step]    the newest checkpoint without a step
+"""
+
+from __future__ import annotations
+
+import os
+
+from absl import flags
+
+from pipeline import cli, run_folder, versions
+
+_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, or all; the newest if empty.")
+
+
+def main() -> None:
+    """Migrates each checkpoint that is wanted, and says where it is."""
+    versions.require_estimators()
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    from trainer import checkpoints, migration, quiet
+
+    quiet.configure_logging(verbose=False)
+    folder = run_folder.records_folder(_STORAGE.value, run.read_config().name)
+    wanted = checkpoints.chosen(run.path, _CHECKPOINT.value or None)
+    migrated = migration.Migration(run, folder)
+    for checkpoint in wanted:
+        print(f"run {run.name}, {migrated.publish(checkpoint)}")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    cli.run(main)
