@@ -142,7 +142,7 @@ def _losses(path):
         (["--set=train.steps=many"], r"train\.steps: .*got 'many'"),
         (["--set=train.stps=3"], r"unknown key 'train\.stps' \(did you mean 'steps'"),
         (["--set=train.steps"], "must be section.key=value"),
-        (["--run=../elsewhere"], "name '../elsewhere': must be 1 to 63 of"),
+        (["--run=../elsewhere"], "--run '../elsewhere': must be 1 to 63 of"),
         (["--job_name=worcker"], r"--job_name 'worcker': .*did you mean 'worker'"),
         (["--task_index=1"], "--task_index 1: there are 1 of chief, so it must be 0"),
         (["--cluster_spec={"], "--cluster_spec '{': not JSON"),
