@@ -43,7 +43,8 @@ class Display:
 
     def say(self, line: str) -> None:
         """Shows one line, above the bar if there is one."""
-        tqdm.tqdm.write(redaction.redact(line), file=self._stream)
+        shown = terminal.wrapped(redaction.redact(line), self._stream)
+        tqdm.tqdm.write(shown, file=self._stream)
         self._stream.flush()
 
     def show(self, statuses: Mapping[str, Status]) -> None:
@@ -135,7 +136,7 @@ def introduction(job: Job, *, resumes: bool) -> str:
     verb = "resuming" if resumes else "starting"
     what = f"{verb} run {job.name} in {terminal.shown(job.run.path)}: "
     what += f"{job.config.cluster.strategy} with {counts}"
-    return f"{what}\n{_each_step(job.config)}"
+    return "\n".join(terminal.wrapped(line, sys.stdout) for line in (what, _each_step(job.config)))
 
 
 def _each_step(job: config.Config) -> str:
@@ -169,7 +170,7 @@ def summary(job: Job, record: RunRecord) -> str:
         if path
     ]
     lines += [f"{'next' if i == 0 else '':9}{line}" for i, line in enumerate(_next_steps(job))]
-    return "\n".join(lines)
+    return "\n".join(terminal.wrapped(line, sys.stdout, indent=9) for line in lines)
 
 
 def _next_steps(job: Job) -> list[str]:

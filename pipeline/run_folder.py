@@ -21,7 +21,7 @@ def records_folder(storage_root: str, config_name: str) -> str:
 
 def run_folder(storage_root: str, run: str) -> str:
     """Returns the folder of a run. Raises `UsageError` for names that could leave the root."""
-    return storage.child(storage.join(storage.absolute(storage_root), "runs"), run)
+    return storage.child(storage.join(storage.absolute(storage_root), "runs"), run, what="--run")
 
 
 def find_run(storage_root: str, run: str | None) -> RunFolder:

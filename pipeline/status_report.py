@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
-from pipeline import liveness, run_folder, run_record
+from pipeline import liveness, run_folder, run_record, text_table
 from pipeline.progress import duration
 from pipeline.run_folder import RunFolder, Status
 
@@ -24,7 +24,7 @@ def describe(run: RunFolder, now: float) -> str:
         return "\n".join(
             [*lines, "no process has said anything yet"] if state == "running" else lines
         )
-    lines += _table(
+    lines += text_table.lines(
         [_COLUMNS, *(_cells(run, status, state, now) for _, status in sorted(statuses.items()))]
     )
     lines += _news(statuses)
@@ -66,15 +66,6 @@ def _cells(run: RunFolder, status: Status, state: str, now: float) -> tuple[str,
         f"{duration(max(0.0, now - status.time))} ago",
         place,
     )
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Lines the rows up, in columns as wide as what is in them."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def _news(statuses: Mapping[str, Status]) -> list[str]:

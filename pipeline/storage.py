@@ -52,17 +52,18 @@ def parent(path: str) -> str:
     return path.rstrip("/").rpartition("/")[0] or "."
 
 
-def child(root: str, name: str) -> str:
-    """Returns the folder `name` below `root`, refusing names that could leave it."""
+def child(root: str, name: str, *, what: str = "name") -> str:
+    """Returns the folder `name` below `root`, refusing names that could leave it; `what` is what
+    the name is called then."""
     if not re.fullmatch(config.NAME_PATTERN, name):
         raise errors.UsageError(
-            f"name {name!r}: must be 1 to 63 of a-z 0-9 . _ - and start with a letter or digit"
+            f"{what} {name!r}: must be 1 to 63 of a-z 0-9 . _ - and start with a letter or digit"
         )
     path = join(root, name)
     if not is_remote(root):
         real, real_root = os.path.realpath(path), os.path.realpath(root)
         if os.path.commonpath([real, real_root]) != real_root:
-            raise errors.UsageError(f"name {name!r}: leads out of {root!r} to {real!r}")
+            raise errors.UsageError(f"{what} {name!r}: leads out of {root!r} to {real!r}")
     return path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import textwrap
 from typing import Any, TextIO
 
 _DEFAULT_WIDTH, _NARROWEST = 80, 40
@@ -66,6 +67,22 @@ def width(stream: TextIO) -> int:
         except (OSError, ValueError, AttributeError):
             found = 0
     return max(found, _NARROWEST) if found else _DEFAULT_WIDTH
+
+
+def wrapped(line: str, stream: TextIO, indent: int = 2) -> str:
+    """Returns a line as it fits the terminal behind `stream`, broken between words, with `indent`
+    spaces before what is carried over. For what is no terminal it stays as it is."""
+    if not stream.isatty():
+        return line
+    return textwrap.fill(
+        line,
+        width(stream) - 1,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+        replace_whitespace=False,
+    )
 
 
 def shown(path: str) -> str:

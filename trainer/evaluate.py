@@ -38,7 +38,7 @@ def main() -> None:
         print(judged.metrics(checkpoint))
         found |= judged.rows(checkpoint)
     if any(found.values()):
-        print(score_page.table(found))
+        print(f"\n{score_page.table(found)}\n")
         path = storage.join(run.path, _PAGE)
         storage.write_text(path, score_page.page(f"Evaluation of {run.name}", found))
         print(f"plots in {terminal.shown(path)}")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 
+from pipeline import text_table
 from trainer.scores import Row
 
 # What was judged, such as `test` or `step 300, test`, to its slices.
 Found = Mapping[str, Sequence[Row]]
 
+_COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "baseline")
 _LEFT, _WIDTH, _RIGHT, _ROW = 190, 360, 190, 20
 _STYLE = (
     "body { font: 14px/1.45 system-ui, sans-serif; color: #222; margin: 2rem auto; "
@@ -20,17 +22,21 @@ _STYLE = (
 
 def table(found: Found) -> str:
     """Returns a line for each slice: the metric, its interval, and the baseline."""
-    lines = []
-    for title, rows in found.items():
-        for row in rows:
-            for name, one in row.metrics.items():
-                simple = f"{row.baseline[name]:10.4f}" if name in row.baseline else f"{'':10}"
-                lines.append(
-                    f"{title:>14}  {row.slice:24} {row.records:>8,}  {name:20}"
-                    f"{one.value:8.4f}  [{one.low:.4f}, {one.high:.4f}] {simple}"
-                )
-    head = f"{'split':>14}  {'slice':24} {'records':>8}  {'metric':20}{'value':>8}  "
-    return "\n".join([f"{head}{'95 % interval':16} {'  baseline'}", *lines])
+    lines = [
+        (
+            title,
+            row.slice,
+            f"{row.records:,}",
+            name,
+            f"{one.value:.4f}",
+            f"[{one.low:.4f}, {one.high:.4f}]",
+            f"{row.baseline[name]:.4f}" if name in row.baseline else "",
+        )
+        for title, rows in found.items()
+        for row in rows
+        for name, one in row.metrics.items()
+    ]
+    return "\n".join(text_table.lines([_COLUMNS, *lines], right={2, 4, 6}))
 
 
 def page(title: str, found: Found) -> str:

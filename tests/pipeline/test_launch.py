@@ -336,7 +336,7 @@ def test_changes_are_told_and_other_data_or_models_need_another_run(launch):
         (["--ps=many"], "--ps=many: must be a whole number"),
         (["--set=train.stesp=2"], "unknown key 'train.stesp' (did you mean 'steps'?)"),
         (["--set=train.steps"], "must be section.key=value"),
-        (["--run=../../x"], "name '../../x': must be 1 to 63 of"),
+        (["--run=../../x"], "--run '../../x': must be 1 to 63 of"),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(launch, arguments, text):

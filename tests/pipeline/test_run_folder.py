@@ -15,7 +15,7 @@ def test_places_below_the_storage_root(tmp_path):
 
 @pytest.mark.parametrize("name", ["..", "../../etc", "a/b", "/tmp", ""])
 def test_run_names_cannot_leave_the_root(tmp_path, name):
-    with pytest.raises(errors.UsageError, match=re.escape(f"name {name!r}: must be")):
+    with pytest.raises(errors.UsageError, match=re.escape(f"--run {name!r}: must be")):
         run_folder.run_folder(str(tmp_path), name)
 
 

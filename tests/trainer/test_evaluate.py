@@ -24,6 +24,7 @@ def test_it_prints_what_the_run_found(commands, finished, small_records):
     output = commands.run(EVALUATE, f"--storage={small_records.storage}", "--run=finished")
     title, head, *rows = output.splitlines()
     rows, table = rows[:2], rows[2:]
+    assert max(map(len, [head, *rows, *table[:-1]])) <= 80
     assert title == "run finished, step 300"
     names = head.split()
     assert names[0] == "split" and {"accuracy", "loss"} <= set(names)
