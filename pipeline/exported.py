@@ -81,6 +81,7 @@ class Model:
     def __init__(self, path: str) -> None:
         import tensorflow as tf
 
+        self._path = path
         self._loaded = tf.saved_model.load(path)
 
     @property
@@ -108,7 +109,15 @@ class Model:
         return {name: tensor.numpy() for name, tensor in found.items()}
 
     def examples(self, payloads: Sequence[bytes]) -> dict[str, np.ndarray]:
-        """Returns the outputs for serialized `tf.train.Example`s."""
+        """Returns the outputs for serialized `tf.train.Example`s.
+
+        Raises `UsageError` if the model has no signature for these.
+        """
+        if EXAMPLES not in self.signatures:
+            raise errors.UsageError(
+                f"export {self._path!r}: has no signature {EXAMPLES!r}, but "
+                f"{', '.join(self.signatures)}; have it exported again by a new run of make train"
+            )
         (name,) = self.inputs(EXAMPLES)
         return self.call(EXAMPLES, {name: np.array(payloads, object)})
 

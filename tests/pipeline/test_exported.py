@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipeline import errors, exported
 from pipeline.run_folder import RunFolder
@@ -78,6 +79,16 @@ def test_what_the_model_refuses_is_said_in_its_words(classifier):
         model.examples([b"no Example"])
     with pytest.raises(exported.Refused, match=r"Feature: \w+ .* is required but could not be"):
         model.examples([b""])
+
+
+def test_a_model_without_a_signature_for_records_is_a_line(tmp_path):
+    module = tf.Module()
+    module.f = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec([None])])
+    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.f})
+    with pytest.raises(
+        errors.UsageError, match="has no signature 'examples', but serving_default; have it exp"
+    ):
+        exported.Model(str(tmp_path)).examples([b""])
 
 
 def test_words_without_the_places_in_graph_and_code():
