@@ -219,7 +219,9 @@ def test_a_checkpoint_that_cannot_be_read_is_not_trained_over(finished, commands
     )
 
 
-@pytest.mark.parametrize("command", [TASK, "trainer.predict", "trainer.evaluate"])
+@pytest.mark.parametrize(
+    "command", [TASK, "trainer.evaluate", "preprocessing.predict", "preprocessing.serve"]
+)
 def test_a_tensorflow_without_estimators_is_one_line(tmp_path, command):
     """As after `pip install -U tensorflow`: the package is there, `tf.estimator` is not."""
     (tmp_path / "tensorflow").mkdir()
