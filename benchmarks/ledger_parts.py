@@ -84,6 +84,7 @@ def planning() -> dict[str, float]:
     applied[order.epoch_order(number, 1, 0)[: number // 2]] = _RECORDS
     began = time.perf_counter()
     blocks = order.blocks_of(split, _RECORDS, [f"shard-{n}" for n in range(_SHARDS)])
+    assert order.open_blocks(blocks, 4096, _WORKERS) > 1
     for counts in (np.zeros(number, np.int64), applied):
         backlog = order.Backlog(blocks, 1, counts)
         for rank in range(_WORKERS):

@@ -9,9 +9,11 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
+from tests.faults import injected
+
 
 class AtStart(tf.compat.v1.train.SessionRunHook):
-    """Writes all saved variables to `<PIPELINE_AT_START>/<role>-<index>.npz`.
+    """Writes all saved variables to `at_start/<role>-<index>.npz` of the run.
 
     A key is the name in the checkpoint; behind it, of a variable that is cut over parameter
     servers, `|` and where the part begins along the first axis; of a copy, `#` and its number.
@@ -29,7 +31,7 @@ class AtStart(tf.compat.v1.train.SessionRunHook):
             return
         self._done = True
         task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {})
-        folder = pathlib.Path(os.environ["PIPELINE_AT_START"])
+        folder = pathlib.Path(injected.the_run().path) / "at_start"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{task.get('type', 'chief')}-{task.get('index', 0)}.npz"
         np.savez(path, **session.run(self._variables))

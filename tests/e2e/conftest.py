@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from pipeline import config
+from tests.faults.conftest import trainers  # noqa: F401
 from tests.pipeline.process_help import ROOT, child_environment
 
 STEPS, BATCH, SAVE_STEPS, RATE = 300, 32, 100, 0.5

@@ -10,17 +10,16 @@ import dataclasses
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from pipeline import config, topology
+from pipeline.processes import StopRequest
 from pipeline.run_folder import RunFolder
 from tests.e2e.conftest import MODES
-from tests.pipeline.process_help import ROOT, child_environment
+from tests.faults.conftest import Rig
 from trainer import checkpoints, ledger
 from trainer.input import Records
 
@@ -81,34 +80,26 @@ class Run:
 
 
 @pytest.fixture(scope="session")
-def saved_by(small_records):
+def saved_by(small_records, trainers):
     """Returns a function from a mode to its saved run, which is made when first asked for."""
     made: dict[str, Run] = {}
 
     def saved(mode: str) -> Run:
         if mode not in made:
             settings = (*SAVED, *OWN[mode], *OF_SAVED.get(mode, ()))
-            made[mode] = _launch(small_records, f"saved-{mode}", mode, settings)
+            made[mode] = _train(small_records, trainers, f"saved-{mode}", mode, settings)
         return made[mode]
 
     return saved
 
 
-def _launch(small, name: str, mode: str, settings: tuple[str, ...]) -> Run:
-    name = name.replace("_", "-")
-    path = small.storage / "runs" / name
-    arguments = [f"--config={small.config_path}", f"--storage={small.storage}", f"--run={name}"]
-    arguments += [f"--strategy={mode}", *(f"--set={o}" for o in (*ALWAYS, *settings))]
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline.launch", *arguments],
-        cwd=ROOT,
-        env={**child_environment(), "PIPELINE_AT_START": str(path / "at_start")},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    logs = "".join(log.read_text()[-2000:] for log in path.glob("logs/*.log"))
-    assert done.returncode == 0, done.stdout + done.stderr + logs
+def _train(small, trainers, name: str, mode: str, settings: tuple[str, ...]) -> Run:
+    """Real processes under the launcher's supervisor; forked, so that none imports TensorFlow."""
+    path = small.storage / "runs" / name.replace("_", "-")
+    with StopRequest().installed() as stop:
+        rig = Rig(path, trainers, stop, small)
+        rig.train(*ALWAYS, f"cluster.strategy={mode}", *settings)
+    assert rig.restarts == []
     return Run(path, RunFolder(str(path)).read_config())
 
 
@@ -121,7 +112,9 @@ def _copy(run: Run, name: str) -> None:
 
 
 @pytest.mark.parametrize(("saved", "resumed"), PAIRS)
-def test_the_other_mode_goes_on_where_the_first_stopped(saved_by, small_records, saved, resumed):
+def test_the_other_mode_goes_on_where_the_first_stopped(
+    saved_by, small_records, trainers, saved, resumed
+):
     first = saved_by(saved)
     name = f"{saved}-to-{resumed}".replace("_", "-")
     _copy(first, name)
@@ -133,7 +126,8 @@ def test_the_other_mode_goes_on_where_the_first_stopped(saved_by, small_records,
     assert before[ledger.APPLIED].sum() % blocks.total_records > 0
 
     settings = (*RESUMED, *OWN[resumed], *OF_RESUMED.get(resumed, ()))
-    second = _launch(small_records, name, resumed, (f"train.steps={step + MORE_STEPS}", *settings))
+    settings = (f"train.steps={step + MORE_STEPS}", *settings)
+    second = _train(small_records, trainers, name, resumed, settings)
 
     _assert_restored(before, second.at_start("chief-0"))
     _assert_exact(before, _tensors(second.checkpoint), blocks, second.job)
