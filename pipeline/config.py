@@ -112,7 +112,8 @@ PROVENANCE = {
 class Csv(Section):
     """How `csv` files are written. `missing` are the texts, unquoted, that stand for no value.
 
-    Without a header the columns of the config are those of the files, in their order.
+    Without a header the columns of the config are those of the files, in their order. `thousands`
+    may stand between groups of three digits.
     """
 
     delimiter: Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]$")] = ","
@@ -120,6 +121,14 @@ class Csv(Section):
     encoding: str = "utf-8"
     header: bool = True
     missing: tuple[str, ...] = ("", "NA")
+    decimal: Literal[".", ","] = "."
+    thousands: Literal["", ".", ",", "'", " "] = ""
+
+    @pydantic.model_validator(mode="after")
+    def _numbers_can_be_read(self) -> Csv:
+        if self.thousands == self.decimal:
+            raise ValueError(f"decimal and thousands are both {self.decimal!r}")
+        return self
 
     @pydantic.field_validator("encoding")
     @classmethod

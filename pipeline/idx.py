@@ -59,6 +59,15 @@ def read_header(path: str, dimensions: int) -> IdxFile:
     return header
 
 
+def dimensions(path: str) -> int:
+    """Returns how many dimensions an IDX file says it has. Raises `DataError` if it is missing."""
+    with _translated(path), storage.open_file(path) as raw:
+        compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        raw.seek(0)
+        head = _unpacked(raw, compressed).read(4)
+    return head[3] if len(head) == 4 else 0
+
+
 @contextlib.contextmanager
 def opened(header: IdxFile, first: int = 0) -> Iterator[IO[bytes]]:
     """Opens a file at the first value of row `first`."""

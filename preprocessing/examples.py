@@ -69,6 +69,16 @@ def _classes() -> Any:
 _Example = _classes()
 
 
+def lists(payload: bytes) -> list[tuple[str, str, Sequence[Any]]] | None:
+    """Returns name, kind of list and values of each feature, or `None` of what is no Example."""
+    try:
+        found = _Example.FromString(payload).features.feature
+    except message.DecodeError:
+        return None
+    kinds = ((name, feature, feature.WhichOneof("kind")) for name, feature in found.items())
+    return [(name, kind, getattr(feature, kind).value) for name, feature, kind in kinds if kind]
+
+
 def columns_of(
     payloads: Sequence[bytes], columns: dict[str, config.Column], known: Mapping[int, Problem]
 ) -> tuple[pa.RecordBatch, dict[int, Problem]]:

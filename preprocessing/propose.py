@@ -2,37 +2,83 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import re
+from collections.abc import Callable
 from typing import Any
 
 import yaml
 
 from pipeline import config_file, errors, storage
-from preprocessing import sniff, sources, suggest, survey
-from preprocessing.sniff import Guess
+from preprocessing import propose_images, recognise, sniff, sources, suggest, survey
+from preprocessing.guess import Guess
+from preprocessing.sources import numbers
 from preprocessing.survey import Found, Survey
 
+# Shares of the rows that are held out, twice; of few rows more, so that some are.
+_SHARE, _SHARE_OF_FEW, _MANY = 0.1, 0.2, 200
 _ENDINGS = re.compile(
     r"(\.(csv|tsv|txt|jsonl|ndjson|json|parquet|pq|gz|zip|yaml|yml))+$", re.IGNORECASE
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Proposal:
+    """The text of a config, and in words what it was made from."""
+
+    text: str
+    seen: str
+
+
+def propose(path: str, out: str, label: str = "") -> Proposal:
+    """Returns a first config, to be written to `out`, for a file, a pattern or a folder.
+
+    The label is guessed unless it is given. Raises `DataError` for data that no source reads, or
+    without rows or columns; `UsageError` for a `label` that is none of these.
+    """
+    name = name_of(out)
+    if (images := _images(path)) and label not in ("", "label"):
+        raise errors.UsageError(f"LABEL={label}: images have one label, {'label'!r}")
+    if not images:
+        guess, found = explore(path)
+        text = render(guess, found, name, out, label)
+        return Proposal(text, f"{len(found.columns)} columns of {found.rows:,} rows")
+    lines, seen = images(path, lambda found: _scalar(_from(out, found)))
+    text = "\n".join([*_head(seen, out, name, path), *lines])
+    config_file.validate(yaml.safe_load(text), where=out)
+    return Proposal(text + "\n", seen)
+
+
+def _images(path: str) -> Callable[[str, Callable[[str], str]], tuple[list[str], str]] | None:
+    """Returns what makes a config for images, if it is these that lie at `path`."""
+    if recognise.is_image_folder(path):
+        return propose_images.of_folder
+    return propose_images.of_idx if recognise.is_idx(path) else None
+
+
 def explore(path: str) -> tuple[Guess, Survey]:
     """Finds out how a file, a pattern or a folder is to be read, and reads it.
 
-    It is read again if that shows that other texts than thought stand for no value. Raises
-    `DataError` if there are no rows or no columns.
+    It is read again if that shows that other texts than thought stand for no value, or that numbers
+    are written otherwise. Raises `DataError` if there are no rows or no columns.
     """
     guess = sniff.sniff(path)
     while True:
         found = survey.survey(sources.choose(guess.data()), guess.kinds)
         known = set(guess.data().csv.missing)
         absent = {text for column in found.columns.values() for text in column.absent} - known
-        if guess.source != "csv" or not absent:
+        written = {}
+        if guess.source == "csv" and "decimal" not in guess.csv:
+            texts = [column.texts for column in found.columns.values()]
+            form = numbers.form(texts, guess.data().csv.delimiter)
+            written = {key: text for key, text in form.items() if guess.csv.get(key) != text}
+        if guess.source != "csv" or not (absent or written):
             break
-        guess.csv["missing"] = [*guess.data().csv.missing, *sorted(absent)]
+        if absent:
+            guess.csv["missing"] = [*guess.data().csv.missing, *sorted(absent)]
+        guess.csv |= written
     if not found.rows:
         bad = found.unreadable.total()
         raise errors.DataError(f"{path!r}: no rows{f' but {bad:,} unreadable ones' if bad else ''}")
@@ -68,18 +114,32 @@ def name_of(path: str) -> str:
     return plain or "table"
 
 
-def render(guess: Guess, found: Survey, name: str, path: str) -> str:
-    """Returns the config to be written to `path`, as YAML with comments. It is valid."""
+def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") -> str:
+    """Returns the config to be written to `path`, as YAML with comments. It is valid.
+
+    Raises `UsageError` if the label is `chosen` and no column that can be one.
+    """
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     made = {n: suggest.column(n, c, found.rows) for n, c in columns.items()}
     key = suggest.key(columns, found.rows)
-    label = suggest.label({n: c for n, c in columns.items() if n != key} or columns, found.rows)
+    if chosen and chosen not in columns:
+        why = guess.left_out.get(chosen)
+        raise errors.UsageError(
+            f"LABEL={chosen}: {f'it {why}' if why else 'no such column'}"
+            f"{errors.nearest(chosen, columns)}; there are {', '.join(columns)}"
+        )
+    if chosen == key:
+        key = None
+    label, why = chosen, "chosen by LABEL="
+    if not chosen:
+        others = {n: c for n, c in columns.items() if n != key} or columns
+        label, why = suggest.label(others, found.rows)
     if columns[label].missing:
         made[label].rules["missing"] = "drop"
     text = "\n".join(
         [
-            *_head(found, path, name, guess.pattern),
-            *_data_section(guess, found, path, label, key, made),
+            *_head(f"{found.rows:,} rows", path, name, guess.pattern),
+            *_data_section(guess, found, path, label, why, key, made),
             "",
             *_model_sections(columns[label], label, key, made),
         ]
@@ -88,14 +148,14 @@ def render(guess: Guess, found: Survey, name: str, path: str) -> str:
     return text + "\n"
 
 
-def _head(found: Survey, path: str, name: str, pattern: str) -> list[str]:
+def _head(seen: str, path: str, name: str, pattern: str) -> list[str]:
     shipped = storage.absolute(path) == str(config_file.SHIPPED / f"{name}.yaml")
     return [
-        f"# A first config for {pattern}, from {found.rows:,} rows. Look it over:",
+        f"# A first config for {pattern}, from {seen}. Look it over:",
         "# rules hold for the rows that were read, so widen them to what can be; label, key and",
         "# features are guesses. What is not known yet when predicting must not be a feature.",
         "#",
-        f"#   make preprocess CONFIG={name if shipped else path}",
+        f"#   make train CONFIG={name if shipped else path}",
         f"name: {name}",
         "",
     ]
@@ -106,6 +166,7 @@ def _data_section(
     found: Survey,
     path: str,
     label: str,
+    why: str,
     key: str | None,
     made: dict[str, suggest.Column],
 ) -> list[str]:
@@ -130,9 +191,11 @@ def _data_section(
         lines.append(f"    {_scalar(name)}: {_flow(column.rules)}")
     left_out = {n: why for n, why in guess.left_out.items() if n not in listed}
     lines += [f"    # left out: {_scalar(n)} {why}" for n, why in left_out.items()]
-    lines.append(f"  label: {_scalar(label)}  # a guess")
+    lines.append(f"  label: {_scalar(label)}  # {why}; another: make schema LABEL=")
     if key is not None:
         lines.append(f"  key: {_flow([key])}  # no two rows agree in it")
+    share = _SHARE if found.rows >= _MANY else _SHARE_OF_FEW
+    lines.append(f"  split: {_flow({'eval': share, 'test': share})}")
     return lines + _budget(found, set(made))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import dataclasses
 import itertools
 import json
 from collections.abc import Iterator
@@ -14,48 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline import config, errors, storage
+from preprocessing import recognise, sniff_examples
+from preprocessing.guess import Guess
 from preprocessing.sources import files
-from preprocessing.survey import KINDS, Kind
+from preprocessing.survey import KINDS
 
 # Unpacked bytes, and rows of them, by which a dialect is recognised.
 _HEAD, _ROWS = 1 << 20, 200
 _DELIMITERS = (",", "\t", ";", "|")
 _CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 _INT64 = range(-(2**63), 2**63)
-
-
-@dataclasses.dataclass
-class Guess:
-    """How to read the files of a pattern.
-
-    `kinds` are the types a column may be given, `shapes` the lengths of lists, `left_out` says of
-    other columns why they cannot be read, `csv` is that section of the config.
-    """
-
-    source: str
-    pattern: str
-    kinds: dict[str, tuple[Kind, ...]] = dataclasses.field(default_factory=dict)
-    shapes: dict[str, int] = dataclasses.field(default_factory=dict)
-    left_out: dict[str, str] = dataclasses.field(default_factory=dict)
-    csv: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-    def data(self) -> config.Data:
-        """Returns a section that refuses no row a source can read."""
-        columns = {
-            name: config.Column(
-                type=kinds[0] if self.source == "jsonl" else "string",
-                shape=(self.shapes[name],) if name in self.shapes else (),
-                missing="allow",
-            )
-            for name, kinds in self.kinds.items()
-        }
-        return config.Data(
-            source=self.source,
-            inputs={"train": {"files": self.pattern}},
-            columns=columns,
-            label=next(iter(columns)),
-            csv=config.Csv(**self.csv),
-        )
 
 
 def sniff(path: str) -> Guess:
@@ -72,28 +39,34 @@ def sniff(path: str) -> Guess:
         label="x",
     )
     found = [file.path for file in files.find(data, "train")]
-    with files.translated(found[0]), storage.open_file(found[0]) as raw:
-        parquet = raw.read(4) == b"PAR1"
-    if parquet:
+    kind = recognise.kind_of(found[0])
+    if kind == "parquet":
         guess = _parquet(pattern, found[0])
+    elif kind == "tfrecord":
+        guess = sniff_examples.sniff(pattern, found[0])
+    elif kind == "idx":
+        raise errors.DataError(f"{found[0]!r}: is IDX; name one file of images, or the folder")
     else:
-        with files.opened(found[0]) as stream:
-            head = stream.read(_HEAD)
-        if not head.strip():
-            raise errors.DataError(f"{found[0]!r}: empty")
-        if head.lstrip()[:1] == b"{" and not found[0].endswith(_CSV_ENDINGS):
-            guess = _jsonl(pattern, found)
-        elif head.lstrip()[:1] == b"[" and found[0].endswith((".json", ".json.gz")):
-            raise errors.DataError(
-                f"{found[0]!r}: is one JSON array; source jsonl reads one object a line "
-                "(jq -c '.[]' makes these)"
-            )
-        else:
-            guess = _csv(pattern, found[0], head)
+        guess = _text(pattern, found)
     if not guess.kinds:
         why = "; ".join(f"{name!r} {reason}" for name, reason in guess.left_out.items())
         raise errors.DataError(f"{found[0]!r}: no column that can be read: {why or 'it has none'}")
     return guess
+
+
+def _text(pattern: str, found: list[str]) -> Guess:
+    with files.opened(found[0]) as stream:
+        head = stream.read(_HEAD)
+    if not head.strip():
+        raise errors.DataError(f"{found[0]!r}: empty")
+    if head.lstrip()[:1] == b"{" and not found[0].endswith(_CSV_ENDINGS):
+        return _jsonl(pattern, found)
+    if head.lstrip()[:1] == b"[" and found[0].endswith((".json", ".json.gz")):
+        raise errors.DataError(
+            f"{found[0]!r}: is one JSON array; source jsonl reads one object a line "
+            "(jq -c '.[]' makes these)"
+        )
+    return _csv(pattern, found[0], head)
 
 
 def _pattern(path: str) -> str:

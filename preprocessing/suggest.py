@@ -22,6 +22,15 @@ _CATEGORIES = 32
 _VOCABULARY, _BUCKETS = 10_000, 16_384
 _CLASSES = 100
 _LABELS = ("label", "target", "class", "outcome", "y")
+_OUTCOME = re.compile(
+    r"(^|[^a-z])(is|has|target|label|class|outcome|churn(ed)?|surviv(ed|al)|fraud|default(ed)?|click"
+    r"(ed)?|convert(ed)?|return(ed)?|price|sales|revenue|rating|score|delay|duration)($|[^a-z])",
+    re.IGNORECASE,
+)
+_CALENDAR = re.compile(
+    r"(^|[^a-z])(year|quarter|month|week(day)?|day|hour|minute|second|date|time|id)($|[^a-z])",
+    re.IGNORECASE,
+)
 _KEY = re.compile(r"(^|_)(id|key|uuid|guid)$", re.IGNORECASE)
 _PERSONAL = re.compile(
     r"e.?mail|phone|passw|secret|token|\bssn\b|iban|birth|address|(first|last|full|sur)_?name",
@@ -57,7 +66,7 @@ def column(name: str, found: Found, rows: int) -> Column:
         made.notes.append("looks personal: its values are shown nowhere")
     elif found.different is not None and len(found.different) == 1 and not found.missing:
         made.notes.append("always the same: no feature")
-    elif is_name(found, rows):
+    elif is_name(found, rows) and _says_nothing(name, found, rows):
         made.notes.append("another value in every row: no feature")
     elif _KEY.search(name) and found.different is None:
         made.notes.append("seems to name rows: no feature")
@@ -80,19 +89,46 @@ def is_name(found: Found, rows: int) -> bool:
     return whole and different is not None and len(different) == rows > 1
 
 
+def _says_nothing(name: str, found: Found, rows: int) -> bool:
+    """Tells what names rows from what just differs in all: dates, and numbers that leave gaps."""
+    if found.kind == "string":
+        return not is_date(found)
+    about = found.about
+    assert about.least is not None and about.greatest is not None
+    return bool(_KEY.search(name)) or about.greatest - about.least == rows - 1
+
+
+def is_date(found: Found) -> bool:
+    """Tells if the first values are texts that begin with a date."""
+    some = [_text(value) for value in list(found.different or ())[:100]]
+    return found.kind == "string" and bool(some) and all(map(_DATE.match, some))
+
+
 def key(columns: Mapping[str, Found], rows: int) -> str | None:
     """Returns the column that names rows, if one is called so and does."""
     named = (n for n, found in columns.items() if _KEY.search(n) and is_name(found, rows))
     return next(named, None)
 
 
-def label(columns: Mapping[str, Found], rows: int) -> str:
-    """Returns the column that is most likely to be predicted."""
+def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
+    """Returns the column that is most likely to be predicted, and why it is."""
     single = {n: f for n, f in columns.items() if not f.lengths} or dict(columns)
-    called = [n for wanted in _LABELS for n in single if n.lower() == wanted]
-    classes = [n for n, f in single.items() if is_class(f) and not is_personal(n)]
-    numbers = [n for n, f in single.items() if f.kind != "string" and not is_name(f, rows)]
-    return (called or classes[-1:] or numbers[-1:] or list(single)[-1:])[0]
+    usable = {n: f for n, f in single.items() if not (is_personal(n) or _CALENDAR.search(n))}
+    classes = [n for n, f in usable.items() if is_class(f)]
+    numbers = [n for n, f in usable.items() if f.kind != "string" and not is_name(f, rows)]
+    for found, why in (
+        ([n for wanted in _LABELS for n in single if n.lower() == wanted], "its name says so"),
+        ([n for n in (*classes, *numbers) if _OUTCOME.search(n)][-1:], "its name is an outcome's"),
+        (
+            [n for n in classes if len(single[n].different or ()) == 2][-1:],
+            "the last of two values",
+        ),
+        (classes[-1:], "the last of few values"),
+        (numbers[-1:], "the last number"),
+    ):
+        if found:
+            return found[0], f"a guess: {why}"
+    return list(single)[-1], "a guess: the last column"
 
 
 def is_class(found: Found) -> bool:
@@ -165,8 +201,7 @@ def _number_feature(found: Found, made: Column) -> None:
 def _text_feature(name: str, found: Found, made: Column) -> None:
     if found.lengths:
         return
-    some = [_text(value) for value in list(found.different or ())[:100]]
-    if some and all(_DATE.match(text) for text in some):
+    if is_date(found):
         made.notes.append("dates")
         made.parts[f"{name}_weekday"] = [{"date": {"part": "weekday"}}, {"identity": {"ids": 8}}]
         made.parts[f"{name}_month"] = [{"date": {"part": "month"}}, {"identity": {"ids": 13}}]

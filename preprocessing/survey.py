@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from pipeline import config, progress
 from preprocessing import convert
+from preprocessing.sources import numbers
 from preprocessing.sources.base import Source
 
 Kind = Literal["int64", "float32", "string"]
@@ -58,11 +59,13 @@ class Numbers:
 class Found:
     """One column. `lengths` are how many values a row has, none if it is no list.
 
+    `csv` says how numbers are written.
     `different` counts values, as they lie in the raw data, and is `None` once they are too many.
     `least`, `greatest` of a string are lengths in characters.
     """
 
     kinds: tuple[Kind, ...] = KINDS
+    csv: config.Csv = dataclasses.field(default_factory=config.Csv)
     missing: int = 0
     values: int = 0
     lengths: set[int] = dataclasses.field(default_factory=set)
@@ -115,6 +118,8 @@ class Found:
     def _try(self, kind: Kind, values: pa.Array, counts: np.ndarray) -> None:
         """Converts different values to a type, and notes what they are or that they are refused."""
         about = self.by_kind[kind]
+        if kind != "string" and pa.types.is_binary(values.type):
+            values = numbers.plain(values, self.csv)
         made, faults = convert.convert(values, config.Column(type=kind, missing="allow"))
         if faults:
             bad = np.any([rows for _, rows in faults], axis=0)
@@ -141,6 +146,15 @@ class Found:
         return self.by_kind[self.kind]
 
     @property
+    def texts(self) -> set[str]:
+        """The values of what is text but has no leading zeros; of very many some."""
+        if self.kind != "string" or self.codes or self.lengths:
+            return set()
+        if self.different is None:
+            return self.by_kind["float32"].refused_values
+        return {_text(value) for value in self.different} - self.tokens
+
+    @property
     def absent(self) -> set[str]:
         """The texts that must stand for no value, if this is to be a column of numbers."""
         numbers = self.by_kind["float32"]
@@ -161,7 +175,8 @@ class Survey:
 
 def survey(source: Source, kinds: dict[str, tuple[Kind, ...]]) -> Survey:
     """Reads everything. `kinds` are the types that each column may be given."""
-    found = {name: Found(kinds=kinds[name]) for name in source.data.columns}
+    rules = source.data.csv
+    found = {name: Found(kinds=kinds[name], csv=rules) for name in source.data.columns}
     unreadable: collections.Counter[str] = collections.Counter()
     read = 0
     chunks = [chunk for split in source.data.inputs for chunk in source.plan(split)]

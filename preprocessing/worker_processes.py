@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +29,7 @@ _ENTRY = "preprocessing.beam_worker:run"
 _GRACE, _NOTICED = 5.0, 1.0
 
 
-class ForkingRunner(fn_runner.FnApiRunner):  # type: ignore[misc]
+class ForkingRunner(fn_runner.FnApiRunner):
     """Runs pipelines in forked processes. `server` is one that is starting already, if any."""
 
     def __init__(self, server: tuple[ForkServer, str] | None = None) -> None:
@@ -42,7 +43,8 @@ class ForkingRunner(fn_runner.FnApiRunner):  # type: ignore[misc]
             workers = Workers(*(self._server or stack.enter_context(worker_server.started())))
             stack.enter_context(workers.watched())
             make = functools.partial(_Handler, workers)
-            worker_handlers.WorkerHandler.register_environment(_URN, bytes)(make)
+            register = worker_handlers.WorkerHandler.register_environment(_URN, bytes)
+            register(make)  # type: ignore[arg-type]
             try:
                 return super().run_pipeline(pipeline, options)
             except Exception:
@@ -85,7 +87,7 @@ class Workers:
 
     def kill(self, handler: _Handler) -> None:
         """Ends a process if it is still there."""
-        self._server.signal(handler.worker_id, processes.signal.SIGKILL)
+        self._server.signal(handler.worker_id, signal.SIGKILL)
 
     def error(self) -> errors.PipelineError:
         """Returns what to tell of the process that was lost."""
@@ -118,7 +120,7 @@ class Workers:
         handler.control_conn.abort(errors.RetryableError(reason))
 
 
-class _Environment(environments.Environment):  # type: ignore[misc]
+class _Environment(environments.Environment):
     """Tells Beam to ask for a `_Handler` per worker."""
 
     def to_runner_api_parameter(self, _: object) -> tuple[str, bytes]:
@@ -134,7 +136,7 @@ class _Environment(environments.Environment):  # type: ignore[misc]
 environments.Environment.register_urn(_URN, bytes)(_Environment)
 
 
-class _Handler(worker_handlers.GrpcWorkerHandler):  # type: ignore[misc]
+class _Handler(worker_handlers.GrpcWorkerHandler):
     """What the runner talks to a worker process through."""
 
     def __init__(self, workers: Workers, _: bytes, state: Any, provision: Any, server: Any) -> None:

@@ -16,7 +16,7 @@ import pyarrow.csv as pa_csv
 
 from pipeline import config, errors
 from pipeline.splits import SplitName
-from preprocessing.sources import base, files, keys, lines
+from preprocessing.sources import base, files, keys, lines, numbers
 
 # How many characters of a row that has too few or too many columns are kept.
 _SHOWN = 200
@@ -132,18 +132,29 @@ class CsvSource(base.Source):
             ends = lines.row_ends(data, self.data.csv.quote, self.data.csv.delimiter)
             data = lines.without(data, ends, [row.number - 1 for row in bad])
             table = self._parse(data, part.names, keep)
-        numbers = np.delete(np.arange(first, first + block.rows), [row.number - 1 for row in bad])
-        if len(numbers) != len(table):
+        rows = np.delete(np.arange(first, first + block.rows), [row.number - 1 for row in bad])
+        if len(rows) != len(table):
             raise errors.DataError(f"{part.file.path!r}: was changed while it was read")
         top = 2 if self.data.csv.header else 1
         return base.Rows(
-            keys.of_rows(part.file.name, numbers),
-            _one_batch(table),
+            keys.of_rows(part.file.name, rows),
+            self._numbers(_one_batch(table)),
             files=dict.fromkeys(self.data.columns, part.file.path),
-            numbers=numbers + top,
+            numbers=rows + top,
             name=part.file.name,
             letters=tuple(_letter(row, part.file.path, first + top) for row in bad),
         )
+
+    def _numbers(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Writes numbers as `preprocessing.convert` reads them, if the files do otherwise."""
+        rules = self.data.csv
+        if (rules.decimal, rules.thousands) == (".", ""):
+            return batch
+        arrays = [
+            numbers.plain(array, rules) if column.type in ("int64", "float32") else array
+            for array, column in zip(batch.columns, self.data.columns.values(), strict=True)
+        ]
+        return pa.record_batch(arrays, batch.schema)
 
     def _parse(self, data: bytes, names: tuple[str, ...], handler: object) -> pa.Table:
         """Parses whole rows, in this thread, to the columns of the config as binary."""

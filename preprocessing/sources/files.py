@@ -17,6 +17,7 @@ from pipeline.splits import SplitName
 from preprocessing.sources.base import RawFile
 
 _GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"
+_ENCRYPTED = 1  # the bit of it in the flags of a zip's member
 _WILD = re.compile(r"[*?\[]")
 # Encodings in which a byte of a newline or a quote means nothing else, and that need no recoding.
 _AS_IT_IS = ("utf-8", "ascii")
@@ -122,10 +123,19 @@ def unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
                 raise errors.DataError(
                     f"{path!r}: the zip holds {len(members)} files; only one of one file is read"
                 )
-            with archive.open(members[0]) as member:
+            if members[0].flag_bits & _ENCRYPTED:
+                raise errors.DataError(f"{path!r}: the zip is encrypted; unpack it first")
+            with _member(archive, members[0], path) as member:
                 yield member
     else:
         yield raw
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> IO[bytes]:
+    try:
+        return archive.open(member)
+    except NotImplementedError as error:
+        raise errors.DataError(f"{path!r}: cannot be unpacked: {error}") from None
 
 
 def _fixed(pattern: str) -> str:

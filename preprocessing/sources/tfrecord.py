@@ -64,6 +64,14 @@ class TfrecordSource(base.Source):
             for block in _blocks(stream, part):
                 yield self._rows(block, part.file)
 
+    def payloads(self, chunk: base.Chunk) -> Iterator[bytes]:
+        """Yields the payloads of records as they are."""
+        part: Part = chunk.details
+        with _opened(part.file.path) as stream:
+            stream.seek(part.offset)
+            for block in _blocks(stream, part):
+                yield from block.payloads
+
     def _rows(self, block: Block, file: base.RawFile) -> base.Rows:
         batch, bad = examples.columns_of(block.payloads, self.data.columns, block.bad)
         numbers = np.arange(block.first, block.first + len(block.payloads))

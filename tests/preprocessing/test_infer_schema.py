@@ -24,9 +24,17 @@ def test_from_data_to_records(tmp_path):
     assert f"{out}: 19 columns of 5,000 rows. Look it over" in done.stdout
     done = _run("preprocessing.main", f"--config={out}", f"--storage={tmp_path}")
     assert (done.returncode, done.stderr) == (0, "")
-    assert ": 5,000 records in" in done.stdout
+    assert ": 4,841 records in" in done.stdout
     done = _run("preprocessing.infer_schema", *flags)
     assert done.returncode == 64 and "is there already" in done.stderr
+
+
+def test_the_label_is_a_flag(tmp_path):
+    flags = ("--data=data/flights/sample.csv.gz", f"--out={tmp_path / 'first.yaml'}")
+    done = _run("preprocessing.infer_schema", *flags, "--label=orgin")
+    assert (done.returncode, done.stdout) == (64, "")
+    assert "LABEL=orgin: no such column (did you mean 'origin'" in done.stderr
+    assert _run("preprocessing.infer_schema", *flags, "--label=origin").returncode == 0
 
 
 def test_what_is_not_there():

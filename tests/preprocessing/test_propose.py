@@ -50,7 +50,10 @@ def test_flights(tmp_path):
     assert "# 1,049 different, 2.7% missing\n    dep_time: {type: int64, min: 1, max: 2358," in text
     loaded = config_file.load(str(out))
     made = job.run(loaded, str(tmp_path))
-    assert sum(split.records for split in made.splits.values()) == 5000
+    # Flights that never arrived have no delay, which is what is taken for the label.
+    assert "  label: arr_delay  # a guess: its name is an outcome's; another: make schema" in text
+    assert sum(split.records for split in made.splits.values()) == 4841
+    assert made.splits["test"].records and loaded.model.params == {"task": "regression"}
     assert {"carrier", "dep_delay", "time_hour_weekday"} <= set(loaded.features)
 
 
@@ -212,6 +215,34 @@ def test_names_of_columns_may_hold_anything(tmp_path, name):
     with open(tmp_path / "t.csv", "w", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows([[name, "b"], ["1", "2"], ["2", "5"]])
     assert list(_proposed(tmp_path / "t.csv").data.columns) == [name, "b"]
+
+
+def test_the_label_can_be_chosen(tmp_path):
+    path, out = tmp_path / "t.csv", str(tmp_path / "made.yaml")
+    path.write_text("id,a,b,hole\n" + "".join(f"{i},{i % 3},{i / 7},\n" for i in range(60)))
+    assert (
+        "label: a  # a guess: the last of few values; another:"
+        in propose.propose(str(path), out).text
+    )
+    text = propose.propose(str(path), out, "b").text
+    assert "label: b  # chosen by LABEL=" in text and "task: regression" in text
+    assert "key" not in yaml.safe_load(propose.propose(str(path), out, "id").text)["data"]
+    for wrong, why in (
+        ("c", r"LABEL=c: no such column.*; there are id, a, b"),
+        ("hole", "LABEL=hole: it has no values; there are id, a, b"),
+    ):
+        with pytest.raises(errors.UsageError, match=why):
+            propose.propose(str(path), out, wrong)
+
+
+def test_numbers_with_a_decimal_comma(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("Preis €;Größe\n" + "".join(f"1.{i:03d},5;{i}\n" for i in range(99)))
+    proposed = _proposed(path)
+    assert (proposed.data.csv.decimal, proposed.data.csv.thousands) == (",", ".")
+    price = proposed.data.columns["Preis €"]
+    assert (price.type, price.min, price.max) == ("float32", 1000.5, 1098.5)
+    _check(proposed.data)
 
 
 def test_nothing_is_overwritten(tmp_path):

@@ -66,6 +66,14 @@ def test_personal_values_are_not_written_down(name):
     assert made.rules["sensitive"] and "allowed" not in made.rules and not made.steps
 
 
+def test_what_differs_in_all_rows_but_names_none():
+    dates = [f"2013-01-{day:02d} 10:00:00" for day in range(1, 29)]
+    assert list(_column(dates, "when").parts) == ["when_weekday", "when_month"]
+    amounts = [1000 + 7 * i for i in range(40)]
+    assert _column(amounts, "amount").steps == ["z_score"]
+    assert _column(amounts, "order_id").steps == _column(range(40)).steps == []
+
+
 def test_keys():
     columns = {"n": _found([1, 2, 3]), "user_id": _found([1, 1, 2]), "id": _found(["a", "b", "c"])}
     assert suggest.key(columns, 3) == "id"
@@ -82,10 +90,17 @@ def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
 
 def test_labels():
     number, word, names = _found([1.5, 2.5, 2.5]), _found(["a", "b", "a"]), _found([1, 2, 3])
-    assert suggest.label({"Target": number, "w": word}, 3) == "Target"
-    assert suggest.label({"w": word, "n": number}, 3) == "w"
-    assert suggest.label({"n": number, "e": _found(["x"] * 3)}, 3) == "n"
-    assert suggest.label({"e": _found(["x"] * 3)}, 3) == "e"
+    three, text = _found(["a", "b", "c"] * 2), _found(["x"] * 3)
+    for columns, label, why in (
+        ({"Target": number, "w": word}, "Target", "its name says so"),
+        ({"sales_2": number, "w": word}, "sales_2", "its name is an outcome's"),
+        ({"w": word, "month": three}, "w", "the last of two values"),
+        ({"w": word, "n": number, "t": three}, "w", "the last of two values"),
+        ({"w": three, "n": number}, "w", "the last of few values"),
+        ({"n": number, "e": text}, "n", "the last number"),
+        ({"e": text}, "e", "the last column"),
+    ):
+        assert suggest.label(columns, 3) == (label, f"a guess: {why}")
     assert not suggest.is_class(number) and suggest.is_class(names)
 
 

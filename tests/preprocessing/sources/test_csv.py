@@ -185,7 +185,7 @@ def test_whatever_the_text_is_every_row_is_accounted_for(tmp_path, pieces, size)
 @pytest.mark.parametrize(
     ("content", "header", "names"),
     [
-        ("\nlabel,x,\"a b\"\n1,2,3\n", True, ("label", "x", "a b")),
+        ('\nlabel,x,"a b"\n1,2,3\n', True, ("label", "x", "a b")),
         ("1,2,3,4\n", False, ("id", "name", "size", "label")),
         ("1,2,3\n", False, ("id", "name", "size")),
         ("1,2\n", False, ("id", "name", "size", "label")),

@@ -27,6 +27,14 @@ def _zip(**members: bytes) -> bytes:
     return packed.getvalue()
 
 
+def _encrypted(packed: bytes) -> bytes:
+    """Sets the bit that says so, in both headers of the only member."""
+    changed = bytearray(packed)
+    changed[packed.index(b"PK\x03\x04") + 6] |= 1
+    changed[packed.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(changed)
+
+
 @pytest.mark.parametrize(
     ("content", "can_be_cut"),
     [
@@ -77,6 +85,7 @@ def test_a_pattern_without_files(tmp_path):
         (gzip.compress(b"a" * 999, mtime=0)[:-9], "utf-8", "truncated: the gz stream ends early"),
         (gzip.compress(b"a" * 999, mtime=0)[:-5] + b"xxxxx", "utf-8", "corrupt archive: "),
         (b"PK\x03\x04rubbish", "utf-8", "corrupt archive: "),
+        (_encrypted(_zip(x=b"a")), "utf-8", "the zip is encrypted; unpack it first"),
         (_zip(x=b"a", y=b"b"), "utf-8", "the zip holds 2 files; only one of one file is read"),
         (b"abc", "utf-16", "not in the encoding of data.csv: "),
     ],
