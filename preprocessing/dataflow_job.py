@@ -153,6 +153,11 @@ def explained(job: Job | None) -> Iterator[None]:
         yield
     except Exception as error:
         status = getattr(error, "status_code", None)
+        if job is not None and type(error).__module__.startswith("httplib2"):
+            raise errors.RetryableError(
+                f"Dataflow cannot be reached ({error}). Look at the network and its proxy, which "
+                "Beam takes from https_proxy, then run the same command again"
+            ) from None
         if job is None or not isinstance(status, int):
             raise
         content = getattr(error, "content", b"")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pipeline import (
     compatibility,
+    copies,
     display,
     environment,
     errors,
@@ -179,16 +180,17 @@ def _book(
 
 @contextlib.contextmanager
 def _log_folder(job: Job) -> Iterator[str]:
-    """Yields a local folder for the logs; those of a run on gs:// are copied there at the end."""
+    """Yields a local folder for the logs; those of a run on gs:// go on in one of this machine, and
+    are copied there now and then."""
     target = storage.parent(job.run.log_path("any"))
     if not storage.is_remote(target):
         storage.makedirs(target)
         yield target
         return
     with tempfile.TemporaryDirectory(prefix="estimator-pipeline-") as folder:
-        try:
+        for name in storage.listdir(target):
+            storage.copy(storage.join(target, name), os.path.join(folder, name))
+        logs = copies.Copies()
+        logs.add(folder, target)
+        with copies.kept_up(logs):
             yield folder
-        finally:
-            for name in os.listdir(folder):
-                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                    storage.write_text(storage.join(target, name), file.read())

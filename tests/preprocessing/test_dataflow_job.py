@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import httplib2
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
@@ -155,7 +155,17 @@ def test_what_the_service_says_to_beam_is_one_line(cloud):
         raise HttpError
     with pytest.raises(HttpError), dataflow_job.explained(None):
         raise HttpError
-    assert json.loads(HttpError.content)
+
+
+def test_a_service_that_beam_does_not_reach_is_one_line(cloud):
+    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), "f")
+    with (
+        pytest.raises(
+            errors.RetryableError, match=r"^Dataflow cannot be reached \(no server\). L"
+        ),
+        dataflow_job.explained(made),
+    ):
+        raise httplib2.ServerNotFoundError("no server")
 
 
 def test_the_place_comes_from_the_config():
