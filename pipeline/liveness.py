@@ -66,7 +66,8 @@ def state_of_run(
     *,
     host: str | None = None,
 ) -> tuple[str, str]:
-    """Returns the state of a run (running, done, stopped, failed or died) and one line on why."""
+    """Returns the state of a run (running, trained, done, stopped, failed or died) and one line on
+    why."""
     if record is not None and record.status != "running":
         return record.status, record.reason
     alive = [
@@ -84,4 +85,6 @@ def state_of_run(
     chief = statuses.get("chief-0")
     if chief is not None and chief.state in ("stopped", "failed"):
         return chief.state, chief.error or ""
+    if record is None and run.read(run_folder.TRAINING_DONE) is not None:
+        return "trained", "not evaluated yet: start --job_name=evaluator"
     return "died", dead or "no process of it is alive"

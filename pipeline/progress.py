@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TextIO
 
 import tqdm
-from tqdm.std import Bar
 
 from pipeline import terminal
 
@@ -128,8 +127,9 @@ class Progress:
             return ""
         ascii_only = self._bar is None or self._bar.ascii is True
         share = min(self._done / self._total, 1.0)
-        bar = Bar(share, width - 3, charset=Bar.ASCII if ascii_only else Bar.UTF)
-        return f" |{bar}|"
+        room = width - 3
+        bar = ("#" if ascii_only else "█") * int(share * room)
+        return f" |{bar:{room}}|"
 
     def _left(self) -> float | None:
         """Returns the seconds that the rest takes at the rate so far, if that can be told."""

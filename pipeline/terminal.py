@@ -50,8 +50,8 @@ class Lasting:
 
 def install(*, piped: bool) -> None:
     """Makes the standard streams of this process lasting ones."""
-    sys.stdout = Lasting(sys.stdout, piped=piped)  # type: ignore[assignment]
-    sys.stderr = Lasting(sys.stderr, piped=piped)  # type: ignore[assignment]
+    sys.stdout = Lasting(sys.stdout, piped=piped)
+    sys.stderr = Lasting(sys.stderr, piped=piped)
 
 
 def width(stream: TextIO) -> int:

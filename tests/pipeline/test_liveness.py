@@ -109,6 +109,12 @@ def test_the_state_of_a_run_by_hand(run, said, found):
     assert liveness.state_of_run(run, None, statuses, NOW) == found
 
 
+def test_a_run_by_hand_without_an_evaluator_is_trained(run):
+    run.write(run_folder.TRAINING_DONE, {"final_step": 5, "reason": "steps"})
+    state, why = liveness.state_of_run(run, None, {"chief-0": status("done")}, NOW)
+    assert state == "trained" and "start --job_name=evaluator" in why
+
+
 def test_a_run_by_hand_is_done_when_there_is_a_result(run):
     run.write(run_folder.RESULT, {"final_step": 5})
     lost = {"chief-0": status("done"), "ps-0": status("serving", "ps-0", pid=NOBODY)}

@@ -102,15 +102,15 @@ NOTES = ("loss 0.1234", "1,574 examples/s")
     ("width", "text"),
     [
         (40, "training  45% 680/1,500, 01:05 left"),
-        (50, "training  45% |#####4      | 680/1,500, 01:05 left"),
+        (50, "training  45% |#####       | 680/1,500, 01:05 left"),
         (60, "training  45% |####     | 680/1,500, 01:05 left, loss 0.1234"),
         (
             79,
-            "training  45% |####5     | 680/1,500, 01:05 left, loss 0.1234, 1,574 examples/s",
+            "training  45% |####      | 680/1,500, 01:05 left, loss 0.1234, 1,574 examples/s",
         ),
         (
             120,
-            "training  45% |#############6                | 680/1,500 steps, 13/s, 01:05 left, "
+            "training  45% |#############                 | 680/1,500 steps, 13/s, 01:05 left, "
             "loss 0.1234, 1,574 examples/s",
         ),
     ],
