@@ -16,6 +16,8 @@ from preprocessing.sketch import RELATIVE_ERROR
 
 # Of one in a thousand: of the normal distribution, one- and two-sided, and of Kolmogorov's.
 _NORMAL, _TWO_SIDED, _KOLMOGOROV = 3.09, 3.29, 1.95
+# Values that occur so often in two sets together are as good as normally distributed.
+_RARE = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,17 +116,49 @@ def numbers_by_chance(n: int, m: int) -> float:
     return min(1.0, _KOLMOGOROV * math.sqrt(1 / max(1, n) + 1 / max(1, m)))
 
 
-def categories_by_chance(n: int, m: int, different: int) -> float:
-    """Returns the same of the Jensen-Shannon distance of `different` values.
+def categories_by_chance(n: int, m: int, totals: Sequence[int]) -> float:
+    """Returns the same of the Jensen-Shannon distance, of values that occur `totals` times in both.
 
-    To second order its square is chi-squared with one degree of freedom less than there are values,
-    times (1/n + 1/m) / 8 ln 2; the quantile is Wilson's and Hilferty's.
+    Its square is taken for a multiple of chi-squared with the mean and variance that it has if each
+    occurrence is one of the n or of the m by chance; the quantile is Wilson's and Hilferty's. To
+    second order a frequent value adds (1/n + 1/m) / 8 ln 2 times chi-squared; rare ones less or
+    more, by their binomial distribution.
     """
-    free = max(1, different - 1)
-    spread = 2 / (9 * free)
-    quantile = free * (1 - spread + _NORMAL * math.sqrt(spread)) ** 3
-    square = quantile * (1 / max(1, n) + 1 / max(1, m)) / (8 * math.log(2))
-    return min(1.0, math.sqrt(square))
+    if not n or not m:
+        return 1.0
+    mean = variance = 0.0
+    for total, values in zip(*np.unique(np.array(totals), return_counts=True), strict=True):
+        moments = _of_rare(int(total), n, m) if total <= _RARE else _of_frequent(n, m)
+        mean, variance = mean + values * moments[0], variance + values * moments[1]
+    # One count follows from the others.
+    degrees = 2 * mean**2 / max(variance, 1e-300)
+    kept = max(1.0, degrees - 1) / max(degrees, 1e-300)
+    mean, degrees = mean * kept, max(1.0, degrees - 1)
+    spread = 2 / (9 * degrees)
+    return min(1.0, math.sqrt(mean * (1 - spread + _NORMAL * math.sqrt(spread)) ** 3))
+
+
+def _of_frequent(n: int, m: int) -> tuple[float, float]:
+    """Returns mean and variance of what a value adds to the square."""
+    unit = (1 / n + 1 / m) / (8 * math.log(2))
+    return unit, 2 * unit**2
+
+
+def _of_rare(total: int, n: int, m: int) -> tuple[float, float]:
+    """Returns the same of a value that occurs `total` times."""
+    ones = np.arange(total + 1)
+    logs = np.array([math.lgamma(k + 1) for k in range(total + 1)])
+    share = n / (n + m)
+    chance = np.exp(
+        logs[-1] - logs - logs[::-1] + ones * math.log(share) + ones[::-1] * math.log(1 - share)
+    )
+    p, q = ones / n, ones[::-1] / m
+    middle = (p + q) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = [np.where(x > 0, x * np.log2(x / middle), 0.0) for x in (p, q)]
+    square = (terms[0] + terms[1]) / 2
+    mean = float(chance @ square)
+    return mean, float(chance @ (square - mean) ** 2)
 
 
 def missing_by_chance(share_a: float, n: int, share_b: float, m: int) -> float:

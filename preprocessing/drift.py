@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 
@@ -142,8 +143,10 @@ def _chance(
 ) -> float:
     if measure == "KS":
         return distances.numbers_by_chance(one.count, other.count)
-    listed = {value for side in (one, other) for value, _ in side.vocabulary or ()}
-    return distances.categories_by_chance(one.count, other.count, len(listed))
+    totals: collections.Counter[int | str] = collections.Counter()
+    for side in (one, other):
+        totals.update(dict(side.vocabulary or ()))
+    return distances.categories_by_chance(one.count, other.count, list(totals.values()))
 
 
 def _why_not(

@@ -118,7 +118,8 @@ def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
     numbers = [n for n, f in usable.items() if f.kind != "string" and not is_name(f, rows)]
     for found, why in (
         ([n for wanted in _LABELS for n in single if n.lower() == wanted], "its name says so"),
-        ([n for n in (*classes, *numbers) if _OUTCOME.search(n)][-1:], "its name is an outcome's"),
+        ([n for n in classes if _OUTCOME.search(n)][-1:], "its name is an outcome's"),
+        ([n for n in numbers if _OUTCOME.search(n)][-1:], "its name is an outcome's"),
         (
             [n for n in classes if len(single[n].different or ()) == 2][-1:],
             "the last of two values",

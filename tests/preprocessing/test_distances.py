@@ -137,11 +137,12 @@ def test_chance_stays_below_its_level():
     for _ in range(1000):
         a, b = rng.normal(size=(2, 200))
         exceed["KS"] += _ks(a, b) > distances.numbers_by_chance(200, 200)
-        p, q = (rng.multinomial(n, weights) / n for n in (2000, 3000))
+        drawn = [rng.multinomial(n, weights) for n in (2000, 3000)]
+        p, q, counts = drawn[0] / 2000, drawn[1] / 3000, sum(drawn).tolist()
         m = (p + q) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             square = sum(np.nansum(x * np.log2(x / m)) for x in (p, q)) / 2
-        exceed["JS"] += math.sqrt(square) > distances.categories_by_chance(2000, 3000, 20)
+        exceed["JS"] += math.sqrt(square) > distances.categories_by_chance(2000, 3000, counts)
         shares = rng.binomial(500, 0.2, 2) / 500
         exceed["missing"] += abs(shares[1] - shares[0]) > distances.missing_by_chance(
             shares[0], 500, shares[1], 500
@@ -149,6 +150,20 @@ def test_chance_stays_below_its_level():
     assert max(exceed.values()) <= 6, exceed
 
 
+@pytest.mark.parametrize(("n", "m", "values"), [(16_000, 2400, 3000), (300, 200, 400)])
+def test_chance_among_values_that_are_rare(n, m, values):
+    """Of which the distance is large though nothing has changed."""
+    rng, weights, found = np.random.default_rng(0), np.full(values, 1 / values), []
+    for _ in range(200):
+        one, other = rng.multinomial(n, weights), rng.multinomial(m, weights)
+        middle = (one / n + other / m) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            square = sum(np.nansum(x * np.log2(x / middle)) for x in (one / n, other / m)) / 2
+        totals = (one + other)[one + other > 0].tolist()
+        found.append(math.sqrt(square) / distances.categories_by_chance(n, m, totals))
+    assert max(found) < 1.02 and np.mean(found) > 0.85
+
+
 def test_chance_of_tiny_sets_is_everything():
-    assert distances.numbers_by_chance(1, 0) == distances.categories_by_chance(2, 2, 50) == 1
+    assert distances.numbers_by_chance(1, 0) == distances.categories_by_chance(2, 0, [1] * 2) == 1
     assert distances.missing_by_chance(0, 5, 0, 5) == 0

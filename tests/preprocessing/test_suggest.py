@@ -94,6 +94,7 @@ def test_labels():
     for columns, label, why in (
         ({"Target": number, "w": word}, "Target", "its name says so"),
         ({"sales_2": number, "w": word}, "sales_2", "its name is an outcome's"),
+        ({"returned": word, "price": number}, "returned", "its name is an outcome's"),
         ({"w": word, "month": three}, "w", "the last of two values"),
         ({"w": word, "n": number, "t": three}, "w", "the last of two values"),
         ({"w": three, "n": number}, "w", "the last of few values"),
