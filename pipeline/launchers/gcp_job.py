@@ -46,11 +46,11 @@ def label(run: str) -> str:
     return run.replace(".", "_")
 
 
-def arguments(job: Job) -> list[str]:
+def arguments(job: Job, config_path: str) -> list[str]:
     """Returns what each process is started with; its place in the cluster it is told otherwise."""
     return [
         *("-m", MODULE),
-        f"--config={job.run.config_path}",
+        f"--config={config_path}",
         f"--run={job.name}",
         f"--storage={job.storage_root}",
     ]
@@ -71,7 +71,7 @@ def _pool(job: Job, role: str, count: int, submission: str) -> dict[str, Any]:
         "containerSpec": {
             "imageUri": job.config.gcp.image,
             "command": ["python"],
-            "args": arguments(job),
+            "args": arguments(job, job.run.config_path),
             "env": [
                 {"name": name, "value": value}
                 for name, value in {**_VARIABLES, fatal.SUBMISSION: submission}.items()

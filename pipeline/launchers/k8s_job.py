@@ -8,16 +8,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline import errors, topology
+from pipeline import config_file, errors, topology
 from pipeline.job import Job
 from pipeline.launchers import gcp_job
 
 _NAMES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
 _PORT = 2222
+# Where pods find the config: nobody has written it to the run folder before they start.
+_FOLDER, _FILE, _VOLUME = "/etc/estimator-pipeline", "config.yaml", "config"
+
+
+def documents(job: Job) -> list[dict[str, Any]]:
+    """Returns all that has to be applied: the config as a ConfigMap, and the TFJob.
+
+    Raises `UsageError` for a config without image, or a run on a disk.
+    """
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(job),
+        "data": {_FILE: config_file.dump(job.config)},
+    }
+    return [config_map, render(job)]
 
 
 def render(job: Job) -> dict[str, Any]:
-    """Returns the manifest. Raises `UsageError` for a config without image, or a run on a disk."""
+    """Returns the TFJob. Raises `UsageError` as `documents` does."""
     if job.config.gcp.image is None:
         raise errors.UsageError("CLUSTER=k8s: missing: IMAGE=")
     if not job.run.path.startswith("gs://"):
@@ -28,10 +44,7 @@ def render(job: Job) -> dict[str, Any]:
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
-        "metadata": {
-            "name": job.name.replace("_", "-").replace(".", "-"),
-            "labels": {"pipeline": "estimator-pipeline", **job.config.gcp.labels},
-        },
+        "metadata": _metadata(job),
         "spec": {
             # The evaluator works on when the chief has ended, and every process ends by itself.
             "runPolicy": {
@@ -49,6 +62,17 @@ def render(job: Job) -> dict[str, Any]:
     }
 
 
+def _metadata(job: Job) -> dict[str, Any]:
+    return {
+        "name": _name(job),
+        "labels": {"pipeline": "estimator-pipeline", **job.config.gcp.labels},
+    }
+
+
+def _name(job: Job) -> str:
+    return job.name.replace("_", "-").replace(".", "-")
+
+
 def _replicas(job: Job, role: str) -> dict[str, Any]:
     machine = job.config.gcp.machine(role)
     resources = {"limits": {"nvidia.com/gpu": machine.accelerators}} if machine.accelerators else {}
@@ -56,13 +80,15 @@ def _replicas(job: Job, role: str) -> dict[str, Any]:
         "name": "tensorflow",  # the operator looks for this name
         "image": job.config.gcp.image,
         "command": ["python"],
-        "args": gcp_job.arguments(job),
+        "args": gcp_job.arguments(job, f"{_FOLDER}/{_FILE}"),
         "ports": [{"name": "tfjob-port", "containerPort": _PORT}],
         "resources": resources,
+        "volumeMounts": [{"name": _VOLUME, "mountPath": _FOLDER, "readOnly": True}],
     }
+    volume = {"name": _VOLUME, "configMap": {"name": _name(job)}}
     return {
         "replicas": job.counts[role],
         # Our exit codes for what cannot be mended by trying again are below 128.
         "restartPolicy": "OnFailure",
-        "template": {"spec": {"containers": [container]}},
+        "template": {"spec": {"containers": [container], "volumes": [volume]}},
     }

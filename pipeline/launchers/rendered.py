@@ -38,7 +38,7 @@ def show(place: Place, job: Job) -> Shown:
             body, "\n\n".join([f"would {head}, with the JSON above", image.described(), cost])
         )
     if place is Place.K8S:
-        manifest = yaml.safe_dump(k8s_job.render(job), sort_keys=False)
+        manifest = yaml.safe_dump_all(k8s_job.documents(job), sort_keys=False)
         legacy = "# For the Training Operator v1, a legacy one: its successor has no TFJob.\n"
         return Shown(legacy + manifest.rstrip(), image.described())
     raise errors.UsageError("DRY_RUN=1: shows jobs for CLUSTER=gcp and CLUSTER=k8s")

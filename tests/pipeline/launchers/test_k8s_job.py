@@ -1,6 +1,8 @@
+import json
+
 import pytest
 
-from pipeline import errors
+from pipeline import config_file, errors
 from pipeline.launchers import k8s_job
 from tests.pipeline.launchers.jobs import plan
 
@@ -15,6 +17,20 @@ def test_roles_have_the_names_and_the_container_the_operator_looks_for():
         (container,) = one["template"]["spec"]["containers"]
         assert container["name"] == "tensorflow"
         assert container["ports"] == [{"name": "tfjob-port", "containerPort": 2222}]
+
+
+def test_pods_find_the_config_that_was_planned(tmp_path):
+    wanted = plan("train.batch_size=17")
+    config_map, job = k8s_job.documents(wanted)
+    (pod,) = {json.dumps(one["template"]) for one in job["spec"]["tfReplicaSpecs"].values()}
+    spec = json.loads(pod)["spec"]
+    assert spec["volumes"][0]["configMap"]["name"] == config_map["metadata"]["name"]
+    folder = spec["containers"][0]["volumeMounts"][0]["mountPath"]
+    (given,) = [word for word in spec["containers"][0]["args"] if word.startswith("--config=")]
+    (name,) = config_map["data"]
+    assert given == f"--config={folder}/{name}"
+    (tmp_path / name).write_text(config_map["data"][name])
+    assert config_file.load(str(tmp_path / name)) == wanted.config
 
 
 def test_the_evaluator_is_left_to_finish():

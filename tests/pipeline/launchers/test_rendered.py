@@ -41,7 +41,8 @@ def test_a_dry_run_needs_neither_credentials_nor_a_network(tmp_path):
 def test_a_tfjob_is_yaml_and_says_that_its_operator_is_a_legacy_one():
     shown = rendered.show(Place.K8S, plan())
     assert shown.document.startswith("# For the Training Operator v1, a legacy one")
-    assert yaml.safe_load(shown.document)["kind"] == "TFJob"
+    kinds = [document["kind"] for document in yaml.safe_load_all(shown.document)]
+    assert kinds == ["ConfigMap", "TFJob"]
     assert "trainer/task.py" in shown.notes
 
 
