@@ -92,6 +92,10 @@ def test_who_has_ended_is_not_alive_even_if_nobody_has_waited_for_it():
         assert not run_lock.is_alive(process.pid)
 
 
-@pytest.mark.parametrize(("pid", "alive"), [(os.getpid(), True), (NOBODY, False), (None, False)])
+@pytest.mark.parametrize(
+    ("pid", "alive"),
+    [(os.getpid(), True), (NOBODY, False), (None, False)],
+    ids=["ours", "ended", "none"],
+)
 def test_who_is_alive(pid, alive):
     assert run_lock.is_alive(pid) is alive
