@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import re
 
 from pipeline import cloud_preflight, config, errors, gcp_config, storage
@@ -43,7 +44,7 @@ def check_installed() -> None:
     except ImportError as error:
         raise errors.UsageError(
             f"CLUSTER=gcp: {error.name} is not installed, which Beam needs for Dataflow. Run "
-            ".venv/bin/pip install 'apache-beam[gcp]' with the version of requirements.lock"
+            f".venv/bin/pip install 'apache-beam[gcp]=={importlib.metadata.version('apache-beam')}'"
         ) from None
 
 

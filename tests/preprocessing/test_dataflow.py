@@ -70,7 +70,7 @@ def test_options_that_beam_does_not_have_are_refused():
 
 def test_without_what_beam_needs_for_it_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam.runners.dataflow.internal.apiclient", None)
-    with pytest.raises(errors.UsageError, match=r"is not installed, which .* 'apache-beam\[gcp\]'"):
+    with pytest.raises(errors.UsageError, match=r"is not installed, .* 'apache-beam\[gcp\]==2"):
         dataflow.check_installed()
 
 
