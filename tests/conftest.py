@@ -22,6 +22,12 @@ TRAIN, TEST = 3000, 500
 _FILES = {"train": "train", "test": "t10k"}
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes do not name a test: packed ones hold the time, and names must be the same in every
+    process."""
+    return argname if isinstance(val, bytes) else None
+
+
 @dataclasses.dataclass(frozen=True)
 class SmallRecords:
     """The first images of MNIST, preprocessed. Other runs may be put below `storage` too."""
