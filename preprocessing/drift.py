@@ -143,7 +143,7 @@ def _chance(
 ) -> float:
     if measure == "KS":
         return distances.numbers_by_chance(one.count, other.count)
-    totals: collections.Counter[int | str] = collections.Counter()
+    totals: collections.Counter[int | float | str] = collections.Counter()
     for side in (one, other):
         totals.update(dict(side.vocabulary or ()))
     return distances.categories_by_chance(one.count, other.count, list(totals.values()))
