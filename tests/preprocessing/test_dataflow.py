@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -70,8 +71,22 @@ def test_options_that_beam_does_not_have_are_refused():
 
 def test_without_what_beam_needs_for_it_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam.runners.dataflow.internal.apiclient", None)
-    with pytest.raises(errors.UsageError, match=r"is not installed, .* 'apache-beam\[gcp\]==2"):
+    with pytest.raises(errors.UsageError, match=r"is not installed, .* requirements-gcp.lock$"):
         dataflow.check_installed()
+
+
+def test_what_dataflow_needs_is_locked_to_what_is_installed_anyway():
+    """Otherwise installing it would replace what TensorFlow needs, such as protobuf."""
+
+    def pinned(name: str) -> dict[str, str]:
+        text = (ROOT / name).read_text()
+        assert "://" not in text and "--hash=sha256:" in text
+        return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", text, re.MULTILINE))
+
+    locked, with_extra = pinned("requirements.lock"), pinned("requirements-gcp.lock")
+    differing = {name for name, version in locked.items() if with_extra.get(name) != version}
+    assert differing <= {"google-cloud-storage"}
+    assert {"google-apitools", "google-auth-httplib2", "google-cloud-aiplatform"} <= set(with_extra)
 
 
 def small(cloud, small_records, *overrides: str) -> config.Config:
