@@ -74,12 +74,12 @@ def of_split(job: config.Config, records_path: str, budget: float | None = None)
     """Returns the rows of the test split, as they are stored. Raises `UsageError` without one."""
     contents = manifest.read(records_path)
     manifest.check_schema(contents, job.data, records_path)
-    if "test" not in contents.splits:
+    shards = contents.splits["test"].shards if "test" in contents.splits else ()
+    paths = [storage.join(records_path, shard.path) for shard in shards if shard.records]
+    if not paths:
         raise errors.UsageError(
             f"{records_path!r}: has no test split; name raw rows or images with --input="
         )
-    shards = contents.splits["test"].shards
-    paths = [storage.join(records_path, shard.path) for shard in shards if shard.records]
     return _asked(paths, "tfrecord", job, budget)
 
 

@@ -163,7 +163,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             known = self.path.startswith("/v1/")
             raise _Failed(400 if known else 404, f"Malformed request: {self.command} {self.path}")
         served, which = self.server.served, match["which"]
-        if match["name"] != served.name or which not in (None, str(served.version)):
+        of_label = (match["kind"] or "").lower() == "labels"
+        wrong = of_label or which not in (None, str(served.version))
+        if match["name"] != served.name or wrong:
             wanted = f"Specific({match['name']}, {which})" if which else f"Latest({match['name']})"
             raise _Failed(
                 404,

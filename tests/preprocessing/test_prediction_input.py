@@ -14,6 +14,7 @@ from pipeline import config_file, errors, records
 from preprocessing import prediction_input
 from tests import exports
 from tests.preprocessing import idx_files
+from tests.trainer import small_table
 
 KIND = exports.CLASSIFIER
 MODEL = ["delay", "origin", "carrier", "hour"]
@@ -264,3 +265,9 @@ def test_the_test_split_as_it_is_stored(small_records):
     assert [file.path for file in asked.source.files()] == [
         f"{small_records.folder}/{shard.path}" for shard in shards
     ]
+
+
+def test_without_a_test_split_it_says_what_else_there_is(tmp_path):
+    table = small_table.Table(tmp_path)
+    with pytest.raises(errors.UsageError, match="has no test split; name raw rows or images with"):
+        prediction_input.of_split(table.job, str(tmp_path / "records" / "table"))

@@ -150,6 +150,7 @@ BODY = {"instances": [ROW]}
         (f"{MODEL}/versions/7:predict", BODY, 404, "request: Specific(punctual, 7); this server"),
         (f"{MODEL}/versions/x", None, 404, "Specific(punctual, x)"),
         (f"{MODEL}/labels/stable", None, 404, "Specific(punctual, stable)"),
+        (f"{MODEL}/labels/60", None, 404, "Specific(punctual, 60)"),
         ("/v1/models/other", None, 404, "this server has 'punctual', version 60"),
         ("/v1/models", None, 400, "Malformed request: GET /v1/models"),
         ("/", None, 404, "Malformed request: GET /"),
