@@ -22,6 +22,7 @@ from preprocessing.survey import KINDS
 _HEAD, _ROWS = 1 << 20, 200
 _DELIMITERS = (",", "\t", ";", "|")
 _CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
+_BOOLEANS = "true and false"
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -194,7 +195,7 @@ def _decide(guess: Guess, name: str, kinds: set[str], lengths: set[int] | None) 
         guess.left_out[name] = "holds lists and single values"
     elif not single:
         guess.left_out[name] = "has no values"
-    elif single == {"int"}:
+    elif single == {"int"} or (not lengths and single <= {"int", _BOOLEANS}):
         guess.kinds[name] = ("int64",)
     elif single <= {"int", "float"}:
         guess.kinds[name] = ("float32",)
@@ -218,7 +219,7 @@ def _objects(path: str) -> Iterator[dict[str, Any]]:
 
 def _kind(value: Any) -> str:
     if isinstance(value, bool):
-        return "true and false"
+        return _BOOLEANS
     if isinstance(value, int):
         return "int" if value in _INT64 else "float"
     return {float: "float", str: "string", type(None): "nulls in lists"}.get(type(value), "objects")

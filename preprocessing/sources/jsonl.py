@@ -19,6 +19,7 @@ from pipeline.splits import SplitName
 from preprocessing.sources import base, files, keys, lines
 
 _COLUMN = re.compile(r"Column\(/([^)/]+)")
+_BOOLEAN = re.compile(r"Column\(/([^)/]+)\) changed from number to boolean")
 _FIRST_NULL, _INDENTED_NULL = re.compile(rb"\s*null"), re.compile(rb"[\r\n][ \t]+null")
 _TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
 # Characters of a line that a letter shows.
@@ -115,14 +116,26 @@ def _parse(data: bytes, wanted: pa.Schema, rows: int) -> pa.Table:
     """Parses whole lines. Raises `ArrowInvalid` also if they are not as many objects."""
     if _has_null_row(data):
         raise pa.ArrowInvalid("null is no object")
-    table = pa_json.read_json(
-        pa.BufferReader(data),
-        pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore"),
-    )
+    table = _read(data, wanted).cast(wanted)
     if len(table) != rows:
         raise pa.ArrowInvalid(f"{len(table)} objects in {rows} rows")
     return table
+
+
+def _read(data: bytes, wanted: pa.Schema) -> pa.Table:
+    """Parses lines to the types that are `wanted`, or boolean where numbers are all booleans."""
+    try:
+        return pa_json.read_json(
+            pa.BufferReader(data),
+            pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowInvalid as error:
+        found = _BOOLEAN.search(str(error))
+        place = wanted.get_field_index(found[1]) if found else -1
+        if place < 0:
+            raise
+    return _read(data, wanted.set(place, wanted.field(place).with_type(pa.bool_())))
 
 
 def _has_null_row(data: bytes) -> bool:

@@ -75,11 +75,11 @@ def test_json_lines(tmp_path):
         "f": ("float32",),
         "s": ("string",),
         "l": ("float32",),
+        "b": ("int64",),
         "late": ("float32",),
     }
     assert guess.shapes["l"] == 2 and guess.data().columns["l"].shape == (2,)
     assert guess.left_out == {
-        "b": "holds true and false",
         "o": "holds objects",
         "n": "has no values",
         "m": "holds int, string",
@@ -113,7 +113,7 @@ def test_folders_and_patterns(tmp_path):
         (b"\n \n", "x.csv", "empty"),
         (b'[{"a": 1}]', "x.json", "is one JSON array"),
         (b"PAR1 but no more", "x", "not readable as Parquet"),
-        (b'{"a": true}', "x.jsonl", "no column that can be read: 'a' holds true and false"),
+        (b'{"a": [true]}', "x.jsonl", "no column that can be read: 'a' holds true and false"),
         (gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:-20], "x.gz", "truncated"),
     ],
 )

@@ -153,3 +153,15 @@ def test_rows_that_are_just_null(tmp_path, null, place):
     (good,) = _enforced(tmp_path, b"\n".join(rows) + b"\n")
     assert [(letter.row, letter.reason) for letter in good.letters] == [(place + 1, "json")]
     assert good.batch.num_rows == 2
+
+
+def test_true_and_false_are_one_and_nought(tmp_path):
+    """Whatever stands in the lines before; a text is neither."""
+    flags: list[object] = [True, False, None, 1, 0, True, "true"]
+    content = b"".join(_line(n, label=flag) for n, flag in enumerate(flags))
+    columns = {**tables.COLUMNS, "label": {"type": "int64", "missing": "allow"}}
+    (good,) = _enforced(tmp_path, content, columns)
+    assert good.batch.column("label").to_pylist() == [1, 0, None, 1, 0, 1]
+    assert [letter.column for letter in good.letters] == ["label"]
+    (alone,) = _enforced(tmp_path, _line(0, label=True, size=False) + _line(1, label=False))
+    assert alone.batch.column("label").to_pylist() == [1, 0]
