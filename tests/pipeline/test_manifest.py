@@ -137,8 +137,8 @@ def test_what_can_be_done_about_damage_is_said_with_every_error(folder, made):
     with pytest.raises(errors.DataError) as caught:
         manifest.verify(str(folder), made, contents=True)
     assert str(caught.value).endswith(
-        ": it was altered. Restore it; or make the records again: make preprocess FORCE=1; or go on "
-        "without what is damaged: make train SET=data.on_corrupt=skip_block, or for good make "
+        ": it was altered. Restore it; or make the records again: make preprocess FORCE=1; or go "
+        "on without what is damaged: make train SET=data.on_corrupt=skip_block, or for good make "
         f"verify RECORDS={folder} REPAIR=1"
     )
 
