@@ -47,9 +47,7 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     return options
 
 
-def runner(
-    options: PipelineOptions, server: tuple[ForkServer, str] | None = None
-) -> PipelineRunner | str:
+def runner(options: PipelineOptions, server: ForkServer | None = None) -> PipelineRunner | str:
     """Returns what `beam.Pipeline` takes as its runner.
 
     One local worker lives in this process. More are processes of their own, as with Beam's

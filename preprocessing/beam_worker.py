@@ -1,6 +1,6 @@
 """A worker process of a local run: Beam's own, forked from a process that has imported all of it.
 
-Its output goes to a log. What a worker has to say reaches the driver over gRPC; on the terminal it
+Its output goes nowhere. What a worker has to say reaches the driver over gRPC; on the terminal it
 would be in the way of the progress bar, and every error would be there twice.
 """
 

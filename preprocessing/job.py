@@ -146,11 +146,11 @@ def _cloud(data: config.Data, pipeline_options: Sequence[str]) -> bool:
 
 def _workers(
     data: config.Data, num_workers: int, pipeline_options: Sequence[str]
-) -> contextlib.AbstractContextManager[tuple[ForkServer, str] | None]:
+) -> contextlib.AbstractContextManager[ForkServer | None]:
     """Starts the server of worker processes as early as it is known that there will be any."""
     if num_workers == 1 or any(option.startswith("--runner") for option in pipeline_options):
         return contextlib.nullcontext()
-    return worker_server.started(_cloud(data, pipeline_options))
+    return worker_server.start(_cloud(data, pipeline_options))
 
 
 def _run_beam(
@@ -160,7 +160,7 @@ def _run_beam(
     folders: layout.Folders,
     num_workers: int,
     pipeline_options: Sequence[str],
-    server: tuple[ForkServer, str] | None,
+    server: ForkServer | None,
     job: dataflow_job.Job | None,
 ) -> None:
     import_beam(cloud=_cloud(data, pipeline_options))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ _GRACE, _NOTICED = 5.0, 1.0
 class ForkingRunner(fn_runner.FnApiRunner):
     """Runs pipelines in forked processes. `server` is one that is starting already, if any."""
 
-    def __init__(self, server: tuple[ForkServer, str] | None = None) -> None:
+    def __init__(self, server: ForkServer | None = None) -> None:
         capabilities = environments.python_sdk_capabilities()
         super().__init__(_Environment(capabilities))
         self._server = server
@@ -40,7 +41,7 @@ class ForkingRunner(fn_runner.FnApiRunner):
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:
         """Runs it to its end. Raises `RetryableError` if a worker process is lost."""
         with contextlib.ExitStack() as stack:
-            workers = Workers(*(self._server or stack.enter_context(worker_server.started())))
+            workers = Workers(self._server or stack.enter_context(worker_server.start()))
             stack.enter_context(workers.watched())
             make = functools.partial(_Handler, workers)
             register = worker_handlers.WorkerHandler.register_environment(_URN, bytes)
@@ -56,8 +57,8 @@ class ForkingRunner(fn_runner.FnApiRunner):
 class Workers:
     """The processes of one run, and a thread that notices their ends."""
 
-    def __init__(self, server: ForkServer, log: str) -> None:
-        self._server, self._log = server, log
+    def __init__(self, server: ForkServer) -> None:
+        self._server = server
         self._running: dict[str, _Handler] = {}
         self._reason = ""
         self._finished = threading.Event()
@@ -83,7 +84,7 @@ class Workers:
             "PIPELINE_OPTIONS": handler.options,
             "WORKER_ID": name,
         }
-        self._server.spawn(processes.Spawn(name, _ENTRY, (), self._log, told))
+        self._server.spawn(processes.Spawn(name, _ENTRY, (), os.devnull, told))
 
     def kill(self, handler: _Handler) -> None:
         """Ends a process if it is still there."""

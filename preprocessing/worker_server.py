@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
-from collections.abc import Iterator
 
 from pipeline.processes import ForkServer
 
 
-@contextlib.contextmanager
-def started(cloud: bool = True) -> Iterator[tuple[ForkServer, str]]:
-    """Starts a fork server, which imports Beam while the caller does; also gives its log.
+def start(cloud: bool = True) -> ForkServer:
+    """Starts a fork server, which imports Beam while the caller does.
 
-    `cloud` is that of `import_beam`. At the end it is gone, and with it all that it has forked.
+    `cloud` is that of `import_beam`. When the server is closed all that it has forked is gone. What
+    the processes print is dropped.
     """
     preload = "preprocessing.stages" if cloud else "preprocessing.beam_worker"
-    with tempfile.TemporaryDirectory(prefix="workers-") as folder:
-        log = os.path.join(folder, "log")
-        with ForkServer(preload, log=log, environment=os.environ) as server:
-            yield server, log
+    return ForkServer(preload, log=os.devnull, environment=os.environ)

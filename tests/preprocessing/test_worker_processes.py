@@ -44,7 +44,7 @@ def _run(dofn: beam.DoFn, runner: ForkingRunner) -> None:
 
 
 def test_two_processes_share_the_work_and_end_in_order(tmp_path):
-    with worker_server.started() as server:
+    with worker_server.start() as server:
         _run(Note(str(tmp_path)), ForkingRunner(server))
     names = sorted(path.name for path in tmp_path.iterdir())
     done = [name.split("-") for name in names if not name.startswith("bye")]

@@ -1,4 +1,4 @@
-"""The server of worker processes: there while wanted, and gone with its files."""
+"""The server of worker processes: there while wanted, and gone with what it forked."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from preprocessing import worker_server
 
 
 def test_it_forks_and_ends():
-    with worker_server.started(cloud=False) as (server, log):
-        server.spawn(processes.Spawn("one", "os:_exit", (3,), log))
+    with worker_server.start(cloud=False) as server:
+        server.spawn(processes.Spawn("one", "os:_exit", (3,), os.devnull))
         events: list[processes.Event] = []
         while not any(isinstance(event, processes.Ended) for event in events):
             events += server.wait(60)
         assert events[-1].code == 3
         pid = server.pid
-    assert not os.path.exists(log)
     assert not os.path.exists(f"/proc/{pid}/exe")
