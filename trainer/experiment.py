@@ -108,6 +108,7 @@ def estimator(
     """Returns the Estimator of the config's model in one process; to train it needs a position."""
     model_config = run_config(job, run, task)
     params = {**job.model.params, "optimizer": optimizers.updates(job, task)}
+    _seed(job)
     found = models.model(job.model.name, params, model_config, transforms)
     return tf.estimator.Estimator(
         _extended(found.model_fn, job, task, position),
@@ -115,6 +116,12 @@ def estimator(
         params=params,
         warm_start_from=found.warm_start_from,
     )
+
+
+def _seed(job: config.Config) -> None:
+    """Makes parameters of layers begin alike in every run: Keras draws the seeds of its
+    initializers by itself, whatever the seed of the graph."""
+    tf.keras.utils.set_random_seed(job.train.seed)
 
 
 def _extended(
@@ -132,6 +139,7 @@ def _extended(
         known = (ledger.BLOCK, ledger.RECORD, ledger.PLACE)
         blocks, records, places = (features.pop(name, None) for name in known)
         scope = tf.compat.v1.get_variable_scope()
+        _seed(job)
         with tf.compat.v1.variable_scope(scope, partitioner=cut):
             spec = model_fn(features, **{name: offered[name] for name in offered if name in takes})
             spec = _shaped(spec, mode, job, task)
