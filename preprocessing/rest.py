@@ -10,12 +10,15 @@ The name is that of the config, the version the step of the export.
 
 from __future__ import annotations
 
+import contextlib
 import http
 import http.server
 import json
 import re
 import socketserver
 import time
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 from pipeline import config, errors, exported
@@ -115,19 +118,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer(self._post)
 
-    def _answer(self, of: Any) -> None:
+    def _answer(self, of: Callable[[], Any]) -> None:
         self._started = time.monotonic()
+        with contextlib.suppress(OSError):  # the client is gone
+            self._send(*self._outcome(of))
+
+    def _outcome(self, of: Callable[[], Any]) -> tuple[int, Any]:
+        """Returns the status and what is sent with it."""
         try:
-            self._send(http.HTTPStatus.OK, of())
+            return 200, of()
         except _Failed as error:
-            self._send(error.status, {"error": str(error)})
+            return error.status, {"error": str(error)}
         except BadRequest as error:
-            self._send(http.HTTPStatus.BAD_REQUEST, {"error": str(error)})
+            return 400, {"error": str(error)}
         except OSError:
-            self.close_connection = True  # the client is gone
-        except Exception as error:
-            self._send(http.HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{error!r}"[:500]})
             raise
+        except Exception as error:
+            traceback.print_exc()
+            return 500, {"error": f"{error!r}"[:500]}
 
     def _get(self) -> Any:
         if self.path == "/example":

@@ -234,10 +234,14 @@ def test_many_at_once_get_each_their_own_answer(server):
     assert len({row["probabilities"][0] for row in apart}) > 20
 
 
-def test_a_client_that_leaves_disturbs_nobody(server):
-    with socket.create_connection(server.server_address) as connection:
-        connection.sendall(f"{POST}\r\nContent-Length: 10\r\n\r\n{{".encode())
-    assert _ask(server, MODEL)[0] == 200
+def test_a_client_that_leaves_disturbs_nobody(classifier, capfd):
+    with _running(classifier) as server:
+        for _ in range(5):
+            with socket.create_connection(server.server_address) as connection:
+                connection.sendall(f"{POST}\r\nContent-Length: 10\r\n\r\n{{".encode())
+        assert _ask(server, MODEL)[0] == 200
+    # The server has ended, and so have the threads of all its requests.
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_port_that_is_taken_is_a_line(server):
