@@ -160,9 +160,7 @@ def test_what_the_service_says_to_beam_is_one_line(cloud):
 def test_a_service_that_beam_does_not_reach_is_one_line(cloud):
     made = dataflow_job.Job(follower(), cloud.path("out/records/small"), "f")
     with (
-        pytest.raises(
-            errors.RetryableError, match=r"^Dataflow cannot be reached \(no server\). L"
-        ),
+        pytest.raises(errors.RetryableError, match=r"^Dataflow cannot be reached \(no server\). L"),
         dataflow_job.explained(made),
     ):
         raise httplib2.ServerNotFoundError("no server")
