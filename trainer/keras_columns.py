@@ -16,7 +16,7 @@ import tensorflow as tf
 from pipeline import config, feature_config
 from pipeline.feature_plan import Planned
 from trainer import features
-from trainer.transforms import APPLY, Tensors, Transforms, categories, make
+from trainer.transforms import APPLY, Apply, Tensors, Transforms, categories, make
 
 _layers = tf.keras.layers
 # The last of these steps of a feature, and all before it, are done outside the model.
@@ -128,4 +128,4 @@ def _buckets(x: Any, step: feature_config.Buckets) -> Any:
     return tf.cast(found, tf.int64)
 
 
-_AS_LAYERS = {**APPLY, "vocabulary": _vocabulary, "buckets": _buckets}
+_AS_LAYERS: Apply = {**APPLY, "vocabulary": _vocabulary, "buckets": _buckets}

@@ -26,7 +26,7 @@ class Reporter:
     def __init__(
         self, run: run_folder.RunFolder, task: str, max_steps: int, *, beat: float | None = None
     ) -> None:
-        """`beat` is the time between signs of life, in seconds; without it, as the storage bears."""
+        """`beat` is the time between signs of life in seconds, without it as the storage bears."""
         self._run = run
         self._beat = run_folder.beat_interval(run) if beat is None else beat
         self._lock = threading.Lock()
