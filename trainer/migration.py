@@ -30,7 +30,7 @@ _KERAS, _SAVED_MODEL = "model.keras", "saved_model"
 class Migrated:
     """A published model: `new` if it was not there before.
 
-    `rows` were compared; `needs` are modules outside of Keras that loading `model.keras` imports.
+    `rows` were compared; `needs` are the classes outside of Keras that `model.keras` is made of.
     """
 
     path: str
@@ -48,7 +48,7 @@ class Migrated:
             f"  {storage.join(self.path, _SAVED_MODEL)}: for TensorFlow Serving",
         ]
         if self.needs:
-            lines.append(f"  {_KERAS} needs {', '.join(self.needs)} on PYTHONPATH")
+            lines.append(f"  load_model(…, custom_objects=…) needs {', '.join(self.needs)}")
         return "\n".join([*lines, "What to do next: docs/migrate.md"])
 
 
@@ -83,10 +83,11 @@ class Migration:
         try:
             model = self._model(checkpoint)
             rows = self._written(model, checkpoint, beside)
+            needs = tuple(sorted(_needs(model)))
             content = {
                 "step": step,
                 "rows": rows,
-                "needs": sorted(_needs(model)),
+                "needs": needs,
                 "manifest": self._records.manifest.sha256,
                 "versions": versions.installed(),
                 "sha256": export_files.digests(beside),
@@ -95,7 +96,7 @@ class Migration:
             storage.publish_folder(beside, target, last=_LAST)
         finally:
             storage.remove(beside)
-        return Migrated(target, step, rows, tuple(content["needs"]), new=True)
+        return Migrated(target, step, rows, needs, new=True)
 
     def _model(self, checkpoint: str) -> Any:
         averaged = self._job.train.optimizer.average is not None
@@ -109,7 +110,8 @@ class Migration:
         servable = _Servable(model, self._columns, self._records)
         tf.saved_model.save(servable, saved_model, signatures=servable.signatures())
         rows = self._gate.check(self._estimator, checkpoint, saved_model)
-        self._gate.check(self._estimator, checkpoint, keras, self._columns.fed)
+        fed = parity.Fed(self._columns.fed, tuple(sorted(_needs(model))))
+        self._gate.check(self._estimator, checkpoint, keras, fed)
         return rows
 
 
@@ -143,9 +145,11 @@ class _Servable(tf.Module):
 
 
 def _needs(model: Any) -> Iterator[str]:
-    """Yields the modules of layers that are not of Keras."""
-    found = {type(layer).__module__ for layer in model.submodules}
-    yield from (name for name in found if name.partition(".")[0] not in ("keras", "tensorflow"))
+    """Yields the classes of layers that are not of Keras, as `package.module:Class`."""
+    layers = [m for m in model.submodules if isinstance(m, tf.keras.layers.Layer)]
+    for kind in {type(layer) for layer in layers}:
+        if kind.__module__.partition(".")[0] not in ("keras", "tensorflow"):
+            yield f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _found(target: str) -> Migrated:

@@ -28,8 +28,15 @@ from trainer.parity_rows import Row
 TOLERANCE = 1e-6
 SERVING = "serving_default"
 Answers = Mapping[str, np.ndarray]
-# From columns to what a Keras model is fed.
-Fed = Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fed:
+    """A Keras model: from columns to what it is fed, and its classes that Keras does not know, as
+    `package.module:Class`."""
+
+    inputs: Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
+    classes: tuple[str, ...] = ()
 
 
 class Gate:
@@ -102,6 +109,7 @@ class Gate:
                     "export": export,
                     "rows": str(asked),
                     "batch": self._batch,
+                    "classes": fed.classes if fed else (),
                     "calls_before": calls_before,
                     "columns": {features.of_argument(name): name for name in self.columns},
                     "missing": {name: c.stands_for_missing for name, c in self.columns.items()},
@@ -115,7 +123,9 @@ class Gate:
         """Returns what a Keras model is fed for rows; nothing if one of them is refused."""
         payloads = [row.example for row in rows]
         try:
-            inputs = fed(features.parse(tf.constant(payloads), self._source.transforms.columns))
+            inputs = fed.inputs(
+                features.parse(tf.constant(payloads), self._source.transforms.columns)
+            )
         except tf.errors.InvalidArgumentError:
             return {}
         return {name: x.numpy() for name, x in inputs.items()}

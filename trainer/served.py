@@ -6,16 +6,17 @@ It is run as a script, and needs TensorFlow alone. Each line of JSON on its stan
    "columns": {name of an input: column}, "missing": {column: what stands for a missing value},
    "answers": file to write}
 
-of a file of Keras, which must end with `.keras`, "rows" is a file of NumPy arrays, its inputs. Each
-is answered by a line of JSON: `{}`, or `{"error": text}`. Before the first batch counts,
-each signature is called `calls_before` times with it. The file holds NumPy arrays named
-`signature/output`, of as many rows as the model answered before it refused a batch. The signature
-`examples` gets the rows as they are, all others get their columns as arrays; a file of Keras counts
-as one signature, `keras`.
+Of a file of Keras, which must end with `.keras`, "rows" is a file of NumPy arrays, its inputs, and
+"classes" are those of its layers that Keras does not know, `module:Class`. Each request is answered
+by a line of JSON: `{}`, or `{"error": text}`. Before the first batch counts, each signature is
+called `calls_before` times with it. The file holds NumPy arrays named `signature/output`, of as
+many rows as the model answered before it refused a batch. The signature `examples` gets the rows as
+they are, all others get their columns as arrays; a file of Keras counts as one signature, `keras`.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -46,7 +47,9 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
-    model = tf.keras.models.load_model(request["export"])
+    known = [name.split(":") for name in request["classes"]]
+    own = {name: getattr(importlib.import_module(module), name) for module, name in known}
+    model = tf.keras.models.load_model(request["export"], custom_objects=own)
     with np.load(request["rows"]) as file:
         inputs = {name: tf.constant(file[name]) for name in file}
     found = {

@@ -148,8 +148,8 @@ def _importable(monkeypatch):
 @pytest.mark.usefixtures("_importable")
 def test_layers_of_ones_own_are_named(tmp_path):
     found = Scene(tmp_path, _keras("own_layer"), text=OF_KERAS).publish()
-    assert found.needs == (networks.__name__,)
-    assert f"model.keras needs {networks.__name__} on PYTHONPATH" in str(found)
+    assert found.needs == (f"{networks.__name__}:Half",)
+    assert f"custom_objects=…) needs {networks.__name__}:Half" in str(found)
 
 
 def test_what_answers_otherwise_is_not_published(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline import manifest
@@ -121,6 +121,7 @@ def test_what_is_left_of_an_epoch_completes_it(shards, seed, data):
 
 
 @given(SHARDS, SEEDS, st.integers(0, 40), st.integers(0, 40))
+@example([1, 9, 25, 25, 25, 33], 1, 13, 14)
 def test_stopping_in_between_changes_nothing(shards, seed, before, after):
     blocks = _blocks(shards)
     nothing = np.zeros(len(blocks.records), np.int64)
