@@ -18,8 +18,6 @@ from pipeline import config, manifest
 # Bytes of records that are mixed with each other, as they are in the files. Parsed, most take less;
 # long lists of small integers take up to eight times as much. Twice that is held for a moment.
 _MIXED = 64 << 20
-# As if it had been read for ever.
-_NEVER_DUE = 1 << 62
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +122,8 @@ def open_blocks(blocks: Blocks, wanted: int, num_readers: int) -> int:
     many as are all read before any of them has its next turn, if processes keep pace. An epoch is
     cut evenly.
     """
-    records, share = np.sort(blocks.records), -(-len(blocks.records) // num_readers)
+    records = np.sort(blocks.due[blocks.due > 0])
+    share = -(-len(records) // num_readers)
     most = max(1, min(wanted, share, _MIXED // blocks.longest))
     if num_readers > 1:
         # While the longest blocks are read, the others go on, at worst to the shortest there are.
@@ -154,12 +153,12 @@ class Backlog:
     """
 
     def __init__(self, blocks: Blocks, seed: int, applied: np.ndarray) -> None:
-        self._records, self._seed = blocks.records, seed
-        self._applied = np.asarray(applied, np.int64)
-        if blocks.excluded is not None:
-            self._applied = np.where(blocks.excluded, _NEVER_DUE, self._applied)
-        done = self._applied // self._records
-        self._first_epoch = int(done.min())
+        # Of the blocks that can be read, as all below.
+        self._blocks, self._seed = np.flatnonzero(blocks.due), seed
+        self._records = blocks.records[self._blocks]
+        self._applied = np.asarray(applied, np.int64)[self._blocks]
+        self._first_epoch = int((self._applied // self._records).min())
+        self._epoch_before = np.empty(0, np.int64)
         self._laps: list[np.ndarray] = []
         self._starts = [0]
 
@@ -171,16 +170,17 @@ class Backlog:
         block = int(self._laps[lap][position - self._starts[lap]])
         epoch = self._first_epoch + lap
         done = int(self._applied[block] - epoch * self._records[block])
-        return Piece(block, epoch, max(0, done))
+        return Piece(int(self._blocks[block]), epoch, max(0, done))
 
     def _lay_out_next(self) -> None:
         """Appends the next epoch that has anything left."""
         epoch = self._first_epoch + len(self._laps)
         order = epoch_order(len(self._records), self._seed, epoch)
-        if self._laps:
-            # What was left of the epoch before may be less than its last blocks, or others.
-            order = _behind(order, self._laps[-1])
-        left = order[self._applied[order] < (epoch + 1) * self._records[order]]
+        # Any blocks may be left of the epoch before. If they are its last, this changes nothing.
+        order = _behind(order, self._epoch_before)
+        is_left = self._applied[order] < (epoch + 1) * self._records[order]
+        done, left = order[~is_left], order[is_left]
+        self._epoch_before = np.concatenate([done, left])
         self._laps.append(left)
         self._starts.append(self._starts[-1] + len(left))
 

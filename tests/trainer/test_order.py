@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ EPOCHS = st.integers(0, 10**6)
 # As preprocessing makes them: all blocks of a shard are full but its last.
 BLOCK = 8
 SHARDS = st.lists(st.integers(1, 5 * BLOCK), min_size=1, max_size=6)
+# Blocks that cannot be read; the first one can.
+EXCLUDED = st.sets(st.integers(1, 29))
 
 settings.register_profile("quick", deadline=None, max_examples=60)
 settings.load_profile("quick")
@@ -37,9 +40,9 @@ def _split(shard_records: list[int]) -> manifest.Split:
     return manifest.Split(records=sum(shard_records), shards=shards)
 
 
-def _blocks(shard_records: list[int]) -> order.Blocks:
+def _blocks(shard_records: list[int], excluded: Iterable[int] = ()) -> order.Blocks:
     paths = [f"folder/shard-{index}" for index in range(len(shard_records))]
-    return order.blocks_of(_split(shard_records), BLOCK, paths)
+    return order.blocks_of(_split(shard_records), BLOCK, paths, excluded)
 
 
 def test_blocks_are_those_of_the_manifest():
@@ -120,14 +123,34 @@ def test_what_is_left_of_an_epoch_completes_it(shards, seed, data):
     assert (counts == np.maximum(applied, (first + 1) * blocks.records)).all()
 
 
-@given(SHARDS, SEEDS, st.integers(0, 40), st.integers(0, 40))
-@example([1, 9, 25, 25, 25, 33], 1, 13, 14)
-def test_stopping_in_between_changes_nothing(shards, seed, before, after):
-    blocks = _blocks(shards)
+@given(SHARDS, SEEDS, st.integers(0, 40), st.integers(0, 40), EXCLUDED)
+@example([1, 9, 25, 25, 25, 33], 1, 13, 14, set())
+def test_stopping_in_between_changes_nothing(shards, seed, before, after, excluded):
+    blocks = _blocks(shards, excluded)
     nothing = np.zeros(len(blocks.records), np.int64)
-    at_once = _read(blocks, seed, nothing, before + after)
-    in_two = _read(blocks, seed, _read(blocks, seed, nothing, before), after)
-    assert (at_once == in_two).all()
+    at_once = order.Backlog(blocks, seed, nothing)
+    gone_on = order.Backlog(blocks, seed, _read(blocks, seed, nothing, before))
+    for position in range(after):
+        assert gone_on[position] == at_once[before + position]
+
+
+@given(SHARDS, SEEDS, EXCLUDED, st.data())
+def test_blocks_that_cannot_be_read_are_as_if_there_were_none(shards, seed, excluded, data):
+    blocks = _blocks(shards, excluded)
+    kept = np.array([n for n in range(len(blocks.records)) if n not in excluded])
+    others = dataclasses.replace(
+        blocks,
+        excluded=None,
+        **{name: getattr(blocks, name)[kept] for name in ("shard", "offset", "records")},
+    )
+    applied = np.array([data.draw(st.integers(0, 2 * int(n))) for n in blocks.records])
+    found = order.Backlog(blocks, seed, applied)
+    expected = order.Backlog(others, seed, applied[kept])
+    for position in range(3 * len(kept)):
+        piece = expected[position]
+        assert found[position] == dataclasses.replace(piece, block=kept[piece.block])
+    for readers in (1, 2):
+        assert order.open_blocks(blocks, 16, readers) == order.open_blocks(others, 16, readers)
 
 
 @given(SHARDS, SEEDS, st.integers(0, 60))
