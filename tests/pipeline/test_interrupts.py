@@ -14,11 +14,12 @@ from tests.pipeline.process_help import ROOT, wait_until
 
 # Works elsewhere until Ctrl-C, as launchers of jobs do.
 WORKING = """
-import signal
+import time
 from pipeline import interrupts
-print("at work", flush=True)
 try:
-    signal.pause()
+    print("at work", flush=True)
+    while True:
+        time.sleep(0.05)
 except KeyboardInterrupt:
     print("cancels" if interrupts.wants_to_cancel("the job") else "leaves")
 """

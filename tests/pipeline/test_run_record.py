@@ -10,19 +10,8 @@ from pipeline.run_folder import RunFolder
 # What other programs may rely on; see the table in the README.
 FIELDS = {
     *("status", "reason", "exit_code", "config", "strategy", "topology", "cluster", "launcher"),
-    *(
-        "launches",
-        "final_step",
-        "metrics",
-        "best",
-        "exports",
-        "sha256",
-        "restarts",
-        "input",
-        "readers",
-        "left_out",
-        "seconds",
-    ),
+    *("job", "launches", "final_step", "metrics", "best", "exports", "sha256", "restarts"),
+    *("input", "readers", "left_out", "seconds"),
     *("examples_per_second", "versions", "manifest", "new_data", "step_seconds", "staleness"),
 }
 RESULT = {

@@ -16,12 +16,16 @@ def test_flags_are_a_contract(commands):
 
 def test_it_shows_the_epochs_of_a_run(commands, finished, small_records):
     output = commands.run(REPORT, f"--storage={small_records.storage}", "--run=finished")
-    title, head, *rows, total, readers, verdict = output.splitlines()
+    title, head, first, folded, *last, total, readers, verdict = output.splitlines()
     job = finished.run.read_config()
     applied = f"{job.train.max_steps * job.train.batch_size:,}"
     assert title == f"run finished, step {job.train.max_steps:,}: records of split train"
     assert head.split() == ["epoch", "due", "once", "more", "never", "skipped", "left"]
-    assert [row.split()[0] for row in rows] == [str(n) for n in range(len(rows))]
+    assert first.split()[0] == "0"
+    records = small_records.contents.split("train").records
+    whole, begun = (int(row.split()[0]) for row in last)
+    assert folded.split()[:3] == ["...", str(whole - 1), "more,"]
+    assert begun == whole + 1 == job.train.max_steps * job.train.batch_size // records
     assert total.split()[2] == applied
     assert readers == f"applied by chief-0 {applied}"
     assert verdict == "every record that has been read was applied exactly once"

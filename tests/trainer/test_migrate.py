@@ -22,13 +22,14 @@ def test_the_network_for_digits(commands, finished, small_records):
     flags = (f"--storage={small_records.storage}", "--run=finished")
     output = commands.run(MIGRATE, *flags)
     folder = finished.path / "migrated" / "300"
-    assert re.search(r"^run finished, step 300: 2\d\d rows answered as Estimator.predict", output)
+    rows = int(re.match(r"run finished, step 300: (\d+) rows answered as Estimator", output)[1])
+    assert rows > min(256, small_records.contents.split("eval").records)
     assert f"  {folder}/model.keras: tf.keras.models.load_model takes it" in output
     said = json.loads((folder / "migration.json").read_text())
     assert (said["step"], said["needs"]) == (300, [])
     model = tf.keras.models.load_model(folder / "model.keras")
     images = np.random.default_rng(0).integers(0, 256, (5, 28, 28, 1), np.uint8)
-    export = tf.saved_model.load(finished.result["exports"]["final"]).signatures["serving_default"]
+    export = tf.saved_model.load(finished.export("final")).signatures["serving_default"]
     wanted = export(image=tf.constant([image.tobytes() for image in images]))
     np.testing.assert_allclose(
         model({"image": images})["probabilities"], wanted["probabilities"], atol=1e-6
@@ -47,4 +48,4 @@ def test_every_checkpoint(commands, finished, small_records):
 def test_a_checkpoint_there_is_not(commands, finished, small_records):
     flags = (f"--storage={small_records.storage}", "--run=finished", "--checkpoint=7")
     line = error_line(commands.run(MIGRATE, *flags, code=64))
-    assert re.search(r"--checkpoint '7': must be all or one of 100, 200, 300", line)
+    assert re.search(r"--checkpoint '7': must be all or one of .*100, 200, 300", line)

@@ -189,8 +189,11 @@ def _flip(path: pathlib.Path) -> None:
     ("damage", "message"),
     [
         (lambda path: path.unlink(), "missing"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), r"\d+ bytes, the manifest says"),
-        (_flip, "CRC-32C .*it was altered"),
+        (
+            lambda path: path.write_bytes(path.read_bytes()[:-1]),
+            r"cut: \d+ bytes, the manifest says",
+        ),
+        (_flip, "block .*, record .*: the CRC of its payload is wrong; it was altered"),
     ],
     ids=["missing", "short", "altered"],
 )
@@ -199,7 +202,7 @@ def test_a_damaged_shard_is_named(commands, task_flags, tmp_path, own_records, d
     damage(shard)
     output = commands.run(TASK, *task_flags("damaged", storage=str(tmp_path)), code=65)
     line = error_line(output)
-    assert re.search(f"shard '{shard}': {message}.*Run make preprocess", line)
+    assert re.search(f"shard {shard}: {message}.* make preprocess FORCE=1; .* REPAIR=1", line), line
     assert not list((tmp_path / "runs/damaged").glob("model.ckpt*"))
 
 
