@@ -108,10 +108,13 @@ class Dealer:
             return _set(self._tokens, self._new_tokens)
 
     def _taking(self) -> Any:
-        """In one run, so that a kill finds all of it done or nothing."""
+        """In one run, and nothing is counted before all that a reader sends has arrived: what is
+        dealt to one that is killed is in its row."""
+        none = tf.fill([self.chunk], tf.constant(_NONE, tf.int64))
+        before = _put(self._held, self._rank, tf.concat([self._kept, none], axis=0))
         taken: list[Any] = []
         for _ in range(self.chunk):
-            with tf.control_dependencies(taken[-1:]):
+            with tf.control_dependencies(taken[-1:] or [before]):
                 # The one op that adds and returns what was there as one.
                 taken.append(
                     _raw.ResourceCountUpTo(resource=self._dealt.handle, limit=2**62, T=tf.int64)
