@@ -17,13 +17,14 @@ class Absence:
     Times are of one clock, in seconds.
     """
 
-    def __init__(self, cluster: config.Cluster, num_readers: int, now: float) -> None:
+    def __init__(self, cluster: config.Cluster, applied: np.ndarray, now: float) -> None:
+        """`applied` is `[readers]`, of the start."""
         self._patience = cluster.watchdog_seconds
         self._start_patience = cluster.watchdog_start_seconds
         self._interval = min(self._patience, self._start_patience) / 4
         self._next_look = now + self._interval
-        self._applied: np.ndarray | None = None
-        self._deadlines = np.full(num_readers, now + self._start_patience)
+        self._applied = np.array(applied)
+        self._deadlines = np.full(len(applied), now + self._start_patience)
 
     def due(self, now: float) -> bool:
         """True if it is time for another look."""
@@ -34,8 +35,7 @@ class Absence:
         is. `applied` is `[readers]` or longer."""
         self._next_look = now + self._interval
         number = len(self._deadlines)
-        if self._applied is not None:
-            self._deadlines[applied[:number] != self._applied] = now + self._patience
+        self._deadlines[applied[:number] != self._applied] = now + self._patience
         self._applied = np.array(applied[:number])
         found = [rank for rank in range(1, number) if now >= self._deadlines[rank]]
         self._deadlines[found] = math.inf  # until it is seen again

@@ -105,7 +105,8 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         )
         self._held.add(at - start.first for at in start.held)
         self._held.release(start.reached[self._held.waiting_blocks])
-        self._absence = Absence(p.job.cluster, p.task.num_readers, self._clock())
+        applied = session.run(self._readers)[: p.task.num_readers]
+        self._absence = Absence(p.job.cluster, applied, self._clock())
         self._refill(session)
         p.feed.begin(self._held.pieces)
 

@@ -6,8 +6,9 @@ from trainer.absence import Absence
 PATIENCE = ("cluster.watchdog_seconds=10", "cluster.watchdog_start_seconds=100")
 
 
-def _absence():
-    return Absence(config_file.load("mnist", list(PATIENCE)).cluster, 3, now=0)
+def _absence(*applied):
+    found = config_file.load("mnist", list(PATIENCE)).cluster
+    return Absence(found, np.array(applied or [0, 5, 5]), now=0)
 
 
 def test_looks_are_a_quarter_of_the_patience_apart():
@@ -23,6 +24,14 @@ def test_one_that_goes_on_is_not_lost():
     absence = _absence()
     for now in range(0, 1000, 9):
         assert absence.lost(np.array([0, now, now + 1]), now) == []
+
+
+def test_one_that_was_seen_before_the_first_look_only_is_not_given_longer():
+    absence = _absence(9, 5, 5)
+    assert absence.lost(np.array([12, 6, 5]), 3) == []
+    assert absence.lost(np.array([15, 6, 5]), 12) == []
+    assert absence.lost(np.array([16, 6, 5]), 13) == [1]
+    assert absence.lost(np.array([17, 6, 5]), 100) == [2]
 
 
 def test_one_that_has_not_been_seen_for_long_is_lost_once():
@@ -52,4 +61,5 @@ def test_one_that_starts_is_given_longer():
 
 def test_the_one_that_looks_is_never_lost():
     absence = _absence()
+    assert absence.lost(np.zeros(1024), 0) == []
     assert absence.lost(np.zeros(1024), 10_000) == [1, 2]
