@@ -41,11 +41,11 @@ def run(storage_root: str) -> list[Result]:
         starts: dict[str, list[float]] = {"none": [], "parameter_server": []}
         for number in range(_ROUNDS):
             bare.append(_bare_loop())
-            rate, start = _launch(folder, f"none-{number}", ["--strategy=none"], 1)
+            rate, start = launch(folder, f"none-{number}", ["--strategy=none"], 1)
             single.append(rate)
             starts["none"].append(start)
             for name, (flags, share, _) in _MODES.items():
-                rate, start = _launch(folder, f"{name}-{number}", flags, share)
+                rate, start = launch(folder, f"{name}-{number}", flags, share)
                 modes[name].append(rate)
                 starts.setdefault(name, []).append(start)
     return [
@@ -91,17 +91,19 @@ def _mode(name: str, rates: list[float], single: list[float]) -> Result:
     )
 
 
-def _launch(folder: str, run: str, flags: list[str], per_step: int) -> tuple[float, float]:
+def launch(
+    folder: str, run: str, flags: list[str], per_step: int, warm_up: int = _WARM_UP
+) -> tuple[float, float]:
     """Trains the CNN through the launcher; returns examples/s and seconds to the first step.
 
     `per_step` is how many batches one global step applies. The times come from a hook of every
-    training process: the rate is over the steps between warm-up and end.
+    training process: the rate is over the steps between `warm_up` and end.
     """
     times = os.path.join(folder, f"{run}.times")
     began = time.time()
     command = [sys.executable, "-m", "pipeline.launch", "--config=mnist", f"--run={run}"]
     settings = [
-        f"train.steps={_WARM_UP + _STEPS}",
+        f"train.steps={warm_up + _STEPS}",
         f"train.batch_size={_BATCH}",
         # No evaluation after the first: training is measured.
         "eval.throttle_seconds=100000",
@@ -113,7 +115,7 @@ def _launch(folder: str, run: str, flags: list[str], per_step: int) -> tuple[flo
     with open(times, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     chief = [(row["step"], row["time"]) for row in rows]
-    steady = [(step, at) for step, at in chief if step >= _WARM_UP]
+    steady = [(step, at) for step, at in chief if step >= warm_up]
     steps, seconds = steady[-1][0] - steady[0][0], steady[-1][1] - steady[0][1]
     return steps * per_step * _BATCH / seconds, chief[0][1] - began
 
