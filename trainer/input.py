@@ -74,9 +74,13 @@ class Records:
             )
 
         def input_fn() -> tf.data.Dataset:
+            windows = tf.data.Dataset.from_generator(
+                feed.windows, output_signature=feeding.WINDOW
+            ).flat_map(_window_reader(blocks, transforms.columns))
+            # Who reads alone may read ahead of what others wait for: one window beside this one.
             return (
-                tf.data.Dataset.from_generator(feed.windows, output_signature=feeding.WINDOW)
-                .flat_map(_window_reader(blocks, transforms.columns))
+                (windows.prefetch(1) if num_readers == 1 else windows)
+                .flat_map(_mixed)
                 .rebatch(batch_size, drop_remainder=True)
                 .map(lambda batch: transforms.examples(batch, training=True))
                 .prefetch(2)
@@ -138,7 +142,8 @@ def _in_order(paths: tuple[str, ...]) -> Callable[[tf.Tensor], tf.data.Dataset]:
 def _window_reader(
     blocks: order.Blocks, columns: Mapping[str, config.Column]
 ) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
-    """Returns a function from a `mixing.Window` to its parsed records, in pieces of any size.
+    """Returns a function from a `mixing.Window` to its parsed records, all in one piece, with the
+    order they are to be used in, and their marks. Nothing, if the window has none.
 
     Parsing whole blocks before they are mixed costs less than parsing batches after: what is mixed
     then are dense tensors, not strings.
@@ -151,23 +156,25 @@ def _window_reader(
         return found.batch(records).take(1)
 
     def read(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
-        def pick(parsed: features.Tensors) -> tf.data.Dataset:
-            return (
-                tf.data.Dataset.from_tensors((index, marks))
-                .rebatch(_PICKED)
-                .map(lambda at, marks: _picked(parsed, at, marks))
-            )
-
         return (
             tf.data.Dataset.from_tensor_slices(where)
             .flat_map(read_block)
             .prefetch(2)  # one is read while another is parsed
             .map(lambda serialized: features.parse(serialized, columns))
             .rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
-            .flat_map(pick)
+            .map(lambda parsed: (parsed, index, marks))
         )
 
     return read
+
+
+def _mixed(parsed: features.Tensors, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
+    """Returns the records of a window as they are to be used, in pieces of any size."""
+    return (
+        tf.data.Dataset.from_tensors((index, marks))
+        .rebatch(_PICKED)
+        .map(lambda at, marks: _picked(parsed, at, marks))
+    )
 
 
 def _picked(parsed: features.Tensors, at: tf.Tensor, marks: tf.Tensor) -> features.Tensors:
