@@ -190,13 +190,14 @@ def _assign(target: Any, source: Any) -> Any:
 
 
 def _count(applied: Any, reached: Any, readers: Any, reads: tf.Tensor) -> Any:
-    blocks, places, by = tf.unstack(reads, num=3, axis=1)  # what was gathered has no shape
     raw = tf.raw_ops
-    ones = tf.ones_like(blocks)
+    # On the server, so that all is there or nothing: a kill must not find a part of it counted.
+    with tf.device(applied.device):
+        blocks, places, by = tf.unstack(reads, num=3, axis=1)  # what was gathered has no shape
+        ones = tf.ones_like(blocks)
+        many = tf.cast(ones, tf.int64)
     return tf.group(
         raw.ResourceScatterAdd(resource=applied.handle, indices=blocks, updates=ones),
         raw.ResourceScatterMax(resource=reached.handle, indices=blocks, updates=places),
-        raw.ResourceScatterAdd(
-            resource=readers.handle, indices=by, updates=tf.cast(ones, tf.int64)
-        ),
+        raw.ResourceScatterAdd(resource=readers.handle, indices=by, updates=many),
     )

@@ -98,7 +98,9 @@ class Faults(tf.compat.v1.train.SessionRunHook):
         if not once(str(number), step=step, pid=os.getpid(), **{do: pid}):
             return
         _tell(step)
-        if do == "await_return":
+        if do == "await_step":
+            wait_for(lambda: _has_stepped(target))
+        elif do == "await_return":
             # It may be that what it is to return from has yet to happen.
             wait_for(lambda: _met() and living_pid(target) not in _met() and _has_stepped(target))
         else:

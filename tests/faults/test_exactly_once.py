@@ -3,13 +3,17 @@ model that counts for itself."""
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from pipeline import manifest, records, storage
+from pipeline.ports import Reservation
+from pipeline.processes import Ended, Spawn
 from tests import record_sets
-from tests.faults import injected
+from tests.faults import injected, takes
 from trainer import checkpoints, ledger
 from trainer.input import Records
 
@@ -99,15 +103,49 @@ def test_a_chief_that_falls_back_takes_the_count_back_too(rig):
 
 
 def test_what_a_worker_held_that_never_comes_back_is_read_by_others(rig):
-    fault = {"by": "chief-0", "at": 100, "do": "kill", "target": "worker-1"}
-    settings = ("cluster.workers=2", "cluster.watchdog_seconds=3", "train.steps=400")
-    codes = rig.train_by_hand(*ASYNC, WITNESSED, *settings, faults=(fault,), pace=0.005)
+    faults = tuple(
+        {"by": "chief-0", "at": 100, "do": do, "target": "worker-1"}
+        for do in ("await_step", "kill")
+    )
+    settings = ("cluster.workers=2", "cluster.watchdog_seconds=3", "train.steps=800")
+    # Slow enough that it is missed, and what it held is read, long before the end.
+    codes = rig.train_by_hand(*ASYNC, WITNESSED, *settings, faults=faults, pace=0.02)
     assert {task for task, code in codes.items() if code} - {"ps-0"} == {"worker-1"}
     # Of the epochs after it was lost, too, each is whole.
     final = _Final(rig)
-    assert (final.counts.reached >= 3 * final.blocks.records).all()
+    assert (final.counts.reached >= 4 * final.blocks.records).all()
     final.check(twice=4 * BATCH)
     assert 0 < final.counts.readers[2] < final.counts.readers[1]
+
+
+def _wait_for_end(server):
+    while not any(isinstance(event, Ended) for event in server.wait(1.0)):
+        pass
+
+
+def test_a_reader_killed_while_it_takes_holds_all_it_was_dealt(trainers, tmp_path):
+    """Nobody would ever read what nobody holds."""
+    log = tmp_path / "reader.log"
+    with Reservation(2) as reserved:
+        cluster = {"ps": reserved.addresses[:1], "worker": reserved.addresses[1:]}
+    server = tf.distribute.Server(cluster, job_name="ps", task_index=0)
+    dealer, made, session = takes.session(server.target, "/job:ps/task:0")
+    session.run(made)
+    dealer.lay_out(session)
+    last = -1
+    for _ in range(15):
+        trainers.spawn(Spawn("reader", takes.ENTRY, (cluster,), str(log)))
+        enough = last + 50 * takes.CHUNK
+        while last < enough:
+            assert not any(isinstance(e, Ended) for e in trainers.wait(0)), log.read_text()
+            last = max(dealer.begin(session).held, default=-1)
+        trainers.signal("reader", signal.SIGKILL)
+        _wait_for_end(trainers)
+        held = dealer.begin(session).held
+        assert held == list(range(held[0], held[0] + takes.WIDTH))
+        next_one, last = dealer.take(session, held[takes.CHUNK :])
+        assert next_one == held[-1] + 1, "what was dealt last is held by nobody"
+    session.close()
 
 
 def _shared_unevenly(small, folder, shards):

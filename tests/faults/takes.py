@@ -1,0 +1,38 @@
+"""A reader that does nothing but take pieces, so that a kill most likely finds it doing that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import dealing, ledger
+
+ENTRY = f"{__name__}:take_for_ever"
+RANK, WIDTH, CHUNK = 1, 12, 2
+
+
+def session(target: str, job: str) -> tuple[dealing.Dealer, Any, Any]:
+    """Returns the dealer of the reader, the op that makes the ledger, and a session, of a process
+    of the cluster that needs the parameter server only."""
+    placed = tf.compat.v1.train.replica_device_setter(1, worker_device=job)
+    with tf.Graph().as_default() as graph, tf.compat.v1.device(placed):
+        reached = ledger.variable(ledger.REACHED, [4], tf.int32, saved=True)
+        dealer = dealing.Dealer(reached, rank=RANK, num_readers=2, width=WIDTH, chunk=CHUNK)
+        dealer.in_turn()
+        dealer.build()
+        made = tf.compat.v1.global_variables_initializer()
+    filters = tf.compat.v1.ConfigProto(device_filters=["/job:ps", job])
+    return dealer, made, tf.compat.v1.Session(target, graph=graph, config=filters)
+
+
+def take_for_ever(cluster: dict[str, list[str]]) -> None:
+    """Takes pieces until it is killed, and keeps as many of them as it may."""
+    server = tf.distribute.Server(cluster, job_name="worker", task_index=0)
+    dealer, _, own = session(server.target, "/job:worker/task:0")
+    start = dealer.begin(own)
+    assert start is not None
+    held = start.held
+    while True:
+        kept = held[CHUNK - WIDTH :]
+        held = [*kept, *dealer.take(own, kept)]
