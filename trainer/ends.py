@@ -7,7 +7,9 @@ next step, processes that wait inside TensorFlow for a peer that has gone throug
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import errors, run_folder, storage, task_log, topology
+from pipeline import errors, redaction, restarts, run_folder, storage, task_log, topology
 from pipeline.run_folder import RunFolder
 from trainer import signals
 from trainer.reporter import Reporter
@@ -26,6 +28,8 @@ _REMOTE_POLL = 10.0
 # long step; when training is over there is nothing left to wait for.
 _GRACE_AFTER_SIGNAL = 20.0
 _GRACE_AFTER_END = 3.0
+# And when the chief has failed, in which time a launcher ends it.
+GRACE_AFTER_FAILURE = 5.0
 
 
 def poll_interval(run: RunFolder) -> float:
@@ -76,12 +80,14 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
 
 
 class Watch:
-    """Ends a process that waits in TensorFlow for a peer that will not come any more.
+    """Ends a process that waits in TensorFlow for what will not come any more.
 
     A thread, because a session that waits for a peer does not return to Python: a worker of an
     all-reduce whose chief has stopped, a parameter server. It looks for `TRAINING_DONE.json` (of
-    this start of the run: the chief removes older ones first) and for a signal, gives the process
-    some time to end by itself, and then ends it with the exit code that is due.
+    this start of the run: the chief removes older ones first), for a chief that has failed for good
+    and for a signal, gives the process some time to end by itself, and then ends it with the exit
+    code that is due. The evaluator goes on when training is done, and so does the chief, which only
+    a second Ctrl-C ends here.
     """
 
     def __init__(self, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:
@@ -93,14 +99,34 @@ class Watch:
 
     def _look(self) -> None:
         interval = poll_interval(self._run)
-        while True:
-            time.sleep(interval)
-            if signals.stop_requested.is_set():
-                self._leave(_GRACE_AFTER_SIGNAL, errors.RetryableError.exit_code, "stopped")
-            if self._run.read(run_folder.TRAINING_DONE) is not None:
+        while not signals.stop_requested.wait(interval):
+            if self._task.is_chief:
+                continue
+            failure = failure_of_chief(self._run)
+            if failure is not None:
+                # A launcher ends this process meanwhile, and tells of the chief alone.
+                self._leave(GRACE_AFTER_FAILURE, failure)
+            if self._has_no_part_left():
                 if self._task.job_name == topology.PS:
                     self._await_workers(interval)
-                self._leave(_GRACE_AFTER_END, 0, "done")
+                self._leave(_GRACE_AFTER_END)
+        self._stop()
+
+    def _has_no_part_left(self) -> bool:
+        ends_with_training = self._task.job_name in (topology.WORKER, topology.PS)
+        return ends_with_training and self._run.read(run_folder.TRAINING_DONE) is not None
+
+    def _stop(self) -> None:
+        """Ends a process that does not end by itself after a signal, if it may be ended."""
+        if self._has_no_part_left():
+            self._leave(0.0)
+        training = self._task.job_name in topology.TRAINING_ROLES
+        grace = _GRACE_AFTER_SIGNAL if training else 0.0
+        insisted = signals.insisted.wait(None if self._task.is_chief else grace)
+        what = "stopped"
+        if training:
+            what += " at once" if insisted else " while waiting for another process"
+        self._leave(0.0, errors.RetryableError(f"{what}. Run the same command to go on."))
 
     def _await_workers(self, interval: float) -> None:
         """Serves on until no training process says that it still needs this one."""
@@ -117,11 +143,23 @@ class Watch:
                 return
             time.sleep(interval)
 
-    def _leave(self, after: float, code: int, state: str) -> None:
+    def _leave(self, after: float, error: errors.PipelineError | None = None) -> None:
         time.sleep(after)
-        stopped = "stopped while waiting for another process"
-        self._reporter.say(
-            state, **({"error": stopped, "exit_code": code} if code else {"exit_code": 0})
-        )
+        code = 0 if error is None else error.exit_code
+        with contextlib.suppress(errors.PipelineError):  # of a full disk
+            if error is None:
+                self._reporter.say("done", exit_code=0)
+            else:
+                print(redaction.redact(f"error: {error}"), file=sys.stderr, flush=True)
+                state = "stopped" if signals.stop_requested.is_set() else "failed"
+                self._reporter.say(state, error=str(error), exit_code=code)
         task_log.copy_now()
         os._exit(code)
+
+
+def failure_of_chief(run: RunFolder) -> errors.PipelineError | None:
+    """Returns the error of a chief that has failed for good; nobody need wait for it any more."""
+    chief = run.read("status/chief-0.json")
+    if chief is None or chief["exit_code"] not in restarts.FINAL_CODES:
+        return None
+    return errors.of_exit_code(chief["exit_code"], f"the chief failed: {chief['error']}")

@@ -15,7 +15,6 @@ from pipeline import (
     errors,
     exclusions,
     manifest,
-    restarts,
     run_folder,
     storage,
     topology,
@@ -38,7 +37,6 @@ from trainer.input import Records
 from trainer.reporter import Reporter
 
 _POLL, _REMOTE_POLL = 0.1, 1.0  # seconds
-_GRACE_AFTER_FAILURE = 5.0
 
 
 # AutoGraph leaves model functions alone without a strategy; then it should under one, too. There
@@ -106,7 +104,8 @@ def _work(
     reporter: Reporter,
 ) -> None:
     if task.job_name == topology.EVALUATOR:
-        signals.stop_at_once()
+        signals.stop_softly()
+        ends.Watch(run, task, reporter).start()
         parts.evaluation.follow()
     else:
         _train(job, run, task, parts, reporter)
@@ -115,7 +114,7 @@ def _work(
 def _serve(job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:
     """Serves variables until training is over: TensorFlow has no way to ask a parameter server to
     stop (traps A1), so it watches for the end itself, or the supervisor ends it."""
-    signals.stop_at_once()
+    signals.stop_softly()
     server = tf.distribute.Server(
         tf.train.ClusterSpec({role: list(a) for role, a in task.cluster.items()}),
         job_name=task.job_name,
@@ -143,8 +142,7 @@ def _train(
         # It has made the variables then: a worker that looks too early sleeps for 30 seconds before
         # it looks again (traps A3).
         _await_chief(run, ["training", "done"])
-    if not task.is_chief:
-        ends.Watch(run, task, reporter).start()
+    ends.Watch(run, task, reporter).start()
     tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
     if not task.is_chief:
         storage.remove(saves.own_folder(run.path, task))
@@ -166,10 +164,11 @@ def _await_chief(run: RunFolder, states: Sequence[str]) -> None:
         chief = run_folder.read_statuses(run).get("chief-0")
         if chief is not None and chief.state in states:
             return
-        if chief is not None and chief.exit_code in restarts.FINAL_CODES:
+        failure = ends.failure_of_chief(run)
+        if failure is not None:
             # A launcher ends this process meanwhile, and tells of the chief alone.
-            time.sleep(_GRACE_AFTER_FAILURE)
-            raise errors.of_exit_code(chief.exit_code, f"the chief failed: {chief.error}")
+            time.sleep(ends.GRACE_AFTER_FAILURE)
+            raise failure
         time.sleep(_REMOTE_POLL if storage.is_remote(run.path) else _POLL)
     raise errors.RetryableError("stopped before training began. Run the same command to go on.")
 

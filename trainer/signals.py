@@ -1,11 +1,12 @@
 """Being asked to stop: SIGTERM (preemption, the launcher), SIGINT (Ctrl-C) or SIGHUP (the terminal
-was closed) end it softly. What was ignored from the start, as under nohup, stays ignored."""
+was closed) end a process softly; a Ctrl-C after that, at once. What was ignored from the start, as
+under nohup, stays ignored."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Callable
 from types import FrameType
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -13,6 +14,8 @@ _NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Set once a signal has come. Python runs handlers between two session calls, so training sees
 # it after the step under way.
 stop_requested = threading.Event()
+# Set by a Ctrl-C after that.
+insisted = threading.Event()
 
 
 def _note(_signal: int, _frame: FrameType | None) -> None:
@@ -22,15 +25,24 @@ def _note(_signal: int, _frame: FrameType | None) -> None:
 def stop_softly() -> None:
     """From now on the signals set `stop_requested` instead of ending the process."""
     stop_requested.clear()
-    _handle(_note)
-
-
-def stop_at_once() -> None:
-    """From now on the signals end the process, which has nothing to save."""
-    _handle(signal.SIG_DFL)
-
-
-def _handle(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    insisted.clear()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=_listen, args=(reading,), name="signals", daemon=True).start()
     for number in _NUMBERS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, handler)
+            signal.signal(number, _note)
+
+
+def _listen(descriptor: int) -> None:
+    """Notes signals while the main thread waits in TensorFlow, where no handler is called."""
+    known = False
+    while numbers := os.read(descriptor, 64):
+        for number in numbers:
+            # The others may come twice at a time: of `timeout` and make, a terminal and a shell.
+            if known and number == signal.SIGINT:
+                insisted.set()
+            if number in _NUMBERS:
+                known = True
+                stop_requested.set()

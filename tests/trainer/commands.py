@@ -58,9 +58,14 @@ class Commands:
         assert self._ended[name] == code, self.output(name)
         return self.output(name)
 
+    def has_ended(self, name: str) -> bool:
+        """Tells whether a command has ended, after a moment."""
+        self._note(0.2)
+        return name in self._ended
+
     def signal(self, name: str, number: int) -> None:
         """Sends a signal to a command that runs."""
-        while name not in self._pids:
+        while name not in self._pids and name not in self._ended:
             self._note(1.0)
         self._server.signal(name, number)
 

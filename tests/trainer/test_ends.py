@@ -1,0 +1,79 @@
+"""How processes that wait for others end: roles started by hand, as on hosts of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+
+import pytest
+
+from pipeline import errors, run_folder
+from pipeline.ports import Reservation
+from pipeline.run_folder import RunFolder, Status
+from tests.pipeline.process_help import wait_until
+from tests.trainer.commands import error_line
+from trainer import ends
+
+TASK = "trainer.task"
+MODULE = "tests.trainer.user_code"
+
+
+@contextlib.contextmanager
+def by_hand(commands, task_flags, run, roles, *overrides):
+    """Starts roles on parameter servers; yields what each is called among the commands."""
+    with Reservation(2) as reserved:
+        spec = dict(zip(("chief", "ps"), ([at] for at in reserved.addresses), strict=True))
+        flags = task_flags(run, "cluster.strategy=parameter_server", *overrides)
+        cluster = f"--cluster_spec={json.dumps(spec)}"
+        names = {
+            role: commands.start(TASK, *flags, cluster, f"--job_name={role}") for role in roles
+        }
+        try:
+            yield names
+        finally:
+            for name in names.values():
+                commands.signal(name, signal.SIGKILL)
+
+
+def insisted(commands, name):
+    """Presses Ctrl-C; tells whether that has ended the command."""
+    commands.signal(name, signal.SIGINT)
+    return commands.has_ended(name)
+
+
+def test_nobody_waits_for_a_chief_that_has_failed_for_good(commands, task_flags):
+    model = (f"model.name={MODULE}:nan_model_fn", "eval.metric=hit_rate", "train.steps=40")
+    with by_hand(commands, task_flags, "failed", ("ps", "evaluator", "chief"), *model) as names:
+        outputs = {role: commands.end(name, code=70) for role, name in names.items()}
+    for role in ("ps", "evaluator"):
+        assert error_line(outputs[role]).startswith("error: the chief failed: the loss is nan at ")
+
+
+def test_who_has_nothing_to_save_says_that_it_was_stopped(commands, task_flags, small_records):
+    """And a chief that waits for one that is gone ends when Ctrl-C comes again."""
+    run = RunFolder(str(small_records.storage / "runs" / "told"))
+    roles = ("chief", "ps", "evaluator")
+    with by_hand(commands, task_flags, "told", roles, "train.steps=1000000") as names:
+        wait_until(lambda: (run.read("status/chief-0.json") or {}).get("loss"), seconds=100)
+        for role in ("evaluator", "ps"):
+            commands.signal(names[role], signal.SIGTERM)
+            line = error_line(commands.end(names[role], code=75))
+            assert line == "error: stopped. Run the same command to go on."
+            assert run_folder.read_statuses(run)[f"{role}-0"].state == "stopped"
+        wait_until(lambda: insisted(commands, names["chief"]), seconds=60)
+        assert "stopped" in error_line(commands.end(names["chief"], code=75))
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(70, errors.ModelError), (64, errors.UsageError), (75, None), (1, None)]
+)
+def test_a_chief_that_may_come_back_is_waited_for(tmp_path, code, kind):
+    run = RunFolder(str(tmp_path))
+    assert ends.failure_of_chief(run) is None
+    run_folder.write_status(
+        run, Status("chief-0", 7, "h", "failed", 1.5, error="so", exit_code=code)
+    )
+    found = ends.failure_of_chief(run)
+    assert (found and type(found)) == kind
+    assert found is None or str(found) == "the chief failed: so"
