@@ -83,6 +83,8 @@ Event = Started | Ended
 class StopRequest:
     """Counts Ctrl-C, SIGTERM and SIGHUP while it is installed, instead of dying of them.
 
+    After the first only Ctrl-C counts, which a person presses: the others come twice at a time, as
+    from `timeout` and make, or from a terminal and its shell.
     Waiting code watches `descriptor`, which becomes readable when a signal comes.
     """
 
@@ -94,6 +96,8 @@ class StopRequest:
         os.set_blocking(self._write_end, False)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self.count and number != signal.SIGINT:
+            return
         self.count += 1
         self.name = signal.Signals(number).name
 

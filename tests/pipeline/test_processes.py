@@ -186,6 +186,15 @@ def test_a_stop_request_counts_signals_and_wakes_the_waiting(server):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_what_comes_twice_by_itself_counts_once():
+    with StopRequest().installed() as stop:
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+        assert (stop.count, stop.name) == (1, "SIGHUP")
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.count == 2
+
+
 def test_a_command_runs_in_the_given_environment_and_its_code_comes_back():
     program = "import os, sys; sys.exit(int(os.environ['PIPELINE_CODE']))"
     with StopRequest().installed() as stop:
