@@ -42,7 +42,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._loss = tf.compat.v1.losses.get_losses()[-1]
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        self._since = self._summarised = (self._local_steps, time.time())
+        self._since = self._summarised = (self._local_steps, time.perf_counter())
         self._reporter.say("training", step=int(session.run(self._step)))
         self._first_reported = False
 
@@ -77,7 +77,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._reporter.say("training", step=int(session.run(self._step)), loss=self._newest_loss)
 
     def _rate_since(self, mark: tuple[int, float]) -> tuple[float, tuple[int, float]]:
-        now = time.time()
+        now = time.perf_counter()
         steps, seconds = self._local_steps - mark[0], now - mark[1]
         return steps * self._batch_size / max(seconds, 1e-9), (self._local_steps, now)
 

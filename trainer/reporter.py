@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pipeline import errors, run_folder, storage
@@ -24,14 +26,22 @@ class Reporter:
     """Keeps the status of one process and writes it when asked to, at most once an interval."""
 
     def __init__(
-        self, run: run_folder.RunFolder, task: str, max_steps: int, *, beat: float | None = None
+        self,
+        run: run_folder.RunFolder,
+        task: str,
+        max_steps: int,
+        *,
+        beat: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`beat` is the time between signs of life in seconds, without it as the storage bears."""
+        """`beat` is the time between signs of life in seconds, without it as the storage bears.
+        `clock` is for intervals: one that nobody sets back."""
         self._run = run
         self._beat = run_folder.beat_interval(run) if beat is None else beat
         self._lock = threading.Lock()
         self._interval = _REMOTE_INTERVAL if storage.is_remote(run.path) else _LOCAL_INTERVAL
-        self._written = 0.0
+        self._clock = clock
+        self._written: float | None = None
         self._status = run_folder.Status(
             task=task,
             pid=os.getpid(),
@@ -44,7 +54,11 @@ class Reporter:
     @property
     def due(self) -> bool:
         """True if the last word is older than the interval."""
-        return time.time() - self._written >= self._interval
+        return self._silence() >= self._interval
+
+    def _silence(self) -> float:
+        """Seconds since the last word."""
+        return math.inf if self._written is None else self._clock() - self._written
 
     def note(self, **values: Any) -> None:
         """Keeps `values` for the next word."""
@@ -64,7 +78,7 @@ class Reporter:
     def say(self, state: str, **values: Any) -> None:
         """Writes the status now. `values` are fields of `Status`; the others keep theirs."""
         with self._lock:
-            now = self._written = time.time()
+            now, self._written = time.time(), self._clock()
             self._status = dataclasses.replace(
                 self._status, state=state, time=now, seen=now, **values
             )
@@ -78,10 +92,9 @@ class Reporter:
         while self._status.state not in run_folder.ENDED:
             time.sleep(self._beat)
             with self._lock, contextlib.suppress(errors.PipelineError):
-                now = time.time()
                 # The first word is the process's own: others act on it.
                 ended = self._status.state in run_folder.ENDED
-                if ended or not self._written or now - self._written < self._beat:
+                if ended or self._written is None or self._silence() < self._beat:
                     continue
-                self._status = dataclasses.replace(self._status, seen=now)
+                self._status = dataclasses.replace(self._status, seen=time.time())
                 run_folder.write_status(self._run, self._status)
