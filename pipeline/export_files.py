@@ -7,7 +7,14 @@ from collections.abc import Mapping
 
 from pipeline import errors, storage
 
+# With this file a SavedModel is one, for all who look.
+LAST = "saved_model.pb"
 _CHUNK = 8 << 20
+
+
+def is_published(folder: str) -> bool:
+    """True if there is a whole model in a folder."""
+    return storage.exists(storage.join(folder, LAST))
 
 
 def digests(folder: str) -> dict[str, str]:

@@ -12,7 +12,16 @@ from typing import Any, Literal
 
 import pydantic
 
-from pipeline import config, errors, redaction, run_folder, topology, versions
+from pipeline import (
+    config,
+    errors,
+    export_files,
+    redaction,
+    run_folder,
+    storage,
+    topology,
+    versions,
+)
 from pipeline.plan import Observer
 from pipeline.restarts import Restart
 from pipeline.run_folder import RunFolder, Status
@@ -174,13 +183,17 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
 
 
 def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
-    """Returns the record of a run that has nothing left to do, otherwise `None`.
+    """Returns the record of a run that has nothing left to do, otherwise `None`: a model that is
+    no longer there is exported again.
 
     One that was stopped early because nothing improved would stop again at once, unless the config
     is another one now; after `make stop` or a deadline there is more to do.
     """
     record, result = read(run), run.read(run_folder.RESULT)
     if record is None or result is None or record.status != "done":
+        return None
+    published = [path for path in result.get("exports", {}).values() if path]
+    if not all(export_files.is_published(storage.join(run.path, path)) for path in published):
         return None
     if job.train.steps is not None and result["final_step"] >= job.train.steps:
         return record

@@ -33,8 +33,7 @@ from trainer.reporter import Reporter
 from trainer.transforms import Transforms
 
 BEST = exported.BEST
-# With this file a SavedModel is one, for all who look.
-_LAST = "saved_model.pb"
+_STAGING = ".staging-"
 
 
 class Judge(tf.estimator.Exporter):
@@ -78,7 +77,9 @@ class Judge(tf.estimator.Exporter):
             )
         self._note(metrics)
         old = self._run.read(BEST)
-        reference = None if old is None else float(old["value"])
+        # One that somebody has removed is none.
+        there = old and export_files.is_published(storage.join(self._run.path, old["export"]))
+        reference = float(old["value"]) if old and there else None
         if not best.is_better(metrics[metric], reference, self._job.eval.higher_is_better):
             return None
         export = self._publisher.publish(
@@ -130,8 +131,11 @@ class Publisher:
         One that is already there is left as it is. Raises `ModelError` if it fails the check.
         """
         target = storage.join(self._run.exports, kind, str(step))
-        if storage.exists(storage.join(target, _LAST)):
+        if export_files.is_published(target):
             return Export(target, export_files.digests(target))
+        for left in storage.listdir(self._run.exports):
+            if left.startswith(_STAGING):  # by a process that was killed
+                storage.remove(storage.join(self._run.exports, left))
         beside = staging(self._run.exports)
         try:
             receiver = serving_input_fn(self._records.transforms)
@@ -141,7 +145,7 @@ class Publisher:
             self._gate.check(estimator, checkpoint, folder)
             self._add_extras(folder, step, metrics)
             found = Export(target, export_files.digests(folder))
-            storage.publish_folder(folder, target, last=_LAST)
+            storage.publish_folder(folder, target, last=export_files.LAST)
         finally:
             storage.remove(beside)
         return found
@@ -179,7 +183,7 @@ class Export:
 
 def _name_signatures(folder: str) -> None:
     """Gives the signature that takes Examples a name of its own: Estimator calls it after two."""
-    path = storage.join(folder, _LAST)
+    path = storage.join(folder, export_files.LAST)
     with open(path, "rb") as file:
         model = saved_model_pb2.SavedModel.FromString(file.read())
     for graph in model.meta_graphs:
@@ -196,7 +200,7 @@ def staging(folder: str) -> str:
     be renamed, so it is elsewhere."""
     if storage.is_remote(folder):
         return tempfile.mkdtemp(prefix="estimator-pipeline-export-")
-    return storage.join(folder, f".staging-{uuid.uuid4().hex}")
+    return storage.join(folder, f"{_STAGING}{uuid.uuid4().hex}")
 
 
 def serving_input_fn(transforms: Transforms) -> Any:

@@ -18,7 +18,7 @@ RESULT = {
     "final_step": 1500,
     "metrics": {"test": {"accuracy": 0.99}},
     "best": {"step": 1200},
-    "exports": {"final": "/x"},
+    "exports": {"final": "export/final/1500", "best": None},
 }
 
 
@@ -30,6 +30,13 @@ def run(tmp_path):
 @pytest.fixture
 def job():
     return config_file.load("mnist")
+
+
+@pytest.fixture
+def published(tmp_path):
+    (tmp_path / "export/final/1500").mkdir(parents=True)
+    (tmp_path / "export/final/1500/saved_model.pb").touch()
+    return tmp_path / "export/final/1500"
 
 
 def test_fields_are_a_contract(run, job):
@@ -74,14 +81,16 @@ def test_the_result_is_taken_over(run, job):
     run.write(run_folder.RESULT, RESULT)
     run_record.add_result(record, run)
     assert record.final_step == 1500 and record.metrics["test"]["accuracy"] == 0.99
-    assert record.best == {"step": 1200} and record.exports == {"final": "/x"}
+    assert record.best == {"step": 1200} and record.exports == RESULT["exports"]
 
 
 @pytest.mark.parametrize(
     ("reason", "finished"),
     [("early stopping: nothing improves", True), ("stop requested", False), ("deadline: 5", False)],
 )
-def test_a_run_that_ended_early_goes_on_unless_nothing_improved(run, job, reason, finished):
+def test_a_run_that_ended_early_goes_on_unless_nothing_improved(
+    run, job, published, reason, finished
+):
     storage.write_text(run.config_path, config_file.dump(job))
     record = run_record.begin(job, run).model_copy(update={"status": "done", "reason": reason})
     run_record.write(run, record)
@@ -101,12 +110,20 @@ def test_a_run_that_ended_early_goes_on_unless_nothing_improved(run, job, reason
         ("failed", 1500, False),
     ],
 )
-def test_when_a_run_has_nothing_left_to_do(run, job, status, step, finished):
+def test_when_a_run_has_nothing_left_to_do(run, job, published, status, step, finished):
     record = run_record.begin(job, run).model_copy(update={"status": status})
     run_record.write(run, record)
     assert run_record.finished(job, run) is None  # no result yet
     run.write(run_folder.RESULT, {**RESULT, "final_step": step})
     assert (run_record.finished(job, run) is not None) is finished
+
+
+def test_a_model_that_was_removed_is_something_left_to_do(run, job, published):
+    run_record.write(run, run_record.begin(job, run).model_copy(update={"status": "done"}))
+    run.write(run_folder.RESULT, RESULT)
+    assert run_record.finished(job, run) is not None
+    (published / "saved_model.pb").unlink()
+    assert run_record.finished(job, run) is None
 
 
 class _Shown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -80,6 +81,18 @@ def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
     scene.judge(300, 0.95)
     assert scene.best["step"] == 300
     assert scene.exported == ["300"]
+    assert scene.leftovers == []
+
+
+def test_one_that_was_removed_gives_way_to_the_best_there_is(scene):
+    shutil.rmtree(scene.judge(100, 0.9))
+    scene.judge(200, 0.5)
+    assert (scene.best["step"], scene.exported) == (200, ["200"])
+
+
+def test_what_a_killed_process_was_writing_is_removed(scene):
+    (pathlib.Path(scene.run.exports) / ".staging-0" / "1").mkdir(parents=True)
+    scene.judge(100, 0.9)
     assert scene.leftovers == []
 
 
