@@ -22,6 +22,8 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
     has loaded are those training begins with.
     """
     settings = _settings(params)
+    # What `model_to_estimator` saves at once are the loaded weights, to start from.
+    started = tempfile.TemporaryDirectory(prefix="keras-")
     # In a graph of its own; eager Keras models carry optimizers that Estimators refuse.
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(config.tf_random_seed)
@@ -35,11 +37,10 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
         )
         built = tf.keras.estimator.model_to_estimator(
             keras_model=network,
-            # What it saves there at once are the loaded weights, to start from.
-            config=config.replace(model_dir=tempfile.mkdtemp(prefix="keras-")),
+            config=config.replace(model_dir=started.name),
             checkpoint_format="saver",
         )
-    return _Served(built, settings, only)
+    return _Served(built, settings, only, started)
 
 
 def network(params: Mapping[str, Any], columns: Any, parameters: Parameters) -> Any:
@@ -61,8 +62,15 @@ def _settings(params: Mapping[str, Any]) -> model_config.Keras:
 class _Served:
     """The Estimator with features and signature as all models here have them."""
 
-    def __init__(self, built: Any, settings: model_config.Keras, only: str | None) -> None:
+    def __init__(
+        self,
+        built: Any,
+        settings: model_config.Keras,
+        only: str | None,
+        started: tempfile.TemporaryDirectory[str],
+    ) -> None:
         self._built, self._settings, self._only = built, settings, only
+        self._started = started  # removed when nobody needs it, or the process ends
         self._warm_start_settings = built._warm_start_settings
 
     def model_fn(self, features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:

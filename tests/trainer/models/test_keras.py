@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import tempfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -66,6 +69,15 @@ def test_weights_the_network_comes_with_are_where_training_begins(tmp_path):
         lambda: tf.data.Dataset.from_tensors({"delay": tf.constant([2.0])})
     )
     assert answer["prediction"] == pytest.approx(6.0, rel=1e-5)
+
+
+def test_they_are_kept_for_as_long_as_the_estimator(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made = _estimator(tmp_path / "run", "mixed")
+    assert list(tmp_path.glob("keras-*/keras/*.index"))
+    del made
+    gc.collect()
+    assert not list(tmp_path.glob("keras-*"))
 
 
 def test_examples_without_weight_do_not_count(tmp_path):
