@@ -92,15 +92,20 @@ def changes(job: Job) -> list[str]:
     """Returns what differs from the config the run was last started with, a line each."""
     if not storage.exists(job.run.config_path):
         return []
-    old = _flat(job.run.read_config().model_dump(mode="json"))
-    new = _flat(job.config.model_dump(mode="json"))
-    absent = object()
     # What was stored of epochs is steps; they are compared when the new ones are known.
-    unknown = () if job.config.train.steps is not None else ("train.steps", "train.epochs")
+    unknown = () if job.config.train.steps is not None else ("train.steps:", "train.epochs:")
+    found = differences(job.run.read_config(), job.config)
+    return [line for line in found if not line.startswith(unknown)]
+
+
+def differences(before: config.Config, after: config.Config) -> list[str]:
+    """Returns a line for each key that differs."""
+    old, new = (_flat(one.model_dump(mode="json")) for one in (before, after))
+    absent = object()
     return [
         f"{key}: {_shown(old.get(key, absent), absent)} -> {_shown(new.get(key, absent), absent)}"
         for key in [*old, *(key for key in new if key not in old)]
-        if old.get(key, absent) != new.get(key, absent) and key not in unknown
+        if old.get(key, absent) != new.get(key, absent)
     ]
 
 

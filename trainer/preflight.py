@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline import config, errors, run_folder, storage, topology, versions
+from pipeline import job as jobs
 from pipeline.run_folder import RunFolder
 
 _FOLDER = "preflight"
@@ -26,11 +27,20 @@ _PATIENCE_AFTER_TRAINING = 20.0
 _QUIET = 2.0  # seconds before a role says that it waits
 # What the chief leaves for those that start after it has ended.
 _CHIEF = f"{_FOLDER}/chief.json"
+# Keys of `data` that may differ between hosts.
+_OF_HOST = ("inputs", "download")
 
 
 def identity(job: config.Config) -> dict[str, str]:
-    """Returns what must be equal in all processes of a run."""
-    return {"config": config.digest(job)[:12], "code": versions.code_version()}
+    """Returns what must be equal in all processes of a run.
+
+    Not where the raw data lies: hosts may have that and the config in other places, and nobody who
+    trains reads it.
+    """
+    values = job.model_dump(mode="json")
+    for key in _OF_HOST:
+        del values["data"][key]
+    return {"config": config.digest(values)[:12], "code": versions.code_version()}
 
 
 class Answering:
@@ -100,6 +110,16 @@ def check(
     for what, own in identity(job).items():
         if answer[what] != own:
             raise errors.UsageError(
-                f"{task.name}: its {what} is {own}, the chief's is {answer[what]}. Start "
-                f"every role with the same {what}"
+                f"{task.name}: its {what} is {own}, the chief's is {answer[what]}"
+                f"{_differences(run, job) if what == 'config' else ''}. Start every role with the "
+                f"same {what}"
             )
+
+
+def _differences(run: RunFolder, job: config.Config) -> str:
+    """Says in which keys the chief's config, as it has written it, differs from our own."""
+    if not storage.exists(run.config_path):
+        return ""
+    known = tuple(f"data.{key}." for key in _OF_HOST)
+    lines = [n for n in jobs.differences(run.read_config(), job) if not n.startswith(known)]
+    return f" ({'; '.join(lines)})" if lines else ""

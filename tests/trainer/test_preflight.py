@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pipeline import config_file, errors, run_folder, topology
+from pipeline import config_file, errors, run_folder, storage, topology
 from pipeline.run_folder import RunFolder
 from trainer import preflight
 
@@ -61,6 +61,22 @@ def test_what_differs_is_named(run, job, monkeypatch, what, other):
     clock = Clock(chief.answer)
     with pytest.raises(errors.UsageError, match=rf"^worker-0: its {what} is .*, the chief's is "):
         preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
+
+
+def test_the_keys_that_differ_are_named(run, job):
+    run.write("preflight/chief.json", {})  # makes the folder
+    storage.write_text(run.config_path, config_file.dump(job))
+    clock = Clock(preflight.Answering(run, job).answer)
+    other = config_file.load("mnist", ["train.batch_size=9", "data.inputs.train.images=/x"])
+    with pytest.raises(errors.UsageError, match=r"'s is \w+ \(train\.batch_size: 128 -> 9\)\. St"):
+        preflight.check(run, other, WORKER, clock=clock, sleep=clock.sleep)
+
+
+def test_the_raw_data_may_lie_elsewhere(run, job):
+    elsewhere = config_file.load("mnist", ["data.inputs.train.images=/elsewhere/images.gz"])
+    assert preflight.identity(elsewhere) == preflight.identity(job)
+    clock = Clock(preflight.Answering(run, elsewhere).answer)
+    preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
 
 
 def test_who_waits_says_so_once(run, job, capsys):
