@@ -85,21 +85,29 @@ class RunFolder:
         return storage.join(self.path, "logs", f"{task_name}.log")
 
     def read_config(self) -> config.Config:
-        """Returns the config the run was started with."""
-        return config_file.load(self.config_path)
+        """Returns the config the run was started with. Raises `UsageError` or `DataError` if it
+        cannot be read."""
+        try:
+            return config_file.load(self.config_path)
+        except (errors.UsageError, errors.DataError) as error:
+            raise type(error)(
+                f"{error}. Remove that file, and let make train write it anew"
+            ) from None
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Returns a JSON file of the run, or `None` while there is none."""
         path = storage.join(self.path, name)
-        if not storage.exists(path):
-            return None
         try:
             content = json.loads(storage.read_text(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
         except json.JSONDecodeError as error:
             raise errors.DataError(
                 f"{path!r}: not JSON ({error}); remove it and run again"
             ) from None
-        return dict(content)
+        if not isinstance(content, dict):
+            raise errors.DataError(f"{path!r}: not a JSON object; remove it and run again")
+        return content
 
     def write(self, name: str, content: dict[str, Any]) -> None:
         """Writes a JSON file of the run; readers see the old one or the new one."""

@@ -7,6 +7,7 @@ gs:// it is a file of this machine, and an object there, which other hosts see.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import signal
@@ -20,6 +21,8 @@ from pipeline.run_folder import RunFolder
 # A launcher that was killed leaves processes that die within moments and hold the lock till then.
 _PATIENCE = 10.0  # seconds
 _NAME = "launcher.lock"
+# What file systems say that have no locks: there everybody has to take care himself.
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 @contextlib.contextmanager
@@ -29,9 +32,10 @@ def held(
     sleep: Callable[[float], None] = time.sleep,
     patience: float = _PATIENCE,
 ) -> Iterator[int]:
-    """Holds the run for one launcher; yields the descriptor, which processes of the run keep.
+    """Holds the run for one launcher, or a chief that was started by hand; yields the descriptor,
+    which processes of the run keep.
 
-    Raises `UsageError` with the process id if another launcher works on the run.
+    Raises `UsageError` with the process id if another works on the run.
     """
     path = _path(run)
     storage.makedirs(storage.parent(path))
@@ -45,13 +49,16 @@ def held(
             holder = _holder(descriptor)
             if is_alive(holder) or waited >= patience:
                 raise errors.UsageError(
-                    f"run {run.name!r}: another launcher (pid {holder or 'unknown'}) is working "
+                    f"run {run.name!r}: another process (pid {holder or 'unknown'}) is working "
                     "on it. Wait for it, stop it with Ctrl-C, or use another RUN="
                 )
             sleep(0.1)
             waited += 0.1
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            # Over what was there, which even a full disk has room for.
+            os.ftruncate(descriptor, os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0))
+        except OSError as error:
+            raise errors.from_os_error(error, f"cannot write {path!r}") from None
         with shared(storage.join(run.path, _NAME), f"run {run.name!r}"):
             yield descriptor
     finally:
@@ -117,6 +124,9 @@ def _try(descriptor: int, kind: int) -> bool:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     return True
 
 

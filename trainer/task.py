@@ -12,8 +12,10 @@ trains, evaluates and exports.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+from collections.abc import Iterator
 
 from absl import flags
 
@@ -26,6 +28,7 @@ from pipeline import (
     fatal,
     manifest,
     run_folder,
+    run_lock,
     run_record,
     storage,
     task_log,
@@ -70,12 +73,12 @@ def main() -> None:
         hosts={role: flag.value for role, flag in _HOSTS.items()},
     )
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
-    compatibility.check(job)
     records = run_folder.records_folder(_STORAGE.value, job.name)
     job = epochs.resolve(job, manifest.read(records)) if job.train.epochs else job
+    compatibility.check(job)
     run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
     task_log.keep(run, task.name)
-    with fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):
+    with _alone(run, task), fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):
         _agree(run, job, task)
         run_task(run.path, records, task)
     if task.is_chief and task.cluster and not _has_evaluator(run):
@@ -84,6 +87,16 @@ def main() -> None:
 
 def _has_evaluator(run: run_folder.RunFolder) -> bool:
     return f"{topology.EVALUATOR}-0" in run_folder.read_statuses(run)
+
+
+@contextlib.contextmanager
+def _alone(run: run_folder.RunFolder, task: topology.Task) -> Iterator[None]:
+    """Keeps a second chief, and launchers, from a run on a disk: both would write checkpoints."""
+    if task.is_chief and not storage.is_remote(run.path):
+        with run_lock.held(run):
+            yield
+    else:
+        yield
 
 
 def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -> None:

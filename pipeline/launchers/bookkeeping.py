@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 
 from pipeline import (
+    compatibility,
     config_file,
     display,
     epochs,
@@ -41,10 +42,14 @@ def open_run(job: Job) -> RunRecord:
 
 
 def resolved(job: Job, contents: manifest.Manifest) -> Job:
-    """Turns epochs into steps, in the stored config too, by which every process goes."""
+    """Turns epochs into steps, in the stored config too, by which every process goes.
+
+    Raises `UsageError` if a schedule does not fit into so many.
+    """
     wanted = epochs.resolve(job.config, contents)
     if wanted != job.config:
         print(epochs.describe(job.config, contents), flush=True)
+        compatibility.check(wanted)
         storage.write_text(job.run.config_path, config_file.dump(wanted))
     return dataclasses.replace(job, config=wanted)
 

@@ -232,6 +232,17 @@ def test_a_closed_terminal_saves_and_ends_as_sigterm_does(launch):
     assert not any(map(is_alive, launch.pids()))
 
 
+def test_signals_that_come_together_save_all_the_same(launch):
+    """As from `timeout`, which signals make and the launcher below it, or a shell that ends."""
+    launch.script(chief_0=["train"], worker_0=["train"])
+    process = launch.start()
+    launch.wait_for("status/chief-0.json", "status/worker-0.json")
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    launch.end(process, 75)
+    assert (launch.folder() / "saved-chief-0.json").exists()
+
+
 def test_under_nohup_it_goes_on(launch):
     launch.script(chief_0=["train", "work"], worker_0=["train", "work"])
     process = launch.start(before=["nohup"])
@@ -247,7 +258,7 @@ def test_two_launchers_cannot_work_on_one_run(launch):
     first = launch.start()
     launch.wait_for("environment-chief-0.json")
     _, err = launch.run(code=64)
-    assert f"run '{RUN}': another launcher (pid {first.pid}) is working on it" in err
+    assert f"run '{RUN}': another process (pid {first.pid}) is working on it" in err
     first.send_signal(signal.SIGTERM)
     launch.end(first, 75)
 

@@ -52,11 +52,25 @@ def test_a_damaged_file_is_named(tmp_path):
         RunFolder(str(tmp_path)).read("x.json")
 
 
+@pytest.mark.parametrize("text", ["[]", "7", '"a"', "null"])
+def test_a_file_that_holds_something_else_is_named(tmp_path, text):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(errors.DataError, match=r"x\.json': not a JSON object; remove it"):
+        RunFolder(str(tmp_path)).read("x.json")
+
+
 def test_the_config_of_a_run_is_read_back(tmp_path):
     job = config_file.load("mnist", ["train.steps=9"])
     run = RunFolder(str(tmp_path))
     (tmp_path / "config.yaml").write_text(config_file.dump(job))
     assert run.read_config() == job
+
+
+@pytest.mark.parametrize("content", [b"name: [", b"name: x", b"\xff"])
+def test_a_damaged_config_is_named_with_a_way_out(tmp_path, content):
+    (tmp_path / "config.yaml").write_bytes(content)
+    with pytest.raises(errors.PipelineError, match=r"/config\.yaml'.*Remove that file, and let"):
+        RunFolder(str(tmp_path)).read_config()
 
 
 def test_statuses_are_read_as_they_were_written(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 
@@ -27,7 +28,7 @@ def leave(run):
 
 
 def test_a_run_is_locked_by_one_launcher(run):
-    text = rf"run 'r1': another launcher \(pid {os.getpid()}\) is working"
+    text = rf"run 'r1': another process \(pid {os.getpid()}\) is working"
     with run_lock.held(run), pytest.raises(errors.UsageError, match=text), run_lock.held(run):
         pass
     with run_lock.held(run):
@@ -50,11 +51,22 @@ def test_processes_of_a_dead_launcher_are_waited_for(run):
 def test_but_not_for_ever(run):
     left = leave(run)
     with (
-        pytest.raises(errors.UsageError, match=rf"another launcher \(pid {NOBODY}\)"),
+        pytest.raises(errors.UsageError, match=rf"another process \(pid {NOBODY}\)"),
         run_lock.held(run, sleep=lambda _: None, patience=1.0),
     ):
         pass
     os.close(left)
+
+
+def test_without_locks_nobody_is_kept_out(run, monkeypatch):
+    """Some network file systems have none."""
+
+    def flock(descriptor, kind):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(run_lock.fcntl, "flock", flock)
+    with run_lock.held(run), run_lock.held(run):
+        assert not run_lock.has_launcher(run)
 
 
 def test_others_see_whether_there_is_a_launcher(run):
@@ -78,7 +90,7 @@ def test_runs_on_cloud_storage_are_locked_on_this_machine_too(cloud, tmp_path, m
     run = RunFolder(cloud.path("runs/r1"))
     with (
         run_lock.held(run),
-        pytest.raises(errors.UsageError, match="another launcher"),
+        pytest.raises(errors.UsageError, match="another process"),
         run_lock.held(run),
     ):
         pass

@@ -14,7 +14,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from pipeline import manifest, run_folder
+from pipeline import manifest, run_folder, run_lock
 from pipeline.ports import Reservation
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.trainer import user_code
@@ -159,6 +159,20 @@ def test_a_bad_request_is_one_line(commands, task_flags, flags, message):
     assert re.search(message, error_line(output)), output
 
 
+def test_a_run_that_somebody_works_on_is_left_alone(finished, commands):
+    before = (finished.path / "status" / "chief-0.json").read_text()
+    with run_lock.held(finished.run):
+        output = commands.run(TASK, *finished.arguments, code=64)
+    assert f"run 'finished': another process (pid {os.getpid()}) is" in error_line(output)
+    assert (finished.path / "status" / "chief-0.json").read_text() == before
+
+
+def test_a_schedule_must_fit_into_the_steps_that_epochs_make(commands, task_flags):
+    schedule = "train.optimizer.schedule={name: cosine, warm_up_steps: 29}"
+    flags = task_flags("short", "train.steps=null", "train.epochs=1", schedule)
+    assert "of 29 steps 29 are warm-up" in error_line(commands.run(TASK, *flags, code=64))
+
+
 @pytest.mark.parametrize("missing", ["config", "run"])
 def test_config_and_run_must_be_given(commands, task_flags, missing):
     flags = [flag for flag in task_flags("bad") if not flag.startswith(f"--{missing}=")]
@@ -272,7 +286,7 @@ def test_a_cluster_started_by_hand(small_records, task_flags, tmp_path):
                 assert processes[role].wait(timeout=150) == 0, logs[role].read_text()
             processes["ps"].send_signal(signal.SIGTERM)
             # It may have found the end of training by itself before.
-            assert processes["ps"].wait(timeout=30) in (0, -signal.SIGTERM)
+            assert processes["ps"].wait(timeout=30) == 0, logs["ps"].read_text()
         finally:
             for process in processes.values():
                 process.kill()

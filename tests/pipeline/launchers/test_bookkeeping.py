@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+
 import pytest
 
-from pipeline import errors, manifest
+from pipeline import config, errors, manifest, storage
 from pipeline.job import Job
 from pipeline.launchers import bookkeeping
 from pipeline.run_folder import RunFolder
@@ -42,6 +45,26 @@ def test_records_without_statistics(tmp_path):
     manifest.write(job.records, contents(job.config).model_copy(update={"statistics": {}}))
     with pytest.raises(errors.UsageError, match=r"features\.time: z_score: the manifest has not a"):
         bookkeeping.checked_manifest(job)
+
+
+def test_a_schedule_must_fit_into_the_steps_that_epochs_make(tmp_path):
+    job = _job(tmp_path, {})
+    schedule = {"schedule": {"name": "cosine", "warm_up_steps": 8}}
+    train = config.Train(epochs=1, batch_size=10, optimizer=schedule)
+    job = dataclasses.replace(job, config=job.config.model_copy(update={"train": train}))
+    found = contents(job.config)
+    storage.makedirs(job.run.path)
+    for records, fits in ((90, True), (80, False)):
+        split = manifest.Split(records=records, shards=())
+        counted = found.model_copy(update={"splits": {"train": split}})
+        with (
+            contextlib.nullcontext()
+            if fits
+            else pytest.raises(
+                errors.UsageError, match=r"schedule: of 8 steps 8 are warm-up, .* use fewer"
+            )
+        ):
+            bookkeeping.resolved(job, counted)
 
 
 def test_records_of_another_schema(tmp_path):
