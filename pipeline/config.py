@@ -113,7 +113,7 @@ class Csv(Section):
     """How `csv` files are written. `missing` are the texts, unquoted, that stand for no value.
 
     Without a header the columns of the config are those of the files, in their order. `thousands`
-    may stand between groups of three digits.
+    may stand between groups of three digits. `trim` takes away spaces around values and quotes.
     """
 
     delimiter: Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]$")] = ","
@@ -123,11 +123,14 @@ class Csv(Section):
     missing: tuple[str, ...] = ("", "NA")
     decimal: Literal[".", ","] = "."
     thousands: Literal["", ".", ",", "'", " "] = ""
+    trim: bool = False
 
     @pydantic.model_validator(mode="after")
     def _numbers_can_be_read(self) -> Csv:
         if self.thousands == self.decimal:
             raise ValueError(f"decimal and thousands are both {self.decimal!r}")
+        if self.trim and self.delimiter == " ":
+            raise ValueError("trim takes away spaces, and the delimiter is one")
         return self
 
     @pydantic.field_validator("encoding")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import itertools
 import json
 from collections.abc import Iterator
@@ -108,8 +109,9 @@ def _csv(pattern: str, path: str, head: bytes) -> Guess:
     found = {delimiter: _rows(text, delimiter) for delimiter in _DELIMITERS}
     # Most rows as wide as the first, and of those that tie, the widest.
     delimiter = max(_DELIMITERS, key=lambda d: _agreement(found[d]))
-    first = found[delimiter][0]
-    header = not any(_is_number(cell) for cell in first)
+    padded = _padded(found[delimiter])
+    rows = _rows(text, delimiter, trim=True) if padded else found[delimiter]
+    first, header = rows[0], _has_header(rows)
     names = first if header else [f"column_{i + 1}" for i in range(len(first))]
     guess = Guess("csv", pattern)
     for name in names:
@@ -123,16 +125,20 @@ def _csv(pattern: str, path: str, head: bytes) -> Guess:
         **({} if delimiter == "," else {"delimiter": delimiter}),
         **({} if encoding == "utf-8" else {"encoding": encoding}),
         **({} if header else {"header": False}),
+        **({"trim": True} if padded else {}),
     }
     return guess
 
 
-def _rows(text: str, delimiter: str) -> list[list[str]]:
-    """Returns the first rows, without one that may be cut off."""
+def _rows(text: str, delimiter: str, *, trim: bool = False) -> list[list[str]]:
+    """Returns the first rows, without one that may be cut off; `trim` as in `data.csv`."""
     rows: list[list[str]] = []
     try:
-        reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
-        rows += itertools.islice((row for row in reader if row), _ROWS)
+        # Not `splitlines`, which takes form feeds and the like for ends of lines.
+        found = io.StringIO(text, newline="")
+        reader = csv.reader(found, delimiter=delimiter, skipinitialspace=trim)
+        some = itertools.islice((row for row in reader if row), _ROWS)
+        rows += ([cell.strip(" ") for cell in row] if trim else row for row in some)
     except csv.Error:
         pass  # such as a value of megabytes; the rows before it will do
     return rows[:-1] if len(text) >= _HEAD and 1 < len(rows) < _ROWS else rows or [[text]]
@@ -141,6 +147,33 @@ def _rows(text: str, delimiter: str) -> list[list[str]]:
 def _agreement(rows: list[list[str]]) -> tuple[bool, float, int]:
     width = len(rows[0])
     return width > 1, sum(len(row) == width for row in rows) / len(rows), width
+
+
+def _padded(rows: list[list[str]]) -> bool:
+    """Tells if spaces stand around names or numbers, or around most values."""
+    around = [[cell != cell.strip(" ") for cell in row] for row in rows]
+    numbers = [
+        padded and _is_number(cell)
+        for row, where in zip(rows, around, strict=True)
+        for cell, padded in zip(row, where, strict=True)
+    ]
+    every = [padded for where in around for padded in where]
+    return any(around[0]) or any(numbers) or sum(every) * 2 > len(every)
+
+
+def _has_header(rows: list[list[str]]) -> bool:
+    """Tells if the first row holds no numbers; or the only ones there that count up, such as years
+    or what pandas calls columns without names."""
+    first, *others = rows
+    if not any(map(_is_number, first)):
+        return True
+    return _counts_up(first) and bool(others) and not any(map(_counts_up, others))
+
+
+def _counts_up(row: list[str]) -> bool:
+    numbers = [float(cell) for cell in row if _is_number(cell)]
+    steps = (after - before for before, after in itertools.pairwise(numbers))
+    return len(numbers) > 2 and numbers[0].is_integer() and all(step == 1 for step in steps)
 
 
 def _is_number(text: str) -> bool:

@@ -88,14 +88,14 @@ class CsvSource(base.Source):
         """Returns the values of the first row, and how many bytes it ends after."""
         with files.opened(file.path, self.data.csv.encoding) as stream:
             start = stream.read(base.READ_BYTES)
-        ends = lines.row_ends(start + b"\n", self.data.csv.quote, self.data.csv.delimiter)
+        ends = self._row_ends(start + b"\n")
         if not start.strip():
             expected = "a header was" if self.data.csv.header else "rows were"
             raise errors.DataError(f"{file.path!r}: empty; {expected} expected")
         # Empty rows above the header are none.
         ends = ends[ends > len(start) - len(start.lstrip(b"\r\n"))]
         end = min(int(ends[0]), len(start)) if len(ends) else len(start)
-        return _names(start[:end], self.data.csv, file.path), end
+        return _names(self._trimmed(start[:end]), self.data.csv, file.path), end
 
     def _ranges(self, whole: Part) -> Iterator[tuple[Part, int]]:
         """Cuts a plain file; reads it once, at the speed of the disk unless it has quotes."""
@@ -112,8 +112,21 @@ class CsvSource(base.Source):
     def _blocks(self, stream: lines.Readable, part: Part, size: int) -> Iterator[lines.Block]:
         rules = self.data.csv
         return lines.blocks(
-            stream, size, part.file.path, quote=rules.quote, delimiter=rules.delimiter
+            stream,
+            size,
+            part.file.path,
+            quote=rules.quote,
+            delimiter=rules.delimiter,
+            trim=rules.trim,
         )
+
+    def _row_ends(self, data: bytes) -> np.ndarray:
+        rules = self.data.csv
+        return lines.row_ends(data, rules.quote, rules.delimiter, trim=rules.trim)
+
+    def _trimmed(self, data: bytes) -> bytes:
+        rules = self.data.csv
+        return lines.trimmed(data, rules.quote, rules.delimiter) if rules.trim else data
 
     def _rows(self, block: lines.Block, part: Part, first: int) -> base.Rows:
         bad: list[pa_csv.InvalidRow] = []
@@ -122,15 +135,14 @@ class CsvSource(base.Source):
             bad.append(row)
             return "skip"
 
-        data = block.data
+        data = self._trimmed(block.data)
         try:
             table = self._parse(data, part.names, keep)
         except pa.ArrowInvalid:
             # The handler is not called for a row whose bytes are no UTF-8: find out which they are.
             bad.clear()
             self._parse(data.decode("latin-1").encode(), part.names, keep)
-            ends = lines.row_ends(data, self.data.csv.quote, self.data.csv.delimiter)
-            data = lines.without(data, ends, [row.number - 1 for row in bad])
+            data = lines.without(data, self._row_ends(data), [row.number - 1 for row in bad])
             table = self._parse(data, part.names, keep)
         rows = np.delete(np.arange(first, first + block.rows), [row.number - 1 for row in bad])
         if len(rows) != len(table):

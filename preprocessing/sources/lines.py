@@ -51,17 +51,24 @@ class Block:
 
 
 def blocks(
-    file: Readable, size: int, path: str, *, quote: str = "", delimiter: str = ","
+    file: Readable,
+    size: int,
+    path: str,
+    *,
+    quote: str = "",
+    delimiter: str = ",",
+    trim: bool = False,
 ) -> Iterator[Block]:
     """Yields blocks of about `size` bytes, from where `file` stands to its end.
 
-    Without a `quote` every newline ends a row. Raises `DataError` naming `path` and the row,
-    counted from 1, for one longer than `MAX_ROW_BYTES` and for a quote never closed.
+    Without a `quote` every newline ends a row; with `trim` one may follow spaces. Raises
+    `DataError` naming `path` and the row, counted from 1, for one longer than `MAX_ROW_BYTES` and
+    for a quote never closed.
     """
     carry, offset, rows = b"", 0, 0
     while fresh := file.read(size):
         data = carry + fresh
-        ends = row_ends(data, quote, delimiter)
+        ends = row_ends(data, quote, delimiter, trim=trim)
         last = int(ends[-1]) if len(ends) else 0
         carry = data[last:]
         if len(carry) > MAX_ROW_BYTES:
@@ -75,16 +82,17 @@ def blocks(
             yield block
     if carry:
         # A newline of our own ends the last row, unless it would stand between quotes.
-        ends = row_ends(carry + b"\n", quote, delimiter)
+        ends = row_ends(carry + b"\n", quote, delimiter, trim=trim)
         if not len(ends) or ends[-1] <= len(carry):
             raise errors.DataError(f"{path!r}: row {rows + 1}: a quote is opened and never closed")
         yield Block(carry, count(carry + b"\n", ends), offset)
 
 
-def row_ends(data: bytes, quote: str, delimiter: str) -> np.ndarray:
+def row_ends(data: bytes, quote: str, delimiter: str, *, trim: bool = False) -> np.ndarray:
     """Returns the offset behind each row of `data`, which begins with a row.
 
-    A \\r at the very end is no end yet: a \\n may follow.
+    With `trim`, a quote after spaces opens too. A \\r at the very end is no end yet: a \\n may
+    follow.
     """
     values = np.frombuffer(data, np.uint8)
     breaks = values == _LF
@@ -98,7 +106,7 @@ def row_ends(data: bytes, quote: str, delimiter: str) -> np.ndarray:
     before = values[opening[opening > 0] - 1]
     # What may stand in front: a value's start, or the first of two quotes that mean one.
     if not np.isin(before, (ord(delimiter), _LF, _CR, ord(quote))).all():
-        return _walk(data, quote.encode(), delimiter.encode())
+        return _walk(data, quote.encode(), delimiter.encode(), b" " if trim else b"")
     return ends[np.searchsorted(quotes, ends) % 2 == 0]
 
 
@@ -128,15 +136,28 @@ def without(data: bytes, ends: np.ndarray, numbers: list[int]) -> bytes:
     return b"".join(kept)
 
 
-def _walk(data: bytes, quote: bytes, delimiter: bytes) -> np.ndarray:
-    """Does the same as pyarrow's parser does it: a quote opens only where a value begins."""
+def trimmed(data: bytes, quote: str, delimiter: str) -> bytes:
+    """Returns whole rows without spaces around their values, but those between quotes.
+
+    A row that is nothing but spaces stays, and so stays a row.
+    """
+    mark, cut = re.escape(quote.encode()), re.escape(delimiter.encode())
+    between = b"(" + mark + b"(?:[^" + mark + b"]|" + mark * 2 + b")*" + mark + b")?"
+    before = b"((?:^|[\r\n])(?= *[^ \r\n])|" + cut + b") *" + (between if quote else b"()")
+    behind = b"(?<=[^ \r\n]) +(?=" + cut + b"|[\r\n]|$)"
+    return re.sub(before + b"|" + behind, rb"\1\2", data)
+
+
+def _walk(data: bytes, quote: bytes, delimiter: bytes, spaces: bytes) -> np.ndarray:
+    """Does the same as pyarrow's parser does it: a quote opens only where a value begins, or after
+    `spaces` there."""
     ends, begin, closed, inside = [], 0, -1, False
     for match in re.finditer(b"[\n\r" + re.escape(quote + delimiter) + b"]", data):
         at, byte = match.start(), match[0]
         if byte == quote:
             if inside:
                 inside, closed = False, at
-            elif at in (begin, closed + 1):
+            elif at in (begin, closed + 1) or (spaces and not data[begin:at].strip(spaces)):
                 inside = True
         elif inside:
             continue

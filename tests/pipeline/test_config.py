@@ -83,3 +83,8 @@ def test_digests_name_values():
 def test_encodings_are_those_of_python():
     with pytest.raises(pydantic.ValidationError, match="Python knows no encoding 'utf-9'"):
         config.Csv(encoding="utf-9")
+
+
+def test_spaces_do_not_delimit_what_is_trimmed():
+    with pytest.raises(pydantic.ValidationError, match="takes away spaces, and the delimiter"):
+        config.Csv(delimiter=" ", trim=True)

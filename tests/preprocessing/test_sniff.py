@@ -35,6 +35,15 @@ def _sniff(tmp_path, content: bytes, name: str = "data") -> sniff.Guess:
         (b"a,b\n\x81,1\n", {"encoding": "latin-1"}, ["a", "b"]),
         ("a,b\nä,1\n".encode() + b"\xff,2\n", {}, ["a", "b"]),
         (b"\n\na,b\n1,2\n", {}, ["a", "b"]),
+        (b"a,\x0cz\x0b\r\nx,y\r\n", {}, ["a", "\x0cz\x0b"]),
+        (b",0,1,2,y\n0,.5,.1,.2,a\n1,.4,.3,.2,b\n", {}, ["0", "1", "2", "y"]),
+        (b"land,2019,2020,2021\nDE,8,9,7\n", {}, ["land", "2019", "2020", "2021"]),
+        (b"1,2,3\n4,5,6\n", {"header": False}, ["column_1", "column_2", "column_3"]),
+        (b"a, b\n1, x\n", {"trim": True}, ["a", "b"]),
+        (b'"a, b", " c", "d"\n1, 2, "x, y"\n', {"trim": True}, ["a, b", "c", "d"]),
+        (b"9, x\n8, z\n", {"header": False, "trim": True}, ["column_1", "column_2"]),
+        (b"a,b\n  1,x\n 22,y\n333,z\n", {"trim": True}, ["a", "b"]),
+        (b"a,b\n1, but\n2,x\n3,y\n", {}, ["a", "b"]),
     ],
 )
 def test_dialects(tmp_path, content, csv, columns):

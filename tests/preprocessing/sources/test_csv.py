@@ -46,8 +46,9 @@ def _tuples(found: list[base.Rows]) -> list[tuple]:
         (TEXT.replace("NA", "?"), {"missing": ["?"]}),
         (TEXT.replace("a,1.5", '"a","1.5"'), {}),
         ("label,x,size,x,id,name\n0,,1.5,,0,a\n1,9,2,9,1,\n", {}),
+        (' id, name ,"size" , label\n0,  "a" ,1.5, 0 \n  1, NA, 2 ,"1"\n', {"trim": True}),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_every_dress(tmp_path, content, csv):
     found = _read(tmp_path, content, **csv)
@@ -61,6 +62,12 @@ def test_every_dress(tmp_path, content, csv):
 def test_quoted_values_may_hold_anything(tmp_path):
     content = 'id,name,size,label\n0,"a,\n""b"" NA",1,0\n1,"NA",2,1\n'
     assert [row[1] for row in _tuples(_read(tmp_path, content))] == [b'a,\n"b" NA', b"NA"]
+
+
+def test_spaces_around_values_are_taken_away(tmp_path):
+    content = 'id, name, size, label\n0, " a,\nb " , , 0\n1, c  d, 2, 1\n'
+    found = _tuples(_read(tmp_path, content, trim=True))
+    assert found == [(b"0", b" a,\nb ", None, b"0"), (b"1", b"c  d", b"2", b"1")]
 
 
 def test_many_files_with_columns_in_another_order(tmp_path):
@@ -149,7 +156,7 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path):
 
 
 _FIELD = st.sampled_from(
-    [b"1", b"0", b"a", b'"', b'""', b"NA", b"\xff", b"\0", b'"a\nb"', b" ", b"x" * 30]
+    [b"1", b"0", b"a", b'"', b'""', b"NA", b"\xff", b"\0", b'"a\nb"', b' "a,\nb" ', b" ", b"x" * 30]
 )
 _SEPARATOR = st.sampled_from([b",", b",", b",", b"\n", b"\r\n", b"\r", b"\n\n"])
 
@@ -159,10 +166,12 @@ _SEPARATOR = st.sampled_from([b",", b",", b",", b"\n", b"\r\n", b"\r", b"\n\n"])
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
 )
-@hypothesis.given(st.lists(st.tuples(_FIELD, _SEPARATOR), max_size=40), st.integers(1, 200))
-def test_whatever_the_text_is_every_row_is_accounted_for(tmp_path, pieces, size):
+@hypothesis.given(
+    st.lists(st.tuples(_FIELD, _SEPARATOR), max_size=40), st.integers(1, 200), st.booleans()
+)
+def test_whatever_the_text_is_every_row_is_accounted_for(tmp_path, pieces, size, trim):
     (tmp_path / "in.csv").write_bytes(b"id,name,size,label\n" + b"".join(f + s for f, s in pieces))
-    data = tables.make_config(tmp_path / "in.csv").data
+    data = tables.make_config(tmp_path / "in.csv", csv={"trim": trim}).data
     source = sources.choose(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "CHUNK_BYTES", size)

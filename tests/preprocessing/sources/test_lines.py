@@ -76,6 +76,40 @@ def test_a_row_that_is_too_long(monkeypatch):
         _blocks(b"a\nb\n" + b"x" * (3 << 20), 1 << 20)
 
 
+_PADDED = st.tuples(st.sampled_from(["", " ", "  "]), _FIELD | _BARE, st.sampled_from(["", " "]))
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(st.lists(st.tuples(_PADDED, _PADDED), min_size=1, max_size=8), st.integers(1, 40))
+def test_spaces_do_not_count_wherever_text_is_cut(rows, size):
+    def text(row):
+        return ",".join("".join(cell) for cell in row)
+
+    def bare(row):
+        return ",".join(value for _, value, _ in row)
+
+    padded = "".join(f"{text(row)}\n" for row in rows).encode()
+    found = list(lines.blocks(io.BytesIO(padded), size, "in.csv", quote='"', trim=True))
+    assert b"".join(block.data for block in found) == padded
+    assert sum(block.rows for block in found) == len(rows)
+    trimmed = b"".join(lines.trimmed(block.data, '"', ",") for block in found)
+    assert trimmed == "".join(f"{bare(row)}\n" for row in rows).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "quote", "delimiter", "trimmed"),
+    [
+        (b" \n  \r\n a \r", '"', ",", b" \n  \r\na\r"),
+        (b' a ; " b "" ; " ;c  d', '"', ";", b'a;" b "" ; ";c  d'),
+        (b'" a ; b"\n', "", ";", b'" a;b"\n'),
+        (b"a | b", '"', "|", b"a|b"),
+        (b'a " b , c " d', '"', ",", b'a " b,c " d'),
+    ],
+)
+def test_which_spaces_are_taken_away(data, quote, delimiter, trimmed):
+    assert lines.trimmed(data, quote, delimiter) == trimmed
+
+
 def test_rows_are_taken_out_by_number():
     data = b"a\n\nb\r\nc\rd"
     ends = lines.row_ends(data, '"', ",")
