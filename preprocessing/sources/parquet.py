@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline import errors, storage
@@ -44,7 +45,8 @@ class ParquetSource(base.Source):
         return [base.Chunk(split, index, g.rows, g) for index, g in enumerate(groups)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
-        """Yields the rows of a row group with the types of the file."""
+        """Yields the rows of a row group with the types of the file, but for those that few of
+        Arrow's functions take; dates and times of a string column as ISO 8601, NaN as no value."""
         group: Group = chunk.details
         path, wanted = group.file.path, list(self.data.columns)
         at_once = max(1, base.READ_BYTES * group.rows // max(1, group.bytes))
@@ -52,9 +54,12 @@ class ParquetSource(base.Source):
         with _opened(path) as file:
             for batch in file.iter_batches(at_once, [group.index], wanted, use_threads=False):
                 numbers = np.arange(first, first + len(batch))
+                arrays = [
+                    _plain(batch.column(name), self.data.columns[name].type) for name in wanted
+                ]
                 yield base.Rows(
                     keys.of_rows(group.file.name, numbers),
-                    batch,
+                    pa.record_batch(arrays, wanted),
                     first + 1,
                     dict.fromkeys(wanted, path),
                     name=group.file.name,
@@ -72,6 +77,24 @@ class ParquetSource(base.Source):
                 if found.num_rows:
                     yield Group(file, index, first, found.num_rows, found.total_byte_size)
                 first += found.num_rows
+
+
+def _plain(array: pa.Array, wanted: str) -> pa.Array:
+    kind, known = array.type, pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(array.storage, wanted)
+    if known.is_string_view(kind) or known.is_binary_view(kind):
+        return array.cast(pa.string() if known.is_string_view(kind) else pa.binary())
+    if known.is_large_list(kind):
+        return array.cast(pa.list_(kind.value_type))
+    if known.is_float16(kind):
+        return _plain(array.cast(pa.float32()), wanted)
+    if known.is_floating(kind):
+        # What pandas and NumPy write where there is no value.
+        return pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
+    dated = known.is_timestamp(kind) or known.is_date(kind) or known.is_time(kind)
+    # Python has no nanoseconds, so that such values cannot even be shown.
+    return array.cast(pa.string()) if dated and wanted == "string" else array
 
 
 @contextlib.contextmanager

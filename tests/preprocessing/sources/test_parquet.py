@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import decimal
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline import errors
-from preprocessing import enforce, sources
+from preprocessing import enforce, sources, survey
 from preprocessing.sources import base
 from tests.preprocessing import tables
 
@@ -59,6 +62,54 @@ def test_values_that_do_not_fit(tmp_path):
         "row 2: column 'id' is 1.5, not int64",
         "row 3: column 'id' has no value",
     ]
+
+
+@pytest.mark.parametrize(
+    ("array", "as_text"),
+    [
+        (pa.array([1], pa.timestamp("ns", "UTC")), "1970-01-01 00:00:00.000000001Z"),
+        (pa.array([1], pa.time64("ns")), "00:00:00.000000001"),
+        (pa.array([1], pa.date32()), "1970-01-02"),
+        (pa.array(np.array([1.5], np.float16)), "1.5"),
+        (pa.array(["x"], pa.string_view()), "x"),
+        (pa.array(["x"], pa.large_string()), "x"),
+        (pa.array([b"x"], pa.binary_view()), "x"),
+        (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16], pa.binary(16))), "0" * 16),
+        (pa.array([decimal.Decimal("1.50")]), "1.50"),
+    ],
+    ids=lambda value: str(getattr(value, "type", "")),
+)
+def test_types_that_arrow_can_do_little_with(tmp_path, array, as_text):
+    pq.write_table(pa.table({"name": array, "label": [0]}), tmp_path / "a.parquet")
+    columns = {"name": {"type": "string"}, "label": {"type": "int64"}}
+    job = tables.make_config(tmp_path / "*.parquet", source="parquet", columns=columns)
+    source = sources.choose(job.data)
+    (rows,) = source.read(source.plan("train")[0])
+    found = survey.Found()
+    found.see(rows.batch.column("name"))
+    assert found.values == 1 and found.some()
+    good = enforce.enforce(rows, source.data, "train")
+    assert good.batch.column("name").to_pylist() == [as_text]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_nan_is_no_value(tmp_path, kind):
+    sizes = pa.array(np.array([1.5, np.nan, np.inf], kind))
+    pq.write_table(_table(3).set_column(3, "size", sizes), tmp_path / "a.parquet")
+    source = _source(tmp_path)
+    (rows,) = source.read(source.plan("train")[0])
+    assert rows.batch.column("size").to_pylist() == [1.5, None, np.inf]
+
+
+def test_long_lists(tmp_path):
+    columns = {"id": {"type": "int64", "shape": [2]}, "label": {"type": "int64"}}
+    table = pa.table({"id": pa.array([[1, 2]], pa.large_list(pa.int64())), "label": [0]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    job = tables.make_config(tmp_path / "*.parquet", source="parquet", columns=columns)
+    source = sources.choose(job.data)
+    (rows,) = source.read(source.plan("train")[0])
+    good = enforce.enforce(rows, source.data, "train")
+    assert good.batch.to_pylist() == [{"id": [1, 2], "label": 0}]
 
 
 def test_no_rows(tmp_path):
