@@ -24,11 +24,25 @@ class _Canned(Section):
     classes: Annotated[int, pydantic.Field(ge=2)] = 2
 
 
-class Linear(_Canned):
+class _OfLogits(_Canned):
+    """The number predicted is `offset` + `scale` times what the model gives: with about the mean
+    and the deviation of the labels, it need only learn numbers about 1."""
+
+    offset: float = 0.0
+    scale: Annotated[float, pydantic.Field(gt=0)] = 1.0
+
+    @pydantic.model_validator(mode="after")
+    def _only_of_numbers(self) -> _OfLogits:
+        if self.task != "regression" and (self.offset, self.scale) != (0.0, 1.0):
+            raise ValueError("offset and scale are for task: regression")
+        return self
+
+
+class Linear(_OfLogits):
     """A weight for every number and every id."""
 
 
-class Dnn(_Canned):
+class Dnn(_OfLogits):
     """A network of fully connected layers, of so many units each."""
 
     hidden_units: Annotated[tuple[Positive, ...], pydantic.Field(min_length=1)] = (128, 64)
@@ -98,6 +112,8 @@ def check(model: Model, *, has_features: bool) -> None:
         if first["type"] == "extra_forbidden":
             reason = f"{model.name} has no such param{errors.nearest(key, known)}; it has "
             reason += ", ".join(known)
+        elif first["type"] == "value_error":
+            reason = str(first["ctx"]["error"])
         else:
             reason = f"{first['msg'][0].lower()}{first['msg'][1:]}, got {first['input']!r}"
-        raise ValueError(f"model.params.{key}: {reason}") from None
+        raise ValueError(f"{'.'.join(filter(None, ('model.params', key)))}: {reason}") from None

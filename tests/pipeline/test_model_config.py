@@ -23,9 +23,10 @@ def test_every_shipped_model_has_its_params_checked():
             "dnn",
             {"hiden_units": [3]},
             r"hiden_units: dnn has no such param \(did you mean 'hidden_units'\?\); it "
-            "has task, classes, hidden_units, activation, dropout, batch_norm",
+            "has task, classes, offset, scale, hidden_units, activation, dropout, batch_norm",
         ),
         ("dnn", {"hidden_units": []}, r"model\.params\.hidden_units: .* at least 1 item"),
+        ("dnn", {"scale": 9.0}, r"model\.params: offset and scale are for task: regression"),
         ("linear", {"task": "regresion"}, r"model\.params\.task: input should be 'classification'"),
         ("keras", {}, r"model\.params\.network: field required"),
         ("keras", {"network": "nowhere"}, r"model\.params\.network: string should match pattern"),

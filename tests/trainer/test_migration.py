@@ -92,6 +92,7 @@ def _fresh(path, rows):
     [
         "{name: linear}",
         "{name: linear, params: {task: regression}}",
+        "{name: linear, params: {task: regression, offset: 300, scale: 20}}",
         "{name: dnn, params: {hidden_units: [6, 4], batch_norm: true, dropout: 0.1}}",
         "{name: dnn, params: {classes: 3, activation: tanh}}",
         "{name: dnn_linear_combined, params: {hidden_units: [8]}}",

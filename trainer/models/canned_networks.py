@@ -60,6 +60,9 @@ class _Network:
         """Returns the whole, from features to probabilities or a number."""
         last = "linear" if heads.regression(self._params) else "softmax"
         last = "sigmoid" if last == "softmax" and self._units == 1 else last
+        offset, scale = heads.scaling(self._params)
+        if (offset, scale) != (0.0, 1.0):
+            logits = _layers.Rescaling(scale, offset, name="scaled")(logits)
         output = _layers.Activation(last, name="output")(logits)
         return tf.keras.Model(self._inputs, output, name="network")
 

@@ -33,12 +33,20 @@ class Head:
         self, features: Any, mode: str, logits: Any, labels: Any = None, **_: Any
     ) -> Any:
         """Returns the spec; the canned Estimator's optimizer is not used."""
+        if regression(self._params):
+            offset, scale = scaling(self._params)
+            logits = logits * scale + offset
         return estimator_spec(logits, features, labels, mode, self._params)
 
 
 def regression(params: Mapping[str, Any]) -> bool:
     """True if numbers are predicted, not classes."""
     return bool(params.get("task") == "regression")
+
+
+def scaling(params: Mapping[str, Any]) -> tuple[float, float]:
+    """Returns the offset and scale of what a canned regressor gives."""
+    return float(params.get("offset", 0.0)), float(params.get("scale", 1.0))
 
 
 def _classes(params: Mapping[str, Any]) -> int:

@@ -61,6 +61,17 @@ def test_examples_count_by_their_weight(params, logits, wanted):
     assert found["average_loss"] == pytest.approx(wanted, rel=1e-5)
 
 
+def test_numbers_are_served_and_judged_at_their_scale():
+    params = {"task": "regression", "offset": 1000.0, "scale": 50.0}
+    head = heads.Head({"optimizer": UPDATES, **params})
+    with tf.Graph().as_default(), v1.Session() as session:
+        logits, labels = tf.constant([[2.0], [-1.0]]), tf.constant([1103, 946], tf.int64)
+        served = head.create_estimator_spec({}, Keys.PREDICT, logits).predictions
+        assert session.run(served["predictions"]).tolist() == [[1100.0], [950.0]]
+        loss = head.create_estimator_spec({}, Keys.EVAL, logits, labels).loss
+        assert session.run(loss) == pytest.approx((9 + 16) / 2)
+
+
 @pytest.mark.parametrize(
     ("params", "width", "served"),
     [
