@@ -236,10 +236,13 @@ def _model_sections(
             lines += ["", f"label: {_flow({'vocabulary': True})}"]
         model: dict[str, Any] = {"name": "dnn", "params": {"classes": len(found.different or ())}}
         return [*lines, "", f"model: {_flow(model)}", "", "train: {steps: 1000}"]
+    if (middle := suggest.threshold(found)) is not None:
+        lines += ["", f"label: {_flow({'threshold': middle})}"]
+        return [*lines, "", "model: {name: dnn, params: {classes: 2}}", *_TRAIN]
     if found.kind == "string":
         # Any text there is becomes a class; nothing better is known.
         return [*lines, "", "label: {vocabulary: true}", "", "model: {name: dnn}", *_TRAIN]
-    model = {"name": "dnn", "params": {"task": "regression"}}
+    model = {"name": "dnn", "params": {"task": "regression", **suggest.scaling(found)}}
     evaluation = {"metric": "average_loss", "higher_is_better": False}
     return [*lines, "", f"model: {_flow(model)}", *_TRAIN, "", f"eval: {_flow(evaluation)}"]
 

@@ -6,6 +6,7 @@ All are guesses for a person to look over. Rules hold for every row that was rea
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,8 @@ _FEW, _OFTEN = 20, 20
 _CATEGORIES = 32
 # Strings with more different values are hashed, to so many ids.
 _VOCABULARY, _BUCKETS = 10_000, 16_384
+# More different texts, of so many words on average, are read word by word.
+_SENTENCES, _WORDS = 50, 4
 _CLASSES = 100
 _LABELS = ("label", "target", "class", "outcome", "y")
 _OUTCOME = re.compile(
@@ -66,6 +69,9 @@ def column(name: str, found: Found, rows: int) -> Column:
         made.notes.append("looks personal: its values are shown nowhere")
     elif found.different is not None and len(found.different) == 1 and not found.missing:
         made.notes.append("always the same: no feature")
+    elif is_prose(found):
+        made.notes.append("sentences: a feature of their words")
+        made.steps = [{"ngrams": {"buckets": _BUCKETS}}]
     elif is_name(found, rows) and _says_nothing(name, found, rows):
         made.notes.append("another value in every row: no feature")
     elif _KEY.search(name) and found.different is None:
@@ -100,8 +106,16 @@ def _says_nothing(name: str, found: Found, rows: int) -> bool:
 
 def is_date(found: Found) -> bool:
     """Tells if the first values are texts that begin with a date."""
-    some = [_text(value) for value in list(found.different or ())[:100]]
+    some = found.some()
     return found.kind == "string" and bool(some) and all(map(_DATE.match, some))
+
+
+def is_prose(found: Found) -> bool:
+    """Tells if values are sentences: many different ones, of many words."""
+    many = found.different is None or len(found.different) > _SENTENCES
+    some = [len(value.split()) for value in found.some()]
+    prose = found.kind == "string" and not found.lengths and many
+    return prose and sum(some) >= _WORDS * len(some)
 
 
 def key(columns: Mapping[str, Found], rows: int) -> str | None:
@@ -114,16 +128,14 @@ def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
     """Returns the column that is most likely to be predicted, and why it is."""
     single = {n: f for n, f in columns.items() if not f.lengths} or dict(columns)
     usable = {n: f for n, f in single.items() if not (is_personal(n) or _CALENDAR.search(n))}
-    classes = [n for n, f in usable.items() if is_class(f)]
+    classes = [n for n, f in usable.items() if is_class(f) or threshold(f) is not None]
+    pairs = [n for n in classes if not is_class(f := usable[n]) or len(f.different or ()) == 2]
     numbers = [n for n, f in usable.items() if f.kind != "string" and not is_name(f, rows)]
     for found, why in (
         ([n for wanted in _LABELS for n in single if n.lower() == wanted], "its name says so"),
         ([n for n in classes if _OUTCOME.search(n)][-1:], "its name is an outcome's"),
         ([n for n in numbers if _OUTCOME.search(n)][-1:], "its name is an outcome's"),
-        (
-            [n for n in classes if len(single[n].different or ()) == 2][-1:],
-            "the last of two values",
-        ),
+        (pairs[-1:], "the last of two values"),
         (classes[-1:], "the last of few values"),
         (numbers[-1:], "the last number"),
     ):
@@ -136,6 +148,25 @@ def is_class(found: Found) -> bool:
     """Tells if the values are few enough to be classes."""
     few = found.different is not None and 1 < len(found.different) <= _CLASSES
     return few and found.kind != "float32" and not found.lengths
+
+
+def threshold(found: Found) -> float | None:
+    """Returns the middle of the two numbers, such as 0.0 and 1.0, that are all values there are."""
+    few = found.different is not None and len(found.different) <= _FEW
+    if not few or found.kind != "float32" or found.lengths or found.about.not_finite:
+        return None
+    texts = (_text(value).replace(found.csv.decimal, ".") for value in found.different or ())
+    values = sorted({float(text) for text in texts})
+    return sum(values) / 2 if len(values) == 2 else None
+
+
+def scaling(found: Found) -> dict[str, float]:
+    """Returns an offset and a scale that make numbers ones about 1, in few digits."""
+    about = found.about
+    if not about.finite or not about.deviation:
+        return {}
+    scale = float(f"{about.deviation:.2g}")
+    return {"offset": round(about.mean, -math.floor(math.log10(scale))), "scale": scale}
 
 
 def is_numbered(found: Found) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +28,8 @@ KINDS: tuple[Kind, ...] = ("int64", "float32", "string")
 TOKENS = ("NULL", "null", "None", "NaN", "nan", "N/A", "n/a", "#N/A", "\\N", "?", "-")
 # A column with more different values is not counted by value.
 MAX_DIFFERENT = 100_000
+# Of such a column so many values are kept.
+FIRST = 100
 # Texts that are digits but name something, such as postal codes: as numbers they lose their zeros.
 _CODE = r"^-?0[0-9xX]"
 # Different values that are no numbers, until a column is known to be text.
@@ -34,10 +38,14 @@ _FEW = 20
 
 @dataclasses.dataclass
 class Numbers:
-    """What the values are as one type: extremes of the finite ones, and the values it refuses."""
+    """What the values are as one type: extremes of the finite ones, how many these are, their sum
+    and that of their squares, and the values it refuses."""
 
     least: float | int | None = None
     greatest: float | int | None = None
+    finite: int = 0
+    total: float = 0.0
+    squares: float = 0.0
     not_finite: int = 0
     refused: int = 0
     refused_values: set[Any] = dataclasses.field(default_factory=set)
@@ -47,12 +55,26 @@ class Numbers:
         if pa.types.is_floating(made.type):
             finite = pc.is_finite(made)
             self.not_finite += int(counts[~finite.to_numpy(zero_copy_only=False)].sum())
-            made = made.filter(finite)
+            made, counts = made.filter(finite), counts[finite.to_numpy(zero_copy_only=False)]
         if len(made):
+            values = made.to_numpy(zero_copy_only=False).astype(float)
+            self.finite += int(counts.sum())
+            self.total += float(values @ counts)
+            self.squares += float(np.square(values) @ counts)
             found = pc.min_max(made).as_py()
             self.least = found["min"] if self.least is None else min(self.least, found["min"])
             if self.greatest is None or found["max"] > self.greatest:
                 self.greatest = found["max"]
+
+    @property
+    def mean(self) -> float:
+        """The mean of the finite ones, of which there are some."""
+        return self.total / self.finite
+
+    @property
+    def deviation(self) -> float:
+        """Their standard deviation."""
+        return math.sqrt(max(0.0, self.squares / self.finite - self.mean**2))
 
 
 @dataclasses.dataclass
@@ -60,7 +82,8 @@ class Found:
     """One column. `lengths` are how many values a row has, none if it is no list.
 
     `csv` says how numbers are written.
-    `different` counts values, as they lie in the raw data, and is `None` once they are too many.
+    `different` counts values, as they lie in the raw data, and is `None` once they are too many;
+    `first` are some of these then.
     `least`, `greatest` of a string are lengths in characters.
     """
 
@@ -73,6 +96,7 @@ class Found:
     codes: bool = False
     tokens: set[str] = dataclasses.field(default_factory=set)
     different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
+    first: tuple[Any, ...] = ()
     by_kind: dict[Kind, Numbers] = dataclasses.field(
         default_factory=lambda: {kind: Numbers() for kind in KINDS}
     )
@@ -96,6 +120,8 @@ class Found:
         self._count(values, counts)
         if pa.types.is_temporal(values.type):
             self.kinds = ("string",)
+        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            values = values.cast(pa.binary())
         if pa.types.is_binary(values.type):
             self._look_at_text(values)
         for kind in self.kinds:
@@ -107,6 +133,7 @@ class Found:
             return
         self.different.update(dict(zip(values.to_pylist(), counts.tolist(), strict=True)))
         if len(self.different) > MAX_DIFFERENT:
+            self.first = tuple(itertools.islice(self.different, FIRST))
             self.different = None
 
     def _look_at_text(self, values: pa.Array) -> None:
@@ -144,6 +171,11 @@ class Found:
         """What the values are as `kind`."""
         assert self.kind is not None
         return self.by_kind[self.kind]
+
+    def some(self) -> list[str]:
+        """Returns the first values, as text."""
+        values = self.first if self.different is None else self.different
+        return [_text(value) for value in itertools.islice(values, FIRST)]
 
     @property
     def texts(self) -> set[str]:

@@ -53,7 +53,8 @@ def test_flights(tmp_path):
     # Flights that never arrived have no delay, which is what is taken for the label.
     assert "  label: arr_delay  # a guess: its name is an outcome's; another: make schema" in text
     assert sum(split.records for split in made.splits.values()) == 4841
-    assert made.splits["test"].records and loaded.model.params == {"task": "regression"}
+    assert made.splits["test"].records
+    assert loaded.model.params == {"task": "regression", "offset": 10.0, "scale": 43.0}
     assert {"carrier", "dep_delay", "time_hour_weekday"} <= set(loaded.features)
 
 
@@ -242,6 +243,18 @@ def test_numbers_with_a_decimal_comma(tmp_path):
     assert (proposed.data.csv.decimal, proposed.data.csv.thousands) == (",", ".")
     price = proposed.data.columns["Preis €"]
     assert (price.type, price.min, price.max) == ("float32", 1000.5, 1098.5)
+    _check(proposed.data)
+
+
+def test_spaces_behind_commas(tmp_path):
+    """As the census of UCI is written, which everybody tries first."""
+    rows = [f"{i}, {'?P'[i % 9 > 0]}, {i}.5, {('<=50K', '>50K')[i % 2]}\n" for i in range(99)]
+    (tmp_path / "adult.data").write_text("".join(rows) + "\n")
+    proposed = _proposed(tmp_path / "adult.data")
+    assert (proposed.data.csv.trim, proposed.data.csv.header) == (True, False)
+    types = [column.type for column in proposed.data.columns.values()]
+    assert types == ["int64", "string", "float32", "string"]
+    assert proposed.data.columns["column_4"].allowed == ("<=50K", ">50K")
     _check(proposed.data)
 
 

@@ -52,6 +52,24 @@ def test_dates_are_taken_apart():
     assert made.steps == [] and list(made.parts) == ["day_weekday", "day_month"]
 
 
+def test_dates_of_which_there_are_too_many_to_count(monkeypatch):
+    monkeypatch.setattr(survey, "MAX_DIFFERENT", 20)
+    assert list(_column([f"2013-01-01 10:00:{s}" for s in range(10, 40)], "at").parts)
+
+
+@pytest.mark.parametrize("most", [20, 100])
+def test_sentences_are_taken_apart(monkeypatch, most):
+    monkeypatch.setattr(survey, "MAX_DIFFERENT", most)
+    made = _column([f"not so good as number {i}" for i in range(60)], "review")
+    assert made.steps == [{"ngrams": {"buckets": 16384}}]
+    assert made.notes[-1] == "sentences: a feature of their words"
+
+
+def test_few_texts_or_short_ones_are_no_sentences():
+    assert _column([f"Main Street {i}" for i in range(60)] * 2).steps == ["vocabulary"]
+    assert _column(["a b c d e"] * 9 + ["b c d e f"] * 9).steps == ["vocabulary"]
+
+
 def test_notes_are_for_people():
     assert _column(["01", "02", "02"]).notes[-1] == "digits with leading zeros: kept as text"
     numbers = [*map(str, range(200)), "about 7", "7"]
@@ -89,7 +107,7 @@ def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
 
 
 def test_labels():
-    number, word, names = _found([1.5, 2.5, 2.5]), _found(["a", "b", "a"]), _found([1, 2, 3])
+    number, word, names = _found([1.5, 2.5, 3.5]), _found(["a", "b", "a"]), _found([1, 2, 3])
     three, text = _found(["a", "b", "c"] * 2), _found(["x"] * 3)
     for columns, label, why in (
         ({"Target": number, "w": word}, "Target", "its name says so"),
@@ -103,6 +121,22 @@ def test_labels():
     ):
         assert suggest.label(columns, 3) == (label, f"a guess: {why}")
     assert not suggest.is_class(number) and suggest.is_class(names)
+
+
+def test_two_numbers_that_are_no_whole_ones():
+    """As pandas writes whole numbers of which some are missing."""
+    flag = _found(["0.0", None, "1.0", "1"])
+    assert suggest.threshold(flag) == 0.5 and not suggest.is_class(flag)
+    assert suggest.label({"flag": flag, "n": _found([1.5, 2.5, 7.5])}, 3)[0] == "flag"
+    assert suggest.threshold(_found([-1.0, 1.0])) == 0
+    for values in ([0, 1], [0.5, 1.5, 2.5], [0.5], ["inf", "1.5"], ["a", "1.5"]):
+        assert suggest.threshold(_found(values)) is None
+
+
+def test_labels_are_brought_to_about_one():
+    assert suggest.scaling(_found([250_100, 349_000, 251_000])) == {"offset": 2.8e5, "scale": 4.6e4}
+    assert suggest.scaling(_found([2001, 2002.5])) == {"offset": 2001.8, "scale": 0.75}
+    assert suggest.scaling(_found([7, 7])) == suggest.scaling(_found(["nan"])) == {}
 
 
 def test_classes_that_are_numbered_from_nought():

@@ -48,6 +48,9 @@ def test_the_narrowest_type_that_fits(values, kind):
         (pa.array([1.0, None]), "int64"),
         (pa.array([True, False]), "int64"),
         (pa.array(["a", "b"]).dictionary_encode(), "string"),
+        (pa.array(["1", "-2"]), "int64"),
+        (pa.array(["02134", "10001"]), "string"),
+        (pa.array(["007", "8"], pa.large_string()), "string"),
         (pa.array([0], pa.timestamp("s")), "string"),
         (pa.array([0], pa.date32()), "string"),
         (pa.nulls(2), None),
@@ -61,6 +64,7 @@ def test_extremes_and_counts():
     found = _found([b"5", None, b"-7"], [b"5"])
     assert (found.missing, found.values, found.different) == (1, 3, {b"5": 2, b"-7": 1})
     assert (found.about.least, found.about.greatest) == (-7, 5)
+    assert (found.about.mean, found.about.deviation) == (1, pytest.approx(math.sqrt(32)))
     words = _found([b"", "äöü".encode()])
     assert (words.about.least, words.about.greatest) == (0, 3), "lengths in characters"
 
@@ -68,6 +72,7 @@ def test_extremes_and_counts():
 def test_not_every_float_is_a_number():
     found = _found(pa.array([math.nan, math.inf, 1.0]))
     assert (found.about.not_finite, found.about.least, found.about.greatest) == (2, 1.0, 1.0)
+    assert (found.about.finite, found.about.mean, found.about.deviation) == (1, 1.0, 0.0)
 
 
 def test_text_that_is_none_is_refused():
