@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 from pipeline.processes import describe_exit
 from pipeline.run_folder import Status
 
 _READ = 16384  # bytes from the end of a log
+# What a process tells who has started it by hand; a launcher starts it again by itself.
+_ADVICE = re.compile(r"\. Run the same command (?:again )?to (?:go on|resume)\.$")
 
 
 def cause(status: Status | None, code: int, lines: list[str]) -> str:
@@ -17,7 +20,7 @@ def cause(status: Status | None, code: int, lines: list[str]) -> str:
     `lines` are the end of its log, `code` its exit code or minus the number of a signal.
     """
     if status is not None and status.error:
-        return status.error
+        return _ADVICE.sub("", status.error)
     if code < 0:
         hint = " (perhaps for lack of memory)" if -code == signal.SIGKILL else ""
         return f"{describe_exit(code)}{hint}"
