@@ -234,11 +234,12 @@ def _model_sections(
     if suggest.is_class(found):
         if not suggest.is_numbered(found):
             lines += ["", f"label: {_flow({'vocabulary': True})}"]
-        model: dict[str, Any] = {"name": "dnn", "params": {"classes": len(found.different or ())}}
-        return [*lines, "", f"model: {_flow(model)}", "", "train: {steps: 1000}"]
+        classes = len(found.different or ())
+        model: dict[str, Any] = {"name": "dnn", "params": {"classes": classes}}
+        return [*lines, "", f"model: {_flow(model)}", *_TRAIN, *(_OF_TWO if classes == 2 else ())]
     if (middle := suggest.threshold(found)) is not None:
         lines += ["", f"label: {_flow({'threshold': middle})}"]
-        return [*lines, "", "model: {name: dnn, params: {classes: 2}}", *_TRAIN]
+        return [*lines, "", "model: {name: dnn, params: {classes: 2}}", *_TRAIN, *_OF_TWO]
     if found.kind == "string":
         # Any text there is becomes a class; nothing better is known.
         return [*lines, "", "label: {vocabulary: true}", "", "model: {name: dnn}", *_TRAIN]
@@ -248,6 +249,8 @@ def _model_sections(
 
 
 _TRAIN = ("", "train: {steps: 1000}")
+# Where one class is rare, accuracy is best for always saying the other.
+_OF_TWO = ("", "eval: {metric: auc}")
 
 
 def write(path: str, text: str) -> None:

@@ -34,7 +34,7 @@ _CALENDAR = re.compile(
     r"(^|[^a-z])(year|quarter|month|week(day)?|day|hour|minute|second|date|time|id)($|[^a-z])",
     re.IGNORECASE,
 )
-_KEY = re.compile(r"(^|_)(id|key|uuid|guid)$", re.IGNORECASE)
+_KEY = re.compile(r"((^|[^a-z])(?i:id|key|uuid|guid)|[a-z](Id|ID|Key))$")
 _PERSONAL = re.compile(
     r"e.?mail|phone|passw|secret|token|\bssn\b|iban|birth|address|(first|last|full|sur)_?name",
     re.IGNORECASE,
@@ -74,8 +74,8 @@ def column(name: str, found: Found, rows: int) -> Column:
         made.steps = [{"ngrams": {"buckets": _BUCKETS}}]
     elif is_name(found, rows) and _says_nothing(name, found, rows):
         made.notes.append("another value in every row: no feature")
-    elif _KEY.search(name) and found.different is None:
-        made.notes.append("seems to name rows: no feature")
+    elif _KEY.search(name) and _is_rare(found):
+        made.notes.append("names too many things to learn each of them: no feature")
     elif found.kind == "string":
         _text_feature(name, found, made)
     else:
@@ -102,6 +102,11 @@ def _says_nothing(name: str, found: Found, rows: int) -> bool:
     about = found.about
     assert about.least is not None and about.greatest is not None
     return bool(_KEY.search(name)) or about.greatest - about.least == rows - 1
+
+
+def _is_rare(found: Found) -> bool:
+    """Tells if a value does not occur often, on average."""
+    return found.different is None or len(found.different) * _OFTEN > found.values
 
 
 def is_date(found: Found) -> bool:

@@ -102,7 +102,9 @@ def test_keys():
 def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
     found = _found([1, 2, 2])
     found.different = None
-    assert suggest.column("user_id", found, 3).steps == []
+    for name in ("user_id", "userId", "user ID", "id", "Primary-Key"):
+        assert suggest.column(name, found, 3).steps == []
+    assert suggest.column("paid", found, 3).steps == ["z_score"]
     assert suggest.column("users", found, 3).steps == ["z_score"]
 
 
@@ -121,6 +123,11 @@ def test_labels():
     ):
         assert suggest.label(columns, 3) == (label, f"a guess: {why}")
     assert not suggest.is_class(number) and suggest.is_class(names)
+
+
+def test_names_of_few_things_are_learnt():
+    assert _column([f"s{i % 3}" for i in range(60)], "store_id").steps == ["vocabulary"]
+    assert _column([f"s{i % 4}" for i in range(60)], "store_id").steps == []
 
 
 def test_two_numbers_that_are_no_whole_ones():
