@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 
@@ -86,32 +85,33 @@ def _windows(
 ) -> Iterator[Window]:
     """Yields the records of all segments in order, some megabytes at a time."""
     count = -(-sum(s.bytes for s in segments) // WINDOW_BYTES)
-    with contextlib.ExitStack() as stack:
-        parts = [stack.enter_context(spill.read(segment)) for segment in segments]
-        starts = [0] * len(parts)
-        for window in range(1, count + 1):
-            ends = [_rows_below(part.orders, window, count) for part in parts]
-            found = list(map(spill.Rows.slice, parts, starts, ends))
-            orders = np.concatenate([part.orders for part in found])
-            records = pa.concat_arrays([part.records for part in found])
-            # A stable sort: rows of equal order stay in the order of the segments.
-            rows = np.argsort(orders, kind="stable")
-            if by_content:
-                _sort_equal(rows, orders, records)
-            repeated: list[tuple[str, int]] = []
-            if unique:
-                again = np.zeros(len(rows), bool)
-                again[1:] = orders[rows[1:]] == orders[rows[:-1]]
-                if elsewhere is not None:
-                    again |= np.isin(orders[rows], elsewhere)
-                numbers = [part.numbers for part in found]
-                repeated = _rows_at(np.sort(rows[again]), numbers, segments)
-                rows = rows[~again]
-            kept = pa.array(rows)
-            columns = [part.columns for part in found if part.columns is not None]
-            taken = pa.concat_arrays(columns).take(kept) if columns else None
-            yield Window(records.take(kept), repeated, taken)
-            starts = ends
+    parts = [spill.read(segment) for segment in segments]
+    starts = [0] * len(parts)
+    for window in range(1, count + 1):
+        ends = [_rows_below(part.orders, window, count) for part in parts]
+        found = list(map(spill.Rows.slice, parts, starts, ends))
+        orders = np.concatenate([part.orders for part in found])
+        records = pa.concat_arrays([part.records for part in found])
+        # A stable sort: rows of equal order stay in the order of the segments.
+        rows = np.argsort(orders, kind="stable")
+        if by_content:
+            _sort_equal(rows, orders, records)
+        repeated: list[tuple[str, int]] = []
+        if unique:
+            again = np.zeros(len(rows), bool)
+            again[1:] = orders[rows[1:]] == orders[rows[:-1]]
+            if elsewhere is not None:
+                again |= np.isin(orders[rows], elsewhere)
+            numbers = [part.numbers for part in found]
+            repeated = _rows_at(np.sort(rows[again]), numbers, segments)
+            rows = rows[~again]
+        kept = pa.array(rows)
+        columns = [part.columns for part in found if part.columns is not None]
+        taken = pa.concat_arrays(columns).take(kept) if columns else None
+        yield Window(records.take(kept), repeated, taken)
+        starts = ends
+        for part in parts:
+            part.release()
 
 
 def _sort_equal(rows: np.ndarray, orders: np.ndarray, records: pa.LargeBinaryArray) -> None:

@@ -6,7 +6,6 @@ set is worth what it is only if nothing in it has been trained on.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -30,16 +29,17 @@ def find(segments: Sequence[tuple[SplitName, spill.Segment]]) -> dict[SplitName,
     """Returns the orders, and so the keys, that each split must not have: those of later splits."""
     windows = -(-sum(segment.records for _, segment in segments) // WINDOW_ROWS)
     found: dict[SplitName, list[np.ndarray]] = {}
-    with contextlib.ExitStack() as stack:
-        orders = [(name, stack.enter_context(spill.read(part)).orders) for name, part in segments]
-        for window in range(windows):
-            bounds = np.array([window, window + 1], object) * 2**64 // windows
-            held_out = np.zeros(0, np.uint64)
-            for name in reversed(SPLITS):
-                parts = [_between(part, *bounds) for of, part in orders if of == name]
-                here = np.unique(np.concatenate(parts)) if parts else held_out[:0]
-                found.setdefault(name, []).append(np.intersect1d(here, held_out))
-                held_out = np.union1d(held_out, here)
+    rows = [(name, spill.read(part)) for name, part in segments]
+    for window in range(windows):
+        bounds = np.array([window, window + 1], object) * 2**64 // windows
+        held_out = np.zeros(0, np.uint64)
+        for name in reversed(SPLITS):
+            parts = [_between(part.orders, *bounds) for of, part in rows if of == name]
+            here = np.unique(np.concatenate(parts)) if parts else held_out[:0]
+            found.setdefault(name, []).append(np.intersect1d(here, held_out))
+            held_out = np.union1d(held_out, here)
+        for _, part in rows:
+            part.release()
     joined = {name: np.concatenate(parts) for name, parts in found.items()}
     return {name: parts for name, parts in joined.items() if len(parts)}
 

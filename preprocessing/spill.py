@@ -6,8 +6,8 @@ memory, so only small `Segment`s that point into the files are sent.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import mmap
 import re
 from collections.abc import Iterator
 
@@ -56,12 +56,21 @@ class Encoded:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """What a segment holds, a value each a row; `columns` if they were spilled."""
+    """What a segment holds, a value each a row; `columns` if they were spilled.
+
+    `mapped` is the file they lie in, if that is local.
+    """
 
     orders: np.ndarray
     records: pa.LargeBinaryArray
     numbers: pa.Int64Array
     columns: pa.StructArray | None = None
+    mapped: mmap.mmap | None = None
+
+    def release(self) -> None:
+        """Gives memory back until rows are looked at again; else it has all of them in the end."""
+        if self.mapped is not None:
+            self.mapped.madvise(mmap.MADV_DONTNEED)
 
     def slice(self, start: int, end: int) -> Rows:
         """Returns the rows from `start` to before `end`."""
@@ -108,14 +117,17 @@ def _table(encoded: Encoded, rows: np.ndarray) -> pa.RecordBatch:
     return pa.record_batch([*arrays, columns], pa.schema([*_FIELDS, ("columns", columns.type)]))
 
 
-@contextlib.contextmanager
-def read(segment: Segment) -> Iterator[Rows]:
-    """Gives the rows of a segment, mapped from its file if that is local."""
-    remote = storage.is_remote(segment.path)
-    file = storage.open_file(segment.path) if remote else pa.memory_map(segment.path)
-    with file:
-        batch = pa.ipc.open_file(file).get_batch(segment.batch)
-        yield Rows(batch.column(0).to_numpy(), *batch.columns[1:])
+def read(segment: Segment) -> Rows:
+    """Returns the rows of a segment, mapped from its file if that is local."""
+    with storage.open_file(segment.path) as file:
+        mapped = None
+        if not storage.is_remote(segment.path):
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        source = file if mapped is None else pa.py_buffer(mapped)
+        batch = pa.ipc.open_file(source).get_batch(segment.batch)
+    columns = batch.column(3) if batch.num_columns > 3 else None
+    orders, records, numbers = batch.columns[:3]
+    return Rows(orders.to_numpy(), records, numbers, columns, mapped)
 
 
 def rows_written(folder: str) -> int:

@@ -33,11 +33,11 @@ def test_each_shard_has_its_rows_in_ascending_order(tmp_path):
     rows = {}
     for key, segment in found.items():
         assert segment.origin == (3, 1)
-        with spill.read(segment) as found_rows:
-            records = found_rows.records.to_pylist()
-            rows[key] = list(zip(found_rows.orders.tolist(), records, strict=True))
-            assert segment.records == len(records)
-            assert segment.bytes == sum(map(len, records))
+        found_rows = spill.read(segment)
+        records = found_rows.records.to_pylist()
+        rows[key] = list(zip(found_rows.orders.tolist(), records, strict=True))
+        assert segment.records == len(records)
+        assert segment.bytes == sum(map(len, records))
     assert rows["train", 0] == [(7, b"ccc")]
     assert rows["train", 1] == [(4, b"e"), (9, b"a"), (2**64 - 1, b"d")]
     assert rows["eval", 0] == [(5, b"bb")]
@@ -45,17 +45,17 @@ def test_each_shard_has_its_rows_in_ascending_order(tmp_path):
 
 def test_rows_of_equal_order_stay_as_they_were(tmp_path):
     found = _write(tmp_path, _places([0] * 3, [0] * 3, [1, 1, 1]), [b"x", b"y", b"z"])
-    with spill.read(found["train", 0]) as rows:
-        assert rows.records.to_pylist() == [b"x", b"y", b"z"]
+    rows = spill.read(found["train", 0])
+    assert rows.records.to_pylist() == [b"x", b"y", b"z"]
 
 
 def test_rows_know_where_they_come_from(tmp_path):
     places = _places([_TRAIN] * 3, [1, 0, 1], [9, 5, 7])
     found = _write(tmp_path, places, [b"x"] * 3, numbers=np.array([10, 11, 12]))
     assert {segment.file for segment in found.values()} == {"in.csv"}
-    with spill.read(found["train", 1]) as rows:
-        assert rows.numbers.to_pylist() == [12, 10]
-        assert rows.columns is None
+    rows = spill.read(found["train", 1])
+    assert rows.numbers.to_pylist() == [12, 10]
+    assert rows.columns is None
 
 
 def test_columns_go_with_their_rows(tmp_path):
@@ -64,11 +64,11 @@ def test_columns_go_with_their_rows(tmp_path):
     framed = pa.array([b"x"] * 3, pa.large_binary())
     encoded = spill.Encoded(places, framed, "in.csv", np.array([10, 11, 12]), columns)
     found = dict(spill.write(str(tmp_path), "train", (0, 0), encoded))
-    with spill.read(found["train", 1]) as rows:
-        assert pa.RecordBatch.from_struct_array(rows.columns).equals(columns.take([2, 0]))
-        part = rows.slice(1, 2)
-        assert (part.orders.tolist(), part.numbers.to_pylist()) == ([9], [10])
-        assert part.columns.to_pylist() == [{"order": "a", "list": [1, 2]}]
+    rows = spill.read(found["train", 1])
+    assert pa.RecordBatch.from_struct_array(rows.columns).equals(columns.take([2, 0]))
+    part = rows.slice(1, 2)
+    assert (part.orders.tolist(), part.numbers.to_pylist()) == ([9], [10])
+    assert part.columns.to_pylist() == [{"order": "a", "list": [1, 2]}]
 
 
 def test_no_rows_leave_no_file(tmp_path):
@@ -98,3 +98,11 @@ def test_a_folder_that_is_gone(tmp_path):
     with pytest.raises(OSError) as info:
         _write(tmp_path / "absent", _places([0], [0], [0]), [b"x"])
     assert info.value.errno == errno.ENOENT
+
+
+def test_rows_are_there_again_after_their_memory_was_given_back(tmp_path):
+    found = _write(tmp_path, _places([_TRAIN] * 3, [1, 0, 1], [9, 5, 7]), [b"x", b"y", b"z"])
+    rows = spill.read(found["train", 1])
+    assert rows.mapped is not None
+    rows.release()
+    assert (rows.orders.tolist(), rows.records.to_pylist()) == ([7, 9], [b"z", b"x"])
