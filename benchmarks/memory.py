@@ -37,7 +37,7 @@ def run(storage_root: str, rows: int = ROWS) -> list[Result]:
         peaks.append(float(done.stdout.splitlines()[-1]))
         print(f"memory: {count:,} rows, peak {peaks[-1]:,.0f} MiB", flush=True)
     small, large = peaks
-    gap = "the allocator's caches fill in the first seconds; then pages of spilled files come and go"
+    gap = "the allocator's caches fill in the first seconds; pages of spilled files come and go"
     tenth = f"peak of a tenth of the rows; goal is growth below {GROWTH}"
     return [
         Result("table_memory", large, "MiB", LIMIT_MIB, "< 1", f"limit, {rows:,} rows", gap),
