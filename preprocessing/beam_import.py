@@ -20,12 +20,13 @@ def import_beam(cloud: bool = True) -> None:
 
     Unless `cloud` is wanted, Beam neither knows gs:// nor what else is Google's.
     """
-    with _quiet(), _uncollected(), contextlib.nullcontext() if cloud else _hidden(_CLOUD):
+    with quiet(), _uncollected(), contextlib.nullcontext() if cloud else _hidden(_CLOUD):
         importlib.import_module("preprocessing.stages")
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
+    """Lets imports say nothing of what is old, or could be had besides."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)

@@ -6,6 +6,7 @@ import importlib
 import re
 
 from pipeline import cloud_preflight, config, errors, gcp_config, storage
+from preprocessing import beam_import
 
 
 def options(name: str, gcp: gcp_config.Gcp) -> list[str]:
@@ -39,7 +40,8 @@ def options(name: str, gcp: gcp_config.Gcp) -> list[str]:
 def check_installed() -> None:
     """Raises `UsageError` if Beam cannot talk to Dataflow, which takes an extra."""
     try:
-        importlib.import_module("apache_beam.runners.dataflow.internal.apiclient")
+        with beam_import.quiet():
+            importlib.import_module("apache_beam.runners.dataflow.internal.apiclient")
     except ImportError as error:
         raise errors.UsageError(
             f"CLUSTER=gcp: {error.name} is not installed, which Beam needs for Dataflow. Run make "
