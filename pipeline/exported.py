@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import gc
 import json
+import logging
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -82,6 +83,7 @@ class Model:
         import tensorflow as tf
 
         self._path = path
+        logging.getLogger("absl").addFilter(_of_note)
         self._loaded = tf.saved_model.load(path)
 
     @property
@@ -120,6 +122,11 @@ class Model:
             )
         (name,) = self.inputs(EXAMPLES)
         return self.call(EXAMPLES, {name: np.array(payloads, object)})
+
+
+def _of_note(record: logging.LogRecord) -> bool:
+    """Keeps back what TensorFlow says of columns called as no argument of Python may be."""
+    return "is not a valid tf.function parameter name" not in record.getMessage()
 
 
 _loading = threading.Lock()

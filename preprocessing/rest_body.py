@@ -123,11 +123,15 @@ def _named(
             )
     for name in specs:
         if name not in given:
-            column = columns.get(name)
-            absent = column is not None and column.missing == "allow"
-            hint = f"; no value is written as {_json(column)}" if column and absent else ""
-            raise BadRequest(f"{where}: column {name!r} is missing{hint}")
+            raise BadRequest(f"{where}: column {name!r} is missing{_hint(columns.get(name))}")
     return given
+
+
+def _hint(column: config.Column | None) -> str:
+    """Says what to write where a column that may be missing has no value."""
+    if column is None or column.missing != "allow":
+        return ""
+    return f"; no value is written as {_json(column)}"
 
 
 def _json(column: config.Column) -> str:
@@ -140,6 +144,8 @@ def _value(value: Any, spec: Any, column: config.Column | None, where: str) -> A
     leaf = _LEAVES[spec.dtype.name]
     shape = tuple(spec.shape.as_list()[1:])
     flat: list[Any] = []
+    if value is None and (hint := _hint(column)):
+        raise BadRequest(f"{where}: is null{hint}")
     _flatten(value, shape, where, lambda item, place: flat.append(leaf(item, place)))
     if column is not None and column.type == "uint8" and len(flat[0]) != column.size:
         size = "x".join(map(str, column.shape))

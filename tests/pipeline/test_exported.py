@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -89,6 +91,20 @@ def test_a_model_without_a_signature_for_records_is_a_line(tmp_path):
         errors.UsageError, match="has no signature 'examples', but serving_default; have it exp"
     ):
         exported.Model(str(tmp_path)).examples([b""])
+
+
+def test_names_of_columns_need_not_be_those_of_arguments(tmp_path):
+    """In a fresh process: absl prints by itself only as long as nobody else listens."""
+    module = tf.Module()
+    spec = {"dep time": tf.TensorSpec([None], tf.float32)}
+    module.answer = tf.function(lambda columns: {"prediction": columns["dep time"] * 2})
+    concrete = module.answer.get_concrete_function(spec)
+    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": concrete})
+    code = "import sys; from pipeline import exported; exported.load(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert "parameter name" not in done.stderr
 
 
 def test_words_without_the_places_in_graph_and_code():

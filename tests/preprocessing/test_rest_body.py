@@ -106,6 +106,7 @@ CASES = [
     (_columns({}, {"hour": 24}), "inputs, row 1: column 'hour' is 24, allowed is 0 to 23"),
     (_rows({"hours": 1}), "instances[0]: unknown column 'hours' (did you mean 'hour'?); the model"),
     (_rows({}, {"hour": None}), "instances[1].hour: is null, must be a whole number"),
+    (_rows({"delay": None}), "instances[0].delay: is null; no value is written as NaN"),
     (_rows({"hour": True}), "instances[0].hour: is true or false, must be a whole number"),
     (_rows({"hour": 1.0}), "instances[0].hour: is 1.0, must be a whole number"),
     (_rows({"hour": 2**63}), "instances[0].hour: is 9223372036854775808, too large for int64"),
