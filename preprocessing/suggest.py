@@ -242,6 +242,8 @@ def _text_feature(name: str, found: Found, made: Column) -> None:
         made.notes.append("dates")
         made.parts[f"{name}_weekday"] = [{"date": {"part": "weekday"}}, {"identity": {"ids": 8}}]
         made.parts[f"{name}_month"] = [{"date": {"part": "month"}}, {"identity": {"ids": 13}}]
+    elif found.different is not None and found.values < 2 * len(found.different) > _CATEGORIES:
+        made.notes.insert(1, "most occur once: no feature")
     elif found.different is not None and len(found.different) <= _VOCABULARY:
         if "allowed" not in made.rules:
             made.rules["vocabulary"] = {}

@@ -43,8 +43,14 @@ def test_columns(values, rules, steps):
 
 
 def test_many_words_are_hashed():
-    made = _column([*(f"w{i}" for i in range(10_001)), "w1"])
+    words = [f"w{i}" for i in range(10_001)]
+    made = _column([*words, *words])
     assert made.steps == [{"hash": {"buckets": 16384}}] and "vocabulary" not in made.rules
+
+
+def test_words_that_occur_once_say_nothing():
+    made = _column([*(f"w{i}" for i in range(30)), *["w1"] * 20])
+    assert made.steps == [] and made.notes[1] == "most occur once: no feature"
 
 
 def test_dates_are_taken_apart():
