@@ -21,10 +21,11 @@ def run(
 ) -> None:
     """Parses the flags, calls `main`, and exits with the code of what happened.
 
-    Unknown flags and positional arguments are refused with exit code 64. A `PipelineError`
-    becomes one line on stderr, and so does what Cloud Storage refuses TensorFlow's client; anything
-    else is a bug of ours and keeps its traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does. A
-    command ends when nobody reads its output any more (`| head`), unless it `outlives_reader`.
+    Unknown flags and positional arguments are refused with exit code 64. A `PipelineError` becomes
+    one line on stderr, and so does what Cloud Storage refuses TensorFlow's client, and what a full
+    or read-only disk does; anything else is a bug of ours and keeps its traceback. SIGTERM and
+    SIGHUP interrupt as Ctrl-C does. A command ends when nobody reads its output any more (`|
+    head`), unless it `outlives_reader`.
     """
     terminal.install(piped=outlives_reader)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -56,7 +57,7 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        refused = cloud_errors.of_tensorflow(error)
+        refused = cloud_errors.of_tensorflow(error) or errors.of_disk(error)
         if not isinstance(refused, errors.PipelineError):
             raise
         return _tell(refused, argv)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import os
 from collections.abc import Iterable
 
 
@@ -71,6 +72,18 @@ def from_os_error(error: OSError, doing: str) -> PipelineError:
     if error.errno in _NOT_ALLOWED:
         return UsageError(f"{place}. Choose a place you can write to with STORAGE=.")
     return RetryableError(f"{place}. Run the same command again.")
+
+
+def of_disk(error: Exception) -> PipelineError | None:
+    """Returns our error for what any library raises of a disk that is full or read-only; `None` if
+    it is of another kind. TensorFlow's are no `OSError`s."""
+    for number in () if isinstance(error, PipelineError) else (*_DISK_FULL, errno.EROFS):
+        said = os.strerror(number)
+        line = next((line for line in str(error).splitlines() if said in line), None)
+        if line is not None:
+            place = getattr(error, "filename", None) or line.partition(f"; {said}")[0]
+            return from_os_error(OSError(number, said), f"cannot write {place!r}")
+    return None
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

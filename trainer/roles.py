@@ -209,8 +209,9 @@ def _explained(reporter: Reporter) -> Iterator[None]:
 
 def _as_ours(error: Exception) -> Exception:
     of_storage = cloud_errors.of_tensorflow(error) if isinstance(error, tf.errors.OpError) else None
-    if isinstance(of_storage, errors.PipelineError):
-        return of_storage
+    known = of_storage if isinstance(of_storage, errors.PipelineError) else errors.of_disk(error)
+    if known is not None:
+        return known
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     kinds: list[tuple[Any, type[errors.PipelineError], str]] = [
         (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),

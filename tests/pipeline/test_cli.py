@@ -72,6 +72,15 @@ def test_failures_are_one_line_and_a_code(body, code, text):
     assert (done.returncode, done.stderr) == (code, text)
 
 
+def test_a_full_disk_is_one_line_whoever_says_it():
+    done = run("--config=x", body="raise RuntimeError('/r/e; No space left on device')")
+    assert (done.returncode, done.stderr) == (
+        75,
+        "error: cannot write '/r/e': No space left on device. Free some space and run the same "
+        "command again.\n",
+    )
+
+
 def test_a_bug_keeps_its_traceback():
     done = run("--config=x", body="raise KeyError('ours')")
     assert done.returncode == 1 and "Traceback" in done.stderr

@@ -1,4 +1,5 @@
 import errno
+import os
 
 import pytest
 
@@ -41,6 +42,31 @@ def test_errors_of_the_system_say_what_to_do(number, kind, advice):
     error = errors.from_os_error(OSError(number, "what happened"), "cannot write 'x'")
     assert type(error) is kind
     assert str(error).startswith("cannot write 'x': what happened. ") and advice in str(error)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "text"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/f"), errors.RetryableError, "'/f'"),
+        # As TensorFlow's writer of events says it.
+        (
+            RuntimeError("/r/events.7; No space left on device\n\tFailed to flush"),
+            errors.RetryableError,
+            "'/r/events.7': No space left on device. Free",
+        ),
+        (RuntimeError("/r/e; Read-only file system"), errors.UsageError, "'/r/e': Read-only fi"),
+    ],
+)
+def test_a_full_disk_is_one_whoever_finds_it(raised, kind, text):
+    found = errors.of_disk(raised)
+    assert type(found) is kind
+    assert str(found).startswith(f"cannot write {text}")
+
+
+def test_what_is_not_of_the_disk_is_of_another_kind():
+    assert errors.of_disk(errors.DataError("ours: No space left on device")) is None
+    assert errors.of_disk(RuntimeError("3 rows are left on device")) is None
+    assert errors.of_disk(OSError(errno.EIO, os.strerror(errno.EIO))) is None
 
 
 @pytest.mark.parametrize(

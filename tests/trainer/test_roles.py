@@ -34,6 +34,7 @@ def run(tmp_path):
             "access 'f': full. Free",
         ),
         (OSError(errno.EACCES, "no", "f"), errors.UsageError, "cannot access 'f': no. Choose"),
+        (RuntimeError("/r/e; No space left on device"), errors.RetryableError, "write '/r/e': No"),
         (errors.DataError("as it is"), errors.DataError, "^as it is$"),
     ],
 )
