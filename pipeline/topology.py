@@ -18,6 +18,8 @@ from pipeline import config, errors
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 ROLES = (CHIEF, WORKER, PS, EVALUATOR)
 TRAINING_ROLES = (CHIEF, WORKER)
+# Of those that evaluate, which have several copies of the model.
+_REPLICATED = ("mirrored", "central_storage")
 # The keys of the config that say how many there are of a role.
 _COUNTED = {"workers": WORKER, "ps": PS}
 
@@ -111,14 +113,16 @@ def role_counts(cluster: config.Cluster) -> dict[str, int]:
 def replicas_per_process(cluster: config.Cluster) -> int:
     """Returns how many copies of the model one training process holds."""
     strategy = STRATEGIES[cluster.strategy]
-    # Devices named under a strategy that has none are those of `eval_strategy`.
+    # What a strategy has none of, devices or several replicas, is of `eval_strategy`.
     named = len(cluster.devices) if strategy.on_devices else 0
-    return _count("replicas", named or cluster.replicas, strategy.replicas, cluster.strategy)
+    for_evaluation = strategy.replicas[2] == 1 and cluster.eval_strategy in _REPLICATED
+    given = named or (None if for_evaluation else cluster.replicas)
+    return _count("replicas", given, strategy.replicas, cluster.strategy)
 
 
 def evaluating_replicas(cluster: config.Cluster) -> int:
     """Returns how many copies of the model the evaluating process holds."""
-    if cluster.eval_strategy not in ("mirrored", "central_storage"):
+    if cluster.eval_strategy not in _REPLICATED:
         return 1
     return len(cluster.devices) or cluster.replicas or 2
 

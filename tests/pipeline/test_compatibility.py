@@ -94,6 +94,16 @@ def test_several_replicas_are_for_those_that_have_them():
             )
 
 
+@pytest.mark.parametrize("strategy", topology.STRATEGIES)
+def test_replicas_may_be_those_that_evaluate(strategy):
+    overrides = (f"cluster.strategy={strategy}", "cluster.eval_strategy=mirrored")
+    cluster = config_file.load("mnist", [*overrides, "cluster.replicas=3"]).cluster
+    accept(strategy, *overrides, "cluster.replicas=3")
+    assert topology.evaluating_replicas(cluster) == 3
+    own = strategy in ("mirrored", "central_storage")
+    assert topology.replicas_per_process(cluster) == (3 if own else 1)
+
+
 @pytest.mark.parametrize("evaluating", ["mirrored", "central_storage", "one_device"])
 @pytest.mark.parametrize("strategy", topology.STRATEGIES)
 def test_evaluating_otherwise_than_training_uses_keys_of_its_own(strategy, evaluating):
