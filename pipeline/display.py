@@ -215,4 +215,5 @@ def _time(record: RunRecord) -> str:
     ]
     rate = record.examples_per_second
     speed = f"; {rate:,.0f} examples/s" if rate else ""
-    return f"{duration(record.seconds['total'])}: {', '.join(parts)}{speed}"
+    told = f": {', '.join(parts)}" if parts else ""
+    return f"{duration(record.seconds['total'])}{told}{speed}"

@@ -158,6 +158,11 @@ def test_the_summary_says_result_time_places_and_what_to_try(wanted, record, tmp
         assert f"{command} STORAGE={tmp_path}" in text
 
 
+def test_where_nothing_was_trained_only_the_whole_time_is_told(wanted, record):
+    record.seconds, record.examples_per_second = {"total": 6.0}, None
+    assert "time     6 s" in display.summary(wanted, record).splitlines()
+
+
 def test_restarts_are_told(wanted, record):
     record.restarts = [Restart(role="ps", index=0, cause="killed by SIGKILL")]
     assert "restarts ps-0 (killed by SIGKILL)" in display.summary(wanted, record).splitlines()
