@@ -99,11 +99,12 @@ def test_names_of_columns_need_not_be_those_of_arguments(tmp_path):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         x = tf.compat.v1.placeholder(tf.float32, [None])
         tf.compat.v1.saved_model.simple_save(session, path, {"dep time": x}, {"twice": x * 2})
-    code = "import sys; from pipeline import exported; exported.load(sys.argv[1])"
+    asked = "exported.load(sys.argv[1]).call(exported.COLUMNS, {'dep time': [1.0]})"
+    code = f"import sys; from pipeline import exported; print({asked})"
     done = subprocess.run(
         [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
     )
-    assert "parameter name" not in done.stderr
+    assert "'twice': array([2.]" in done.stdout and "parameter name" not in done.stderr
 
 
 def test_words_without_the_places_in_graph_and_code():
