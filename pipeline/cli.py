@@ -24,8 +24,8 @@ def run(
     Unknown flags and positional arguments are refused with exit code 64. A `PipelineError` becomes
     one line on stderr, and so does what Cloud Storage refuses TensorFlow's client, and what a full
     or read-only disk does; anything else is a bug of ours and keeps its traceback. SIGTERM and
-    SIGHUP interrupt as Ctrl-C does. A command ends when nobody reads its output any more (`|
-    head`), unless it `outlives_reader`.
+    SIGHUP interrupt as Ctrl-C does. A command ends when nobody reads its output any more
+    (`| head`), unless it `outlives_reader`.
     """
     terminal.install(piped=outlives_reader)
     for number in (signal.SIGTERM, signal.SIGHUP):
