@@ -59,6 +59,7 @@ def check(
         _check_weight(label.weight, data_label, columns)
     if label.threshold is not None and kind_of(columns[data_label]) not in NUMBERS:
         raise ValueError(f"label: threshold is for numbers, {data_label!r} is text")
+    check_served(features, label, data_label, columns)
     kinds: dict[str, Kind] = {}
     for name in ordered(features, columns):
         inputs = features[name].inputs(name)
@@ -73,6 +74,30 @@ def check(
     for name in features:
         if name.removesuffix("_missing") in features and name.endswith("_missing"):
             raise ValueError(f"features.{name}: indicators are called so; use another name")
+
+
+def as_argument(column: str) -> str:
+    """Returns what TensorFlow calls an input of a loaded model that has the name of a column."""
+    name = "".join(c if c.isalnum() else "_" for c in column)
+    return name if name[:1].isalpha() else f"arg_{name}"
+
+
+def check_served(
+    features: Mapping[str, Feature], label: Label, data_label: str, columns: Mapping[str, Any]
+) -> None:
+    """Raises `ValueError` for two columns that a served model could not tell apart."""
+    used = {i for name, feature in features.items() for i in feature.inputs(name)}
+    known: dict[str, str] = {}
+    for name in columns:
+        if name in (data_label, label.weight) or (features and name not in used):
+            continue
+        other = known.setdefault(as_argument(name), name)
+        if other != name:
+            raise ValueError(
+                f"data.columns: to TensorFlow {other!r} and {name!r} are both "
+                f"{as_argument(name)!r}, so that no model with these two could be served; call "
+                "one otherwise in the raw data, or make no feature of it"
+            )
 
 
 def _check_weight(weight: str, data_label: str, columns: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from pipeline import config_file, errors, storage
+from pipeline import config_file, errors, feature_check, storage
 from preprocessing import propose_images, recognise, sniff, sources, suggest, survey
 from preprocessing.guess import Guess
 from preprocessing.sources import numbers
@@ -136,6 +136,7 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
         label, why = suggest.label(others, found.rows)
     if columns[label].missing:
         made[label].rules["missing"] = "drop"
+    _tell_apart({n: c for n, c in made.items() if n not in (label, key)})
     text = "\n".join(
         [
             *_head(f"{found.rows:,} rows", path, name, guess.pattern),
@@ -146,6 +147,18 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     )
     config_file.validate(yaml.safe_load(text), where=path)
     return text + "\n"
+
+
+def _tell_apart(made: dict[str, suggest.Column]) -> None:
+    """Makes no feature of a column that has the name of another one to TensorFlow."""
+    known: dict[str, str] = {}
+    for name, column in made.items():
+        if not (column.steps or column.parts):
+            continue
+        other = known.setdefault(feature_check.as_argument(name), name)
+        if other != name:
+            column.steps, column.parts = [], {}
+            column.notes.append(f"to TensorFlow called like {other!r}: no feature; rename it")
 
 
 def _head(seen: str, path: str, name: str, pattern: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -69,8 +69,19 @@ def serving_inputs(columns: Mapping[str, Column]) -> tuple[tf.Tensor, Tensors]:
     }
 
 
-def of_argument(column: str) -> str:
-    """Returns a name that an argument may have, in a signature of TensorFlow 2."""
+def of_arguments(columns: Iterable[str]) -> dict[str, str]:
+    """Returns for each column a name of its own that an argument may have, in a signature of
+    TensorFlow 2."""
+    names: dict[str, str] = {}
+    for column in columns:
+        name, number = _of_argument(column), 2
+        while name in names.values():
+            name, number = f"{_of_argument(column)}_{number}", number + 1
+        names[column] = name
+    return names
+
+
+def _of_argument(column: str) -> str:
     name = re.sub(r"\W", "_", column, flags=re.ASCII)
     known = name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
     return name if known else f"column_{name}"

@@ -126,8 +126,9 @@ class _Servable(tf.Module):
     def signatures(self) -> dict[str, Any]:
         """Returns functions of stored columns and of serialized Examples."""
         stored = features.parsing_spec(self._columns)
+        names = features.of_arguments(self._columns)
         columns = {
-            name: tf.TensorSpec([None, *spec.shape], spec.dtype, features.of_argument(name))
+            name: tf.TensorSpec([None, *spec.shape], spec.dtype, names[name])
             for name, spec in stored.items()
         }
         examples = tf.TensorSpec([None], tf.string, served.EXAMPLES)

@@ -111,7 +111,10 @@ class Gate:
                     "batch": self._batch,
                     "classes": fed.classes if fed else (),
                     "calls_before": calls_before,
-                    "columns": {features.of_argument(name): name for name in self.columns},
+                    "columns": {
+                        argument: name
+                        for name, argument in features.of_arguments(self.columns).items()
+                    },
                     "missing": {name: c.stands_for_missing for name, c in self.columns.items()},
                     "answers": str(answered),
                 }

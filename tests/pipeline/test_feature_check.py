@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline import errors, feature_check
+from pipeline import config, errors, feature_check, feature_config
 from tests.pipeline.feature_tables import make
 
 
@@ -72,6 +72,22 @@ def test_what_cannot_be_made(features, message):
 def test_weights_that_are_none(label, message):
     with pytest.raises(errors.UsageError, match=message):
         make(label=label)
+
+
+def test_columns_that_are_one_to_tensorflow():
+    columns = {
+        name: config.Column(type="float32") for name in ("price ($)", "price (€)", "preis", "价格")
+    }
+    both = {name: feature_config.Feature() for name in columns}
+    check = feature_check.check_served
+    for features in (both, {}):
+        with pytest.raises(
+            ValueError, match=r"'price \(\$\)' and 'price \(€\)' are both 'price____'"
+        ):
+            check(features, feature_config.Label(), "preis", columns)
+        check(features, feature_config.Label(), "price (€)", columns)
+    check({"preis": both["preis"]}, feature_config.Label(weight="price ($)"), "preis", columns)
+    assert feature_check.as_argument("1st") == "arg_1st"
 
 
 def test_missing_values_with_a_policy_a_default_or_a_category():

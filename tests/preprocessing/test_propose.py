@@ -258,6 +258,13 @@ def test_spaces_behind_commas(tmp_path):
     _check(proposed.data)
 
 
+def test_columns_that_are_one_to_tensorflow(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("p ($),p (€),p\n" + "".join(f"{i / 7},{i / 3},{i % 2}\n" for i in range(60)))
+    assert list(_proposed(path).features) == ["p ($)"]
+    assert "to TensorFlow called like 'p ($)': no feature" in (tmp_path / "made.yaml").read_text()
+
+
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "mine.yaml").write_text("name: mine\n")
     with pytest.raises(errors.UsageError, match="is there already; name another file with OUT="):
