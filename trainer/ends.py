@@ -28,8 +28,8 @@ _REMOTE_POLL = 10.0
 # long step; when training is over there is nothing left to wait for.
 _GRACE_AFTER_SIGNAL = 20.0
 _GRACE_AFTER_END = 3.0
-# And when the chief has failed, in which time a launcher ends it.
-GRACE_AFTER_FAILURE = 5.0
+# And when the chief has failed, in which time it ends and a launcher ends the others.
+GRACE_AFTER_FAILURE = 30.0
 
 
 def poll_interval(run: RunFolder) -> float:
