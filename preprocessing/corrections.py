@@ -53,7 +53,9 @@ def read(records: str) -> list[Correction]:
     if not storage.exists(path):
         return []
     found = []
-    for number, line in enumerate(storage.read_text(path).splitlines(), 1):
+    for number, line in enumerate(storage.read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
         try:
             found.append(Correction.model_validate_json(line))
         except pydantic.ValidationError as error:

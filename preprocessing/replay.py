@@ -84,7 +84,7 @@ def _lines(path: str) -> list[dict[str, Any]]:
     if not storage.exists(path):
         raise errors.DataError(f"{path!r}: no such file")
     found = []
-    for number, line in enumerate(storage.read_text(path).splitlines(), 1):
+    for number, line in enumerate(storage.read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:

@@ -18,8 +18,9 @@ from pipeline import config, errors
 from pipeline.splits import SplitName
 from preprocessing.sources import base, files, keys, lines
 
-_COLUMN = re.compile(r"Column\(/([^)/]+)")
-_BOOLEAN = re.compile(r"Column\(/([^)/]+)\) changed from number to boolean")
+# Names may hold brackets and slashes too; `/[]` stands for what is in a list.
+_COLUMN = re.compile(r"Column\(/(.+?)(/\[\])*\) changed from")
+_BOOLEAN = re.compile(r"Column\(/(.+)\) changed from number to boolean")
 _FIRST_NULL, _INDENTED_NULL = re.compile(rb"\s*null"), re.compile(rb"[\r\n][ \t]+null")
 _TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
 # Characters of a line that a letter shows.
@@ -170,7 +171,7 @@ def _letter(path: str, top: int, number: int, text: bytes, why: str) -> base.Let
     """Tells a value of another type from a line that is no JSON."""
     column = _COLUMN.search(why)
     value = text[:_SHOWN].decode(errors="backslashreplace")
-    if column and "changed from" in why:
+    if column:
         change = why[why.index("changed from") :].partition(" in row")[0]
         return base.Letter(path, top + number, column[1], "type", value, f"has {change}")
     return base.Letter(path, top + number, None, "json", value, "is not one JSON object")

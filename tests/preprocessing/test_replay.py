@@ -48,6 +48,20 @@ def _records(made: manifest.Manifest) -> int:
     return sum(split.records for split in made.splits.values())
 
 
+def test_lines_end_with_newlines_alone(made):
+    """Editors and jq write a line separator as it is, where Python's json escapes it."""
+    config, root = made
+    path, letters = _letters(config, root)
+    letters[0]["raw"] |= {"id": "60", "name": "one\u2028two\x85"}
+    text = "\n\n".join(json.dumps(letter, ensure_ascii=False) for letter in letters)
+    path.write_text(text, encoding="utf-8")
+    found, said = _quietly(replay.run, config, str(root))
+    assert _records(found) == 61 and "id type: 1 of 1 accepted" in said
+    ledger = _folder(config, root) / corrections.FILE_NAME
+    ledger.write_text(f"\n{ledger.read_text()}\n")
+    assert len(corrections.read(str(_folder(config, root)))) == 1
+
+
 def test_corrected_rows_become_records_and_stay_so(made):
     config, root = made
     path, letters = _letters(config, root)

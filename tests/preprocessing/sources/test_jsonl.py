@@ -163,5 +163,10 @@ def test_true_and_false_are_one_and_nought(tmp_path):
     (good,) = _enforced(tmp_path, content, columns)
     assert good.batch.column("label").to_pylist() == [1, 0, None, 1, 0, 1]
     assert [letter.column for letter in good.letters] == ["label"]
+    columns = {**tables.COLUMNS, "on (y/n)": {"type": "int64"}}
+    content = _line(0, **{"on (y/n)": True}) + _line(1, **{"on (y/n)": "x"})
+    (named,) = _enforced(tmp_path, content, columns)
+    assert named.batch.column("on (y/n)").to_pylist() == [1]
+    assert [letter.column for letter in named.letters] == ["on (y/n)"]
     (alone,) = _enforced(tmp_path, _line(0, label=True, size=False) + _line(1, label=False))
     assert alone.batch.column("label").to_pylist() == [1, 0]
