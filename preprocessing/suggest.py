@@ -39,6 +39,7 @@ _PERSONAL = re.compile(
     r"e.?mail|phone|passw|secret|token|\bssn\b|iban|birth|address|(first|last|full|sur)_?name",
     re.IGNORECASE,
 )
+_AMOUNT = re.compile(r"[$€£¥] ?-?[\d.,]+|-?[\d.,]+ ?([$€£¥%]|[A-Za-z]{1,3})")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d($|[T ])")
 
 
@@ -219,6 +220,8 @@ def _notes(found: Found, rows: int) -> list[str]:
         numbers = found.by_kind["float32"]
         if found.codes:
             notes.append("digits with leading zeros: kept as text")
+        elif all(map(_AMOUNT.fullmatch, found.some())):
+            notes.append("numbers with a sign or unit: kept as text, write them without")
         elif numbers.least is not None and numbers.refused * 100 < found.values:
             notes.append(f"{numbers.refused:,} values are no numbers, all others are")
     return notes

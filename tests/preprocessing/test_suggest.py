@@ -78,6 +78,9 @@ def test_few_texts_or_short_ones_are_no_sentences():
 
 def test_notes_are_for_people():
     assert _column(["01", "02", "02"]).notes[-1] == "digits with leading zeros: kept as text"
+    for values in (["$1,200.50", "$ 7", "€ -3"], ["5%", "12.5 %", "-1%"], ["3 kg", "4.5kg"]):
+        assert _column(values * 2).notes[-1].startswith("numbers with a sign or unit: kept as text")
+    assert "unit" not in "".join(_column(["A7", "5%", "x"]).notes)
     numbers = [*map(str, range(200)), "about 7", "7"]
     assert _column(numbers).notes[-1] == "1 values are no numbers, all others are"
     assert _column([1, None, 2, 2]).notes == ["2 different", "25.0% missing"]
