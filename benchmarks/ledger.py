@@ -32,15 +32,15 @@ def _steps(folder: str, config: str) -> Result:
     for number in range(_ROUNDS):
         # Whichever is first in one round is second in the next.
         for module in sorted(rates, reverse=bool(number % 2)):
-            flags = [
+            flags = (
                 f"--config={config}",
                 "--strategy=none",
                 f"--set=train.steps={_MODELS[config]}",
                 f"--set=train.save_steps={_MODELS[config]}",
                 f"--set=train.hooks=[benchmarks.{module}:StepTimes]",
-            ]
+            )
             name = f"{config}-{module}-{number}".replace("_", "-")
-            rates[module].append(training.launch(folder, name, flags, 1, _WARM_UP)[0])
+            rates[module].append(training.launch(folder, name, training.Mode(flags), _WARM_UP).rate)
     return Result(
         name=f"ledger {config}",
         value=statistics.median(rates["step_times"]),

@@ -12,7 +12,7 @@ from pipeline import topology
 
 
 class StepTimes(tf.compat.v1.train.SessionRunHook):
-    """Appends {"step", "time"} a line to the file named by PYTHON_STEP_TIMES, at the end."""
+    """Appends {"step", "time", "cpu"} a line to the file named by PYTHON_STEP_TIMES, at the end."""
 
     def begin(self):
         """Finds the global step."""
@@ -24,8 +24,9 @@ class StepTimes(tf.compat.v1.train.SessionRunHook):
         return tf.compat.v1.train.SessionRunArgs(self._step)
 
     def after_run(self, run_context, run_values):
-        """Notes it with the time."""
-        self._rows.append({"step": int(run_values.results), "time": time.time()})
+        """Notes it with the time, and the processor seconds of this process."""
+        row = {"step": int(run_values.results), "time": time.time(), "cpu": time.process_time()}
+        self._rows.append(row)
 
     def end(self, session):
         """Writes what was noted, if this is the chief."""
