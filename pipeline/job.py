@@ -109,12 +109,19 @@ def differences(before: config.Config, after: config.Config) -> list[str]:
     ]
 
 
+# What decides which records are counted and which variables there are, as `changes` begins lines.
+_OF_CHECKPOINTS = (
+    *("data.", "model."),
+    *("train.optimizer.name:", "train.optimizer.average: None"),
+)
+
+
 def _refuse_other_job(job: Job) -> None:
     may_change = tuple(f"data.{key}:" for key in config.Data.OF_READING)
     differing = [
         line
         for line in changes(job)
-        if line.startswith(("data.", "model.")) and not line.startswith(may_change)
+        if line.startswith(_OF_CHECKPOINTS) and not line.startswith(may_change)
     ]
     if differing:
         raise errors.UsageError(

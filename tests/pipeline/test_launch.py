@@ -320,12 +320,14 @@ def test_a_lost_worker_is_restarted_and_recorded(launch):
     assert restart["seconds_to_next_step"] > 0
 
 
-def test_changes_are_told_and_other_data_or_models_need_another_run(launch):
+def test_changes_are_told_and_what_checkpoints_hold_needs_another_run(launch):
     launch.run()
     out, _ = launch.run("--set=train.save_steps=7", "--set=train.steps=15")
     assert "already finished" in out
     _, err = launch.run("--set=model.name=mnist_mlp", code=64)
     assert "model.name: 'mnist_cnn' -> 'mnist_mlp'" in err and "use another RUN=" in err
+    _, err = launch.run("--set=train.optimizer={name: sgd, average: 0.9}", code=64)
+    assert "train.optimizer.name: 'adam' -> 'sgd'; train.optimizer.average: None -> 0.9" in err
     launch.script(chief_0=["work:30"])
     out, _ = launch.run("--set=train.steps=30")
     assert "changed since the last start: train.steps: 20 -> 30" in out
