@@ -69,7 +69,9 @@ def translated(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise errors.DataError(f"{path!r}: no such file. See make data.") from None
+        raise errors.DataError(
+            f"{path!r}: no such file. Check the path; make data fetches what data.download names."
+        ) from None
     except EOFError:
         raise errors.DataError(f"{path!r}: truncated: the gz stream ends early") from None
     except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
