@@ -97,7 +97,9 @@ def test_broken_files(tmp_path, content, encoding, message):
 
 
 def test_files_that_cannot_be_opened(tmp_path):
-    with pytest.raises(errors.DataError, match="absent.: no such file. Check the path; make data"):
+    with pytest.raises(
+        errors.DataError, match=r"absent.: no such file\. Check the path; make data"
+    ):
         _read(tmp_path / "absent")
     with pytest.raises(errors.DataError, match="cannot be read: Is a directory"):
         _read(tmp_path)
