@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
@@ -43,6 +44,7 @@ class ForkingRunner(fn_runner.FnApiRunner):
         with contextlib.ExitStack() as stack:
             workers = Workers(self._server or stack.enter_context(worker_server.start()))
             stack.enter_context(workers.watched())
+            _let_streams_end()
             make = functools.partial(_Handler, workers)
             register = worker_handlers.WorkerHandler.register_environment(_URN, bytes)
             register(make)  # type: ignore[arg-type]
@@ -52,6 +54,18 @@ class ForkingRunner(fn_runner.FnApiRunner):
                 if workers.lost.wait(_NOTICED):
                     raise workers.error() from None
                 raise
+
+
+def _let_streams_end() -> None:
+    """Keeps quiet the threads of Beam that read from a worker and take its end for an error; they
+    may find that out after the pipeline."""
+    usual = threading.excepthook
+
+    def tell(failed: threading.ExceptHookArgs) -> None:
+        if not issubclass(failed.exc_type, grpc.RpcError):
+            usual(failed)
+
+    threading.excepthook = tell
 
 
 class Workers:

@@ -15,8 +15,9 @@ from tests.cloud.fixtures import cloud, service  # noqa: F401
 from tests.preprocessing import idx_files
 
 # A shell's background job, such as a CI step, has SIGINT ignored, and children inherit it: tests
-# that press Ctrl-C would wait for ever.
+# that press Ctrl-C would wait for ever. The same goes for SIGHUP under nohup.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 TRAIN, TEST = 3000, 500
 _FILES = {"train": "train", "test": "t10k"}

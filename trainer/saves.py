@@ -17,6 +17,8 @@ from pipeline import config, storage, topology
 from pipeline.run_folder import RunFolder
 
 _train = tf.compat.v1.train
+# Workers end at the step they make; each can make one more after the chief's last.
+_LAST_SAVES = 5
 # Called with the global step of a checkpoint and the seconds training stood still for it.
 AfterSave = Callable[[int, float], None]
 
@@ -54,11 +56,26 @@ def keep_known(scaffold: Any) -> None:
 
 
 def _saver_hook(folder: str, steps: int, listeners: list[Any]) -> Any:
-    hook = _train.CheckpointSaverHook(folder, save_steps=steps, listeners=listeners)
+    hook = _Saver(folder, save_steps=steps, listeners=listeners)
     # Otherwise it asks for the global step once more after every step, in a session call of its
     # own, which between processes is a round trip.
     hook._set_steps_per_run(1)
     return hook
+
+
+class _Saver(tf.compat.v1.train.CheckpointSaverHook):
+    def end(self, session: Any) -> None:
+        """Saves again if a worker has ended a step meanwhile: of that one a checkpoint may hold the
+        parameters and not the counts, and no other comes after."""
+        saved = self._timer.last_triggered_step()
+        for _ in range(_LAST_SAVES):
+            step = session.run(self._global_step_tensor)
+            if step == saved:
+                break
+            self._save(session, step)
+            saved = step
+        for listener in self._listeners:
+            listener.end(session, saved)
 
 
 class _Listener(tf.compat.v1.train.CheckpointSaverListener):

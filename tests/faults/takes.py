@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import tensorflow as tf
@@ -30,9 +31,12 @@ def take_for_ever(cluster: dict[str, list[str]]) -> None:
     """Takes pieces until it is killed, and keeps as many of them as it may."""
     server = tf.distribute.Server(cluster, job_name="worker", task_index=0)
     dealer, _, own = session(server.target, "/job:worker/task:0")
-    start = dealer.begin(own)
-    assert start is not None
-    held = start.held
     while True:
-        kept = held[CHUNK - WIDTH :]
-        held = [*kept, *dealer.take(own, kept)]
+        # The parameter server may still talk to the reader that was killed; a trainer begins again.
+        with contextlib.suppress(tf.errors.UnavailableError):
+            start = dealer.begin(own)
+            assert start is not None
+            held = start.held
+            while True:
+                kept = held[CHUNK - WIDTH :]
+                held = [*kept, *dealer.take(own, kept)]

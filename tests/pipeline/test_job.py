@@ -54,10 +54,10 @@ def test_a_topology_that_cannot_work_is_refused(tmp_path):
 
 def test_changes_are_listed_with_old_and_new_value(tmp_path):
     store(plan(tmp_path, "model.params={classes: 10}"))
-    wanted = plan(tmp_path, "train.steps=9", "train.optimizer.name=sgd")
+    wanted = plan(tmp_path, "train.steps=9", "eval.batch_size=7")
     assert job.changes(wanted) == [
         "train.steps: 1500 -> 9",
-        "train.optimizer.name: 'adam' -> 'sgd'",
+        "eval.batch_size: 500 -> 7",
     ]
     assert job.changes(plan(tmp_path)) == []
 

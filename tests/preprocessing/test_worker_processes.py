@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import apache_beam as beam
+import grpc
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
@@ -52,6 +54,23 @@ def test_two_processes_share_the_work_and_end_in_order(tmp_path):
     pids = {pid for pid, _ in done}
     assert len(pids) == 2 and str(os.getpid()) not in pids
     assert {name for name in names if name.startswith("bye")} == {f"bye-{pid}" for pid in pids}
+
+
+def _fail(error: Exception) -> None:
+    raise error
+
+
+def test_a_stream_that_ends_late_is_no_news_and_other_failures_are(tmp_path, capfd, monkeypatch):
+    """Beam's thread that reads from a worker may find its end after the pipeline."""
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)  # pytest's keeps all
+    with worker_server.start() as server:
+        _run(Note(str(tmp_path)), ForkingRunner(server))
+    for error in (grpc.RpcError("stream removed"), ValueError("of one's own")):
+        thread = threading.Thread(target=_fail, args=(error,))
+        thread.start()
+        thread.join()
+    told = capfd.readouterr().err
+    assert "of one's own" in told and "stream removed" not in told
 
 
 def test_a_process_that_is_lost_is_reported_in_a_line(capfd):

@@ -32,7 +32,7 @@ def hooks_of(small_records, tmp_path):
 def train(folder, last_step, hooks, listener=None):
     """Trains as an Estimator does, with an empty train op that counts."""
     with tf.Graph().as_default():
-        op = _train.get_or_create_global_step().assign_add(1)
+        op = _train.get_or_create_global_step().assign_add(1, name="step")
         saver = _train.Saver(max_to_keep=2, defer_build=True, save_relative_paths=True)
         tf.compat.v1.add_to_collection(GRAPH.SAVERS, saver)
         for hook in hooks:
@@ -58,6 +58,20 @@ def test_the_chief_saves_every_few_steps_and_at_the_end_and_acts_once_after_each
     assert [step for step, _ in seen] == [0, 3, 6, 8]
     assert all(0 < seconds < 10 for _, seconds in seen)
     assert steps(tmp_path) == listed(tmp_path) == [6, 8]
+
+
+def test_a_worker_that_ends_a_step_during_the_last_save_is_saved_too(hooks_of, tmp_path):
+    """What it did may be in a part of what was saved, and nobody saves after the last."""
+
+    class Meanwhile(_train.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            if global_step_value == 8:
+                session.run(session.graph.get_operation_by_name("step"))
+
+    build, seen = hooks_of
+    train(tmp_path, 8, build(CHIEF, "parameter_server"), Meanwhile())
+    assert [step for step, _ in seen] == [0, 3, 6, 8, 9]
+    assert steps(tmp_path) == listed(tmp_path) == [8, 9]
 
 
 def test_evaluating_in_turn_is_no_part_of_the_time_of_a_save(hooks_of, tmp_path):
