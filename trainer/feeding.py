@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -73,5 +74,15 @@ class Feed:
 
 
 def dealt(backlog: order.Backlog, rank: int, num_readers: int) -> Iterator[order.Piece]:
-    """Yields every `num_readers`-th piece: readers share the backlog without talking."""
-    return (backlog[position] for position in itertools.count(rank, num_readers))
+    """Yields the pieces of one reader: each is whose records are the fewest so far.
+
+    So readers share the backlog without talking, and those that step together stay together,
+    however uneven the blocks.
+    """
+    had = [(0, reader) for reader in range(num_readers)]  # a heap
+    for position in itertools.count():
+        piece = backlog[position]
+        records, reader = had[0]
+        heapq.heapreplace(had, (records + backlog.left(piece), reader))
+        if reader == rank:
+            yield piece

@@ -1,8 +1,8 @@
 """In which order records are read: a function of seed and epoch, and of nothing else.
 
 The unit is a block, a run of records at a known byte offset of a shard. An epoch is a
-permutation of all blocks; each reader takes every n-th of them, so that readers share an epoch
-without talking to each other, whatever the number of shards.
+permutation of all blocks, which readers share without talking to each other, whatever the number of
+shards.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ class Backlog:
     """
 
     def __init__(self, blocks: Blocks, seed: int, applied: np.ndarray) -> None:
+        self._sizes = blocks.records
         # Of the blocks that can be read, as all below.
         self._blocks, self._seed = np.flatnonzero(blocks.due), seed
         self._records = blocks.records[self._blocks]
@@ -171,6 +172,10 @@ class Backlog:
         epoch = self._first_epoch + lap
         done = int(self._applied[block] - epoch * self._records[block])
         return Piece(int(self._blocks[block]), epoch, max(0, done))
+
+    def left(self, piece: Piece) -> int:
+        """Returns how many records are to be read of a piece."""
+        return int(self._sizes[piece.block]) - piece.skip
 
     def _lay_out_next(self) -> None:
         """Appends the next epoch that has anything left."""

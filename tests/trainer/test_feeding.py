@@ -1,6 +1,7 @@
 """What pipelines are handed to read."""
 
 import numpy as np
+import pytest
 
 from trainer import feeding, order
 
@@ -41,10 +42,36 @@ def test_a_row_without_records_stands_for_nothing_yet():
 
 
 def test_readers_share_the_backlog():
-    backlog = order.Backlog(_blocks(), 1, np.zeros(3))
+    """Each piece is the next of one of them, of the one that has had the fewest records."""
+    backlog = order.Backlog(_blocks(), 1, np.array([4, 0, 0]))
     dealt = [feeding.dealt(backlog, rank, 2) for rank in range(2)]
-    taken = [next(dealt[n % 2]) for n in range(9)]
-    assert taken == [backlog[n] for n in range(9)]
+    had = [0, 0]
+    for position in range(50):
+        rank = had.index(min(had))
+        piece = next(dealt[rank])
+        assert piece == backlog[position]
+        had[rank] += int(_blocks().records[piece.block]) - piece.skip
+
+
+@pytest.mark.parametrize("readers", [2, 3])
+def test_readers_that_step_together_stay_together(readers):
+    """However uneven the blocks: nobody is an epoch ahead, where others have not read a block."""
+    records = np.array([8, 8, 8, 1] * 15)
+    blocks = order.Blocks(("a",), np.zeros(60, np.int64), np.zeros(60, np.int64), records)
+    backlog = order.Backlog(blocks, 1, np.zeros(60))
+    dealt = [feeding.dealt(backlog, rank, readers) for rank in range(readers)]
+    under_way = [next(pieces) for pieces in dealt]
+    left = [records[piece.block] for piece in under_way]
+    while under_way[0].epoch < 200:
+        assert len({piece.block for piece in under_way}) == readers
+        step = min(left)
+        left = [records_left - step for records_left in left]
+        for rank in range(readers):
+            if not left[rank]:
+                under_way[rank] = next(dealt[rank])
+                left[rank] = records[under_way[rank].block]
+        epochs = [piece.epoch for piece in under_way]
+        assert max(epochs) - min(epochs) <= 1
 
 
 def _blocks_of(windows):

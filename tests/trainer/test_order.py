@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline import manifest
-from trainer import order
+from trainer import feeding, order
 
 SEEDS = st.integers(0, 2**63)
 EPOCHS = st.integers(0, 10**6)
@@ -233,7 +232,7 @@ def test_nor_does_it_if_any_blocks_are_left_of_an_epoch(number, seed, data):
     st.lists(st.integers(1, 300), min_size=1, max_size=60), st.integers(1, 3), st.integers(1, 20)
 )
 def test_readers_that_keep_pace_have_each_block_open_once(records, readers, wanted):
-    """Each takes every n-th piece, and mixes some; any of them may be the last to be read."""
+    """Each takes its share of the pieces, and mixes some; any may be the last to be read."""
     zeros = np.zeros(len(records), np.int64)
     blocks = order.Blocks(("a",), zeros, zeros, np.array(records))
     number = order.open_blocks(blocks, wanted, readers)
@@ -258,8 +257,7 @@ def test_readers_that_keep_pace_have_each_block_open_once(records, readers, want
 def _windows(backlog, rank, readers, number):
     """What a reader mixes at once, `number` blocks at most, of one epoch."""
     window: list[order.Piece] = []
-    for position in itertools.count(rank, readers):
-        piece = backlog[position]
+    for piece in feeding.dealt(backlog, rank, readers):
         if window and (len(window) == number or piece.epoch != window[0].epoch):
             yield [p.block for p in window]
             window = []
