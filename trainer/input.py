@@ -67,10 +67,11 @@ class Records:
         transforms = self.transforms
         batch_size = topology.batch_per_replica(self.job)
         blocks = self.blocks("train")
-        if len(blocks.records) < num_readers:
+        there = len(order.readable(blocks))
+        if there < num_readers:
             raise errors.UsageError(
-                f"{num_readers} processes train, but there are only {len(blocks.records)} blocks "
-                "of records to share; use fewer, or a smaller data.block_records"
+                f"{num_readers} processes train, but there are only {there} blocks of records to "
+                "share; use fewer, or a smaller data.block_records"
             )
 
         def input_fn() -> tf.data.Dataset:

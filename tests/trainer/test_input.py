@@ -77,13 +77,19 @@ def test_every_block_read_by_offset_is_the_one_of_the_sequential_read(small_reco
         assert blocks == [whole[n * 32 : (n + 1) * 32] for n in range(len(shard.blocks))]
 
 
+def _left_of_epoch(backlog, rank, readers):
+    """Number of records of the first epoch that one of the readers is dealt."""
+    dealt = feeding.dealt(backlog, rank, readers)
+    return sum(map(backlog.left, itertools.takewhile(lambda piece: piece.epoch == 0, dealt)))
+
+
 @pytest.mark.parametrize("readers", [1, 2, 3])
 def test_an_epoch_has_each_record_once(source, readers):
     total = source.blocks.total_records
     seen = collections.Counter()
+    nothing = np.zeros(len(source.blocks.records), np.int64)
     for rank in range(readers):
-        mine = order.epoch_order(len(source.blocks.records), 1, 0)[rank::readers]
-        own = int(source.blocks.records[mine].sum())
+        own = _left_of_epoch(order.Backlog(source.blocks, 1, nothing), rank, readers)
         # One block open at a time: then an epoch is over before the next begins.
         overrides = ("train.batch_size=1", "train.open_blocks=1")
         batches = source.batches(own, *overrides, rank=rank, readers=readers)
@@ -151,10 +157,8 @@ def test_going_on_reads_each_record_once_with_any_number_of_readers(source, befo
         source.block_of(list(seen.elements())), minlength=len(source.blocks.records)
     )
     backlog = order.Backlog(source.blocks, 1, applied)
-    left = [backlog[position] for position in range(len(source.blocks.records))]
     for rank in range(after):
-        mine = [p for p in left[rank::after] if p.epoch == 0]
-        own = sum(int(source.blocks.records[p.block]) - p.skip for p in mine)
+        own = _left_of_epoch(backlog, rank, after)
         one_at_a_time = ("train.batch_size=1", "train.open_blocks=1")
         batches = source.batches(own, *one_at_a_time, rank=rank, readers=after, applied=applied)
         seen.update(itertools.chain(*batches))
@@ -197,6 +201,17 @@ def test_more_readers_than_blocks_are_refused(small_records):
         match=rf"{blocks + 1} processes train, .* only {blocks} blocks .*data\.block_records",
     ):
         records_of.train_input_fn(feed, blocks + 1)
+
+
+def test_blocks_that_are_left_out_are_not_there_to_share(small_records):
+    excluded = {"train": frozenset({0, 3})}
+    records_of = Records(small_records.job, small_records.folder, small_records.contents, excluded)
+    blocks = records_of.blocks("train")
+    feed = feeding.Feed(blocks, 1, 1)
+    there = len(blocks.records) - 2
+    records_of.train_input_fn(feed, there)
+    with pytest.raises(errors.UsageError, match=rf"only {there} blocks"):
+        records_of.train_input_fn(feed, there + 1)
 
 
 @pytest.mark.parametrize("split", ["eval", "test"])
