@@ -109,9 +109,10 @@ def differences(before: config.Config, after: config.Config) -> list[str]:
     ]
 
 
-# What decides which records are counted and which variables there are, as `changes` begins lines.
+# What decides which records are counted, in which order those of a block are read, and which
+# variables there are, as `changes` begins lines.
 _OF_CHECKPOINTS = (
-    *("data.", "model."),
+    *("data.", "model.", "train.seed:"),
     *("train.optimizer.name:", "train.optimizer.average: None"),
 )
 
