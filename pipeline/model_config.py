@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -84,6 +85,15 @@ class WarmStart(Section):
     path: str
     variables: str = ".*"
     names: dict[str, str] = pydantic.Field(default={})
+
+    @pydantic.field_validator("variables")
+    @classmethod
+    def _is_a_regular_expression(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        return pattern
 
 
 class Model(Section):

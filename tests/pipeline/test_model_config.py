@@ -42,6 +42,13 @@ def test_bad_params(name, params, message):
         make(FEATURES, model={"name": name, "params": params})
 
 
+def test_names_to_start_from_are_a_regular_expression():
+    model = {"name": "mnist_mlp", "warm_start": {"path": "x", "variables": "dense("}}
+    text = r"model\.warm_start\.variables: 'dense\(' is no regular expression: missing \)"
+    with pytest.raises(errors.UsageError, match=text):
+        make(model=model)
+
+
 def test_canned_models_need_features():
     with pytest.raises(
         errors.UsageError, match="'linear' is built from features, and there are no"
