@@ -19,13 +19,14 @@ def reason_to_stop(evaluations: Sequence[dict[str, float]], how: config.Eval) ->
     """Returns why training should end, or `None` to go on.
 
     `evaluations` are metrics in the order of their `global_step`. An evaluation improves if it is
-    better than all before it by more than `min_delta`; the first one always does.
+    better than all before it by more than `min_delta`; the first one always does. One that lacks
+    the metric, of a model that did not report it yet, says nothing.
     """
-    rule = how.early_stopping
-    if rule is None or not evaluations:
+    rule, known = how.early_stopping, [m for m in evaluations if how.metric in m]
+    if rule is None or not known:
         return None
     reference, since = None, 0
-    for metrics in evaluations:
+    for metrics in known:
         value = metrics[how.metric]
         if best.is_better(value, reference, how.higher_is_better, by=rule.min_delta):
             reference, step, since = value, int(metrics["global_step"]), 0

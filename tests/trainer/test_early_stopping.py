@@ -45,6 +45,17 @@ def test_many_small_improvements_add_up():
     assert _reason([0.5, 0.5625, 0.59], min_delta=0.1) is not None
 
 
+def test_evaluations_from_before_the_model_reported_the_metric_do_not_count():
+    """Code of one's own may learn a metric between two starts."""
+    rule = EarlyStopping(patience=2)
+    how = Eval(metric="auc", early_stopping=rule)
+    old = [{"accuracy": 0.5, "global_step": float(step)} for step in (10, 20, 30)]
+    new = [{"accuracy": 0.5, "auc": 0.6, "global_step": float(step)} for step in (40, 50, 60)]
+    assert early_stopping.reason_to_stop(old, how) is None
+    assert early_stopping.reason_to_stop([*old, *new[:2]], how) is None
+    assert early_stopping.reason_to_stop([*old, *new], how) is not None
+
+
 def test_the_reason_names_the_best():
     assert _reason([0.25, 0.5, 0.5, 0.4], min_delta=0.125) == (
         "early stopping: accuracy has not improved by more than 0.125 in 2 evaluations "
