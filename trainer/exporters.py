@@ -77,8 +77,12 @@ class Judge(tf.estimator.Exporter):
             )
         self._note(metrics)
         old = self._run.read(BEST)
-        # One that somebody has removed is none.
-        there = old and export_files.is_published(storage.join(self._run.path, old["export"]))
+        # One that somebody has removed is none, and one by another metric cannot be compared.
+        there = (
+            old
+            and old["metric"] == metric
+            and export_files.is_published(storage.join(self._run.path, old["export"]))
+        )
         reference = float(old["value"]) if old and there else None
         if not best.is_better(metrics[metric], reference, self._job.eval.higher_is_better):
             return None

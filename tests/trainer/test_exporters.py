@@ -90,6 +90,15 @@ def test_one_that_was_removed_gives_way_to_the_best_there_is(scene):
     assert (scene.best["step"], scene.exported) == (200, ["200"])
 
 
+def test_the_best_by_another_metric_is_not_compared(scene):
+    """An accuracy of 0.9 is no loss that one of 1 would have to beat."""
+    lower = ("eval.metric=loss", "eval.higher_is_better=false")
+    scene.judge(100, 0.9)
+    scene.judge(200, 0.5, *lower)
+    assert (scene.best["metric"], scene.best["value"], scene.best["step"]) == ("loss", 1.0, 200)
+    assert scene.exported == ["200"]
+
+
 def test_what_a_killed_process_was_writing_is_removed(scene):
     (pathlib.Path(scene.run.exports) / ".staging-0" / "1").mkdir(parents=True)
     scene.judge(100, 0.9)
