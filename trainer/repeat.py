@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage, topology
 from pipeline.run_folder import RunFolder
-from trainer import divergence, experiment, features, order, staleness
+from trainer import divergence, experiment, features, ledger, order, staleness
 from trainer.input import Records
 
 Say = Callable[[str], None]
@@ -39,12 +39,15 @@ class Repeated:
 def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
     """Repeats the steps of a run that diverged; `say` gets a line for each.
 
-    Raises `UsageError` if the run has not diverged.
+    Raises `UsageError` if the run has not diverged, and `DataError` if it has on other records.
     """
     kept = divergence.read(run)
     if not kept:
-        raise errors.UsageError(f"run {run.name!r}: its loss was always finite; nothing to repeat")
+        diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
+        why = "none of its checkpoints was finite" if diverged else "its loss was always finite"
+        raise errors.UsageError(f"run {run.name!r}: {why}; nothing to repeat")
     job, blocks = run.read_config(), records.blocks("train")
+    ledger.counts_in(kept[0].checkpoint, blocks)  # positions are of the records there were
     batches = merged(kept, asynchronous=job.cluster.strategy in staleness.ASYNCHRONOUS)
     for one in kept:
         say(f"{one.task}: loss {one.loss:g} at step {one.batches[-1].step}")

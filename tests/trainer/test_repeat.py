@@ -7,8 +7,11 @@ import re
 import numpy as np
 import pytest
 
+from pipeline import errors
+from pipeline.run_folder import RunFolder
 from tests.trainer.commands import error_line
 from trainer import divergence, repeat
+from trainer.input import Records
 
 # Each step multiplies the parameters until they overflow.
 DIVERGES = (
@@ -60,6 +63,26 @@ def test_a_run_that_did_not_diverge_has_nothing_to_repeat(finished, small_record
         error_line(printed)
         == "error: run 'finished': its loss was always finite; nothing to repeat"
     )
+
+
+def test_from_checkpoints_that_are_not_finite_nothing_can_be_repeated(small_records, tmp_path):
+    (tmp_path / "divergence").mkdir()
+    records = Records(small_records.job, small_records.folder, small_records.contents)
+    with pytest.raises(errors.UsageError, match="none of its checkpoints was finite; nothing to"):
+        repeat.repeat(RunFolder(str(tmp_path)), records, print)
+
+
+def test_records_that_are_no_longer_there_are_not_repeated(diverged, small_records):
+    """What was kept are places in them."""
+    train = small_records.contents.split("train")
+    shards = train.shards[1:]
+    left = train.model_copy(update={"shards": shards, "records": sum(s.records for s in shards)})
+    splits = {**small_records.contents.splits, "train": left}
+    contents = small_records.contents.model_copy(update={"splits": splits})
+    records = Records(small_records.job, small_records.folder, contents)
+    run = RunFolder(str(small_records.storage / "runs" / "diverged"))
+    with pytest.raises(errors.DataError, match="was trained on other records than there are now"):
+        repeat.repeat(run, records, print)
 
 
 def _kept(task, *batches):
