@@ -15,6 +15,10 @@ _TIMEOUT = 60.0  # seconds for one request
 QUOTA = "The quota is used up: wait, ask for more, or use other machines or another REGION="
 
 
+class NotThere(errors.UsageError):
+    """The service knows nothing of that name."""
+
+
 @dataclasses.dataclass
 class Api:
     """One service, as `root` such as https://…/v1, for one project and region.
@@ -33,8 +37,8 @@ class Api:
     def ask(self, method: str, path: str, **content: Any) -> dict[str, Any]:
         """Returns the answer to a request.
 
-        Raises `UsageError` for what has to be changed first, and `RetryableError` for what passes;
-        both say what to do.
+        Raises `UsageError` for what has to be changed first (`NotThere` if that is the name), and
+        `RetryableError` for what passes; both say what to do.
         """
         with self._explained():
             response = self._connected().request(
@@ -42,7 +46,8 @@ class Api:
             )
         if response.ok:
             return dict(response.json())
-        raise self.refusal(response.status_code, cloud_errors.explanation(response.text))
+        refusal = self.refusal(response.status_code, cloud_errors.explanation(response.text))
+        raise NotThere(str(refusal)) if response.status_code == 404 else refusal
 
     def refusal(self, status: int, said: str) -> errors.PipelineError:
         """Returns the error for an HTTP status of the service; `said` is its own explanation."""

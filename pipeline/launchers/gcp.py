@@ -24,7 +24,6 @@ from pipeline import (
     run_folder,
     run_lock,
     run_record,
-    storage,
 )
 from pipeline import job as jobs
 from pipeline.job import Job
@@ -59,33 +58,36 @@ class GcpLauncher:
         with run_lock.held(job.run):
             record = run_record.read(job.run)
             name = service.find(gcp_job.label(job.name), job.run.path) or gcp_status.going(record)
-            if record is None or name is None:
+            if name is None:
                 job, record, name = _submitted(job, contents, service)
             else:
-                _say_it_is_there(job)
+                record = _found(job, record, name)
         print(f"job      {gcp_service.link(name)}", flush=True)
         try:
-            self._follow(job, service, name)
-        except errors.PipelineError as error:
-            bookkeeping.close(job, record, error, stopped=False)
-            raise
+            # If it cannot be followed any more, nothing is noted: the job goes on.
+            ended = self._follow(job, gcp_service.of(name), name)
         except KeyboardInterrupt:
             if self.wants_to_cancel(f"the job of run {job.name}"):
-                service.cancel(name)
+                gcp_service.of(name).cancel(name)
                 raise _cancelled(job, record) from None
             raise errors.RetryableError(
                 f"the job of run {job.name!r} goes on without us. The same command follows it "
                 "again; make status, make logs and make stop work on it"
             ) from None
+        try:
+            _check_end(job, name, ended)
+        except errors.PipelineError as error:
+            bookkeeping.close(job, record, error, stopped=False)
+            raise
         done = job.run.read(run_folder.TRAINING_DONE) or {}
         record.reason = str(done.get("reason", run_record.ALL_STEPS))
         record.seconds["total"] = round(self.clock() - started, 3)
         bookkeeping.close(job, record, None, stopped=False)
         return record
 
-    def _follow(self, job: Job, service: Service, name: str) -> None:
-        """Returns when the job has ended well. Raises the `PipelineError` of what it failed with,
-        or that it cannot be followed any more."""
+    def _follow(self, job: Job, service: Service, name: str) -> dict[str, Any]:
+        """Returns the job when it has ended. Raises the `PipelineError` of why it cannot be
+        followed any more."""
         before = ""
         with display.Display(job.config.train.max_steps) as shown:
             while True:
@@ -96,12 +98,8 @@ class GcpLauncher:
                 before = state
                 shown.show(run_folder.read_statuses(job.run))
                 if state in ENDED:
-                    break
+                    return found
                 self.sleep(self.poll)
-        if state != "JOB_STATE_SUCCEEDED":
-            raise _failure(job, state, found.get("error", {}))
-        if job.run.read(run_folder.RESULT) is None:
-            raise errors.PipelineError(f"{name}: ended well, but left no {run_folder.RESULT}")
 
     def _look(self, service: Service, name: str) -> dict[str, Any]:
         """Returns the job; requests may fail, though not many in a row."""
@@ -118,19 +116,31 @@ def _submitted(
 ) -> tuple[Job, RunRecord, str]:
     """Prepares the run folder and submits the job; returns both, and the name of what runs."""
     record = bookkeeping.open_run(job)
-    job.run.remove(fatal.MARKER)
-    record.manifest = contents.sha256
-    job = bookkeeping.resolved(job, contents)
-    name = service.create(gcp_job.render(job, secrets.token_hex(8)))
+    try:
+        job.run.remove(fatal.MARKER)
+        record.manifest = contents.sha256
+        job = bookkeeping.resolved(job, contents)
+        name = service.create(gcp_job.render(job, secrets.token_hex(8)))
+    except errors.PipelineError as error:
+        bookkeeping.close(job, record, error, stopped=False)
+        raise
     record.job = name
     run_record.write(job.run, record)
     return job, record, name
 
 
-def _say_it_is_there(job: Job) -> None:
+def _found(job: Job, record: RunRecord | None, name: str) -> RunRecord:
+    """Returns the record of a run whose job is there, and may be missing in it: the answer to its
+    submission was lost, or the record was."""
     print(f"run {job.name} has been submitted already; following it")
     for line in jobs.changes(job):
         print(redaction.redact(f"changed since then, so not for this job: {line}"))
+    if record is None or record.status != "running" or record.job != name:
+        record = record or run_record.begin(job.config, job.run)
+        record.status, record.reason, record.exit_code = "running", "training", None
+        record.job = name
+        run_record.write(job.run, record)
+    return record
 
 
 def _cancelled(job: Job, record: RunRecord) -> errors.PipelineError:
@@ -144,13 +154,17 @@ def _cancelled(job: Job, record: RunRecord) -> errors.PipelineError:
 
 def _check_places(job: Job) -> None:
     """Raises `UsageError` for a run that the machines would not find, or find far away."""
-    gcp = job.config.gcp
-    if not storage.is_remote(job.run.path):
-        raise errors.UsageError(
-            f"CLUSTER=gcp: STORAGE is {job.storage_root!r}, which Google's machines do not see. "
-            f"Use STORAGE=gs://{gcp.bucket}/folder"
-        )
-    cloud_preflight.check_region(job.storage_root, gcp.region)
+    gcp_job.check_storage(job)
+    cloud_preflight.check_region(job.storage_root, job.config.gcp.region)
+
+
+def _check_end(job: Job, name: str, ended: Mapping[str, Any]) -> None:
+    """Raises the `PipelineError` of what a job has failed with."""
+    state = str(ended["state"])
+    if state != "JOB_STATE_SUCCEEDED":
+        raise _failure(job, state, ended.get("error", {}))
+    if job.run.read(run_folder.RESULT) is None:
+        raise errors.PipelineError(f"{name}: ended well, but left no {run_folder.RESULT}")
 
 
 def _failure(job: Job, state: str, error: Mapping[str, Any]) -> errors.PipelineError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline import config, fatal, gcp_config, topology
+from pipeline import config, errors, fatal, gcp_config, storage, topology
 from pipeline.job import Job
 
 MODULE = "trainer.task"
@@ -19,10 +19,12 @@ _VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
 def render(job: Job, submission: str) -> dict[str, Any]:
     """Returns the body of `projects.locations.customJobs.create`.
 
-    Raises `UsageError` for a config without project, region, bucket and image.
+    Raises `UsageError` for a config without project, region, bucket and image, and for a run that
+    the machines would not find.
     """
     gcp = job.config.gcp
     gcp.check()
+    check_storage(job)
     pools = [_pool(job, role, job.counts.get(role, 0), submission) for role in topology.ROLES]
     while not pools[-1]:
         pools.pop()
@@ -39,6 +41,15 @@ def render(job: Job, submission: str) -> dict[str, Any]:
         "labels": {"pipeline": "estimator-pipeline", **gcp.labels, "run": label(job.name)},
         "jobSpec": {name: value for name, value in specification.items() if value is not None},
     }
+
+
+def check_storage(job: Job) -> None:
+    """Raises `UsageError` for a run on a disk of this machine."""
+    if not storage.is_remote(job.run.path):
+        raise errors.UsageError(
+            f"CLUSTER=gcp: STORAGE is {job.storage_root!r}, which Google's machines do not see. "
+            f"Use STORAGE=gs://{job.config.gcp.bucket}/folder"
+        )
 
 
 def label(run: str) -> str:

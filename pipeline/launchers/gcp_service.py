@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline import google_api
 from pipeline.google_api import Api
 
 ENDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED")
@@ -34,8 +35,11 @@ class Service:
         return str(self._api.ask("POST", f"{self._place}/customJobs", json=job)["name"])
 
     def get(self, name: str) -> dict[str, Any]:
-        """Returns a job: `state`, and `error` if it has failed."""
-        return self._api.ask("GET", name)
+        """Returns a job: `state`, and `error` if it has failed, as one has that was deleted."""
+        try:
+            return self._api.ask("GET", name)
+        except google_api.NotThere as error:
+            return {"name": name, "state": "JOB_STATE_FAILED", "error": {"message": str(error)}}
 
     def find(self, label: str, run: str) -> str | None:
         """Returns the name of the job with the `label` of a run, in the folder `run`, that has not
@@ -46,14 +50,19 @@ class Service:
         going = [
             one
             for one in found.get("customJobs", [])
-            if one.get("state") not in ENDED
-            and one["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"].rstrip("/") == run
+            if one.get("state") not in ENDED and _folder(one) == run
         ]
         return str(going[0]["name"]) if going else None
 
     def cancel(self, name: str) -> None:
         """Ends a job at once; nothing is saved first."""
         self._api.ask("POST", f"{name}:cancel", json={})
+
+
+def _folder(job: Mapping[str, Any]) -> str:
+    """Returns where a job's run is; jobs of others need not say."""
+    place = job["jobSpec"].get("baseOutputDirectory", {})
+    return str(place.get("outputUriPrefix", "")).rstrip("/")
 
 
 def of(job: str) -> Service:

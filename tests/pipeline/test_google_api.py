@@ -1,7 +1,7 @@
 import pytest
 
 from pipeline import errors
-from pipeline.google_api import Api
+from pipeline.google_api import Api, NotThere
 from tests.cloud.jobs import PLACE
 
 ROOT = "https://europe-west4-aiplatform.googleapis.com/v1"
@@ -40,6 +40,12 @@ def test_each_status_says_what_to_do(status, kind, words):
     assert str(error).startswith(
         f"Vertex AI, {PLACE}: machine type big is not supported ({status}). {words}"
     )
+
+
+def test_a_name_that_is_not_known_can_be_told_from_other_refusals(cloud):
+    cloud.fault("GET .*customJobs/1", status=404)
+    with pytest.raises(NotThere, match=r"\(404\). Look at PROJECT= and REGION="):
+        api().ask("GET", f"{PLACE}/customJobs/1")
 
 
 def test_who_is_nobody_is_told_so(cloud, monkeypatch, tmp_path):

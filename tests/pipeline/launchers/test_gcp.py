@@ -154,6 +154,55 @@ def test_requests_that_fail_now_and_then_do_not_end_the_following(wanted, cloud,
     assert launch(wanted)["status"] == "done"
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"), [(503, errors.RetryableError), (401, errors.UsageError)]
+)
+def test_a_job_that_cannot_be_followed_any_more_goes_on(wanted, cloud, jobs, status, kind):
+    jobs.states = ["JOB_STATE_RUNNING"]
+    cloud.fault("GET .*customJobs/1", status=status, times=21)
+    with pytest.raises(kind, match=rf"\({status}\)"):
+        launch(wanted)
+    cloud.api.faults.clear()
+    assert wanted.run.read("run.json")["status"] == "running"
+    with pytest.raises(errors.UsageError, match="is at work on Vertex AI"):
+        bookkeeping.open_run(wanted)
+    jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
+    assert launch(wanted)["status"] == "done"
+    assert len(jobs.created) == 1
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_job_that_the_record_does_not_name_is_found_and_noted(wanted, jobs, kept):
+    leave_at_work(wanted, jobs)
+    record = wanted.run.read("run.json")
+    wanted.run.remove("run.json")
+    if kept:
+        wanted.run.write("run.json", {**record, "status": "failed", "job": None})
+    leave_at_work(wanted, jobs)
+    found = wanted.run.read("run.json")
+    assert (found["status"], found["job"]) == ("running", record["job"])
+    assert len(jobs.created) == 1
+
+
+def test_a_job_that_was_deleted_does_not_keep_the_run(wanted, cloud, jobs):
+    leave_at_work(wanted, jobs)
+    jobs.created[0]["labels"]["run"] = "gone"
+    cloud.fault("GET .*customJobs/1", status=404)
+    with pytest.raises(errors.RetryableError, match=r"the job failed: .*\(404\). Look at PROJ"):
+        launch(wanted)
+    jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
+    assert launch(wanted)["status"] == "done"
+    assert len(jobs.created) == 2
+
+
+def test_a_submission_that_is_refused_is_recorded(wanted, cloud, jobs):
+    cloud.fault("POST .*customJobs", status=403)
+    with pytest.raises(errors.UsageError, match=r"\(403\). Grant the account"):
+        launch(wanted)
+    record = wanted.run.read("run.json")
+    assert (record["status"], record["exit_code"]) == ("failed", 64)
+
+
 def test_what_failed_for_good_is_told_in_its_own_words_and_code(wanted, jobs):
     def fail(state: str) -> None:
         content = {"submission": "s", "task": "chief-0", "exit_code": 70, "error": "loss is nan"}

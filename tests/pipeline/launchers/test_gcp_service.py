@@ -39,6 +39,19 @@ def test_a_run_of_that_name_in_another_bucket_is_another_run(jobs):
     assert service().find("r", "gs://other/out/runs/r") is None
 
 
+def test_a_job_of_others_that_names_no_folder_is_another_run(jobs):
+    service().create({**BODY, "jobSpec": {"workerPoolSpecs": []}})
+    assert service().find("r", RUN) is None
+
+
+def test_a_job_that_was_deleted_has_failed(cloud, jobs):
+    name = service().create(BODY)
+    cloud.fault("GET .*customJobs/1", status=404)
+    found = service().get(name)
+    assert found["state"] == "JOB_STATE_FAILED"
+    assert "(404)" in found["error"]["message"]
+
+
 def test_a_job_can_be_cancelled_by_its_name_alone(jobs):
     name = service().create(BODY)
     gcp_service.of(name).cancel(name)

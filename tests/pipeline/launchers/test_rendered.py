@@ -38,6 +38,11 @@ def test_a_dry_run_needs_neither_credentials_nor_a_network(tmp_path):
     assert "an estimate by list prices of" in done.stderr
 
 
+def test_a_job_that_would_be_refused_is_not_shown():
+    with pytest.raises(errors.UsageError, match=r"do not see. Use STORAGE=gs://my-bucket/folder"):
+        rendered.show(Place.GCP, plan(storage_root="/local"))
+
+
 def test_a_tfjob_is_yaml_and_says_that_its_operator_is_a_legacy_one():
     shown = rendered.show(Place.K8S, plan())
     assert shown.document.startswith("# For the Training Operator v1, a legacy one")
