@@ -6,6 +6,7 @@ The operator is a legacy one: its successor has no TensorFlow with parameter ser
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pipeline import config_file, errors, topology
@@ -14,6 +15,8 @@ from pipeline.launchers import gcp_job
 
 _NAMES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
 _PORT = 2222
+# Each pod has a service called like it: the name of the job, its role and index.
+_NAME, _LONGEST = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?"), 63
 # Where pods find the config: nobody has written it to the run folder before they start.
 _FOLDER, _FILE, _VOLUME = "/etc/estimator-pipeline", "config.yaml", "config"
 
@@ -41,6 +44,7 @@ def render(job: Job) -> dict[str, Any]:
             f"CLUSTER=k8s: the run would be in {job.run.path!r}, which pods do not share. Give "
             "STORAGE=gs://bucket/folder"
         )
+    _check_name(job)
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
@@ -71,6 +75,16 @@ def _metadata(job: Job) -> dict[str, Any]:
 
 def _name(job: Job) -> str:
     return job.name.replace("_", "-").replace(".", "-")
+
+
+def _check_name(job: Job) -> None:
+    behind = max(len(f"-{role}-{count - 1}") for role, count in job.counts.items() if count)
+    if not _NAME.fullmatch(_name(job)) or len(_name(job)) + behind > _LONGEST:
+        raise errors.UsageError(
+            f"CLUSTER=k8s: run {job.name!r}: there, names begin with a letter, end with a letter "
+            f"or digit, and of this job have at most {_LONGEST - behind} characters; use another "
+            "RUN="
+        )
 
 
 def _replicas(job: Job, role: str) -> dict[str, Any]:

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -45,6 +46,20 @@ def test_gpus_are_asked_for_as_kubernetes_calls_them():
         for one in replicas.values()
     ]
     assert limits == [None, {"nvidia.com/gpu": 2}, None, None]
+
+
+@pytest.mark.parametrize("name", ["2024-run", "run.", "r" * 52])
+def test_names_that_services_of_pods_cannot_have_are_refused(name):
+    wanted = dataclasses.replace(plan(), name=name)
+    with pytest.raises(errors.UsageError, match=rf"run '{name}': .* at most 51 characters; use an"):
+        k8s_job.render(wanted)
+
+
+def test_a_name_may_be_as_long_as_services_allow():
+    longest = "r" + "_" * 49 + "1"
+    assert k8s_job.render(dataclasses.replace(plan(), name=longest))["metadata"]["name"] == (
+        longest.replace("_", "-")
+    )
 
 
 @pytest.mark.parametrize(
