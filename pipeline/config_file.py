@@ -15,6 +15,22 @@ from pipeline.config import Config
 SHIPPED = pathlib.Path(__file__).resolve().parent.parent / "configs"
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses keys that are given twice; of these it would take the last, and say nothing."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            named = (key.tag, str(key.value))
+            if named in seen:
+                raise yaml.composer.ComposerError(
+                    problem=f"{key.value!r} is given twice", problem_mark=key.start_mark
+                )
+            seen.add(named)
+        return node
+
+
 def load(name_or_path: str, overrides: list[str] | tuple[str, ...] = ()) -> Config:
     """Returns the validated config of a shipped name or of any path, local or gs://.
 
@@ -63,8 +79,13 @@ def dump(config: Config) -> str:
 
 def _read_yaml(path: str) -> Any:
     try:
-        tree = yaml.safe_load(storage.read_text(path))
-    except yaml.YAMLError as error:
+        text = storage.read_text(path)
+    except OSError as error:
+        said = error.strerror or "no such file"
+        raise errors.UsageError(f"config {path!r}: cannot be read: {said}") from None
+    try:
+        tree = yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError) as error:  # of dates that are none
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
@@ -79,8 +100,8 @@ def _apply(tree: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise errors.UsageError(f"--set {override!r}: must be section.key=value")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError):
         raise errors.UsageError(f"--set {override!r}: {text!r} is not a YAML value") from None
     *parents, last = key.split(".")
     node = tree

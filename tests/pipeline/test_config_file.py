@@ -124,6 +124,7 @@ def test_the_last_override_wins():
         ("steps", r"^--set 'steps': must be section\.key=value"),
         ("=5", r"^--set '=5': must be section\.key=value"),
         ("train.steps.x=5", r"^--set 'train\.steps\.x=5': 'steps' has no keys below it"),
+        ("data.label=2024-02-30", r"^--set .*: '2024-02-30' is not a YAML value"),
         ("train.steps={", r"^--set 'train\.steps=\{': '\{' is not a YAML value"),
     ],
 )
@@ -146,6 +147,8 @@ def test_a_missing_key_is_named(write):
     ("text", "message"),
     [
         ("name: [", r"job\.yaml' line \d+: not valid YAML: "),
+        ("name: 2024-02-30", r"job\.yaml': not valid YAML: day is out of range for month"),
+        ("train: {steps: 1}\ntrain: {steps: 2}", r"line 2: not valid YAML: 'train' is given twice"),
         ("", r"must be a mapping of sections, got None"),
         ("- a", r"must be a mapping of sections, got \['a'\]"),
         ("a: !!python/object/apply:os.system ['touch {marker}']", r"not valid YAML: could not"),
@@ -169,6 +172,17 @@ def test_files_that_are_no_config(write, tmp_path, text, message):
 def test_configs_that_are_not_there(name, text):
     with pytest.raises(errors.UsageError, match=text):
         config_file.load(name)
+
+
+def test_what_is_merged_may_be_given_again(write):
+    base = "a: {b: &c {<<: &d {x: 1}, x: 2}}\ntop: {<<: *c, x: 3}"
+    with pytest.raises(errors.UsageError, match="unknown key 'a'"):
+        config_file.load(write(text=base))
+
+
+def test_a_folder_is_no_config(tmp_path):
+    with pytest.raises(errors.UsageError, match=rf"^config '{tmp_path}': cannot be read: Is a dir"):
+        config_file.load(str(tmp_path))
 
 
 def test_a_config_that_is_no_text(write):
