@@ -91,8 +91,9 @@ def _parse_flags(argv: list[str]) -> None:
 
 
 def _explain(problem: str) -> str:
-    """Puts what absl says of a flag in our words."""
+    """Puts what absl says of flags in our words, on one line."""
     if problem.startswith("flag --"):
-        problem = problem.removeprefix("flag ")
+        lines = (line.removeprefix("flag ").rstrip(".") for line in problem.splitlines())
+        problem = "; ".join(lines)
         return re.sub(r"invalid literal for int\(\) .*", "must be a whole number", problem)
     return f"{problem}. Run with --help for the flags there are."

@@ -49,6 +49,26 @@ def test_bad_flags_are_one_error_with_code_64(arguments, text):
     assert "Traceback" not in done.stderr
 
 
+def test_all_flags_that_are_missing_are_one_line():
+    program = PROGRAM.format(body="pass").replace(
+        "def main", "flags.DEFINE_string('run', None, 'A run.', required=True)\ndef main"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--nohelp"],
+        cwd=ROOT,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        64,
+        "error: --config=None: Flag --config must have a value other than None; --run=None: Flag "
+        "--run must have a value other than None\n",
+    )
+
+
 @pytest.mark.parametrize("arguments", [[], ["--help"]])
 def test_help_is_no_error(arguments):
     done = run(*arguments)
