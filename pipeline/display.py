@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -9,12 +10,14 @@ from typing import TextIO
 
 import tqdm
 
-from pipeline import config, exclusions, redaction, storage, terminal, topology
+from pipeline import config, config_file, exclusions, redaction, storage, terminal, topology
 from pipeline.epoch_lines import EpochLines
 from pipeline.job import Job
 from pipeline.progress import Progress, duration
 from pipeline.run_folder import Status
 from pipeline.run_record import ALL_STEPS, RunRecord
+
+_DEFAULT = "mnist"  # what make takes without CONFIG=
 
 
 class Display:
@@ -175,13 +178,16 @@ def summary(job: Job, record: RunRecord) -> str:
 
 def _next_steps(job: Job) -> list[str]:
     root = terminal.shown(job.storage_root)
-    where = "" if root == "output" else f" STORAGE={root}"
+    where = "" if root == "output" else f" STORAGE={shlex.quote(root)}"
     steps = {
         f"make predict{where}": "what the exported model says on the test split",
         f"make tensorboard{where}": "curves of loss and accuracy",
     }
-    if job.config.cluster.strategy != "none":
-        steps[f"make train STRATEGY=none{where}"] = "the same job in a single process"
+    name = job.config.name
+    shipped = (config_file.SHIPPED / f"{name}.yaml").is_file()  # others may be anywhere
+    if job.config.cluster.strategy != "none" and shipped:
+        given = "" if name == _DEFAULT else f" CONFIG={name}"
+        steps[f"make train STRATEGY=none{given}{where}"] = "the same job in a single process"
     width = max(map(len, steps))
     return [f"{command:{width}}  {meaning}" for command, meaning in steps.items()]
 

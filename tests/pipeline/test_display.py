@@ -158,6 +158,16 @@ def test_the_summary_says_result_time_places_and_what_to_try(wanted, record, tmp
         assert f"{command} STORAGE={tmp_path}" in text
 
 
+def test_what_to_try_is_of_this_job_and_can_be_typed(wanted, record, tmp_path):
+    root = f"{tmp_path}/my output"
+    flights = job.plan("flights", [], run="r1", storage_root=root)
+    text = display.summary(flights, record)
+    assert f"make train STRATEGY=none CONFIG=flights STORAGE='{root}'" in text
+    own = job.plan("flights", ["name=ours"], run="r1", storage_root=root)
+    text = display.summary(own, record)
+    assert f"make predict STORAGE='{root}'" in text and "make train" not in text
+
+
 def test_where_nothing_was_trained_only_the_whole_time_is_told(wanted, record):
     record.seconds, record.examples_per_second = {"total": 6.0}, None
     assert "time     6 s" in display.summary(wanted, record).splitlines()
