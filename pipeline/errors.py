@@ -64,13 +64,14 @@ _NOT_ALLOWED = (
 )
 
 
-def from_os_error(error: OSError, doing: str) -> PipelineError:
-    """Turns an `OSError` met while `doing` something into the one-line error for it."""
+def from_os_error(error: OSError, doing: str, *, place_of: str = "STORAGE=") -> PipelineError:
+    """Turns an `OSError` met while `doing` something into the one-line error for it; `place_of` is
+    what says where that is."""
     place = f"{doing}: {error.strerror or error}"
     if error.errno in _DISK_FULL:
         return RetryableError(f"{place}. Free some space and run the same command again.")
     if error.errno in _NOT_ALLOWED:
-        return UsageError(f"{place}. Choose a place you can write to with STORAGE=.")
+        return UsageError(f"{place}. Choose a place you can write to with {place_of}.")
     return RetryableError(f"{place}. Run the same command again.")
 
 
