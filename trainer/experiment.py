@@ -33,6 +33,7 @@ from trainer.evaluation import Evaluation, SignOfLife
 from trainer.hooks import ProgressHook
 from trainer.input import Records
 from trainer.janitor import Janitor
+from trainer.models import heads
 from trainer.position import Position, PositionHook
 from trainer.reporter import Reporter
 from trainer.transforms import Transforms
@@ -164,7 +165,10 @@ def _extended(
 
 
 def _shaped(spec: Any, mode: str, job: config.Config, task: topology.Task) -> Any:
-    """Adds what is the same for all models: where parameters begin, and their averages."""
+    """Adds what is the same for all models: what is served, where parameters begin, and their
+    averages."""
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        spec = heads.servable(spec)
     if mode == tf.estimator.ModeKeys.TRAIN and job.model.warm_start is not None:
         warm_start.begin_with(job.model.warm_start)
     decay = job.train.optimizer.average

@@ -10,8 +10,9 @@ Of a file of Keras, which must end with `.keras`, "rows" is a file of NumPy arra
 "classes" are those of its layers that Keras does not know, `module:Class`. Each request is answered
 by a line of JSON: `{}`, or `{"error": text}`. Before the first batch counts, each signature is
 called `calls_before` times with it. The file holds NumPy arrays named `signature/output`, of as
-many rows as the model answered before it refused a batch. The signature `examples` gets the rows as
-they are, all others get their columns as arrays; a file of Keras counts as one signature, `keras`.
+many rows as the model answered before it refused a batch. The signature `examples` and those that
+begin with `examples:` get the rows as they are, all others get their columns as arrays; a file of
+Keras counts as one signature, `keras`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _answers(
     }
     for start in range(0, len(rows), request["batch"]):
         batch = rows[start : start + request["batch"]]
-        if name == EXAMPLES:
+        if name.partition(":")[0] == EXAMPLES:
             feeds = _examples(signature, batch)
         else:
             feeds = _columns(signature, batch, request)

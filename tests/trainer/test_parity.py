@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors
-from tests.trainer import small_table
-from trainer import exporters, parity
+from tests.trainer import small_table, user_code
+from trainer import exporters, parity, scores
 
 
 def _model_fn(answer):
@@ -69,6 +69,38 @@ def test_equal_models_pass(tmp_path):
 
 def test_a_model_of_the_user_passes(exported):
     assert exported(lambda p, features: p) == 115
+
+
+OF_SIZE = re.sub(r"(?ms)^features:.*?^model:", "features: {size: {}}\nmodel:", small_table.CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("factory", "answers"),
+    [("classifier", {"class", "probabilities"}), ("regressor", {"prediction"})],
+)
+def test_estimators_of_tensorflow_serve_columns(tmp_path, factory, answers):
+    """Their own signatures but for `predict` take nothing but one text."""
+    table = small_table.Table(
+        tmp_path, f"model={{name: '{user_code.__name__}:{factory}'}}", text=OF_SIZE
+    )
+    assert _check(table) > 100
+    [export] = (tmp_path / "runs" / "table" / "export").iterdir()
+    signatures = tf.saved_model.load(str(export)).signatures
+    assert set(signatures["serving_default"].structured_outputs) == answers
+    assert {"examples", "predict"} < set(signatures)
+    rows = scores.rows(table.records, table.estimator, table.checkpoint, "eval", ["carrier"])
+    assert rows[0].records == 100
+
+
+def test_signatures_of_ones_own_stay(tmp_path):
+    table = small_table.Table(
+        tmp_path, f"model={{name: '{user_code.__name__}:embedding_model_fn'}}", text=OF_SIZE
+    )
+    assert _check(table) > 100
+    [export] = (tmp_path / "runs" / "table" / "export").iterdir()
+    signatures = tf.saved_model.load(str(export)).signatures
+    assert set(signatures) == {"serving_default", "examples", "hidden", "examples:hidden"}
+    assert signatures["hidden"](size=tf.zeros([3, 2]))["hidden"].shape == (3, 4)
 
 
 def test_what_the_schema_forbids_may_be_refused(exported):

@@ -32,6 +32,32 @@ def model_fn(features, labels, mode):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+def classifier(config):
+    """One of TensorFlow's own Estimators, as it is."""
+    size = tf.feature_column.numeric_column("size", (2,))
+    return tf.compat.v1.estimator.DNNClassifier([4], [size], config=config)
+
+
+def regressor(config):
+    """Another one."""
+    size = tf.feature_column.numeric_column("size", (2,))
+    return tf.estimator.LinearRegressor([size], config=config)
+
+
+def embedding_model_fn(features, labels, mode):
+    """Serves its hidden layer under a signature of its own."""
+    hidden = tf.compat.v1.layers.dense(features["size"], 4)
+    p = tf.sigmoid(tf.compat.v1.layers.dense(hidden, 1)[:, 0])
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        output = tf.estimator.export.PredictOutput
+        signatures = {"serving_default": output({"p": p}), "hidden": output({"hidden": hidden})}
+        return tf.estimator.EstimatorSpec(mode, predictions={"p": p}, export_outputs=signatures)
+    loss = tf.reduce_mean(tf.square(p - tf.cast(labels, tf.float32)))
+    step = tf.compat.v1.train.get_or_create_global_step()
+    train_op = tf.compat.v1.train.GradientDescentOptimizer(0.5).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
 def squared_model_fn(features, labels, mode, params):
     """Its loss has no bounds, so that large steps make it larger."""
     spec = model_fn(features, labels, mode)

@@ -101,6 +101,21 @@ def answer(predictions: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def servable(spec: Any) -> Any:
+    """Returns the spec of predictions with the signatures that take columns.
+
+    Those for classification and regression, which TensorFlow's own Estimators have, take nothing
+    but one text: what these predict is served as of the models here.
+    """
+    kind = tf.estimator.export.PredictOutput
+    kept = {name: out for name, out in spec.export_outputs.items() if isinstance(out, kind)}
+    if "serving_default" not in kept:
+        known = {"predictions"}, {"class_ids", "probabilities"}
+        ours = any(names <= set(spec.predictions) for names in known)
+        kept |= export_outputs(answer(spec.predictions) if ours else spec.predictions)
+    return spec._replace(export_outputs=kept)
+
+
 def export_outputs(served: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the one signature of a model."""
     return {"serving_default": tf.estimator.export.PredictOutput(dict(served))}
