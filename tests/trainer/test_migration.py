@@ -129,8 +129,9 @@ def _keras(network, **params):
     return f"model={json.dumps({'name': 'keras', 'params': params})}"
 
 
-def test_a_network_of_keras(tmp_path):
-    found = Scene(tmp_path, _keras("mixed"), text=OF_KERAS).publish()
+@pytest.mark.parametrize("network", ["mixed", "columns_of_one"])
+def test_a_network_of_keras(tmp_path, network):
+    found = Scene(tmp_path, _keras(network), text=OF_KERAS).publish()
     assert found.needs == ()
     rows = {name: ROWS[name] for name in ("dep time", "carrier")}
     before, _ = _fresh(f"{found.path}/model.keras", rows)

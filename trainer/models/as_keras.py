@@ -52,10 +52,12 @@ def whole(model: model_config.Model, columns: KerasColumns, parameters: Paramete
     made = columns.made(inputs)
     inner = network(model, columns, parameters)
     if len(made) == len(inner.inputs) == 1:
-        output = inner(*made.values())
+        given = list(made.values())
     else:
         known = {**{features.of_op(name): x for name, x in made.items()}, **made}
         given = [known[name] for name in inner.input_names]
-        output = inner(tf.nest.pack_sequence_as(inner.input, given))
+    pairs = zip(given, inner.inputs, strict=True)
+    given = [keras.fitting(x, input_.shape) for x, input_ in pairs]
+    output = inner(tf.nest.pack_sequence_as(inner.input, given))
     answer = keras.answer(output, regression=heads.regression(model.params))
     return tf.keras.Model(inputs, answer, name="model")

@@ -40,7 +40,7 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
             config=config.replace(model_dir=started.name),
             checkpoint_format="saver",
         )
-    return _Served(built, settings, only, started)
+    return _Served(built, network, settings, only, started)
 
 
 def network(params: Mapping[str, Any], columns: Any, parameters: Parameters) -> Any:
@@ -65,11 +65,14 @@ class _Served:
     def __init__(
         self,
         built: Any,
+        network: Any,
         settings: model_config.Keras,
         only: str | None,
         started: tempfile.TemporaryDirectory[str],
     ) -> None:
         self._built, self._settings, self._only = built, settings, only
+        self._names = network.input_names
+        self._shapes = [input_.shape for input_ in network.inputs]
         self._started = started  # removed when nobody needs it, or the process ends
         self._warm_start_settings = built._warm_start_settings
 
@@ -78,7 +81,10 @@ class _Served:
         weights = features.get(WEIGHT)
         features = {name: x for name, x in features.items() if name != WEIGHT}
         if self._only is not None:
-            features = features[self._only]
+            features = fitting(features[self._only], self._shapes[0])
+        else:
+            named = zip(self._names, self._shapes, strict=True)
+            features = {name: fitting(features[name], shape) for name, shape in named}
         if weights is not None:
             features = {"features": features, "sample_weights": weights}
         if labels is not None:
@@ -100,6 +106,11 @@ def _network(settings: model_config.Keras) -> Any:
         raise errors.UsageError(
             f"model.params.network {settings.network!r}: must return a tf.keras.Model, "
             f"got {network!r}"
+        )
+    if not network.outputs:
+        raise errors.UsageError(
+            f"model.params.network {settings.network!r}: returned a model that has not been built; "
+            "begin it with tf.keras.Input for each feature"
         )
     for layer in network.layers if settings.batch_norm_momentum is not None else ():
         if isinstance(layer, tf.keras.layers.BatchNormalization):
@@ -140,6 +151,12 @@ def _loss(network: Any, settings: model_config.Keras) -> str:
         return "mean_squared_error"
     single = network.outputs[0].shape[-1] == 1
     return "binary_crossentropy" if single else "sparse_categorical_crossentropy"
+
+
+def fitting(x: Any, shape: tf.TensorShape) -> Any:
+    """Returns a feature as an input of a shape takes it: one value a row may be `[batch, 1]`, as
+    `fit` of Keras has it."""
+    return x[:, tf.newaxis] if x.shape.rank == 1 and shape[1:] == [1] else x
 
 
 def answer(output: tf.Tensor, *, regression: bool) -> dict[str, tf.Tensor]:

@@ -28,6 +28,25 @@ def started():
     return model
 
 
+def columns_of_one():
+    """Takes features as `fit` of Keras does, as columns of one."""
+    delay = tf.keras.Input([1], name="delay")
+    carrier = tf.keras.Input([1], name="carrier", dtype=tf.int64)
+    vector = tf.keras.layers.Flatten()(tf.keras.layers.Embedding(8, 2)(carrier))
+    x = tf.keras.layers.Concatenate()([delay, vector])
+    return tf.keras.Model([delay, carrier], tf.keras.layers.Dense(1, activation="sigmoid")(x))
+
+
+def column_of_one():
+    """Takes the only feature so."""
+    return tf.keras.Sequential([tf.keras.Input([1]), tf.keras.layers.Dense(1, "sigmoid")])
+
+
+def not_built():
+    """Has no inputs."""
+    return tf.keras.Sequential([tf.keras.layers.Dense(1)])
+
+
 def no_model():
     """Returns something else."""
     return 3

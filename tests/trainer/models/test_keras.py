@@ -61,6 +61,14 @@ def test_a_network_of_several_inputs_learns_and_is_served(tmp_path, width):
     np.testing.assert_allclose(answer["probabilities"].numpy().sum(axis=1), 1, atol=1e-6)
 
 
+@pytest.mark.parametrize("network", ["columns_of_one", "column_of_one"])
+def test_features_may_be_columns_of_one(tmp_path, network):
+    features = FEATURES if network == "columns_of_one" else {"delay": DELAY}
+    transforms, estimator = _estimator(tmp_path, network, features)
+    estimator.train(_input_fn(transforms), steps=150)
+    assert estimator.evaluate(_input_fn(transforms), steps=1)["accuracy"] > 0.8
+
+
 def test_weights_the_network_comes_with_are_where_training_begins(tmp_path):
     features = {"delay": {"steps": [{"missing": {"fill": 0}}]}}
     transforms, estimator = _estimator(tmp_path, "started", features, rate=1e-9, task="regression")
@@ -100,6 +108,7 @@ def test_examples_without_weight_do_not_count(tmp_path):
     [
         ("no_model", {}, r"networks:no_model': must return a tf\.keras\.Model, got 3"),
         ("mixed", {"classes": 3}, "must have one output of width 3, has 1 of width 1"),
+        ("not_built", {}, r"a model that has not been built; begin it with tf\.keras\.Input for"),
         ("mxed", {}, r"has no 'mxed' \(did you mean 'mixed'\?\)"),
     ],
 )
