@@ -36,13 +36,20 @@ class Spec:
         return tf.keras.Input(self.shape, name=features.of_op(name), dtype=self.dtype)
 
 
+# What says where a text was missing that is cut outside.
+_INDICATOR = Spec((), "float32")
+
+
 class KerasColumns:
     """What a Keras model is fed in place of columns, and the features it makes of that."""
 
     def __init__(self, transforms: Transforms) -> None:
         self._transforms = transforms
-        cut = [_cut(planned) for planned in transforms.plan.features]
+        every = transforms.plan.features
+        inside = {name for f in every if not _places(f) for name in f.inputs}
+        cut = [_cut(planned, inside) for planned in every]
         self._outside = [before for before, _ in cut if before is not None]
+        self._of_outside = [planned.indicator for planned in every if _places(planned)]
         self._inside = [after for _, after in cut]
 
     @property
@@ -50,6 +57,7 @@ class KerasColumns:
         """Columns, and features that are made outside in place of theirs."""
         columns = self._transforms.serving_columns
         made = {before.name: _of_feature(before) for before in self._outside}
+        made |= {before.indicator: _INDICATOR for before in self._outside if before.indicator}
         if not self._transforms.plan.features:
             return {name: _of_column(column) for name, column in columns.items()}
         used = {name for after in self._inside for name in after.inputs}
@@ -82,18 +90,31 @@ class KerasColumns:
         """Returns features out of the inputs of a Keras model, as tensors of that model."""
         if not self._transforms.plan.features:
             return dict(inputs)
-        return make(self._inside, inputs, _AS_LAYERS, training=False)
+        pairs = zip(self._outside, self._of_outside, strict=True)
+        indicators = {own: inputs[fed.indicator] for fed, own in pairs if fed.indicator and own}
+        return {**indicators, **make(self._inside, inputs, _AS_LAYERS, training=False)}
 
 
-def _cut(planned: Planned) -> tuple[Planned | None, Planned]:
-    """Returns a feature up to its last step outside, if there is one, and the rest of it."""
-    places = [n for n, step in enumerate(planned.steps) if step.step in _OUTSIDE]
+def _places(planned: Planned) -> list[int]:
+    """Returns where the steps are that are done outside."""
+    return [n for n, step in enumerate(planned.steps) if step.step in _OUTSIDE]
+
+
+def _cut(planned: Planned, taken: set[str]) -> tuple[Planned | None, Planned]:
+    """Returns a feature up to its last step outside, if there is one, and the rest of it.
+
+    What is between goes by the name of the feature; if others are made of a column, or of all of
+    a feature, that is called so, by that and the step.
+    """
+    places = _places(planned)
     if not places:
         return None, planned
-    after = dataclasses.replace(
-        planned, inputs=(planned.name,), steps=planned.steps[places[-1] + 1 :]
-    )
-    return dataclasses.replace(planned, steps=planned.steps[: places[-1] + 1]), after
+    until, last = places[-1] + 1, planned.steps[places[-1]]
+    name = f"{planned.name}_{last.step}" if planned.name in taken else planned.name
+    pixels = last.step == "decode"
+    shape = (last.height, last.width, last.channels) if pixels else planned.shape
+    before = dataclasses.replace(planned, name=name, steps=planned.steps[:until], shape=shape)
+    return before, dataclasses.replace(planned, inputs=(name,), steps=planned.steps[until:])
 
 
 def _of_feature(planned: Planned) -> Spec:

@@ -57,6 +57,17 @@ FEATURES = {
     "minute": {"of": "time", "steps": [{"clock": {"part": "minute"}}, {"identity": {"ids": 61}}]},
     "ngrams": {"of": "day", "steps": [{"ngrams": {"n": 2, "unit": "character", "buckets": 8}}]},
     "decode": {"of": "photo", "steps": [{"decode": {"height": 4, "width": 5}}, "scale"]},
+    # The text itself, its absence, and what is between steps, are all wanted inside.
+    "tail": {
+        "of": "tail",
+        "steps": [{"missing": {"fill": "-", "indicator": True}}, {"ngrams": {"buckets": 7}}],
+    },
+    "tail_hash": {"of": "tail", "steps": [{"hash": {"buckets": 9}}]},
+    "photo": {
+        "steps": [{"decode": {"height": 4, "width": 5}}, {"resize": {"height": 2, "width": 3}}]
+    },
+    "thumb": {"of": "pixels", "steps": [{"resize": {"height": 1, "width": 1}}]},
+    "pixels": {"of": "photo", "steps": [{"decode": {"height": 6, "width": 5}}, "scale"]},
     "resize": {"of": "picture", "steps": [{"resize": {"height": 2, "width": 2}}]},
     "scale": {"of": "picture", "steps": [{"augment": {"flip": True}}, {"scale": {"min": -1}}]},
     **{
@@ -93,7 +104,7 @@ def test_no_step_is_left_out():
     assert used == set(STEPS)
 
 
-@pytest.mark.parametrize("name", [*FEATURES, "missing_missing"])
+@pytest.mark.parametrize("name", [*FEATURES, "missing_missing", "tail_missing"])
 def test_values_are_those_of_the_transforms(both, made, name):
     rows = {column: tf.constant(values) for column, values in ROWS.items()}
     wanted = both[0].features(rows)[name]
@@ -105,8 +116,16 @@ def test_what_no_layer_can_do_is_fed(both):
     inputs = both[1].inputs
     assert inputs["decode"] == Spec((4, 5, 3), "float32")
     assert inputs["ngrams"] == Spec((None,), "int64")
-    assert not {"photo", "day", "late", "weight"} & set(inputs)
+    assert inputs["photo"] == Spec((4, 5, 3), "float32")
+    assert not {"day", "late", "weight"} & set(inputs)
     assert inputs["tail"] == Spec((), "string")
+
+
+def test_what_is_fed_does_not_take_the_name_of_what_others_are_made_of(both):
+    inputs = both[1].inputs
+    assert inputs["tail_ngrams"] == Spec((None,), "int64")
+    assert inputs["tail_ngrams_missing"] == Spec((), "float32")
+    assert inputs["pixels_decode"] == Spec((6, 5, 3), "float32")
 
 
 def test_without_features_columns_are_fed_as_they_are():
