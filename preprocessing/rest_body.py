@@ -9,7 +9,6 @@ columns, as raw rows must.
 from __future__ import annotations
 
 import base64
-import binascii
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -192,10 +191,10 @@ def _text(value: Any, where: str) -> bytes:
             return base64.b64decode(padded, validate=True)
         if isinstance(value, str):
             return value.encode()
-    except binascii.Error as error:
-        raise BadRequest(f"{where}.b64: is not base64: {error}") from None
     except UnicodeEncodeError:
         raise BadRequest(f"{where}: half of a surrogate pair is no text") from None
+    except ValueError as error:  # not only binascii.Error: of characters beyond ASCII, too
+        raise BadRequest(f"{where}.b64: is not base64: {error}") from None
     raise BadRequest(f'{where}: is {_kind(value)}, must be a text or {{"b64": text}}')
 
 

@@ -118,6 +118,7 @@ CASES = [
     (_rows({"delay": 601}), "instances[0]: column 'delay' is 601.0, allowed is -60 to 600"),
     (_rows({"origin": 3}), 'instances[0].origin: is 3, must be a text or {"b64": text}'),
     (_rows({"origin": {"b64": "*"}}), "instances[0].origin.b64: is not base64"),
+    (_rows({"origin": {"b64": "é"}}), "instances[0].origin.b64: is not base64"),
     (_rows({"origin": {"b64": "/w=="}}), "instances[0]: column 'origin' is '\\\\xff', not UTF-8"),
     (_rows({"origin": "\ud800"}), "instances[0].origin: half of a surrogate pair is no text"),
     (_rows({}, {"origin": "LGA"}), "instances[1]: column 'origin' is 'LGA', not one of EWR, JFK"),
