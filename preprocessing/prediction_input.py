@@ -64,7 +64,9 @@ def of_files(
     `UsageError` or `DataError` for files that are not there, or that the model cannot be asked.
     """
     paths = _files(given, job)
-    kind = _kind(paths[0], job)
+    named_so = len(paths) > 1 and all(path.lower().endswith(ENDINGS) for path in paths)
+    # Of many pictures each is judged by itself, also the first.
+    kind = "pictures" if named_so else _kind(paths[0], job)
     folders = {folder_of(path) for path in paths}
     named = classes is not None and folders <= set(classes)
     return _asked(paths, kind, job, budget, pictures_named=named)

@@ -245,6 +245,17 @@ def test_what_is_no_image_is_a_line(digits, tmp_path):
         _of(tmp_path / "digit.png", digits)
 
 
+def test_of_many_images_the_first_may_be_broken(digits, tmp_path):
+    (tmp_path / "0.png").write_bytes(b"")
+    Image.new("L", (28, 28)).save(tmp_path / "1.png")
+    for given in (tmp_path, tmp_path / "*.png"):
+        source = _of(given, digits).source
+        [chunk] = source.plan(prediction_input.SPLIT)
+        [rows] = source.read(chunk)
+        assert rows.batch.num_rows == 1
+        assert [letter.file for letter in rows.letters] == [str(tmp_path / "0.png")]
+
+
 @pytest.mark.parametrize(("folders", "named"), [(("circle", "square"), True), (("new",), False)])
 def test_folders_named_after_classes_are_labels(tmp_path, folders, named):
     job = config_file.load("images")
