@@ -43,19 +43,25 @@ def keys(
 def columns(
     found: Mapping[str, np.ndarray], classes: tuple[str, ...] | None
 ) -> dict[str, pa.Array]:
-    """Returns the outputs of a model, `[rows, ...]` each, as columns."""
+    """Returns the outputs of a model, `[rows, ...]` each, as columns by names of their own."""
     made: dict[str, pa.Array] = {}
-    for name, values in sorted(found.items(), key=lambda item: item[0] not in (CLASS, NUMBER)):
+    first = (CLASS, NUMBER)
+    for name, values in sorted(found.items(), key=lambda item: (*first, item[0]).index(item[0])):
         if name == CLASS:
             made[PREDICTION] = named(values, classes)
         elif name == "probabilities" and values.ndim == 2:
             for number in range(values.shape[1]):
                 made[PROBABILITY + _name(number, classes)] = pa.array(values[:, number])
-        elif values.ndim == 1:
-            made[name] = _plain(values)
         else:
-            made[name] = pa.array([_plain(row.ravel()).to_pylist() for row in values])
+            taken = name in {*PLACE, LABEL, *made}
+            made[f"output_{name}" if taken else name] = _values(values)
     return made
+
+
+def _values(values: np.ndarray) -> pa.Array:
+    if values.ndim == 1:
+        return _plain(values)
+    return pa.array([_plain(row.ravel()).to_pylist() for row in values])
 
 
 def _plain(values: np.ndarray) -> pa.Array:

@@ -81,6 +81,14 @@ def test_other_outputs_go_by_their_names():
     assert found["words"].to_pylist() == [["a", "b"], ["c", "d"]]
 
 
+def test_outputs_do_not_take_the_places_of_others():
+    one = np.array([1.0, 2.0], np.float32)
+    names = ("row", "prediction", "label", "class", "score")
+    found = answers.columns({**dict.fromkeys(names, one), "class": np.array([1, 0])}, CLASSES)
+    assert list(found) == ["prediction", "output_prediction", "output_row", "output_label", "score"]
+    assert found["prediction"].to_pylist() == ["cat", "dog"]
+
+
 def test_labels_are_shown_as_the_model_knows_them():
     labels = pa.array(["cat", None])
     shown, found = answers.labelled(labels, Label(vocabulary=True), FOUND, CLASSES)
