@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import struct
 import warnings
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +13,8 @@ from PIL import Image
 
 # What TensorFlow decodes in a graph; the names are Pillow's.
 _FORMATS = ("PNG", "JPEG")
+_PNG = b"\x89PNG\r\n\x1a\n"
+_ANCILLARY = 0x20  # the bit of a chunk's name that says that readers may do without it
 # Pillow's names of pixels, by how many channels they have.
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
@@ -18,9 +22,12 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 def problem(content: bytes) -> str | None:
     """Decodes an image to its last pixel. Returns what is wrong with it, or `None`."""
     try:
-        decoded(content)
+        image = decoded(content)
     except ValueError as error:
         return str(error)
+    # Pillow stops where the pixels end, TensorFlow does not.
+    if image.format == "PNG" and not _is_whole_png(content):
+        return "image file is truncated or damaged after its pixels"
     return None
 
 
@@ -39,6 +46,21 @@ def decoded(content: bytes) -> Image.Image:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ValueError(f"has more than {Image.MAX_IMAGE_PIXELS:,} pixels") from None
     return image
+
+
+def _is_whole_png(content: bytes) -> bool:
+    """Tells if all chunks up to the last are there, those that matter with their checksums."""
+    at = len(_PNG)
+    while at + 12 <= len(content):
+        length, kind = struct.unpack_from(">I4s", content, at)
+        end = at + 8 + length
+        wrong = content[end : end + 4] != zlib.crc32(content[at + 4 : end]).to_bytes(4, "big")
+        if wrong and not kind[0] & _ANCILLARY:
+            return False
+        if kind == b"IEND":
+            return True
+        at = end + 4
+    return False
 
 
 def pixels(content: bytes, shape: tuple[int, ...]) -> bytes:

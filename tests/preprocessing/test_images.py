@@ -7,6 +7,7 @@ import io
 import numpy as np
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from preprocessing import images
@@ -31,15 +32,40 @@ def _flipped(content: bytes) -> bytes:
         b"GIF89a",
         b"\x89PNG\r\n\x1a\n",
         pictures.encoded(1)[:-30],
+        pictures.encoded(1)[:-12],
+        pictures.encoded(1)[:-16] + bytes(4) + pictures.encoded(1)[-12:],
         pictures.encoded(1, "JPEG")[:-200],
         _flipped(pictures.encoded(1)),
         pictures.encoded(1, "GIF"),
     ],
-    ids=["empty", "head", "png-head", "png-cut", "jpeg-cut", "png-flipped", "gif"],
+    ids=[
+        "empty",
+        "head",
+        "png-head",
+        "png-cut",
+        "png-end",
+        "png-sum",
+        "jpeg-cut",
+        "png-flipped",
+        "gif",
+    ],
 )
 def test_bad_ones(content):
     assert images.problem(content)
     assert f"{len(content)} bytes (" in images.described(content)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_what_follows_the_last_chunk_does_not_matter(kind):
+    content = pictures.encoded(1, kind) + b"more"
+    assert images.problem(content) is None
+    assert tf.io.decode_image(content).shape.rank == 3
+
+
+@pytest.mark.parametrize("cut", [12, 4])
+def test_tensorflow_reads_png_to_the_end(cut):
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.io.decode_image(pictures.encoded(1)[:-cut])
 
 
 def test_a_picture_that_would_fill_the_memory(monkeypatch):
