@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
-from pipeline import feature_check, model_config, splits
+from pipeline import feature_check, model_config, slices, splits
 from pipeline.drift_config import Drift
 from pipeline.feature_config import Feature, Label
 from pipeline.gcp_config import Gcp
@@ -96,7 +96,8 @@ class Column(Section):
         if self.type == "image" and not (self.shape == () and self.min is None is self.max):
             raise ValueError("image takes no shape, min or max: its size is in its bytes")
         for value in (*self.allowed, *(() if self.default is None else (self.default,))):
-            if isinstance(value, str) != text or (self.type == "int64" and value != int(value)):
+            whole = self.type != "int64" or isinstance(value, int)
+            if isinstance(value, str) != text or not whole:
                 raise ValueError(f"{value!r} in allowed or default is no {self.type}")
         return self
 
@@ -320,6 +321,8 @@ class Eval(Section):
     # Seconds from the start of one evaluation to that of the next, at least; checkpoints in between
     # are not judged. The final one always is.
     throttle_seconds: Annotated[float, pydantic.Field(ge=0)] = 0.0
+    # Columns by whose values the model card and `make evaluate` break metrics down.
+    slices: tuple[str, ...] = ()
 
 
 class Cluster(Section):
@@ -382,7 +385,11 @@ class Config(Section):
     @pydantic.model_validator(mode="after")
     def _features_can_be_made(self) -> Config:
         feature_check.check(self.features, self.label, self.data.label, self.data.columns)
+        if self.model.name in model_config.PARAMS:
+            column = self.data.columns[self.data.label]
+            feature_check.check_label(self.label, self.data.label, column)
         model_config.check(self.model, has_features=bool(self.features))
+        slices.check(self.eval.slices, self.data.columns, "eval.slices")
         return self
 
 

@@ -61,6 +61,7 @@ def check(
         raise ValueError(f"label: threshold is for numbers, {data_label!r} is text")
     check_served(features, label, data_label, columns)
     kinds: dict[str, Kind] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for name in ordered(features, columns):
         inputs = features[name].inputs(name)
         if data_label in inputs:
@@ -70,10 +71,26 @@ def check(
             )
         of_inputs = [kind_of(columns[i]) if i in columns else kinds[i] for i in inputs]
         kinds[name] = _check_steps(f"features.{name}", features[name], of_inputs)
+        of_each = {i: columns[i].shape if i in columns else shapes[i] for i in inputs}
+        shapes[name] = _check_shapes(f"features.{name}", features[name], of_each)
         _check_missing(f"features.{name}", features[name], [columns.get(i) for i in inputs])
     for name in features:
         if name.removesuffix("_missing") in features and name.endswith("_missing"):
             raise ValueError(f"features.{name}: indicators are called so; use another name")
+
+
+def check_label(label: Label, name: str, column: Any) -> None:
+    """Raises `ValueError` for a label that no shipped model can learn, by its `config.Column`."""
+    if column.missing == "allow" and column.default is None:
+        raise ValueError(
+            f"label: {name!r} may be missing, and of such rows nothing can be learnt; write "
+            f"missing: drop in data.columns.{name}, or give it a default"
+        )
+    if kind_of(column) == "text" and not label.vocabulary:
+        raise ValueError(
+            f"label: {name!r} is text, and models learn numbers; write label: {{vocabulary: true}} "
+            f"and vocabulary: {{}} in data.columns.{name}"
+        )
 
 
 def as_argument(column: str) -> str:
@@ -127,10 +144,41 @@ def _check_steps(key: str, feature: Feature, inputs: list[Kind]) -> Kind:
                 f"{key}: {step.step} takes {' or '.join(step.takes)}, and gets {wrong[0]}; "
                 f"{_advice(wrong[0])}"
             )
+        _check_values(key, step, kind)
         kind = step.gives or kind
     if kind in ("text", "encoded"):
         raise ValueError(f"{key}: is {kind}, which no model takes; {_advice(kind)}")
     return kind
+
+
+def _check_values(key: str, step: Any, kind: Kind) -> None:
+    """Values among the settings of a step must be such as it gets."""
+    values = tuple(step.values or ()) if step.step == "vocabulary" else ()
+    if step.step == "missing" and (kind == "text" or step.fill != "mean"):
+        values = (step.fill,)
+        if step.fill == "mean":
+            raise ValueError(f"{key}: missing: texts have no mean; say which stands for none, fill")
+    for value in values:
+        fits = isinstance(value, str) == (kind == "text")
+        if not fits or (kind == "integer" and value != int(value)):
+            raise ValueError(
+                f"{key}: {step.step}: {value!r} is no {kind}, and that is what it gets"
+            )
+        if values.count(value) > 1:
+            raise ValueError(f"{key}: {step.step}: {value!r} is there twice")
+
+
+def _check_shapes(
+    key: str, feature: Feature, inputs: Mapping[str, tuple[int, ...]]
+) -> tuple[int, ...]:
+    """Returns the shape of the first input. All of a cross must have the same."""
+    shown = ", ".join(f"{name!r} {list(shape)}" for name, shape in inputs.items())
+    if len(set(inputs.values())) > 1:
+        raise ValueError(f"{key}: cross takes as many values of each, these have shapes: {shown}")
+    shape = next(iter(inputs.values()))
+    if shape and any(step.step == "ngrams" for step in feature.steps):
+        raise ValueError(f"{key}: ngrams takes one text a row, this has a shape: {shown}")
+    return shape
 
 
 def _advice(kind: Kind) -> str:

@@ -62,6 +62,12 @@ class MinMax(Step):
     min: float | None = None
     max: float | None = None
 
+    @pydantic.model_validator(mode="after")
+    def _limits(self) -> MinMax:
+        if self.min is not None and self.max is not None and self.min >= self.max:
+            raise ValueError(f"min {self.min:g} is not below max {self.max:g}")
+        return self
+
 
 class Log1p(Step):
     """The natural logarithm of one more."""

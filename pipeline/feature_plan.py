@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pipeline import config, errors, feature_check, feature_config, manifest
+from pipeline import config, errors, feature_check, feature_config, label_check, manifest
 from pipeline.feature_config import Kind
 
 
@@ -133,6 +133,8 @@ def _vocabulary(
     """Returns the values that have a number each, or `None` if not all that should are known."""
     if column.vocabulary is None and column.allowed:
         return column.allowed
+    if found is not None and not found.count:
+        return ()
     if found is None or found.vocabulary is None:
         return None
     whole = column.vocabulary is not None or len(found.vocabulary) == found.distinct
@@ -160,7 +162,8 @@ def _missing(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
     fill = step.fill
     if fill == "mean" and values.kind != "text":
         fill = _required(values.mean, key, "the mean", "write fill: <number>")
-        fill = round(fill) if values.kind == "integer" else fill
+    if values.kind == "integer":
+        fill = round(fill)
     filled = step.model_copy(update={"fill": fill, "stand_in": values.stand_in})
     return filled, dataclasses.replace(values, stand_in=None)
 
@@ -325,6 +328,7 @@ def _label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:
         column = _of_column(name, job, contents)
         advice = f"add vocabulary: {{}} to data.columns.{name} and preprocess again"
         values = _required(column.vocabulary, "label: vocabulary", "all values", advice)
+    label_check.check(job, contents, values)
     weights = _class_weights(job, contents, values) if label.balanced else None
     return PlannedLabel(name, label.threshold, values, label.weight, weights)
 

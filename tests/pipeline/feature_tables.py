@@ -68,7 +68,6 @@ def contents(job: config.Config) -> manifest.Manifest:
         "delay": statistics(DELAY),
         "seats": statistics(np.arange(100)),
         "time": statistics(TIME),
-        "late": statistics(np.arange(40)),
         "carrier": manifest.ColumnStatistics(
             count=9, distinct=3, vocabulary=(("UA", 5), ("AA", 3), ("DL", 1))
         ),

@@ -49,6 +49,7 @@ def test_the_label_must_be_a_column():
         ({"type": "image", "missing": "allow"}, "image takes neither missing: allow"),
         ({"type": "int64", "allowed": [1, "a"]}, "'a' in allowed or default is no int64"),
         ({"type": "int64", "default": 0.5}, r"0\.5 in allowed or default is no int64"),
+        ({"type": "int64", "allowed": [0, 1.0]}, r"1\.0 in allowed or default is no int64"),
         ({"type": "string", "default": 0}, "0 in allowed or default is no string"),
     ],
 )

@@ -61,6 +61,40 @@ def test_what_cannot_be_made(features, message):
 
 
 @pytest.mark.parametrize(
+    ("column", "step", "message"),
+    [
+        ("day", {"vocabulary": {"values": ["a", 7]}}, "vocabulary: 7 is no text, and that is wha"),
+        ("time", {"vocabulary": {"values": ["7"]}}, "vocabulary: '7' is no integer, and that is"),
+        ("day", {"vocabulary": {"values": ["a", "b", "a"]}}, "vocabulary: 'a' is there twice"),
+        ("delay", {"missing": {"fill": "none"}}, "missing: 'none' is no number, and that is what"),
+        ("seats", {"missing": {"fill": 0.5}}, r"missing: 0\.5 is no integer, and that is what it"),
+        ("tail", {"missing": {"fill": 3}}, "missing: 3 is no text, and that is what it gets"),
+        ("tail", "missing", "missing: texts have no mean; say which stands for none, fill"),
+    ],
+)
+def test_settings_that_are_not_like_the_values(column, step, message):
+    with pytest.raises(errors.UsageError, match=rf"features\.x: {message}"):
+        make({"x": {"of": column, "steps": [step, {"hash": {"buckets": 3}}]}})
+
+
+def test_whole_numbers_may_be_written_with_a_point():
+    make({"seats": {"steps": [{"missing": {"fill": 1.0}}]}})
+
+
+@pytest.mark.parametrize(
+    ("of", "step", "message"),
+    [
+        (["pair", "time"], {"cross": {"buckets": 3}}, r"have shapes: 'pair' \[2\], 'time' \[\]"),
+        ("words", {"ngrams": {"buckets": 3}}, r"ngrams takes one text a row, .*: 'words' \[2\]"),
+    ],
+)
+def test_shapes_that_do_not_fit(of, step, message):
+    columns = {"pair": {"type": "int64", "shape": [2]}, "words": {"type": "string", "shape": [2]}}
+    with pytest.raises(errors.UsageError, match=message):
+        make({"x": {"of": of, "steps": [step]}}, columns=columns)
+
+
+@pytest.mark.parametrize(
     ("label", "message"),
     [
         ({"weight": "weigth"}, r"'weigth' is no column \(did you mean 'weight'\?\)"),
@@ -72,6 +106,18 @@ def test_what_cannot_be_made(features, message):
 def test_weights_that_are_none(label, message):
     with pytest.raises(errors.UsageError, match=message):
         make(label=label)
+
+
+def test_labels_that_cannot_be_learnt():
+    text = {"late": {"type": "string", "vocabulary": {}}}
+    with pytest.raises(errors.UsageError, match=r"'late' is text, .* label: \{vocabulary: true\}"):
+        make(columns=text)
+    make(columns=text, label={"vocabulary": True})
+    make(columns=text, model={"name": "my_model:model_fn"})
+    absent = {"late": {"type": "int64", "missing": "allow"}}
+    with pytest.raises(errors.UsageError, match=r"'late' may be missing, .* missing: drop in data"):
+        make(columns=absent)
+    make(columns={"late": {**absent["late"], "default": 0}})
 
 
 def test_columns_that_are_one_to_tensorflow():

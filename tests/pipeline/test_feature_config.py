@@ -44,6 +44,7 @@ def test_every_step_says_what_it_takes():
         (["zscore"], r"no step is called 'zscore' \(did you mean 'z_score'\?\); known: missing, "),
         ([{"clip": {}}], r"features\.time\.steps\.0\.clip: needs min, max, or both"),
         ([{"clip": {"min": 3, "max": 1}}], "min 3 is above max 1"),
+        ([{"min_max": {"min": 3, "max": 3}}], "min 3 is not below max 3"),
         (
             [{"clip": {"mn": 3}}],
             r"unknown key 'features\.time\.steps\.0\.clip\.mn' \(did you mean 'min'",

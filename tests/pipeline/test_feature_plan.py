@@ -34,6 +34,8 @@ def test_missing_is_filled_with_the_mean():
 def test_whole_numbers_are_filled_with_a_whole_number():
     assert _steps("seats", "missing").steps[0].fill == round(np.arange(100).mean())
     assert _steps("seats", "missing").steps[0].stand_in == 0
+    fill = _steps("seats", {"missing": {"fill": 1.0}}).steps[0].fill
+    assert (fill, type(fill)) == (1, int)
 
 
 def test_statistics_follow_the_values():

@@ -22,6 +22,8 @@ def buckets(x: tf.Tensor, step: feature_config.Buckets) -> tf.Tensor:
 def vocabulary(x: tf.Tensor, step: feature_config.Vocabulary) -> tf.Tensor:
     """i where x is the value of number i; else, of v values, v + fingerprint(x) mod oov."""
     assert step.values is not None
+    if not step.values:
+        return tf.strings.to_hash_bucket_fast(text_of(x), step.oov)
     keys, count = tf.constant(list(step.values), x.dtype), len(step.values)
     numbered = tf.lookup.KeyValueTensorInitializer(keys, tf.range(count, dtype=tf.int64))
     if step.oov == 1:  # the same, without the fingerprints

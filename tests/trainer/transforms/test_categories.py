@@ -42,6 +42,15 @@ def test_vocabulary(values, x, wanted, oov):
     assert ((found >= 3) & (found < 3 + oov)).all()
 
 
+@pytest.mark.parametrize("x", [tf.constant(["a", "b", ""]), tf.constant([1, 2, 3], tf.int64)])
+@pytest.mark.parametrize("oov", [1, 4])
+def test_a_vocabulary_without_values(x, oov):
+    """As of a column of which no value is frequent enough."""
+    step = feature_config.Vocabulary(step="vocabulary", values=(), oov=oov)
+    hashed = categories.hash_(x, feature_config.Hash(step="hash", buckets=oov))
+    np.testing.assert_array_equal(categories.vocabulary(x, step), hashed)
+
+
 def test_hash():
     step = feature_config.Hash(step="hash", buckets=1000)
     found = categories.hash_(tf.constant(["N14228", "", "Zürich"]), step)
