@@ -18,7 +18,7 @@ from pipeline import cli, run_folder, storage, terminal, versions
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 _SPLIT = flags.DEFINE_string("split", None, "Which split; eval and test if empty.")
-_SLICES = flags.DEFINE_list("slices", [], "Columns by whose values to slice.")
+_SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices if none.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, or all; the newest if empty.")
 _PAGE = "evaluation.html"
 

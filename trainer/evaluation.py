@@ -56,7 +56,7 @@ class Evaluation:
         self._records = records
         self._estimator = estimator
         self._reporter = reporter
-        self._publisher = exporters.Publisher(job, run, records)
+        self._publisher = exporters.Publisher(job, run, records, [SignOfLife(reporter)])
         self.judge = exporters.Judge(job, run, reporter, self._publisher)
         self._newest: dict[str, float] = {}
 

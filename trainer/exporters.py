@@ -10,7 +10,7 @@ import dataclasses
 import json
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -27,7 +27,7 @@ from pipeline import (
     storage,
 )
 from pipeline.run_folder import RunFolder
-from trainer import best, early_stopping, features, model_card, parity, served
+from trainer import best, early_stopping, features, model_card, parity, scores, served
 from trainer.input import Records
 from trainer.reporter import Reporter
 from trainer.transforms import Transforms
@@ -122,8 +122,11 @@ class Judge(tf.estimator.Exporter):
 class Publisher:
     """Exports models of one run, and publishes those that answer as the Estimator does."""
 
-    def __init__(self, job: config.Config, run: RunFolder, records: Records) -> None:
-        self._job, self._run, self._records = job, run, records
+    def __init__(
+        self, job: config.Config, run: RunFolder, records: Records, hooks: Sequence[Any] = ()
+    ) -> None:
+        """`hooks` are called while slices are evaluated."""
+        self._job, self._run, self._records, self._hooks = job, run, records, hooks
         self._gate = parity.Gate(records)
 
     def publish(
@@ -147,25 +150,41 @@ class Publisher:
             folder = written.decode()
             _name_signatures(folder)
             self._gate.check(estimator, checkpoint, folder)
-            self._add_extras(folder, step, metrics)
+            slices = {split: self._slices(estimator, checkpoint, split) for split in metrics}
+            self._add_extras(folder, step, metrics, slices)
             found = Export(target, export_files.digests(folder))
             storage.publish_folder(folder, target, last=export_files.LAST)
         finally:
             storage.remove(beside)
         return found
 
-    def _add_extras(self, folder: str, step: int, metrics: model_card.Metrics) -> None:
+    def _slices(self, estimator: Any, checkpoint: str, split: str) -> list[scores.Row]:
+        by = self._job.eval.slices
+        if not by:
+            return []
+        return scores.rows(self._records, estimator, checkpoint, split, by, self._hooks)
+
+    def _add_extras(
+        self,
+        folder: str,
+        step: int,
+        metrics: model_card.Metrics,
+        slices: Mapping[str, list[scores.Row]],
+    ) -> None:
         contents = self._records.manifest
+        of_slices = {split: list(map(dataclasses.asdict, rows)) for split, rows in slices.items()}
+        found = {"step": step, "metrics": metrics, "slices": of_slices}
         extras = {
             "config.yaml": config_file.dump(self._job),
             "manifest.sha256": f"{contents.sha256}\n",
-            "metrics.json": json.dumps({"step": step, "metrics": metrics}, indent=1) + "\n",
+            "metrics.json": json.dumps(found, indent=1) + "\n",
             "model_card.md": model_card.render(
                 self._job,
                 contents,
                 self._records.transforms.plan,
                 step,
                 metrics,
+                slices,
                 exclusions.told(self._records.left_out),
             ),
         }

@@ -111,8 +111,7 @@ class Records:
 
         def input_fn() -> tf.data.Dataset:
             return (
-                tf.data.Dataset.from_tensor_slices(rows)
-                .flat_map(_in_order(blocks.paths))
+                self.serialized(split)
                 .rebatch(self.job.eval.batch_size if replicas == 1 else sizes)
                 .map(lambda batch: features.parse(batch, transforms.columns))
                 .map(lambda batch: transforms.examples(batch, training=False))
@@ -121,6 +120,13 @@ class Records:
             )
 
         return input_fn
+
+    def serialized(self, split: str) -> tf.data.Dataset:
+        """Returns the records of a split in order, those of a block at a time, without what has
+        been left out: `[records]` strings."""
+        blocks = self.blocks(split)
+        rows = tf.data.Dataset.from_tensor_slices(order.readable(blocks))
+        return rows.flat_map(_in_order(blocks.paths))
 
 
 def even_batches(records: int, largest: int, replicas: int) -> list[int]:

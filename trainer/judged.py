@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline import errors, manifest, text_table, topology
+from pipeline import errors, exclusions, manifest, text_table, topology
+from pipeline import slices as slices_of
 from pipeline.run_folder import RunFolder
 from trainer import checkpoints, experiment, exporters, scores
 from trainer.input import Records
@@ -17,17 +18,22 @@ class Judged:
         self, run: RunFolder, records_path: str, split: str | None, slices: Sequence[str]
     ) -> None:
         """Raises `UsageError` for a split or column there is not."""
-        self._run, self._slices = run, slices
+        self._run = run
         job = run.read_config()
+        try:
+            slices_of.check(slices, job.data.columns, "--slices")
+        except ValueError as error:
+            raise errors.UsageError(str(error)) from error
+        self._slices = slices or job.eval.slices
         contents = manifest.read(records_path)
         manifest.check_schema(contents, job.data, records_path)
         self._records = Records(job, records_path, contents)
+        self._records.excluded = exclusions.read(run)
         self._splits = [s for s in ([split] if split else ["eval", "test"]) if self._records.has(s)]
         if not self._splits:
             raise errors.UsageError(
                 f"--split {split!r}: has no records; there are {', '.join(contents.splits)}"
             )
-        scores.check(self._records, slices)
         # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
         task = topology.Task(topology.EVALUATOR, 0)
         self._estimator = experiment.estimator(job, run, task, self._records.transforms)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline import config, feature_plan, manifest
+from trainer import score_page
 
 # Split to metric to value.
 Metrics = Mapping[str, Mapping[str, float]]
@@ -21,9 +22,11 @@ def render(
     plan: feature_plan.Plan,
     step: int,
     metrics: Metrics,
+    slices: score_page.Found,
     warnings: Sequence[str] = (),
 ) -> str:
-    """Returns the card of the model of `job` at a step; `warnings` are of its data."""
+    """Returns the card of the model of `job` at a step; `slices` are by split, `warnings` of its
+    data."""
     parts = [
         f"# {job.name}, step {step}",
         _model(job, step),
@@ -34,6 +37,8 @@ def render(
         _features(plan),
         "## Metrics",
         _metrics(metrics),
+        "## Metrics by slice",
+        _slices(slices),
         "## Limits",
         "\n".join(f"- {line}" for line in (*warnings, *_limits(job, contents, plan))),
     ]
@@ -104,6 +109,14 @@ def _metrics(metrics: Metrics) -> str:
     return _table(("split", *names), rows)
 
 
+def _slices(slices: score_page.Found) -> str:
+    cells = score_page.cells(slices)
+    if not cells:
+        return "None: `eval.slices` names no column. Those of groups in a split may be worse."
+    lead = "Intervals take examples for independent; the baseline is the most frequent label, or "
+    return f"{lead}the mean, of the split.\n\n{_table(score_page.COLUMNS, cells)}"
+
+
 def _limits(
     job: config.Config, contents: manifest.Manifest, plan: feature_plan.Plan
 ) -> Iterable[str]:
@@ -120,7 +133,6 @@ def _limits(
         yield f"It uses columns that are declared sensitive: {', '.join(sensitive)}."
     if "test" not in contents.splits:
         yield "There is no test split: the metrics are of the split by which models were chosen."
-    yield "Metrics are means over a split; those of groups in it may be worse."
     if job.cluster.strategy.startswith("parameter_server"):
         yield "Trained again, its parameters come out differently in their last digits, or more."
 

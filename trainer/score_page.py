@@ -11,7 +11,7 @@ from trainer.scores import Row
 # What was judged, such as `test` or `step 300, test`, to its slices.
 Found = Mapping[str, Sequence[Row]]
 
-_COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "baseline")
+COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "baseline")
 _LEFT, _WIDTH, _RIGHT, _ROW = 190, 360, 190, 20
 _STYLE = (
     "body { font: 14px/1.45 system-ui, sans-serif; color: #222; margin: 2rem auto; "
@@ -20,9 +20,9 @@ _STYLE = (
 )
 
 
-def table(found: Found) -> str:
-    """Returns a line for each slice: the metric, its interval, and the baseline."""
-    lines = [
+def cells(found: Found) -> list[tuple[str, ...]]:
+    """Returns the `COLUMNS` of a line for each slice: the metric, its interval, the baseline."""
+    return [
         (
             title,
             row.slice,
@@ -36,7 +36,11 @@ def table(found: Found) -> str:
         for row in rows
         for name, one in row.metrics.items()
     ]
-    return "\n".join(text_table.lines([_COLUMNS, *lines], right={2, 4, 6}))
+
+
+def table(found: Found) -> str:
+    """Returns the `cells` for a terminal."""
+    return "\n".join(text_table.lines([COLUMNS, *cells(found)], right={2, 4, 6}))
 
 
 def page(title: str, found: Found) -> str:

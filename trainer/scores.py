@@ -33,36 +33,26 @@ class Row:
     baseline: dict[str, float]
 
 
-def check(records: Records, slices: Sequence[str]) -> None:
-    """Refuses slices by columns there are not, or whose values may not be shown."""
-    columns = records.job.data.columns
-    for name in slices:
-        if name not in columns:
-            raise errors.UsageError(
-                f"--slices {name!r}: not one of the columns {', '.join(columns)}"
-                f"{errors.nearest(name, columns)}"
-            )
-        if columns[name].sensitive or columns[name].shape or columns[name].is_image:
-            raise errors.UsageError(
-                f"--slices {name!r}: must be a column of single values that is not sensitive"
-            )
-
-
 def rows(
-    records: Records, estimator: Any, checkpoint: str, split: str, slices: Sequence[str]
+    records: Records,
+    estimator: Any,
+    checkpoint: str,
+    split: str,
+    slices: Sequence[str],
+    hooks: Sequence[Any] = (),
 ) -> list[Row]:
     """Returns a row for the split, then one for each slice of each column of `slices`.
 
     Returns none for a model that serves neither `class` nor `prediction`, unless slices are asked
     for: then raises `UsageError`.
     """
-    found = _answers(records, estimator, checkpoint, split, slices)
+    found = _answers(records, estimator, checkpoint, split, slices, hooks)
     labels = found.pop(_LABEL)
     kind = next((k for k in ("class", "prediction") if k in found), None)
     if kind is None:
         if slices:
             raise errors.UsageError(
-                "--slices: the model serves neither 'class' nor 'prediction', but "
+                "slices: the model serves neither 'class' nor 'prediction', but "
                 f"{', '.join(n for n in found if not n.startswith(_SLICE))}"
             )
         return []
@@ -74,10 +64,15 @@ def rows(
 
 
 def _answers(
-    records: Records, estimator: Any, checkpoint: str, split: str, slices: Sequence[str]
+    records: Records,
+    estimator: Any,
+    checkpoint: str,
+    split: str,
+    slices: Sequence[str],
+    hooks: Sequence[Any],
 ) -> dict[str, np.ndarray]:
     columns = {name: records.job.data.columns[name] for name in slices}
-    transforms, paths = records.transforms, records.blocks(split).paths
+    transforms = records.transforms
 
     def examples(batch: tf.Tensor) -> features.Tensors:
         made, label = transforms.examples(features.parse(batch, transforms.columns), training=False)
@@ -85,12 +80,12 @@ def _answers(
         return {**made, _LABEL: label, **{_SLICE + name: x for name, x in values.items()}}
 
     def input_fn() -> tf.data.Dataset:
-        return tf.data.TFRecordDataset(paths).batch(records.job.eval.batch_size).map(examples)
+        return records.serialized(split).rebatch(records.job.eval.batch_size).map(examples)
 
     keep = (_LABEL, *(_SLICE + name for name in slices))
     batches = list(
         parity.answering(estimator, keep).predict(
-            input_fn, checkpoint_path=checkpoint, yield_single_examples=False
+            input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
         )
     )
     return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -15,7 +16,8 @@ import tensorflow as tf
 
 from pipeline import config_file, errors, export_files, exported, topology
 from tests.pipeline.process_help import child_environment
-from trainer import experiment, exporters
+from tests.trainer import small_table
+from trainer import experiment, exporters, scores
 
 # Serves without any code of the project, as a server would.
 SERVE = """
@@ -225,6 +227,17 @@ def test_what_lies_beside_the_model(finished, small_records):
         assert found["step"] == int(folder.name)
         assert "## Limits" in (extra / "model_card.md").read_text()
     assert found["metrics"]["eval"]["global_step"] == int(folder.name)
+
+
+def test_slices_lie_beside_the_model_too(tmp_path):
+    table = small_table.Table(tmp_path, "eval.slices=[carrier]")
+    publisher = exporters.Publisher(table.job, table.run, table.records)
+    found = publisher.publish(table.estimator, "final", table.checkpoint, 20, {"eval": {}})
+    extra = pathlib.Path(found.path) / "assets.extra"
+    slices = json.loads((extra / "metrics.json").read_text())["slices"]["eval"]
+    wanted = scores.rows(table.records, table.estimator, table.checkpoint, "eval", ["carrier"])
+    assert slices == json.loads(json.dumps(list(map(dataclasses.asdict, wanted))))
+    assert "| eval | carrier=AA | 25 | accuracy |" in (extra / "model_card.md").read_text()
 
 
 def test_the_signatures_have_plain_names(finished):

@@ -33,6 +33,11 @@ def test_an_unknown_split(judged):
         judged("dev")
 
 
+def test_a_column_there_is_not(judged):
+    with pytest.raises(errors.UsageError, match=r"--slices 'labl': not one of .* 'label'\?\)$"):
+        judged("test", ["labl"])
+
+
 def test_rows_are_named_by_step_and_split(judged, finished):
     one = judged("test", ["label"])
     found = one.rows(one.checkpoints("200")[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.trainer import small_table
-from trainer import model_card
+from trainer import intervals, model_card, scores
 
 METRICS = {"eval": {"accuracy": 0.75, "global_step": 20}, "test": {"accuracy": 0.5, "loss": 0.1}}
 
@@ -15,7 +15,7 @@ def card(tmp_path):
     def render(*overrides, **others):
         table = small_table.Table(tmp_path, *overrides, **others)
         plan = table.records.transforms.plan
-        return table, model_card.render(table.job, table.contents, plan, 20, METRICS)
+        return table, model_card.render(table.job, table.contents, plan, 20, METRICS, {})
 
     return render
 
@@ -34,12 +34,23 @@ def test_it_says_what_is_known(card):
     assert "| eval | 0.75000 |  |" in text
     assert "`day` 1 to 31" in text
     assert "no test split" in text
+    assert "## Metrics by slice\n\nNone: `eval.slices` names no column." in text
+
+
+def test_slices_are_in_a_table_with_their_baseline(tmp_path):
+    table = small_table.Table(tmp_path)
+    accuracy = intervals.Estimate(0.75, 0.5, 0.9)
+    row = scores.Row("carrier=AA", 1200, {"accuracy": accuracy}, {"accuracy": 0.25})
+    plan = table.records.transforms.plan
+    text = model_card.render(table.job, table.contents, plan, 20, METRICS, {"test": [row]})
+    line = "| test | carrier=AA | 1,200 | accuracy | 0.7500 | [0.5000, 0.9000] | 0.2500 |"
+    assert f"| --- |\n{line}\n\n## Limits" in text
 
 
 def test_what_is_wrong_with_its_data_comes_first_of_its_limits(tmp_path):
     table = small_table.Table(tmp_path)
     plan = table.records.transforms.plan
-    text = model_card.render(table.job, table.contents, plan, 20, METRICS, ["9 are left out"])
+    text = model_card.render(table.job, table.contents, plan, 20, METRICS, {}, ["9 are left out"])
     assert "## Limits\n\n- 9 are left out\n- It has seen" in text
 
 

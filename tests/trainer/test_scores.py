@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import errors
 from tests.trainer import small_table
 from trainer import scores
 
@@ -74,23 +73,3 @@ def test_a_regression(tmp_path):
     )
     assert row.metrics["rmse"].value == pytest.approx(metrics["average_loss"] ** 0.5, rel=1e-5)
     assert row.metrics["rmse"].low < row.metrics["rmse"].value < row.metrics["rmse"].high
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("carier", r"--slices 'carier': not one of the columns .* \(did you mean 'carrier'\?\)"),
-        ("size", "--slices 'size': must be a column of single values that is not sensitive"),
-        ("pixels", "must be a column of single values"),
-    ],
-)
-def test_columns_that_cannot_be_sliced_by(table, name, message):
-    with pytest.raises(errors.UsageError, match=message):
-        scores.check(table.records, [name])
-
-
-def test_a_sensitive_column_is_not_shown(tmp_path):
-    marked = small_table.CONFIG.replace("carrier: {", "carrier: {sensitive: true, ", 1)
-    table = small_table.Table(tmp_path, text=marked)
-    with pytest.raises(errors.UsageError, match=r"'carrier': must be .* not sensitive"):
-        scores.check(table.records, ["carrier"])

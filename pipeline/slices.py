@@ -1,0 +1,26 @@
+"""By which columns metrics may be broken down: `eval.slices` and `make evaluate SLICES=`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline import errors
+
+
+def check(names: Sequence[str], columns: Mapping[str, Any], where: str) -> None:
+    """Raises `ValueError` for a column there is not, or whose values may not be shown.
+
+    `columns` are `config.Column` by name; `where` says where the names were given.
+    """
+    for name in names:
+        if name not in columns:
+            raise ValueError(
+                f"{where} {name!r}: not one of the columns {', '.join(columns)}"
+                f"{errors.nearest(name, columns)}"
+            )
+        column = columns[name]
+        if column.sensitive or column.shape or column.is_image:
+            raise ValueError(
+                f"{where} {name!r}: must be a column of single values that is not sensitive"
+            )
