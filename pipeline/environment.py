@@ -1,10 +1,12 @@
 """Which environment variables a child process gets: an allow-list, so that no secret leaks in.
 
-Pure functions of a mapping; the caller passes `os.environ`.
+All but one are pure functions of a mapping; the caller passes `os.environ`.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 
 _ALLOWED = frozenset(
@@ -69,6 +71,13 @@ def for_role(
     if trainers > 1 and role != "evaluator" and _THREADS not in given:
         extra[_THREADS] = str(max(1, processors // trainers))
     return extra
+
+
+def processors() -> int:
+    """Returns how many processors this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _is_allowed(name: str) -> bool:

@@ -25,9 +25,14 @@ from typing import Any
 from pipeline import errors, isolation, parent_death, redaction
 from pipeline.processes import Broken, Ended, Signal, Spawn, Started
 
+# What a machine that shuts down sends to every process. This one ends with the launcher, which lets
+# the others save first.
+_HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 
 def main(arguments: list[str]) -> int:
     """Imports, then serves until the launcher is gone. Returns the exit code."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)  # in threads of libraries, too
     network, module, *descriptors = arguments
     if network == "isolated":
         isolation.enter()
@@ -38,8 +43,9 @@ def main(arguments: list[str]) -> int:
         importlib.import_module(module)
     except BaseException as error:
         traceback.print_exc()
+        said = next(filter(None, str(error).splitlines()), "")
         with contextlib.suppress(OSError):
-            launcher.send(Broken(f"cannot import {module}: {type(error).__name__}: {error}"))
+            launcher.send(Broken(f"cannot import {module}: {type(error).__name__}: {said}"))
         return 1
     # What is loaded by now stays shared between the processes, if the collector leaves it alone.
     gc.collect()
@@ -114,6 +120,7 @@ class _Server:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD_BACK)
         self._launcher.close()
         os.close(self._wake_read)
         os.close(self._wake_write)

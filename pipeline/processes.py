@@ -141,6 +141,7 @@ class ForkServer:
         """
         self._connection, theirs = multiprocessing.Pipe()
         self.isolated = isolated
+        self._log = log
         self._pids: dict[str, int] = {}
         descriptors = [theirs.fileno(), *held]
         with open(log, "ab") as output:
@@ -186,7 +187,7 @@ class ForkServer:
             except (EOFError, ConnectionResetError):
                 raise self._gone() from None
             if isinstance(message, Broken):
-                raise errors.PipelineError(message.reason)
+                raise errors.PipelineError(f"{message.reason}. Log: {self._log}")
             if isinstance(message, Started):
                 self._pids[message.name] = message.pid
             else:

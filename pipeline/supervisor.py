@@ -137,10 +137,7 @@ class Supervisor:
         """Waits for something to happen, and acts on it."""
         self._start_due()
         self._receive(self._graces.poll)
-        events, self._backlog = self._backlog, []
-        for event in events:
-            if isinstance(event, Ended):
-                self._judge(self._members[event.name], event.code)
+        # Before any end is judged: others may have been asked to stop, too.
         if self._stop.count:
             self._observe(now=True)
             # First, because only then is known what was saved.
@@ -150,6 +147,10 @@ class Supervisor:
             raise errors.RetryableError(
                 f"stopped by {self._stop.name}, {saved}. Run the same command again to resume."
             )
+        events, self._backlog = self._backlog, []
+        for event in events:
+            if isinstance(event, Ended):
+                self._judge(self._members[event.name], event.code)
         self._end_stragglers()
         self._observe()
         self._end_hanging()
@@ -164,7 +165,7 @@ class Supervisor:
                 extra = environment.for_role(
                     member.role,
                     os.environ,
-                    processors=len(os.sched_getaffinity(0)),
+                    processors=environment.processors(),
                     trainers=sum(self._plan.counts.get(r, 0) for r in topology.TRAINING_ROLES),
                 )
                 self._server.spawn(Spawn(member.name, self._plan.entry, arguments, log, extra))
@@ -373,8 +374,7 @@ class Supervisor:
         self._observer.show(statuses)
 
     def _status_of(self, member: _Member) -> Status | None:
-        content = self._plan.run.read(f"status/{member.name}.json")
-        status = Status(**content) if content else None
+        status = run_folder.read_status(self._plan.run, member.name)
         return status if status is not None and status.pid == member.pid else None
 
     def _cause(self, member: _Member, code: int) -> str:

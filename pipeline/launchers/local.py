@@ -18,6 +18,7 @@ from pipeline import (
     errors,
     gpus,
     isolation,
+    last_words,
     plan,
     restarts,
     run_folder,
@@ -56,8 +57,9 @@ class LocalLauncher:
         network = _network(job)
         children = environment.for_children(os.environ)
         with (
-            StopRequest().installed() as stop,
+            # Before it a signal interrupts: this may have to wait for the lock.
             run_lock.held(job.run) as lock,
+            StopRequest().installed() as stop,
             _log_folder(job) as logs,
         ):
             record = bookkeeping.open_run(job)
@@ -104,8 +106,11 @@ class LocalLauncher:
             raise errors.RetryableError(
                 f"stopped by {stop.name} while preprocessing. Run the same command again."
             )
+        if code < 0:
+            cause = last_words.cause(None, code, [])
+            raise errors.RetryableError(f"preprocessing: {cause}. Run the same command again.")
         if code:
-            raise errors.ReportedError(code if code > 0 else errors.RetryableError.exit_code)
+            raise errors.ReportedError(code)
 
     def _train(
         self,

@@ -18,6 +18,8 @@ def main() -> None:
     asked = os.environ.get("PIPELINE_FAKE", "")
     if asked == "fail":
         raise errors.DataError("'raw/train-images': truncated")
+    if asked == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
     if asked == "wait":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         print(f"preprocessing waits {os.getpid()}", flush=True)

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from pipeline import environment
@@ -75,3 +77,10 @@ def test_trainers_share_the_processors(processors, trainers, threads):
 
 def test_threads_that_the_user_has_set_stay():
     assert _of("worker", {"TF_NUM_INTRAOP_THREADS": "3"}, trainers=2) == {}
+
+
+def test_processors_are_counted_on_other_systems_too(monkeypatch):
+    assert 1 <= environment.processors() <= os.cpu_count()
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.delattr("os.sched_getaffinity")
+    assert environment.processors() == os.cpu_count()

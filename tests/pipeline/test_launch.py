@@ -1,3 +1,4 @@
+import contextlib
 import fcntl
 import json
 import os
@@ -263,6 +264,29 @@ def test_two_launchers_cannot_work_on_one_run(launch):
     launch.end(first, 75)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_ctrl_c_ends_the_wait_for_a_run(launch):
+    """Of a launcher that was killed, processes may hold the lock on."""
+    launch.script()
+    path = launch.folder() / "launcher.lock"
+    with path.open("w") as file:
+        print(999999999, file=file, flush=True)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        process = launch.start()
+        wait_until(lambda: holds_open(process.pid, path))
+        process.send_signal(signal.SIGINT)
+        _, err = launch.end(process, 75)
+    assert err == "error: interrupted. Run the same command again to go on.\n"
+
+
+def holds_open(pid, path):
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if link.samefile(path):
+                return True
+    return False
+
+
 def test_children_get_neither_proxies_nor_secrets_nor_a_foreign_cluster(launch):
     launch.run(
         environment={
@@ -284,6 +308,16 @@ def test_preprocessing_that_fails_says_its_one_line_and_passes_its_code_on(launc
     assert err == "error: 'raw/train-images': truncated\n"
     assert (launch.record()["status"], launch.record()["exit_code"]) == ("failed", 65)
     assert launch.pids() == []
+
+
+def test_preprocessing_that_is_killed_is_told_of(launch):
+    """It could not say so itself."""
+    _, err = launch.run(code=75, environment={"PIPELINE_FAKE": "die"})
+    assert err == (
+        "error: preprocessing: killed by SIGKILL (perhaps for lack of memory). Run the same "
+        "command again.\n"
+    )
+    assert launch.record()["reason"] in err
 
 
 def test_preprocessing_can_be_stopped_and_does_not_outlive_the_launcher(launch):

@@ -17,7 +17,7 @@ from pipeline.processes import (
     describe_exit,
     run_command,
 )
-from tests.pipeline.process_help import child_environment, is_alive, wait_until
+from tests.pipeline.process_help import ROOT, child_environment, is_alive, wait_until
 
 ROLES = __name__.rpartition(".")[0] + ".small_roles"
 
@@ -140,6 +140,18 @@ def test_when_the_server_is_killed_its_processes_die_and_the_launcher_is_told(se
     wait_until(lambda: not is_alive(pid))
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_the_server_leaves_it_to_the_launcher_to_end(server, log, number):
+    """Else what is told to end together with everybody, as when a machine shuts down, could save
+    nothing."""
+    before = spawn(server, log, "sleep", name="worker-0")
+    os.kill(server.pid, number)
+    after = spawn(server, log, "sleep", name="worker-1")
+    assert is_alive(before)
+    os.kill(after, number)  # those it forks are as they would be without
+    assert collect(server, 1) == [Ended("worker-1", after, -number)]
+
+
 def test_a_preload_that_fails_says_why(tmp_path):
     with (
         ForkServer(
@@ -149,10 +161,27 @@ def test_a_preload_that_fails_says_why(tmp_path):
         ) as server,
         pytest.raises(
             errors.PipelineError,
-            match=r"^cannot import no_such_package.anywhere: ModuleNotFoundError: No module named",
+            match=r"^cannot import no_such_package.anywhere: ModuleNotFoundError: No module named "
+            r"'no_such_package'\. Log: /.*/server.log$",
         ),
     ):
         collect(server, 1)
+
+
+def test_a_preload_that_fails_in_many_words_is_one_line(tmp_path):
+    """As TensorFlow and NumPy do, whose libraries cannot be loaded."""
+    (tmp_path / "wordy.py").write_text('raise ImportError("\\nIMPORTANT\\n\\nRead on.\\n")')
+    environment = {**child_environment(), "PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    log = tmp_path / "server.log"
+    with (
+        ForkServer("wordy", log=str(log), environment=environment) as server,
+        pytest.raises(
+            errors.PipelineError,
+            match=rf"^cannot import wordy: ImportError: IMPORTANT. Log: {log}$",
+        ),
+    ):
+        collect(server, 1)
+    assert "Read on." in log.read_text()
 
 
 def test_processes_keep_the_descriptors_they_are_to_hold(tmp_path, log):

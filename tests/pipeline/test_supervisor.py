@@ -331,6 +331,23 @@ def test_a_stop_request_lets_training_save_first_and_then_ends_all(stage):
     assert (stage.path / "saved-worker-0.json").exists()
 
 
+def test_everybody_may_be_asked_to_stop_at_once(stage):
+    """As by a machine that shuts down: who saves and ends first is not lost, for which the others
+    would be ended and started again."""
+
+    def react(statuses):
+        if {"chief-0", "worker-0"} <= set(statuses) and not stage.stop.count:
+            (worker,) = stage.pids("worker-0")
+            os.kill(worker, signal.SIGTERM)
+            wait_until(lambda: not pathlib.Path(f"/proc/{worker}").exists())
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    stage.notes.react = react
+    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
+        stage.run(unit="gang", chief_0=["train"], worker_0=["train"])
+    assert stage.boss.restarts == []
+
+
 def test_who_does_not_stop_is_killed_after_its_grace(stage):
     when_training(stage, "chief-0")
     with pytest.raises(errors.RetryableError, match="SIGTERM, before anything was saved"):
