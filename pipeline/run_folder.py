@@ -13,6 +13,9 @@ from typing import Any
 
 from pipeline import config, config_file, errors, gcp_config, redaction, storage
 
+# What TensorFlow takes for a pattern where it looks for files, and what is no UTF-8.
+_WILD = re.compile(r"[*?\[\\\ud800-\udfff]")
+
 
 def records_folder(storage_root: str, config_name: str) -> str:
     """Returns where the records of a config are kept."""
@@ -20,8 +23,15 @@ def records_folder(storage_root: str, config_name: str) -> str:
 
 
 def run_folder(storage_root: str, run: str) -> str:
-    """Returns the folder of a run. Raises `UsageError` for names that could leave the root."""
-    return storage.child(storage.join(storage.absolute(storage_root), "runs"), run, what="--run")
+    """Returns the folder of a run. Raises `UsageError` for names that could leave the root, and for
+    a root in which TensorFlow would not find its checkpoints again."""
+    root = storage.absolute(storage_root)
+    if found := _WILD.search(root):
+        raise errors.UsageError(
+            f"--storage {root!r}: TensorFlow finds no checkpoint again in a folder with "
+            f"{found[0]!r} in its path; use another one"
+        )
+    return storage.child(storage.join(root, "runs"), run, what="--run")
 
 
 def find_run(storage_root: str, run: str | None) -> RunFolder:
@@ -201,13 +211,23 @@ def write_status(run: RunFolder, status: Status) -> None:
     run.write(f"status/{status.task}.json", redaction.redact_all(dataclasses.asdict(status)))
 
 
+def read_status(run: RunFolder, task: str) -> Status | None:
+    """Returns the newest word of a process, or `None` while there is none. Raises `DataError` for
+    what is no status; what only another version of this project says is passed over."""
+    content = run.read(f"status/{task}.json")
+    if content is None:
+        return None
+    known = [field.name for field in dataclasses.fields(Status)]
+    try:
+        return Status(**{name: content[name] for name in known if name in content})
+    except TypeError:
+        path = storage.join(run.path, "status", f"{task}.json")
+        raise errors.DataError(f"{path!r}: not a status; remove it and run again") from None
+
+
 def read_statuses(run: RunFolder) -> dict[str, Status]:
     """Returns the newest word of every process of the run, by task name."""
-    folder = storage.join(run.path, "status")
-    found = {}
-    for name in storage.listdir(folder):
-        if name.endswith(".json"):
-            content = run.read(f"status/{name}")
-            if content is not None:
-                found[name.removesuffix(".json")] = Status(**content)
-    return found
+    names = storage.listdir(storage.join(run.path, "status"))
+    tasks = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    found = {task: read_status(run, task) for task in tasks}
+    return {task: status for task, status in found.items() if status is not None}

@@ -19,6 +19,14 @@ def test_run_names_cannot_leave_the_root(tmp_path, name):
         run_folder.run_folder(str(tmp_path), name)
 
 
+@pytest.mark.parametrize(
+    "root", ["/data/[old]", "/data/a*", "gs://bucket/what?", "/a\\b", "/\udcc3"]
+)
+def test_a_root_in_which_no_checkpoint_would_be_found_is_refused(root):
+    with pytest.raises(errors.UsageError, match=r"^--storage '.*': TensorFlow finds no checkpoint"):
+        run_folder.run_folder(root, "r")
+
+
 def test_equal_configs_have_equal_run_names_that_are_valid():
     job = config_file.load("mnist")
     name = run_folder.run_name(job)
@@ -82,6 +90,16 @@ def test_statuses_are_read_as_they_were_written(tmp_path):
         run_folder.write_status(run, status)
     (tmp_path / "status" / "leftover.tmp").write_text("")
     assert run_folder.read_statuses(run) == {"chief-0": chief, "evaluator-0": judge}
+
+
+def test_the_word_of_another_version_is_read_as_far_as_it_is_known(tmp_path):
+    run = RunFolder(str(tmp_path))
+    said = {"task": "chief-0", "pid": 7, "host": "h", "state": "training", "time": 1.5}
+    run.write("status/chief-0.json", {**said, "mood": "good"})
+    assert run_folder.read_statuses(run) == {"chief-0": Status(**said)}
+    run.write("status/chief-0.json", {"mood": "good"})
+    with pytest.raises(errors.DataError, match=r"/chief-0.json': not a status; remove it and run"):
+        run_folder.read_statuses(run)
 
 
 def test_logs_and_exports(tmp_path):
