@@ -50,8 +50,20 @@ class Lasting:
 
 def install(*, piped: bool) -> None:
     """Makes the standard streams of this process lasting ones."""
+    _reopen()
     sys.stdout = Lasting(sys.stdout, piped=piped)
     sys.stderr = Lasting(sys.stderr, piped=piped)
+
+
+def _reopen() -> None:
+    """Opens the standard streams that are closed (`>&-`) to nothing: the next files to be opened
+    would have their numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 
 def width(stream: TextIO) -> int:

@@ -54,6 +54,27 @@ def test_a_closed_terminal_does_not_end_the_work():
     assert talk(slave, piped=False, close=lambda: os.close(master)) == (0, b"went on")
 
 
+def test_streams_that_are_closed_from_the_start_lead_to_nothing(tmp_path):
+    program = """
+import sys
+from pipeline import terminal
+terminal.install(piped=True)
+print("one", flush=True)
+print("two", file=sys.stderr)
+with open(sys.argv[1], "w") as file:
+    print(file.fileno() > 2, sys.stdin.read() == "", file=file)
+"""
+    told = tmp_path / "told"
+    subprocess.run(
+        ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", sys.executable, "-c", program, str(told)],
+        cwd=ROOT,
+        env=child_environment(),
+        timeout=30,
+        check=True,
+    )
+    assert told.read_text() == "True True\n"
+
+
 @pytest.mark.parametrize(("piped", "told"), [(True, b"went on"), (False, b"")])
 def test_a_pipe_without_a_reader_does_so_only_if_it_may(piped, told):
     read, write = os.pipe()
