@@ -28,7 +28,10 @@ def newest(model_dir: str) -> str | None:
 
 
 def chosen(model_dir: str, wanted: str | None) -> list[str]:
-    """Returns the newest checkpoint, or that of a step, or `all`. Raises `UsageError`."""
+    """Returns the newest checkpoint, or that of a step, or `all`. Raises `UsageError`.
+
+    Asynchronous workers go on while one is saved: it may hold a later step than it is named after.
+    """
     last = newest(model_dir)
     if last is None:
         raise errors.UsageError(f"run {model_dir.rpartition('/')[2]!r}: has no checkpoint yet")
@@ -37,6 +40,8 @@ def chosen(model_dir: str, wanted: str | None) -> list[str]:
     kept = {path.rpartition("-")[2]: path for path in reversed(_listed(model_dir))}
     if wanted == "all":
         return list(kept.values())
+    if wanted not in kept:
+        kept = {str(step_of(path)): path for path in kept.values()}
     if wanted not in kept:
         raise errors.UsageError(f"--checkpoint {wanted!r}: must be all or one of {', '.join(kept)}")
     return [kept[wanted]]

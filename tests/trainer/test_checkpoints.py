@@ -34,6 +34,20 @@ def test_the_newest_is_found_and_its_step_read(tmp_path):
     assert checkpoints.current_step(str(tmp_path)) == 12
 
 
+def test_one_is_chosen_by_the_step_it_is_named_after_or_the_later_one_it_holds(tmp_path):
+    """Asynchronous workers go on while one is saved."""
+    folder, late = str(tmp_path), tmp_path / "late"
+    early, newest = save(tmp_path, 3, 12)
+    save(late, 5)
+    for part in late.glob("model.ckpt-5.*"):
+        part.replace(tmp_path / part.name.replace("-5.", "-3."))
+    assert checkpoints.step_of(early) == 5
+    assert checkpoints.chosen(folder, "3") == checkpoints.chosen(folder, "5") == [early]
+    assert checkpoints.chosen(folder, "all") == [early, newest]
+    with pytest.raises(errors.UsageError, match=r"'4': must be all or one of 5, 12$"):
+        checkpoints.chosen(folder, "4")
+
+
 def test_without_checkpoints_training_begins_at_0(tmp_path):
     assert checkpoints.newest(str(tmp_path)) is None
     assert checkpoints.current_step(str(tmp_path)) == 0
