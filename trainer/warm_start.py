@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.distribute.ps_values import AggregatingVariable
 
 from pipeline import errors, model_config, storage
 
@@ -16,8 +17,16 @@ def begin_with(settings: model_config.WarmStart) -> list[str]:
     """Makes trainable variables of the graph begin with the values they have in `settings.path`.
 
     Returns their names. Values of a checkpoint that training goes on from come later, and count.
-    Raises `UsageError` if the path is neither, if nothing fits, or if shapes differ.
+    To be called once a replica. Raises `UsageError` if the path is neither, if nothing fits, or if
+    shapes differ.
     """
+    # Of all copies together: apart, those of other replicas have other names.
+    together = tf.distribute.get_replica_context().merge_call
+    found: list[str] = together(lambda strategy: _begin_with(settings))
+    return found
+
+
+def _begin_with(settings: model_config.WarmStart) -> list[str]:
     key, checkpoint = "model.warm_start", _checkpoint(settings.path)
     there = dict(tf.train.list_variables(checkpoint))
     for old in settings.names.values():
@@ -72,6 +81,8 @@ def _variables() -> dict[str, Any]:
     """Returns trainable variables by their names in checkpoints; of cut ones, all parts."""
     found: dict[str, Any] = {}
     for variable in _v1.trainable_variables():
+        if isinstance(variable, AggregatingVariable):
+            variable = variable.get()  # what wraps it is initialized by this, not by itself
         part = getattr(variable, "_save_slice_info", None)
         if part is None:
             found[variable.op.name] = variable

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import errors
+from pipeline import config, errors, topology
 from pipeline.model_config import WarmStart
-from trainer import warm_start
+from trainer import strategies, warm_start
 
 v1 = tf.compat.v1
 KERNEL, BIAS = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones(3, np.float32)
@@ -64,6 +64,27 @@ def test_a_variable_cut_over_parameter_servers(earlier):
     assert found == ["net/kernel"]
     np.testing.assert_array_equal(values["net/kernel/part_0"], KERNEL[:1])
     np.testing.assert_array_equal(values["net/kernel/part_1"], KERNEL[1:])
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored", "central_storage"])
+def test_every_replica_of_a_strategy(earlier, name):
+    """Under one that keeps copies, and one that wraps what its towers share."""
+    cluster, chief, kernels = config.Cluster(strategy=name), topology.Task(topology.CHIEF, 0), []
+
+    def model():
+        kernels.append(v1.get_variable("net/kernel", [2, 3], initializer=tf.zeros_initializer()))
+        assert warm_start.begin_with(WarmStart(path=str(earlier))) == ["net/kernel"]
+        return kernels[-1].read_value()
+
+    two = v1.ConfigProto(device_count={"CPU": 2})
+    with tf.Graph().as_default(), v1.Session(config=two) as session:
+        strategy = strategies.distribution(cluster, chief).train
+        with strategy.scope():
+            values = strategy.extended.call_for_each_replica(model)
+        session.run(v1.global_variables_initializer())
+        for value in strategy.experimental_local_results(values):
+            np.testing.assert_array_equal(session.run(value), KERNEL)
+    assert len(kernels) == strategy.num_replicas_in_sync
 
 
 @pytest.mark.parametrize(
