@@ -71,7 +71,7 @@ def run(storage_root: str) -> list[Result]:
         Result(
             *("flights training", trained, "examples/s", loop, ">= 0.9"),
             "a hand-written tf.compat.v1 loop, same graph",
-            "summaries, checkpoints and counts; hooks between steps, while input waits: "
+            "summaries, checkpoints, counts, and hooks between steps; it takes "
             f"{of_ours:.1f} ms of processor time for 1,000 examples, the loop {of_loop:.1f} ms",
         ),
         Result(
