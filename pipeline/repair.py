@@ -50,12 +50,12 @@ def without_damaged(
     Statistics stay those of all records: transforms must not change under a model that was
     trained with them. `left_out` says which records they count that are no longer listed.
     """
-    here = {one.found: one.shard.path for one in walked}
-    here |= {one.found: one.shard.path for one in walked if one.intact}
+    exchanged = {one.found: one.shard.path for one in walked if not one.intact}
     left_out = list(contents.left_out or ())
     splits: dict[str, list[manifest.Shard]] = {name: [] for name in contents.splits}
     for one in walked:
-        path = here.get((one.shard.bytes, one.shard.crc32c))
+        wanted = (one.shard.bytes, one.shard.crc32c)
+        path = one.shard.path if one.intact else exchanged.pop(wanted, None)
         if path is not None:
             splits[one.split].append(one.shard.model_copy(update={"path": path}))
         else:

@@ -112,6 +112,25 @@ def test_a_copy_is_not_listed_twice(tmp_path, made):
     assert _read_all(tmp_path, repaired, "train") == [TRAIN[1], []]
 
 
+def test_shards_that_hold_the_same_are_listed_once_each(tmp_path):
+    """Several are empty where there are fewer rows than shards."""
+    shards = [[b"a"], [b"b"], [b"b"], [], []]
+    contents = record_sets.write(tmp_path, {"train": shards, "test": [[]]}, block_records=4)
+    _damage(tmp_path, "train-0")
+    repaired = repair.run(str(tmp_path))
+    assert manifest.read(str(tmp_path)) == repaired
+    kept = [shard.path for shard in repaired.splits["train"].shards]
+    assert kept == [shard.path for shard in contents.splits["train"].shards[1:]]
+
+
+def test_a_damaged_shard_is_not_replaced_by_one_that_holds_the_same(tmp_path):
+    record_sets.write(tmp_path, {"train": [[b"a"], [b"b"], [b"b"]]}, block_records=4)
+    _damage(tmp_path, "train-1")
+    repaired = repair.run(str(tmp_path))
+    assert _read_all(tmp_path, manifest.read(str(tmp_path)), "train") == [[b"a"], [b"b"]]
+    assert [left.path for left in repaired.left_out] == ["build/train-1.tfrecord"]
+
+
 def test_nothing_is_written_if_nothing_would_be_left(tmp_path, made):
     for name in ("train-0", "train-1"):
         _damage(tmp_path, name)
