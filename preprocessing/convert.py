@@ -23,20 +23,25 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     """Returns `array` with the type of `schema.arrow_type`; what does not have it becomes null.
 
     Faults are `encoding` (text that is not UTF-8, or holds a NUL), `overflow` (a number too large)
-    and `type`. Text is read as Arrow does: no spaces, digits in plain ASCII, 1e3 for floats only.
+    and `type`, also of lists in which a value is missing. Text is read as Arrow does: no spaces,
+    digits in plain ASCII, 1e3 for floats only; to floats, whole numbers are rounded like text.
     """
     target = schema.arrow_type(column)
-    if array.type == target and not pa.types.is_string(target):
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type == target and not (pa.types.is_string(target) or pa.types.is_nested(target)):
         return array, []
     faults: list[Fault] = []
     if column.is_image:
         return _cast(array, target, "type", faults), faults
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         array = _cast(array, pa.string(), "encoding", faults)
-    if array.type == pa.string() == target:
-        return _without_nul(array, faults), faults
     made = _cast(array, target, "type", faults)
-    if column.type == "float32" and pa.types.is_string(array.type):
+    if column.shape:
+        return _without_holes(made, column, faults), faults
+    if target == pa.string():
+        return _without_nul(made, faults), faults
+    if column.type == "float32":
         made = _without_overflow(array, made, faults)
     return made, faults
 
@@ -44,13 +49,19 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
 def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | None]:
     """Casts `array`; values for which that fails become null. Also says which, if any."""
     try:
-        return array.cast(target), None
+        return _quick(array, target), None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         bad = _bad_rows(array, target)
     kept = pc.if_else(pa.array(bad), pa.scalar(None, array.type), array)
     # Where no value at all can be cast, there may not even be a cast for nulls.
     nothing = kept.null_count == len(array)
-    return (pa.nulls(len(array), target) if nothing else kept.cast(target)), bad
+    return (pa.nulls(len(array), target) if nothing else _quick(kept, target)), bad
+
+
+def _quick(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Casts all values or none. Whole numbers of more digits than a float has are no reason."""
+    element = target.value_type if pa.types.is_nested(target) else target
+    return array.cast(target, safe=not pa.types.is_floating(element))
 
 
 def _cast(array: pa.Array, target: pa.DataType, reason: str, faults: list[Fault]) -> pa.Array:
@@ -72,11 +83,11 @@ def _bad_rows(array: pa.Array, target: pa.DataType) -> np.ndarray:
 
 def _bad_values(array: pa.Array, target: pa.DataType) -> np.ndarray:
     try:
-        array.cast(target)
+        _quick(array, target)
         return np.zeros(len(array), bool)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if len(array) == 1:
-            return np.ones(1, bool)
+        if len(array) < 2:
+            return np.ones(len(array), bool)
     half = len(array) // 2
     parts = (array.slice(0, half), array.slice(half))
     return np.concatenate([_bad_values(part, target) for part in parts])
@@ -93,12 +104,27 @@ def _without_nul(array: pa.Array, faults: list[Fault]) -> pa.Array:
     return pc.if_else(pa.array(bad), pa.scalar(None, pa.string()), array)
 
 
-def _without_overflow(text: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.Array:
-    """Refuses digits that float32 cannot hold; text that says infinity is taken by its word."""
+def _without_overflow(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.Array:
+    """Refuses numbers that float32 cannot hold; what says infinity is taken by its word."""
     endless = pc.is_inf(made).fill_null(False)
     if not pc.any(endless).as_py():
         return made
-    said = pc.match_substring_regex(text, "(?i)inf").fill_null(True)
-    bad = pc.and_not(endless, said).to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(raw.type):
+        said = pc.is_inf(raw)
+    else:
+        said = pc.match_substring_regex(raw.cast(pa.string()), "(?i)inf")
+    bad = pc.and_not(endless, said.fill_null(True)).to_numpy(zero_copy_only=False)
     faults.append(("overflow", bad))
     return pc.if_else(pa.array(bad), pa.scalar(None, made.type), made)
+
+
+def _without_holes(lists: pa.Array, column: config.Column, faults: list[Fault]) -> pa.Array:
+    """Refuses lists in which a value is missing."""
+    values = lists.flatten()
+    if not values.null_count:
+        return lists
+    bad = lists.is_valid().to_numpy(zero_copy_only=False)
+    there = values.is_valid().to_numpy(zero_copy_only=False)
+    bad[bad] = ~there.reshape(-1, column.size).all(axis=1)
+    faults.append(("type", bad))
+    return pc.if_else(pa.array(bad), pa.scalar(None, lists.type), lists)

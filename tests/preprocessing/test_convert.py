@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 
 import hypothesis
@@ -77,6 +78,7 @@ def test_both_kinds_of_bad_text_are_found():
         (pa.uint64(), [1, 2**64 - 1], _INT, [1, None], [1]),
         (pa.bool_(), [True], _INT, [1], []),
         (pa.int64(), [3], _FLOAT, [3.0], []),
+        (pa.int64(), [2**24 + 1, 2**40], _FLOAT, [2.0**24, 2.0**40], []),
         (pa.int64(), [3], _TEXT, ["3"], []),
         (pa.list_(pa.int64()), [[1], [2]], _INT, [None, None], [0, 1]),
         (
@@ -86,12 +88,62 @@ def test_both_kinds_of_bad_text_are_found():
             [[1, 2], None, None],
             [1],
         ),
+        (
+            pa.list_(pa.int64()),
+            [[2**24 + 1, 2], [1], None],
+            config.Column(type="float32", shape=(2,)),
+            [[2.0**24, 2.0], None, None],
+            [1],
+        ),
+        (
+            pa.list_(pa.int64()),
+            [[1, 2], [1, None], None],
+            config.Column(type="int64", shape=(2,)),
+            [[1, 2], None, None],
+            [1],
+        ),
+        (
+            pa.list_(pa.string(), 2),
+            [None, ["a", None], ["a", "b"]],
+            config.Column(type="string", shape=(2,)),
+            [None, None, ["a", "b"]],
+            [1],
+        ),
     ],
 )
 def test_other_types(kind, values, column, made, bad):
     found, reasons = _convert(values, column, kind)
     assert found == made
     assert reasons == ({"type": bad} if bad else {})
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+@pytest.mark.parametrize("packed", [pa.Array.dictionary_encode, pa.Array.to_pylist])
+def test_text_is_text_however_it_is_stored(kind, packed):
+    digits = packed(pa.array(["1", "x", None], kind))
+    assert _convert(digits, _INT, kind) == ([1, None, None], {"type": [1]})
+    text = packed(pa.array(["a", "b\0", None], kind))
+    assert _convert(text, _TEXT, kind) == (["a", None, None], {"encoding": [1]})
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pa.array([1e39, 2.0, math.inf]),
+        pa.array([decimal.Decimal(10) ** 39, decimal.Decimal(2), None], pa.decimal256(50, 0)),
+    ],
+    ids=lambda numbers: str(numbers.type),
+)
+def test_numbers_too_large_for_float32(numbers):
+    assert _convert(numbers, _FLOAT) == ([None, 2.0, numbers[2].as_py()], {"overflow": [0]})
+
+
+@pytest.mark.parametrize("column", [_INT, _FLOAT])
+@pytest.mark.parametrize("kind", [pa.date32(), pa.binary(4)])
+@pytest.mark.parametrize("values", [[], [None, None]])
+def test_no_values_of_a_type_that_cannot_become_another(column, kind, values):
+    found, reasons = _convert(values, column, kind)
+    assert found == values and not any(reasons.values())
 
 
 def test_what_is_right_already_is_not_touched():
