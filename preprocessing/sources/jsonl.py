@@ -7,6 +7,7 @@ it refuses alone is a dead letter, so nothing depends on how the text is cut.
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterator
 
@@ -20,6 +21,7 @@ from preprocessing.sources import base, files, keys, lines
 
 # Names may hold brackets and slashes too; `/[]` stands for what is in a list.
 _COLUMN = re.compile(r"Column\(/(.+?)(/\[\])*\) changed from")
+_NO_INT64 = re.compile(r"to int64, couldn't parse: *(.+)")
 _BOOLEAN = re.compile(r"Column\(/(.+)\) changed from number to boolean")
 _FIRST_NULL, _INDENTED_NULL = re.compile(rb"\s*null"), re.compile(rb"[\r\n][ \t]+null")
 _TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
@@ -43,8 +45,8 @@ class JsonlSource(base.Source):
     def __init__(self, data: config.Data) -> None:
         super().__init__(data)
         for name, column in data.columns.items():
-            if column.type == "uint8":
-                raise errors.UsageError(f"data.columns.{name}: source jsonl has no uint8")
+            if column.is_image:
+                raise errors.UsageError(f"data.columns.{name}: source jsonl has no {column.type}")
 
     def files(self) -> list[base.RawFile]:
         """Returns the files of each split, by the order of their names."""
@@ -87,7 +89,7 @@ class JsonlSource(base.Source):
             tables = _halved(texts, wanted, 0, bad)
             table = pa.concat_tables([wanted.empty_table(), *tables])
             letters = [
-                _letter(part.file.path, first + 1, n, texts[n], why) for n, why in bad.items()
+                self._letter(part.file.path, first + 1 + n, texts[n], why) for n, why in bad.items()
             ]
         numbers = np.delete(np.arange(first, first + block.rows), list(bad))
         # As binary, so that text which is not UTF-8 is found like any other bad value.
@@ -107,6 +109,30 @@ class JsonlSource(base.Source):
             name=part.file.name,
             letters=tuple(letters) if bad else (),
         )
+
+    def _letter(self, path: str, number: int, text: bytes, why: str) -> base.Letter:
+        """Tells a value of another type from a line that is no JSON."""
+        value = text[:_SHOWN].decode(errors="backslashreplace")
+        if column := _COLUMN.search(why):
+            change = why[why.index("changed from") :].partition(" in row")[0]
+            return base.Letter(path, number, column[1], "type", value, f"has {change}")
+        if (found := _NO_INT64.search(why)) and (name := self._holder(text, found[1])):
+            return base.Letter(path, number, name, "type", value, "has a number that is no int64")
+        return base.Letter(path, number, None, "json", value, "is not one JSON object")
+
+    def _holder(self, text: bytes, number: str) -> str | None:
+        """Returns the column of whole numbers in which a line has a number written so."""
+        try:
+            row = json.loads(text, parse_int=str, parse_float=str)
+        except ValueError:
+            return None
+        for name, column in self.data.columns.items():
+            values = row.get(name)
+            if column.type == "int64" and number in (
+                values if isinstance(values, list) else [values]
+            ):
+                return name
+        return None
 
 
 def _json_type(column: config.Column) -> pa.DataType:
@@ -165,13 +191,3 @@ def _halved(
     half = len(texts) // 2
     tables = _halved(texts[:half], wanted, first, bad)
     return tables + _halved(texts[half:], wanted, first + half, bad)
-
-
-def _letter(path: str, top: int, number: int, text: bytes, why: str) -> base.Letter:
-    """Tells a value of another type from a line that is no JSON."""
-    column = _COLUMN.search(why)
-    value = text[:_SHOWN].decode(errors="backslashreplace")
-    if column:
-        change = why[why.index("changed from") :].partition(" in row")[0]
-        return base.Letter(path, top + number, column[1], "type", value, f"has {change}")
-    return base.Letter(path, top + number, None, "json", value, "is not one JSON object")

@@ -138,10 +138,34 @@ def test_whatever_the_lines_are_every_row_is_accounted_for(tmp_path, found):
     assert sum(part.read for part in parts) == len(rows)
 
 
-def test_pixels_are_no_json(tmp_path):
-    columns = {"x": {"type": "uint8", "shape": [2]}, "label": {"type": "int64"}}
-    with pytest.raises(errors.UsageError, match=r"data.columns.x: source jsonl has no uint8"):
+@pytest.mark.parametrize("kind", [{"type": "uint8", "shape": [2]}, {"type": "image"}])
+def test_pixels_are_no_json(tmp_path, kind):
+    columns = {"x": kind, "label": {"type": "int64"}}
+    with pytest.raises(
+        errors.UsageError, match=f"data.columns.x: source jsonl has no {kind['type']}"
+    ):
         _source(tmp_path, columns)
+
+
+def test_numbers_that_are_no_whole_ones_are_of_another_type(tmp_path):
+    """They are JSON, and the letter says of which column they are."""
+    columns = {"codes": {"type": "int64", "shape": [2], "missing": "allow"}, **tables.COLUMNS}
+    content = _line(0) + _line(1, size=1.5, label=1.5) + _line(2, size=1.5, label=2**63)
+    (good,) = _enforced(tmp_path, content + _line(3, codes=[7, 1.5], label=0), columns)
+    assert good.batch.num_rows == 1
+    assert [str(letter).partition("row ")[2] for letter in good.letters] == [
+        "2: column 'label' has a number that is no int64",
+        "3: column 'label' has a number that is no int64",
+        "4: column 'codes' has a number that is no int64",
+    ]
+
+
+def test_a_list_in_which_a_value_is_missing(tmp_path):
+    (good,) = _enforced(tmp_path, b'{"pair": [1, null], "label": 0}\n{"label": 1}\n', LISTS)
+    assert [str(letter).partition("row ")[2] for letter in good.letters] == [
+        "1: column 'pair' is '[1.0, None]', not float32 of [2]",
+        "2: column 'pair' has no value",
+    ]
 
 
 @pytest.mark.parametrize("null", [b"null", b"  null", b"\tnull", b"null {}"])
@@ -159,7 +183,7 @@ def test_true_and_false_are_one_and_nought(tmp_path):
     """Whatever stands in the lines before; a text is neither."""
     flags: list[object] = [True, False, None, 1, 0, True, "true"]
     content = b"".join(_line(n, label=flag) for n, flag in enumerate(flags))
-    columns = {**tables.COLUMNS, "label": {"type": "int64", "missing": "allow"}}
+    columns = {**tables.COLUMNS, "label": {"type": "int64", "missing": "allow", "default": 2}}
     (good,) = _enforced(tmp_path, content, columns)
     assert good.batch.column("label").to_pylist() == [1, 0, None, 1, 0, 1]
     assert [letter.column for letter in good.letters] == ["label"]
