@@ -15,6 +15,9 @@ from pipeline import errors, storage
 from pipeline.splits import SplitName
 from preprocessing.sources import base, files, keys
 
+# Rows that are read at a time, at most: values that repeat take almost no room in a file.
+_ROWS = 1 << 16
+
 
 @dataclasses.dataclass(frozen=True)
 class Group:
@@ -46,10 +49,11 @@ class ParquetSource(base.Source):
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields the rows of a row group with the types of the file, but for those that few of
-        Arrow's functions take; dates and times of a string column as ISO 8601, NaN as no value."""
+        Arrow's functions take; dates and times as ISO 8601, or as numbers if the column has these;
+        NaN as no value."""
         group: Group = chunk.details
         path, wanted = group.file.path, list(self.data.columns)
-        at_once = max(1, base.READ_BYTES * group.rows // max(1, group.bytes))
+        at_once = min(_ROWS, max(1, base.READ_BYTES * group.rows // max(1, group.bytes)))
         first = group.first
         with _opened(path) as file:
             for batch in file.iter_batches(at_once, [group.index], wanted, use_threads=False):
@@ -80,21 +84,31 @@ class ParquetSource(base.Source):
 
 
 def _plain(array: pa.Array, wanted: str) -> pa.Array:
-    kind, known = array.type, pa.types
-    if isinstance(kind, pa.BaseExtensionType):
+    if isinstance(array.type, pa.BaseExtensionType):
         return _plain(array.storage, wanted)
+    kind = _plain_type(array.type, wanted)
+    array = array if array.type == kind else array.cast(kind)
+    # What pandas and NumPy write where there is no value.
+    none = pa.scalar(None, kind)
+    return pc.if_else(pc.is_nan(array), none, array) if pa.types.is_floating(kind) else array
+
+
+def _plain_type(kind: pa.DataType, wanted: str) -> pa.DataType:
+    """Returns the type of the same values that most of Arrow's functions take, and Python too: it
+    has no nanoseconds, so that such values cannot even be shown."""
+    known = pa.types
+    if known.is_list(kind) or known.is_large_list(kind):
+        return pa.list_(_plain_type(kind.value_type, wanted))
+    if known.is_fixed_size_list(kind):
+        return pa.list_(_plain_type(kind.value_type, wanted), kind.list_size)
     if known.is_string_view(kind) or known.is_binary_view(kind):
-        return array.cast(pa.string() if known.is_string_view(kind) else pa.binary())
-    if known.is_large_list(kind):
-        return array.cast(pa.list_(kind.value_type))
-    if known.is_float16(kind):
-        return _plain(array.cast(pa.float32()), wanted)
-    if known.is_floating(kind):
-        # What pandas and NumPy write where there is no value.
-        return pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
-    dated = known.is_timestamp(kind) or known.is_date(kind) or known.is_time(kind)
-    # Python has no nanoseconds, so that such values cannot even be shown.
-    return array.cast(pa.string()) if dated and wanted == "string" else array
+        return pa.string() if known.is_string_view(kind) else pa.binary()
+    if known.is_temporal(kind) and (wanted == "int64" or known.is_duration(kind)):
+        # Units since 1970, or of a duration. Arrow makes no numbers of what has 32 bits.
+        return pa.int64() if kind.bit_width == 64 else kind
+    if known.is_temporal(kind):
+        return pa.string()
+    return pa.float32() if known.is_float16(kind) else kind
 
 
 @contextlib.contextmanager

@@ -92,6 +92,30 @@ def test_types_that_arrow_can_do_little_with(tmp_path, array, as_text):
     assert good.batch.column("name").to_pylist() == [as_text]
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.time64("ns"), pa.duration("ns")]
+)
+def test_nanoseconds_of_a_row_that_is_bad_can_be_shown(tmp_path, kind):
+    table = _table(2).set_column(4, "id", pa.array([5, 1001], kind))
+    pq.write_table(table.set_column(0, "label", pa.array([0, 7])), tmp_path / "a.parquet")
+    source = _source(tmp_path)
+    (rows,) = source.read(source.plan("train")[0])
+    good = enforce.enforce(rows, source.data, "train")
+    assert good.batch.column("id").to_pylist() == [5]
+    assert [letter.raw["id"] for letter in good.letters] == [1001]
+
+
+def test_rows_that_take_almost_no_room_are_not_read_all_at_once(tmp_path):
+    names = pa.array(["x" * 1000]).dictionary_encode().take(pa.array([0] * 200_000))
+    pq.write_table(pa.table({"name": names, "label": [0] * 200_000}), tmp_path / "a.parquet")
+    columns = {"name": {"type": "string"}, "label": {"type": "int64"}}
+    job = tables.make_config(tmp_path / "*.parquet", source="parquet", columns=columns)
+    source = sources.choose(job.data)
+    (chunk,) = source.plan("train")
+    sizes = [rows.batch.num_rows for rows in source.read(chunk)]
+    assert sum(sizes) == 200_000 and max(sizes) <= 1 << 16
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 def test_nan_is_no_value(tmp_path, kind):
     sizes = pa.array(np.array([1.5, np.nan, np.inf], kind))
@@ -99,6 +123,31 @@ def test_nan_is_no_value(tmp_path, kind):
     source = _source(tmp_path)
     (rows,) = source.read(source.plan("train")[0])
     assert rows.batch.column("size").to_pylist() == [1.5, None, np.inf]
+
+
+@pytest.mark.parametrize(
+    ("element", "value", "shown"),
+    [
+        (pa.timestamp("ns"), 1, "1970-01-01 00:00:00.000000001"),
+        (pa.float16(), np.float16(1.5), "1.5"),
+        (pa.string_view(), "x", "x"),
+        (pa.date32(), 1, "1970-01-02"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("length", [-1, 2])
+def test_lists_of_types_that_arrow_can_do_little_with(tmp_path, element, value, shown, length):
+    lists = pa.array([[value, value]], pa.list_(element, length))
+    pq.write_table(pa.table({"id": lists, "label": [0]}), tmp_path / "a.parquet")
+    columns = {"id": {"type": "string", "shape": [2]}, "label": {"type": "int64"}}
+    job = tables.make_config(tmp_path / "*.parquet", source="parquet", columns=columns)
+    source = sources.choose(job.data)
+    (rows,) = source.read(source.plan("train")[0])
+    found = survey.Found()
+    found.see(rows.batch.column("id"))
+    assert found.values == 2 and found.lengths == {2}
+    good = enforce.enforce(rows, source.data, "train")
+    assert good.batch.column("id").to_pylist() == [[shown, shown]]
 
 
 def test_long_lists(tmp_path):
