@@ -11,8 +11,10 @@ from pipeline.splits import SPLITS, ColumnSplit, HashSplit, SplitName, TimeSplit
 from preprocessing import convert, hashing
 from preprocessing.sources import keys
 
-# How a time ends that says what zone it is of.
-_ZONE = r"(Z|[+-]\d\d:?\d\d)$"
+# How a time ends that says what zone it is of; a day alone ends like hours of one.
+_ZONE = r"(Z|[+-]\d\d:?\d\d|:\d\d(\.\d+)?[+-]\d\d)$"
+# Digits beyond microseconds, which no moment has that is held against them.
+_FINER = r"(\.\d{6})\d+"
 
 
 def cut(data: config.Data) -> list[SplitName]:
@@ -84,6 +86,7 @@ def _instants(texts: pa.StringArray) -> pa.Int64Array:
 
     Arrow reads times with a zone and times without one as different types.
     """
+    texts = pc.replace_substring_regex(texts, _FINER, r"\1")
     zoned = pc.match_substring_regex(texts, _ZONE)
     none = pa.scalar(None, pa.string())
     with_zone, without = pa.timestamp("us", "UTC"), pa.timestamp("us")

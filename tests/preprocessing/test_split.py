@@ -82,6 +82,18 @@ def test_zones_count():
     assert found.tolist() == [TRAIN, EVAL]
 
 
+def test_zones_of_whole_hours_as_postgres_writes_them():
+    texts = ["2013-01-01 00:30:00+01", "2012-12-31 23:30:00.25-01", "2013-01-01 00:00+00"]
+    found, faults = _assign({"by": "time", "column": "time", "eval": "2013-01-01"}, 3, time=texts)
+    assert found.tolist() == [TRAIN, EVAL, EVAL] and not faults
+
+
+def test_nanoseconds_as_pandas_writes_them():
+    texts = ["2012-12-31 23:59:59.999999999", "2013-01-01T00:00:00.000000000Z"]
+    found, faults = _assign({"by": "time", "column": "time", "eval": "2013-01-01"}, 2, time=texts)
+    assert found.tolist() == [TRAIN, EVAL] and not faults
+
+
 def test_what_is_no_time_is_a_fault_and_a_missing_one_is_none():
     texts = ["2013-01-01", "soon", None, "2013-13-01", "2014-01-01T00:00:00Z"]
     rule = {"by": "time", "column": "time", "eval": "2014-01-01"}
