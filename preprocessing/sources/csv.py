@@ -81,8 +81,8 @@ class CsvSource(base.Source):
         names, end = self._first_row(file)
         wanted = list(self.data.columns)
         base.check_names(names, wanted, file.path, "its header")
-        # Columns that are not read may share their name.
-        return Part(file, tuple(n if n in wanted else f"#{i}" for i, n in enumerate(names)), end)
+        # Columns that are not read may share their name; no column of a config has one with a NUL.
+        return Part(file, tuple(n if n in wanted else f"\0{i}" for i, n in enumerate(names)), end)
 
     def _first_row(self, file: base.RawFile) -> tuple[tuple[str, ...], int]:
         """Returns the values of the first row, and how many bytes it ends after."""

@@ -76,6 +76,14 @@ def test_many_files_with_columns_in_another_order(tmp_path):
     assert _tuples(_read(tmp_path)) == ROWS
 
 
+def test_columns_may_be_called_by_numbers(tmp_path):
+    (tmp_path / "in.csv").write_text("x,#0,#1,label\n7,8,9,0\n")
+    columns = {"#0": {"type": "int64"}, "label": {"type": "int64"}}
+    source = sources.choose(tables.make_config(tmp_path / "in.csv", columns).data)
+    (rows,) = source.read(source.plan("train")[0])
+    assert _tuples([rows]) == [(b"8", b"0")]
+
+
 def test_chunks_are_cut_between_rows_and_know_their_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(base, "READ_BYTES", 64)
     monkeypatch.setattr(base, "CHUNK_BYTES", 256)
