@@ -17,6 +17,7 @@ from typing import Any
 from pipeline import cloud_storage, config, errors
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*)://")
+_WILD = re.compile(r"[*?\[]")
 
 
 def is_remote(path: str) -> bool:
@@ -86,14 +87,43 @@ def listdir(path: str) -> list[str]:
     """Returns the names in a folder, sorted; an absent folder is empty."""
     if is_remote(path):
         return cloud_storage.listdir(path)
-    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+    try:
+        return sorted(os.listdir(path)) if os.path.isdir(path) else []
+    except FileNotFoundError:  # removed in between
+        return []
 
 
 def glob(pattern: str) -> list[str]:
     """Returns the files that fit a pattern, sorted; `**` stands for any folders."""
     if is_remote(pattern):
         return cloud_storage.glob(pattern)
-    return sorted(p for p in globbing.glob(pattern, recursive=True) if os.path.isfile(p))
+    above, below = at_wildcard(pattern)
+    found = globbing.glob(globbing.escape(above) + below, recursive=True)
+    return sorted(path for path in found if os.path.isfile(path))
+
+
+def at_wildcard(pattern: str) -> tuple[str, str]:
+    """Cuts a pattern in two, before the folder or file that its first wildcard is in.
+
+    Folders that are there under that very name, such as `[old]`, have none. Of what has no
+    wildcards the second part is the name.
+    """
+    parts = pattern.split("/")
+    plain = 0
+    while plain < len(parts) - 1 and _is_plain("/".join(parts[: plain + 1]), parts[plain]):
+        plain += 1
+    above = "".join(f"{part}/" for part in parts[:plain])
+    return above, pattern[len(above) :]
+
+
+def has_wildcard(pattern: str) -> bool:
+    """Tells patterns from paths; what is there under that very name is none."""
+    return not _is_plain(pattern, at_wildcard(pattern)[1])
+
+
+def _is_plain(path: str, end: str) -> bool:
+    """Tells if the `end` of a path has no wildcards, or is there in spite of them."""
+    return not _WILD.search(end) or (not is_remote(path) and os.path.exists(path))
 
 
 def makedirs(path: str) -> None:

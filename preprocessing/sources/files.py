@@ -6,7 +6,6 @@ import codecs
 import contextlib
 import gzip
 import io
-import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from preprocessing.sources.base import RawFile
 
 _GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"
 _ENCRYPTED = 1  # the bit of it in the flags of a zip's member
-_WILD = re.compile(r"[*?\[]")
 # Encodings in which a byte of a newline or a quote means nothing else, and that need no recoding.
 _AS_IT_IS = ("utf-8", "ascii")
 
@@ -29,7 +27,7 @@ def find(data: config.Data, split: SplitName) -> list[RawFile]:
     Raises `DataError` for a pattern that no file fits; a plain path is not looked for.
     """
     return [
-        RawFile(f"{split}/{role}/{path[len(_fixed(pattern)) :]}", path)
+        RawFile(f"{split}/{role}/{path[len(storage.at_wildcard(pattern)[0]) :]}", path)
         for role, pattern in sorted(data.inputs[split].items())
         for path in _matches(pattern)
     ]
@@ -140,14 +138,8 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> IO[
         raise errors.DataError(f"{path!r}: cannot be unpacked: {error}") from None
 
 
-def _fixed(pattern: str) -> str:
-    """Returns the folder above the first wildcard, or that of a plain path."""
-    wild = _WILD.search(pattern)
-    return pattern[: pattern.rfind("/", 0, wild.start() if wild else None) + 1]
-
-
 def _matches(pattern: str) -> list[str]:
-    if not _WILD.search(pattern):
+    if not storage.has_wildcard(pattern):
         return [pattern]
     found = storage.glob(pattern)
     if not found:

@@ -133,6 +133,32 @@ def test_patterns_find_files_in_order(tmp_path):
     assert storage.glob(str(tmp_path / "*.csv")) == []
 
 
+def test_folders_and_files_that_are_called_like_patterns(tmp_path):
+    folder = tmp_path / "[a]*"
+    folder.mkdir()
+    (folder / "f?").touch()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "g").touch()
+    assert storage.glob(f"{folder}/*") == [str(folder / "f?")]
+    assert storage.glob(f"{tmp_path}/[a]/*") == [str(tmp_path / "a" / "g")]
+    assert not storage.has_wildcard(str(folder / "f?"))
+    assert storage.has_wildcard(f"{folder}/*") and storage.has_wildcard(f"{tmp_path}/[a]/g")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "above", "below"),
+    [
+        ("a.csv", "", "a.csv"),
+        ("/a/b.csv", "/a/", "b.csv"),
+        ("a/*/b-?.csv", "a/", "*/b-?.csv"),
+        ("gs://bucket/a/[0-9]/b", "gs://bucket/a/", "[0-9]/b"),
+    ],
+)
+def test_where_the_first_wildcard_is(pattern, above, below):
+    assert storage.at_wildcard(pattern) == (above, below)
+    assert storage.has_wildcard(pattern) == ("[" in below or "*" in below)
+
+
 def test_a_disk_with_room_is_not_full(tmp_path):
     assert not storage.is_full(str(tmp_path))
     assert not storage.is_full("gs://bucket/run")

@@ -74,6 +74,21 @@ def test_patterns_give_names_without_the_folders_of_this_host(tmp_path):
     assert only.name == "train/files/d.txt" and only.path == str(tmp_path / "d.txt")
 
 
+def test_what_is_there_under_that_very_name_is_no_pattern(tmp_path):
+    folder = tmp_path / "[old] sales?"
+    folder.mkdir()
+    for name in ("a[1].csv", "b.csv"):
+        (folder / name).touch()
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "c.csv").touch()
+    found = files.find(tables.make_config(folder / "a[1].csv").data, "train")
+    assert [(f.name, f.path) for f in found] == [("train/files/a[1].csv", str(folder / "a[1].csv"))]
+    found = files.find(tables.make_config(folder / "*.csv").data, "train")
+    assert [file.name for file in found] == ["train/files/a[1].csv", "train/files/b.csv"]
+    (found,) = files.find(tables.make_config(tmp_path / "[old]" / "*.csv").data, "train")
+    assert found.name == "train/files/o/c.csv"
+
+
 def test_a_pattern_without_files(tmp_path):
     with pytest.raises(errors.DataError, match=r"\*\.csv': no file fits this pattern"):
         files.find(tables.make_config(tmp_path / "*.csv").data, "train")
