@@ -85,7 +85,7 @@ def _windows(
 ) -> Iterator[Window]:
     """Yields the records of all segments in order, some megabytes at a time."""
     count = -(-sum(s.bytes for s in segments) // WINDOW_BYTES)
-    parts = [spill.read(segment) for segment in segments]
+    parts = spill.read_all(segments)
     starts = [0] * len(parts)
     for window in range(1, count + 1):
         ends = [_rows_below(part.orders, window, count) for part in parts]

@@ -29,7 +29,8 @@ def find(segments: Sequence[tuple[SplitName, spill.Segment]]) -> dict[SplitName,
     """Returns the orders, and so the keys, that each split must not have: those of later splits."""
     windows = -(-sum(segment.records for _, segment in segments) // WINDOW_ROWS)
     found: dict[SplitName, list[np.ndarray]] = {}
-    rows = [(name, spill.read(part)) for name, part in segments]
+    names, spilled = zip(*segments, strict=True)
+    rows = list(zip(names, spill.read_all(spilled), strict=True))
     for window in range(windows):
         bounds = np.array([window, window + 1], object) * 2**64 // windows
         held_out = np.zeros(0, np.uint64)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import mmap
 import re
-from collections.abc import Iterator
+import resource
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,8 @@ from preprocessing.order import Places
 _FIELDS = [("order", pa.uint64()), ("record", pa.large_binary()), ("number", pa.int64())]
 # Rows in a file stand in its name, so that progress can be seen by listing the folder.
 _NAME = re.compile(r"^(?P<split>[a-z]+)-\d+-\d+\.rows(?P<rows>\d+)\.arrow$")
+# Files that a process has open besides.
+_OTHER_FILES = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +118,17 @@ def _table(encoded: Encoded, rows: np.ndarray) -> pa.RecordBatch:
         return pa.record_batch(arrays, pa.schema(_FIELDS))
     columns = encoded.columns.take(taken).to_struct_array()
     return pa.record_batch([*arrays, columns], pa.schema([*_FIELDS, ("columns", columns.type)]))
+
+
+def read_all(segments: Sequence[Segment]) -> list[Rows]:
+    """Returns the rows of each segment. Every one keeps its file open, so the system is asked to
+    let this process have more of them if it must."""
+    wanted = len(segments) + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY != soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return [read(segment) for segment in segments]
 
 
 def read(segment: Segment) -> Rows:

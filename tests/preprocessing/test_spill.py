@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import resource
 
 import numpy as np
 import pyarrow as pa
@@ -106,3 +108,18 @@ def test_rows_are_there_again_after_their_memory_was_given_back(tmp_path):
     assert rows.mapped is not None
     rows.release()
     assert (rows.orders.tolist(), rows.records.to_pylist()) == ([7, 9], [b"z", b"x"])
+
+
+def test_more_segments_than_a_process_may_have_files(tmp_path):
+    """Of a thousand open files, which is usual, four gigabytes of raw data need more."""
+    found: list[spill.Segment] = []
+    for chunk in range(60):
+        found += _write(tmp_path, _places([_TRAIN], [0], [chunk]), [b"x"], (chunk, 0)).values()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = len(os.listdir("/proc/self/fd")) + 30
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, before[1]))
+    try:
+        rows = spill.read_all(found)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert [part.orders.tolist() for part in rows] == [[chunk] for chunk in range(60)]
