@@ -86,7 +86,10 @@ def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial
     count = int(counts.sum())
     known: Counts = None
     if counted or column.vocabulary or column.type == "string":
-        known = collections.Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        # NaN is equal to nothing, so that each time it would be another value.
+        some = ~np.isnan(values) if values.dtype == np.float32 else slice(None)
+        pairs = zip(values[some].tolist(), counts[some].tolist(), strict=True)
+        known = collections.Counter(dict(pairs))
         known = _bounded(known, column)
     if column.type == "string":
         return Partial(count, array.null_count, values=known)

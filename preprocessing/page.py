@@ -8,8 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeline import manifest
+from preprocessing import distances
 
 _BINS = 40
+# Whole numbers beyond this have no halves between them, as floats.
+_HALVES = 2.0**52
 _BARS = 8
 _WIDTH, _HEIGHT, _ROW = 300, 90, 18
 _COLORS = {"train": "#3b6ea5", "eval": "#c77d2e", "test": "#5a9157"}
@@ -56,7 +59,8 @@ def _section(name: str, contents: manifest.Manifest) -> str:
     found = {split: of.columns[name] for split, of in contents.statistics.items()}
     shape = f" of {list(column.shape)}" if column.shape else ""
     figures = [
-        f"<figure><figcaption>{split}</figcaption>{_plot(found, split)}{_figures(one)}</figure>"
+        f"<figure><figcaption>{split}</figcaption>{_plot(found, split)}"
+        f"{_figures(one, column.size)}</figure>"
         for split, one in found.items()
     ]
     return (
@@ -65,9 +69,9 @@ def _section(name: str, contents: manifest.Manifest) -> str:
     )
 
 
-def _figures(found: manifest.ColumnStatistics) -> str:
-    rows = found.count + found.missing
-    pairs = [("values", f"{found.count:,}"), ("missing", f"{found.missing / max(1, rows):.2%}")]
+def _figures(found: manifest.ColumnStatistics, size: int) -> str:
+    missing = distances.missing_share(found, size)
+    pairs = [("values", f"{found.count:,}"), ("missing", f"{missing:.2%}")]
     if found.mean is not None and found.variance is not None and found.quantiles is not None:
         pairs += [
             ("mean", f"{found.mean:,.4g}"),
@@ -111,7 +115,8 @@ def bins(everyone: Sequence[manifest.ColumnStatistics]) -> np.ndarray:
     """Returns edges of bins that hold all but the outermost percents of everyone's numbers."""
     low = min(other.quantiles[1] for other in everyone if other.quantiles)
     high = max(other.quantiles[99] for other in everyone if other.quantiles)
-    if all(isinstance(other.min, int) for other in everyone) and high - low < _BINS:
+    few = high - low < _BINS and max(abs(low), abs(high)) < _HALVES
+    if few and all(isinstance(other.min, int) for other in everyone):
         return np.arange(low - 0.5, high + 1)  # one bin for each integer
     return np.linspace(low, high if high > low else low + 1, _BINS + 1)
 

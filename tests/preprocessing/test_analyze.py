@@ -58,6 +58,22 @@ def whole():
     return data, _batch(data), _statistics(data, _batch(data))
 
 
+def test_what_is_no_number_is_no_value_either():
+    """Each NaN would be another one, so that it mattered how rows are cut."""
+    data = _data(label={"type": "float32"})
+    batch = _batch(_data()).set_column(
+        list(data.columns).index("label"),
+        "label",
+        pa.array([(math.nan, 1.5, math.inf)[i % 3] for i in range(ROWS)], pa.float32()),
+    )
+    parts = [batch.slice(start, 50) for start in range(0, ROWS, 50)]
+    found = _statistics(data, *parts)
+    assert found == _statistics(data, batch) == _statistics(data, *reversed(parts))
+    label = found.columns["label"]
+    assert (label.not_finite, label.distinct) == (333, 2)
+    assert label.vocabulary == ((1.5, 167), (math.inf, 166))
+
+
 @pytest.mark.parametrize("column", ["number", "pair", "pixels", "code", "label"])
 def test_numbers_equal_numpy(whole, column):
     data, batch, found = whole

@@ -62,6 +62,36 @@ def test_columns_without_statistics_or_values():
     assert "not counted by value" in page.render(contents, "t")
 
 
+def test_of_lists_as_of_numbers_the_share_of_rows_is_missing():
+    column = tables.make_config("x").data.columns["id"].model_copy(update={"shape": (10,)})
+    contents = manifest.Manifest(
+        fingerprint="",
+        columns={"x": column},
+        label="x",
+        block_records=1,
+        sources=(),
+        splits={},
+        statistics={
+            "train": manifest.Statistics(
+                columns={"x": manifest.ColumnStatistics(count=500, missing=50)}
+            )
+        },
+    )
+    assert "<dt>missing</dt><dd>50.00%</dd>" in page.render(contents, "t")
+
+
+@pytest.mark.parametrize("number", [2**53, 1_700_000_000 * 10**9, -(2**63), 2**63 - 1])
+def test_whole_numbers_with_no_halves_between_them(number):
+    """Such as times in nanoseconds, and ids."""
+    one = manifest.ColumnStatistics(
+        count=3, min=number, max=number, quantiles=(float(number),) * 101
+    )
+    edges = page.bins([one])
+    shares = page.shares_between(one.quantiles, edges)
+    assert len(edges) > 1 and shares.sum() == pytest.approx(1)
+    assert page.axes(page.columns_drawn(shares, "red"), edges).startswith("<svg")
+
+
 @pytest.mark.parametrize("draw", ["normal", "exponential", "constant"])
 def test_shares_between_edges(draw):
     rng = np.random.default_rng(0)
