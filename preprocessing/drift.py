@@ -101,7 +101,7 @@ def _compare(name: str, a: Side, b: Side, limits: Drift) -> Compared:
     if columns[0] is None or columns[1] is None:
         where = f"A ({a.name})" if columns[1] is None else f"B ({b.name})"
         return Compared(name, problem=f"only in {where}", broken=True)
-    if (columns[0].type == "string") != (columns[1].type == "string"):
+    if _kind(columns[0]) != _kind(columns[1]):
         problem = f"{columns[0].type} in {a.name}, {columns[1].type} in {b.name}"
         return Compared(name, problem=problem, broken=True)
     one, other = a.column(name), b.column(name)
@@ -126,14 +126,20 @@ def _compare(name: str, a: Side, b: Side, limits: Drift) -> Compared:
     )
 
 
+def _kind(column: config.Column) -> str:
+    return column.type if column.type in ("string", "image") else "number"
+
+
 def _distance(
     column: config.Column,
     one: manifest.ColumnStatistics,
     other: manifest.ColumnStatistics,
     limits: Drift,
 ) -> tuple[str, Distance | None, float]:
-    """Takes categories for what they are: text, and numbers that have a vocabulary."""
-    if column.type == "string" or column.vocabulary:
+    """Takes categories for what they are: text, and numbers that have a vocabulary, if the values
+    of both are counted."""
+    counted = one.vocabulary is not None and other.vocabulary is not None
+    if column.type == "string" or (column.vocabulary and counted):
         return "JS", distances.jensen_shannon(one, other), limits.categories
     return "KS", distances.kolmogorov_smirnov(one, other), limits.numbers
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 
 import numpy as np
 import pytest
 
-from pipeline import errors
+from pipeline import config, errors
 from pipeline.drift_config import Drift
 from preprocessing import drift, job
 from tests.preprocessing import tables
@@ -101,3 +102,31 @@ def test_columns_that_came_went_or_changed_their_type(root, tmp_path):
     assert problems["other"].startswith("only in ") and "label" not in problems
     rows = [line.split(maxsplit=1) for line in drift.table(found, *sides).splitlines()]
     assert ["name", "drifted: only in A (before)"] in rows
+
+
+def _counted(root, name: str, first: int, **of_code) -> None:
+    columns = {"code": {"type": "int64", **of_code}, "label": {"type": "int64"}}
+    lines = "\n".join(f"{first + i % 5},{i % 2}" for i in range(400))
+    (root / f"{name}.csv").write_text(f"code,label\n{lines}\n")
+    made = tables.make_config(root / f"{name}.csv", columns)
+    with contextlib.redirect_stdout(io.StringIO()):
+        job.run(made.model_copy(update={"name": name}), str(root))
+
+
+def test_numbers_are_compared_though_one_side_has_no_vocabulary_of_them(tmp_path):
+    _counted(tmp_path, "with", 0, vocabulary={})
+    _counted(tmp_path, "without", 100)
+    for pair in (("with", "without"), ("without", "with")):
+        found, _ = _compare(tmp_path, *pair)
+        assert [(one.measure, one.drifted) for one in found] == [("KS", True), ("KS", False)]
+
+
+def test_an_image_is_no_number(root):
+    side = drift.find("before", str(root))
+    image = config.Column(type="image")
+    columns = {**side.contents.columns, "size": image}
+    other = dataclasses.replace(
+        side, contents=side.contents.model_copy(update={"columns": columns})
+    )
+    (size,) = (one for one in drift.compare(side, other, Drift()) if one.column == "size")
+    assert size.drifted and size.problem == "float32 in before, image in before"
