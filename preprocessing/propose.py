@@ -164,7 +164,7 @@ def _tell_apart(made: dict[str, suggest.Column]) -> None:
 def _head(seen: str, path: str, name: str, pattern: str) -> list[str]:
     shipped = storage.absolute(path) == str(config_file.SHIPPED / f"{name}.yaml")
     return [
-        f"# A first config for {pattern}, from {seen}. Look it over:",
+        f"# A first config for {_scalar(pattern)}, from {seen}. Look it over:",
         "# rules hold for the rows that were read, so widen them to what can be; label, key and",
         "# features are guesses. What is not known yet when predicting must not be a feature.",
         "#",
@@ -196,10 +196,7 @@ def _data_section(
             continue
         column = made[name]
         if name == label:
-            # Only a vocabulary that is declared is sure to be counted whole.
-            column.rules.setdefault("vocabulary", {})
-            if not suggest.is_class(found.columns[name]):
-                del column.rules["vocabulary"]
+            suggest.list_classes(column, found.columns[name])
         lines.append(f"    # {', '.join(column.notes)}")
         lines.append(f"    {_scalar(name)}: {_flow(column.rules)}")
     left_out = {n: why for n, why in guess.left_out.items() if n not in listed}
@@ -234,6 +231,7 @@ def _model_sections(
     found: Found, label: str, key: str | None, made: dict[str, suggest.Column]
 ) -> list[str]:
     lines = ["features:"]
+    model: dict[str, Any]
     for name, column in made.items():
         if name in (label, key):
             continue
@@ -248,14 +246,16 @@ def _model_sections(
         if not suggest.is_numbered(found):
             lines += ["", f"label: {_flow({'vocabulary': True})}"]
         classes = len(found.different or ())
-        model: dict[str, Any] = {"name": "dnn", "params": {"classes": classes}}
+        model = {"name": "dnn", "params": {"classes": classes}}
         return [*lines, "", f"model: {_flow(model)}", *_TRAIN, *(_OF_TWO if classes == 2 else ())]
     if (middle := suggest.threshold(found)) is not None:
         lines += ["", f"label: {_flow({'threshold': middle})}"]
         return [*lines, "", "model: {name: dnn, params: {classes: 2}}", *_TRAIN, *_OF_TWO]
     if found.kind == "string":
         # Any text there is becomes a class; nothing better is known.
-        return [*lines, "", "label: {vocabulary: true}", "", "model: {name: dnn}", *_TRAIN]
+        classes = max(2, len(found.different or ()))
+        model = {"name": "dnn", "params": {"classes": classes}}
+        return [*lines, "", "label: {vocabulary: true}", "", f"model: {_flow(model)}", *_TRAIN]
     model = {"name": "dnn", "params": {"task": "regression", **suggest.scaling(found)}}
     evaluation = {"metric": "average_loss", "higher_is_better": False}
     return [*lines, "", f"model: {_flow(model)}", *_TRAIN, "", f"eval: {_flow(evaluation)}"]

@@ -25,6 +25,9 @@ _DELIMITERS = (",", "\t", ";", "|")
 _CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 _BOOLEANS = "true and false"
 _INT64 = range(-(2**63), 2**63)
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+# Characters of a name; YAML has keys of up to 1,024, in which some are written as two.
+_NAME = 500
 
 
 def sniff(path: str) -> Guess:
@@ -50,6 +53,9 @@ def sniff(path: str) -> Guess:
         raise errors.DataError(f"{found[0]!r}: is IDX; name one file of images, or the folder")
     else:
         guess = _text(pattern, found)
+    for name in [name for name in guess.kinds if len(name) > _NAME]:
+        del guess.kinds[name]
+        guess.left_out[name] = f"has a name of {len(name):,} characters"
     if not guess.kinds:
         why = "; ".join(f"{name!r} {reason}" for name, reason in guess.left_out.items())
         raise errors.DataError(f"{found[0]!r}: no column that can be read: {why or 'it has none'}")
@@ -67,6 +73,11 @@ def _text(pattern: str, found: list[str]) -> Guess:
         raise errors.DataError(
             f"{found[0]!r}: is one JSON array; source jsonl reads one object a line "
             "(jq -c '.[]' makes these)"
+        )
+    if _encoding(head) == "utf-16" and head[2:].replace(b"\0", b"").lstrip()[:1] == b"{":
+        raise errors.DataError(
+            f"{found[0]!r}: is JSON in UTF-16; source jsonl reads UTF-8 "
+            "(iconv -f UTF-16 -t UTF-8 makes it)"
         )
     return _csv(pattern, found[0], head)
 
@@ -94,7 +105,7 @@ def _parquet(pattern: str, path: str) -> Guess:
             raise errors.DataError(f"{path!r}: not readable as Parquet: {line}") from None
     guess = Guess("parquet", pattern)
     for field in fields:
-        listed = pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
+        listed = any(is_one(field.type) for is_one in _LISTS)
         if pa.types.is_nested(field.type.value_type if listed else field.type):
             guess.left_out[field.name] = f"is {field.type}, neither one value nor a list of them"
         else:

@@ -24,6 +24,8 @@ _VOCABULARY, _BUCKETS = 10_000, 16_384
 # More different texts, of so many words on average, are read word by word.
 _SENTENCES, _WORDS = 50, 4
 _CLASSES = 100
+# Classes that a config names, at most.
+_LISTED = 1000
 _LABELS = ("label", "target", "class", "outcome", "y")
 _OUTCOME = re.compile(
     r"(^|[^a-z])(is|has|target|label|class|outcome|churn(ed)?|surviv(ed|al)|fraud|default(ed)?|click"
@@ -156,13 +158,38 @@ def is_class(found: Found) -> bool:
     return few and found.kind != "float32" and not found.lengths
 
 
+def list_classes(made: Column, found: Found) -> None:
+    """Makes the column a label. Classes that it names are known, also those that train happens to
+    lack.
+
+    Only a vocabulary that is declared is sure to be counted whole.
+    """
+    made.rules.pop("vocabulary", None)
+    if found.kind != "string" and not is_class(found):
+        return
+    few = found.different is not None and len(found.different) <= _LISTED and not found.lengths
+    if few and not is_numbered(found) and "sensitive" not in made.rules:
+        made.rules["allowed"] = sorted({_value(value, found) for value in found.different or ()})
+    elif "allowed" not in made.rules:
+        made.rules["vocabulary"] = {}
+
+
+def _value(value: Any, found: Found) -> int | str:
+    """Returns a text, or the whole number that a text stands for."""
+    text = _text(value)
+    if found.kind == "string":
+        return text
+    return int(text.replace(found.csv.thousands, "") if isinstance(value, bytes) else value)
+
+
 def threshold(found: Found) -> float | None:
     """Returns the middle of the two numbers, such as 0.0 and 1.0, that are all values there are."""
     few = found.different is not None and len(found.different) <= _FEW
     if not few or found.kind != "float32" or found.lengths or found.about.not_finite:
         return None
-    texts = (_text(value).replace(found.csv.decimal, ".") for value in found.different or ())
-    values = sorted({float(text) for text in texts})
+    rules = found.csv
+    texts = (_text(value).replace(rules.thousands, "") for value in found.different or ())
+    values = sorted({float(text.replace(rules.decimal, ".")) for text in texts})
     return sum(values) / 2 if len(values) == 2 else None
 
 
@@ -206,7 +233,7 @@ def _text_rules(name: str, found: Found) -> dict[str, Any]:
 def _notes(found: Found, rows: int) -> list[str]:
     notes = []
     if found.different is None:
-        notes.append("more than 100,000 different")
+        notes.append(f"more than {found.most:,} different")
     else:
         notes.append(f"{len(found.different):,} different")
     if found.missing:

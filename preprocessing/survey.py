@@ -26,8 +26,9 @@ Kind = Literal["int64", "float32", "string"]
 KINDS: tuple[Kind, ...] = ("int64", "float32", "string")
 # What people write where there is no value, beside what `data.csv.missing` has by default.
 TOKENS = ("NULL", "null", "None", "NaN", "nan", "N/A", "n/a", "#N/A", "\\N", "?", "-")
-# A column with more different values is not counted by value.
-MAX_DIFFERENT = 100_000
+# A column with more different values is not counted by value; of many columns each gets a share of
+# what a table may have in all, about 150 bytes each, but some.
+MAX_DIFFERENT, _IN_ALL, _AT_LEAST = 100_000, 4_000_000, 1000
 # Of such a column so many values are kept.
 FIRST = 100
 # Texts that are digits but name something, such as postal codes: as numbers they lose their zeros.
@@ -82,8 +83,8 @@ class Found:
     """One column. `lengths` are how many values a row has, none if it is no list.
 
     `csv` says how numbers are written.
-    `different` counts values, as they lie in the raw data, and is `None` once they are too many;
-    `first` are some of these then.
+    `different` counts values, as they lie in the raw data, and is `None` once they are more than
+    `most`; `first` are some of these then.
     `least`, `greatest` of a string are lengths in characters.
     """
 
@@ -97,6 +98,7 @@ class Found:
     tokens: set[str] = dataclasses.field(default_factory=set)
     different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
     first: tuple[Any, ...] = ()
+    most: int = dataclasses.field(default_factory=lambda: MAX_DIFFERENT)
     by_kind: dict[Kind, Numbers] = dataclasses.field(
         default_factory=lambda: {kind: Numbers() for kind in KINDS}
     )
@@ -120,6 +122,9 @@ class Found:
         self._count(values, counts)
         if pa.types.is_temporal(values.type):
             self.kinds = ("string",)
+        if pa.types.is_uint64(values.type):
+            # What is too large for int64 is a hash, of which a float would be another.
+            self.kinds = tuple(kind for kind in self.kinds if kind != "float32")
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             values = values.cast(pa.binary())
         if pa.types.is_binary(values.type):
@@ -132,7 +137,7 @@ class Found:
         if self.different is None:
             return
         self.different.update(dict(zip(values.to_pylist(), counts.tolist(), strict=True)))
-        if len(self.different) > MAX_DIFFERENT:
+        if len(self.different) > self.most:
             self.first = tuple(itertools.islice(self.different, FIRST))
             self.different = None
 
@@ -208,7 +213,9 @@ class Survey:
 def survey(source: Source, kinds: dict[str, tuple[Kind, ...]]) -> Survey:
     """Reads everything. `kinds` are the types that each column may be given."""
     rules = source.data.csv
-    found = {name: Found(kinds=kinds[name], csv=rules) for name in source.data.columns}
+    names = source.data.columns
+    most = min(MAX_DIFFERENT, max(_AT_LEAST, _IN_ALL // len(names)))
+    found = {name: Found(kinds=kinds[name], csv=rules, most=most) for name in names}
     unreadable: collections.Counter[str] = collections.Counter()
     read = 0
     chunks = [chunk for split in source.data.inputs for chunk in source.plan(split)]

@@ -123,8 +123,9 @@ def _accept(path: pathlib.Path) -> None:
     """The config accepts the rows; or else the data are refused in one line."""
     try:
         proposed = _proposed(path)
-    except errors.DataError as error:
+    except errors.PipelineError as error:
         assert "\n" not in str(error)
+        assert isinstance(error, errors.DataError) or "data.columns: to TensorFlow" in str(error)
         return
     try:
         _check(proposed.data)
@@ -216,6 +217,48 @@ def test_names_of_columns_may_hold_anything(tmp_path, name):
     with open(tmp_path / "t.csv", "w", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows([[name, "b"], ["1", "2"], ["2", "5"]])
     assert list(_proposed(tmp_path / "t.csv").data.columns) == [name, "b"]
+
+
+def test_names_that_are_whole_sentences(tmp_path):
+    """As of a text without a header, whose first line is taken for one."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"{'words' * 300},b\n" + "1,2\n2,5\n" * 9)
+    assert list(_proposed(path).data.columns) == ["b"]
+    path.write_text(f"{'words' * 300}\n" + "1\n2\n" * 9)
+    with pytest.raises(errors.DataError, match=r"no column that can be read.* 1,500 characters"):
+        _proposed(path)
+
+
+@pytest.mark.parametrize("name", ["a b.csv", "[a].csv", "*.csv", "a\nb.csv", "a: {b}.csv", "#.csv"])
+def test_files_may_be_called_anything(tmp_path, name):
+    (tmp_path / name).write_text("a,b\n" + "1,2\n2,5\n" * 9)
+    data = _proposed(tmp_path / name).data
+    assert data.inputs["train"]["files"] == str(tmp_path / name)
+    _check(data)
+
+
+@pytest.mark.parametrize(
+    ("classes", "listed"), [(("b", "a"), ("a", "b")), (("30", "4", "-1"), (-1, 4, 30))]
+)
+def test_classes_are_listed_lest_train_lacks_one(tmp_path, classes, listed):
+    path = tmp_path / "t.csv"
+    labels = [*classes, *[classes[0]] * 60]
+    path.write_text("x,label\n" + "".join(f"{i / 7},{text}\n" for i, text in enumerate(labels)))
+    proposed = _proposed(path)
+    label = proposed.data.columns["label"]
+    assert (label.allowed, label.vocabulary) == (listed, None)
+    assert proposed.label.vocabulary and proposed.model.params == {"classes": len(classes)}
+
+
+@pytest.mark.parametrize("classes", [150, 1100])
+def test_texts_of_a_label_are_classes_however_many(tmp_path, classes):
+    path = tmp_path / "t.csv"
+    path.write_text("x,label\n" + "".join(f"{i / 7},c{i % classes}\n" for i in range(2200)))
+    proposed = _proposed(path)
+    label = proposed.data.columns["label"]
+    assert label.vocabulary == (config.Vocabulary() if classes > 1000 else None)
+    assert len(label.allowed) == (0 if classes > 1000 else classes)
+    assert proposed.model.params == {"classes": classes}
 
 
 def test_the_label_can_be_chosen(tmp_path):

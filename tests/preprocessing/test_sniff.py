@@ -97,10 +97,11 @@ def test_json_lines(tmp_path):
 
 
 def test_parquet(tmp_path):
-    table = pa.table({"a": [1], "l": [[1, 2]], "s": [{"x": 1}]})
+    long = pa.array([[1, 2]], pa.large_list(pa.int64()))
+    table = pa.table({"a": [1], "l": [[1, 2]], "long": long, "s": [{"x": 1}]})
     pq.write_table(table, tmp_path / "data")
     guess = sniff.sniff(str(tmp_path / "data"))
-    assert (guess.source, list(guess.kinds)) == ("parquet", ["a", "l"])
+    assert (guess.source, list(guess.kinds)) == ("parquet", ["a", "l", "long"])
     assert guess.left_out["s"].startswith("is struct")
 
 
@@ -122,6 +123,7 @@ def test_folders_and_patterns(tmp_path):
         (b"\n \n", "x.csv", "empty"),
         (b'[{"a": 1}]', "x.json", "is one JSON array"),
         (b"PAR1 but no more", "x", "not readable as Parquet"),
+        ('{"a": 1}\n'.encode("utf-16"), "x.jsonl", "is JSON in UTF-16; source jsonl reads UTF-8"),
         (b'{"a": [true]}', "x.jsonl", "no column that can be read: 'a' holds true and false"),
         (gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:-20], "x.gz", "truncated"),
     ],

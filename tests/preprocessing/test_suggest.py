@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from pipeline import config
 from preprocessing import suggest, survey
 
 
@@ -145,6 +146,9 @@ def test_two_numbers_that_are_no_whole_ones():
     assert suggest.threshold(flag) == 0.5 and not suggest.is_class(flag)
     assert suggest.label({"flag": flag, "n": _found([1.5, 2.5, 7.5])}, 3)[0] == "flag"
     assert suggest.threshold(_found([-1.0, 1.0])) == 0
+    grouped = survey.Found(csv=config.Csv(thousands=","))
+    grouped.see(pa.array([b"1,000.5", b"0.5", b"1000.5"]))
+    assert suggest.threshold(grouped) == 500.5
     for values in ([0, 1], [0.5, 1.5, 2.5], [0.5], ["inf", "1.5"], ["a", "1.5"]):
         assert suggest.threshold(_found(values)) is None
 

@@ -60,6 +60,11 @@ def test_types_of_parquet(array, kind):
     assert _found(array).kind == kind
 
 
+def test_whole_numbers_in_one_file_and_others_in_the_next():
+    found = _found(pa.array([2**25 + 1, 3]), pa.array([1.5]))
+    assert found.kind == "float32" and found.about.greatest == 2**25
+
+
 def test_extremes_and_counts():
     found = _found([b"5", None, b"-7"], [b"5"])
     assert (found.missing, found.values, found.different) == (1, 3, {b"5": 2, b"-7": 1})
@@ -99,6 +104,19 @@ def test_counting_ends_at_a_limit(monkeypatch):
     assert _found([b"1", b"2", b"3"]).different is not None
     found = _found([b"1", b"2", b"3"], [b"4"])
     assert found.different is None and found.about.greatest == 4
+
+
+def test_many_columns_share_what_is_counted(tmp_path, monkeypatch):
+    (tmp_path / "in.csv").write_text(tables.text(*tables.rows(50)))
+    source = sources.choose(tables.make_config(tmp_path / "in.csv").data)
+    kinds = dict.fromkeys(tables.COLUMNS, survey.KINDS)
+    monkeypatch.setattr(survey, "_AT_LEAST", 2)
+    for in_all, counted in ((4 * 50, ["id", "name", "size", "label"]), (4 * 49, ["label"])):
+        monkeypatch.setattr(survey, "_IN_ALL", in_all)
+        found = survey.survey(source, kinds).columns
+        assert [name for name, column in found.items() if column.different] == counted
+    monkeypatch.setattr(survey, "_IN_ALL", 0)
+    assert len(survey.survey(source, kinds).columns["label"].different) == 2
 
 
 def test_a_whole_table(tmp_path, capsys):
