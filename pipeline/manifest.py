@@ -226,16 +226,18 @@ def write(folder: str, manifest: Manifest, *, new: bool = False) -> None:
 
 def check_schema(manifest: Manifest, data: config.Data, folder: str) -> None:
     """Refuses records that were made for other columns than the config declares."""
-    if manifest.columns != data.columns or manifest.label != data.label:
-        wanted = config.digest({n: c.model_dump() for n, c in data.columns.items()})[:12]
-        found = config.digest({n: c.model_dump() for n, c in manifest.columns.items()})[:12]
+    # By hashes: a default of NaN is not equal to itself.
+    found, wanted = (
+        {name: config.digest(column) for name, column in columns.items()}
+        for columns in (manifest.columns, data.columns)
+    )
+    if found != wanted or manifest.label != data.label:
         differ = sorted(
-            name
-            for name in manifest.columns.keys() | data.columns.keys()
-            if manifest.columns.get(name) != data.columns.get(name)
+            name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)
         ) or [f"label {manifest.label!r} is now {data.label!r}"]
         raise errors.DataError(
-            f"{path_in(folder)!r}: made with schema {found}, the config has {wanted} "
+            f"{path_in(folder)!r}: made with schema {config.digest(found)[:12]}, the config has "
+            f"{config.digest(wanted)[:12]} "
             f"(differs in {', '.join(differ)}). Run make preprocess."
         )
 

@@ -179,6 +179,14 @@ def test_records_made_for_these_columns(made):
     manifest.check_schema(made, data, "/records")
 
 
+def test_records_of_a_column_with_nan_for_missing_values(tmp_path, made):
+    """Though it is equal to nothing, not even to itself."""
+    columns = {"label": config.Column(type="float32", missing="allow", default=float("nan"))}
+    manifest.write(str(tmp_path), made.model_copy(update={"columns": columns}))
+    data = config.Data(inputs={"train": {}}, columns=columns, label="label")
+    manifest.check_schema(manifest.read(str(tmp_path)), data, "/records")
+
+
 def test_a_column_and_a_shard_is_one_line(tmp_path, made):
     statistics = {"train": manifest.Statistics(columns={"x": _numbers(), "y": _numbers()})}
     made = made.model_copy(update={"statistics": statistics})
