@@ -49,7 +49,7 @@ def make_config(folder: pathlib.Path, **data: Any) -> config.Config:
             "block_records": 16,
             **data,
         },
-        "model": {"name": "mnist_mlp"},
+        "model": {"name": "package.module:model_fn"},
         "train": {"steps": 1},
     }
     return config_file.validate(tree, where="test")

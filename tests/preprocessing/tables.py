@@ -31,7 +31,7 @@ def make_config(
             "split": {"eval": 0.2},
             **data,
         },
-        "model": {"name": "mnist_mlp"},
+        "model": {"name": "package.module:model_fn"},
         "train": {"steps": 1},
     }
     return config_file.validate(tree, where="test")
