@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline import errors
+from pipeline import config, errors
 from trainer import features, intervals, parity
 from trainer.input import Records
 from trainer.intervals import Estimate
@@ -59,7 +59,7 @@ def rows(
     judge = _classes if kind == "class" else _numbers
     return [
         Row(name, int(chosen.sum()), *judge(found, labels, chosen))
-        for name, chosen in _chosen(found, slices, len(labels))
+        for name, chosen in _chosen(found, slices, records.job.data.columns, len(labels))
     ]
 
 
@@ -92,32 +92,45 @@ def _answers(
 
 
 def _chosen(
-    found: Mapping[str, np.ndarray], slices: Sequence[str], count: int
+    found: Mapping[str, np.ndarray],
+    slices: Sequence[str],
+    columns: Mapping[str, config.Column],
+    count: int,
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yields names of slices, and which records are in them, `[records]` bool."""
     yield ALL, np.ones(count, bool)
     for column in slices:
         values = found[_SLICE + column]
-        distinct, counts = np.unique(values, return_counts=True)
+        missing = _missing(values, columns[column])
+        distinct, counts = np.unique(values[~missing], return_counts=True)
         if len(distinct) > _VALUES and values.dtype.kind in "if":
-            yield from _quarters(column, values)
-            continue
-        frequent = distinct[np.lexsort([distinct, -counts])][:_VALUES]
-        for value in frequent:
-            is_nan = isinstance(value, np.floating) and np.isnan(value)
-            yield f"{column}={_shown(value)}", np.isnan(values) if is_nan else values == value
-        if len(distinct) > _VALUES:
-            yield f"{column}: others", ~np.isin(values, frequent)
+            yield from _quarters(column, values, ~missing)
+        else:
+            frequent = distinct[np.lexsort([distinct, -counts])][:_VALUES]
+            for value in frequent:
+                yield f"{column}={_shown(value)}", values == value
+            if len(distinct) > _VALUES:
+                yield f"{column}: others", ~np.isin(values, frequent)
+        if missing.any():
+            yield f"{column} missing", missing
 
 
-def _quarters(column: str, values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
-    edges = np.unique(np.quantile(known, [0, 0.25, 0.5, 0.75, 1]))
+def _missing(values: np.ndarray, column: config.Column) -> np.ndarray:
+    """Returns where numbers are missing, and nothing of the config stands for them; an empty text
+    is a value like others."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    stands_in = column.missing == "allow" and column.default is None and column.type == "int64"
+    return values == column.stands_for_missing if stands_in else np.zeros(len(values), bool)
+
+
+def _quarters(
+    column: str, values: np.ndarray, known: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
+    edges = np.unique(np.quantile(values[known], [0, 0.25, 0.5, 0.75, 1]))
     for n, (low, high) in enumerate(itertools.pairwise(edges)):
         above = values >= low if n == 0 else values > low
-        yield f"{column} {low:g} to {high:g}", above & (values <= high)
-    if len(known) < len(values):
-        yield f"{column} missing", np.isnan(values)
+        yield f"{column} {low:g} to {high:g}", known & above & (values <= high)
 
 
 def _shown(value: Any) -> str:

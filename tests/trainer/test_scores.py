@@ -56,6 +56,18 @@ def test_numbers_are_cut_into_quarters(table):
     assert rows[1].slice.startswith("dep time ") and " to " in rows[1].slice
 
 
+def test_whole_numbers_that_are_missing_are_no_values(table):
+    rows = scores.rows(table.records, table.estimator, table.checkpoint, "eval", ["day"])
+    absent = sum(not value for value in _values("day", "int64_list"))
+    assert (rows[-1].slice, rows[-1].records) == ("day missing", absent)
+    assert rows[1].slice == f"day 1 to {np.quantile(_present('day'), 0.25):g}"
+    assert sum(row.records for row in rows[1:]) == 100
+
+
+def _present(name):
+    return [value for values in _values(name, "int64_list") for value in values]
+
+
 def test_a_column_the_model_does_not_take(table):
     rows = scores.rows(table.records, table.estimator, table.checkpoint, "eval", ["unused"])
     assert [(row.slice, row.records) for row in rows] == [("all", 100), ("unused=x", 100)]
