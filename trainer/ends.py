@@ -110,16 +110,19 @@ class Watch:
                 if self._task.job_name == topology.PS:
                     self._await_workers(interval)
                 self._leave(_GRACE_AFTER_END)
-        self._stop()
+        self._stop(interval)
 
     def _has_no_part_left(self) -> bool:
         ends_with_training = self._task.job_name in (topology.WORKER, topology.PS)
         return ends_with_training and self._run.read(run_folder.TRAINING_DONE) is not None
 
-    def _stop(self) -> None:
+    def _stop(self, interval: float) -> None:
         """Ends a process that does not end by itself after a signal, if it may be ended."""
         if self._has_no_part_left():
             self._leave(0.0)
+        if self._task.job_name == topology.PS:
+            # A machine that shuts down asks all of them, and those that train are to save.
+            self._await_workers(interval)
         training = self._task.job_name in topology.TRAINING_ROLES
         grace = _GRACE_AFTER_SIGNAL if training else 0.0
         insisted = signals.insisted.wait(None if self._task.is_chief else grace)
@@ -129,7 +132,8 @@ class Watch:
         self._leave(0.0, errors.RetryableError(f"{what}. Run the same command to go on."))
 
     def _await_workers(self, interval: float) -> None:
-        """Serves on until no training process says that it still needs this one."""
+        """Serves on until no training process says that it still needs this one, if that does not
+        take long."""
         deadline = time.monotonic() + _GRACE_AFTER_SIGNAL
         while time.monotonic() < deadline:
             statuses = run_folder.read_statuses(self._run)
@@ -139,9 +143,8 @@ class Watch:
                 if name.rpartition("-")[0] in topology.TRAINING_ROLES
                 and status.state not in run_folder.ENDED
             ]
-            if not busy:
+            if not busy or signals.insisted.wait(interval):
                 return
-            time.sleep(interval)
 
     def _leave(self, after: float, error: errors.PipelineError | None = None) -> None:
         time.sleep(after)

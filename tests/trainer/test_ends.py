@@ -58,11 +58,27 @@ def test_who_has_nothing_to_save_says_that_it_was_stopped(commands, task_flags, 
         wait_until(lambda: (run.read("status/chief-0.json") or {}).get("loss"), seconds=100)
         for role in ("evaluator", "ps"):
             commands.signal(names[role], signal.SIGTERM)
+            if role == "ps":  # else it waits for the chief, which may have to save
+                commands.signal(names[role], signal.SIGINT)
             line = error_line(commands.end(names[role], code=75))
             assert line == "error: stopped. Run the same command to go on."
             assert run_folder.read_statuses(run)[f"{role}-0"].state == "stopped"
         wait_until(lambda: insisted(commands, names["chief"]), seconds=60)
         assert "stopped" in error_line(commands.end(names["chief"], code=75))
+
+
+def test_a_chief_can_save_when_all_are_stopped_at_once(commands, task_flags, small_records):
+    """As by a machine that shuts down. Without its parameter servers it could not."""
+    run = RunFolder(str(small_records.storage / "runs" / "at-once"))
+    with by_hand(commands, task_flags, "at-once", ("chief", "ps"), "train.steps=1000000") as names:
+        wait_until(lambda: (run.read("status/chief-0.json") or {}).get("loss"), seconds=100)
+        for role in ("ps", "chief"):
+            commands.signal(names[role], signal.SIGTERM)
+        lines = {role: error_line(commands.end(names[role], code=75)) for role in ("chief", "ps")}
+    saved = run_folder.saved_step(run)
+    assert saved
+    assert lines["chief"].startswith(f"error: stopped, saved at step {saved}.")
+    assert lines["ps"] == "error: stopped. Run the same command to go on."
 
 
 @pytest.mark.parametrize(
