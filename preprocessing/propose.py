@@ -16,6 +16,7 @@ from preprocessing import propose_images, recognise, sniff, sources, suggest, su
 from preprocessing.guess import Guess
 from preprocessing.sources import numbers
 from preprocessing.survey import Found, Survey
+from preprocessing.yaml_lines import flow, scalar
 
 # Shares of the rows that are held out, twice; of few rows more, so that some are.
 _SHARE, _SHARE_OF_FEW, _MANY = 0.1, 0.2, 200
@@ -45,7 +46,7 @@ def propose(path: str, out: str, label: str = "") -> Proposal:
         guess, found = explore(path)
         text = render(guess, found, name, out, label)
         return Proposal(text, f"{len(found.columns)} columns of {found.rows:,} rows")
-    lines, seen = images(path, lambda found: _scalar(_from(out, found)))
+    lines, seen = images(path, lambda found: scalar(_from(out, found)))
     text = "\n".join([*_head(seen, out, name, path), *lines])
     config_file.validate(yaml.safe_load(text), where=out)
     return Proposal(text + "\n", seen)
@@ -164,7 +165,7 @@ def _tell_apart(made: dict[str, suggest.Column]) -> None:
 def _head(seen: str, path: str, name: str, pattern: str) -> list[str]:
     shipped = storage.absolute(path) == str(config_file.SHIPPED / f"{name}.yaml")
     return [
-        f"# A first config for {_scalar(pattern)}, from {seen}. Look it over:",
+        f"# A first config for {scalar(pattern)}, from {seen}. Look it over:",
         "# rules hold for the rows that were read, so widen them to what can be; label, key and",
         "# features are guesses. What is not known yet when predicting must not be a feature.",
         "#",
@@ -184,28 +185,28 @@ def _data_section(
     made: dict[str, suggest.Column],
 ) -> list[str]:
     lines = ["data:", f"  source: {guess.source}", "  inputs:"]
-    lines.append(f"    train: {_flow({'files': _from(path, guess.pattern)})}")
+    lines.append(f"    train: {flow({'files': _from(path, guess.pattern)})}")
     if guess.csv:
-        lines.append(f"  csv: {_flow(guess.csv)}")
+        lines.append(f"  csv: {flow(guess.csv)}")
     lines.append("  columns:")
     # Without a header, columns are told by their place.
     listed = found.columns if guess.csv.get("header") is False else made
     for name in listed:
         if name not in made:
-            lines.append(f"    {_scalar(name)}: {{type: string, missing: allow}}  # no values")
+            lines.append(f"    {scalar(name)}: {{type: string, missing: allow}}  # no values")
             continue
         column = made[name]
         if name == label:
             suggest.list_classes(column, found.columns[name])
         lines.append(f"    # {', '.join(column.notes)}")
-        lines.append(f"    {_scalar(name)}: {_flow(column.rules)}")
+        lines.append(f"    {scalar(name)}: {flow(column.rules)}")
     left_out = {n: why for n, why in guess.left_out.items() if n not in listed}
-    lines += [f"    # left out: {_scalar(n)} {why}" for n, why in left_out.items()]
-    lines.append(f"  label: {_scalar(label)}  # {why}; another: make schema LABEL=")
+    lines += [f"    # left out: {scalar(n)} {why}" for n, why in left_out.items()]
+    lines.append(f"  label: {scalar(label)}  # {why}; another: make schema LABEL=")
     if key is not None:
-        lines.append(f"  key: {_flow([key])}  # no two rows agree in it")
+        lines.append(f"  key: {flow([key])}  # no two rows agree in it")
     share = _SHARE if found.rows >= _MANY else _SHARE_OF_FEW
-    lines.append(f"  split: {_flow({'eval': share, 'test': share})}")
+    lines.append(f"  split: {flow({'eval': share, 'test': share})}")
     return lines + _budget(found, set(made))
 
 
@@ -222,7 +223,7 @@ def _budget(found: Survey, names: set[str]) -> list[str]:
         return []
     share = math.ceil(bad / total * 1000) / 1000
     reasons = [f"{n:,} x {why}" for why, n in sorted(found.unreadable.items())]
-    reasons += [f"{n:,} x {_scalar(name)} encoding" for name, n in refused.items()]
+    reasons += [f"{n:,} x {scalar(name)} encoding" for name, n in refused.items()]
     budget = f"{share:g}" if share < 1 else f"{bad}"
     return [f"  error_budget: {budget}  # {bad:,} of {total:,} rows are bad: {'; '.join(reasons)}"]
 
@@ -236,29 +237,29 @@ def _model_sections(
         if name in (label, key):
             continue
         if column.steps:
-            lines.append(f"  {_scalar(name)}: {_flow({'steps': column.steps})}")
+            lines.append(f"  {scalar(name)}: {flow({'steps': column.steps})}")
         for part, steps in column.parts.items():
-            lines.append(f"  {_scalar(part)}: {_flow({'of': name, 'steps': steps})}")
+            lines.append(f"  {scalar(part)}: {flow({'of': name, 'steps': steps})}")
     if len(lines) == 1:
         own = {"name": "package.module:model_fn"}
-        return [f"model: {_flow(own)}  # no column makes a feature", "train: {steps: 1000}"]
+        return [f"model: {flow(own)}  # no column makes a feature", "train: {steps: 1000}"]
     if suggest.is_class(found):
         if not suggest.is_numbered(found):
-            lines += ["", f"label: {_flow({'vocabulary': True})}"]
+            lines += ["", f"label: {flow({'vocabulary': True})}"]
         classes = len(found.different or ())
         model = {"name": "dnn", "params": {"classes": classes}}
-        return [*lines, "", f"model: {_flow(model)}", *_TRAIN, *(_OF_TWO if classes == 2 else ())]
+        return [*lines, "", f"model: {flow(model)}", *_TRAIN, *(_OF_TWO if classes == 2 else ())]
     if (middle := suggest.threshold(found)) is not None:
-        lines += ["", f"label: {_flow({'threshold': middle})}"]
+        lines += ["", f"label: {flow({'threshold': middle})}"]
         return [*lines, "", "model: {name: dnn, params: {classes: 2}}", *_TRAIN, *_OF_TWO]
     if found.kind == "string":
         # Any text there is becomes a class; nothing better is known.
         classes = max(2, len(found.different or ()))
         model = {"name": "dnn", "params": {"classes": classes}}
-        return [*lines, "", "label: {vocabulary: true}", "", f"model: {_flow(model)}", *_TRAIN]
+        return [*lines, "", "label: {vocabulary: true}", "", f"model: {flow(model)}", *_TRAIN]
     model = {"name": "dnn", "params": {"task": "regression", **suggest.scaling(found)}}
     evaluation = {"metric": "average_loss", "higher_is_better": False}
-    return [*lines, "", f"model: {_flow(model)}", *_TRAIN, "", f"eval: {_flow(evaluation)}"]
+    return [*lines, "", f"model: {flow(model)}", *_TRAIN, "", f"eval: {flow(evaluation)}"]
 
 
 _TRAIN = ("", "train: {steps: 1000}")
@@ -284,33 +285,3 @@ def _from(config_path: str, pattern: str) -> str:
     if os.path.isabs(pattern) or storage.is_remote(pattern):
         return pattern
     return storage.absolute(pattern) if outside else os.path.relpath(pattern, folder)
-
-
-class _OneLine(yaml.SafeDumper):
-    """Writes text that has line breaks between double quotes, where they are escaped."""
-
-
-def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = '"' if len(text.splitlines()) > 1 or text.endswith(_BREAKS) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_OneLine.add_representer(str, _represent)
-_BREAKS = ("\n", "\r", "\x85", "\u2028", "\u2029")
-
-
-def _flow(value: Any) -> str:
-    """Returns a value as YAML on one line."""
-    text = yaml.dump(
-        value,
-        Dumper=_OneLine,
-        default_flow_style=True,
-        sort_keys=False,
-        allow_unicode=True,
-        width=math.inf,
-    )
-    return text.strip()
-
-
-def _scalar(value: str) -> str:
-    return _flow([value])[1:-1]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from pipeline import errors, idx, storage
 from preprocessing.recognise import kind_of
 from preprocessing.sources.image_folder import ENDINGS
+from preprocessing.suggest import LISTED
+from preprocessing.yaml_lines import flow
 
 # How files of held-out images are called, such as t10k-images-idx3-ubyte.
 _HELD_OUT = {"test": ("test", "t10k"), "eval": ("eval", "val", "dev")}
@@ -23,7 +26,9 @@ def of_folder(folder: str, shown: Callable[[str], str]) -> tuple[list[str], str]
     Raises `DataError` if there is only one class.
     """
     top = folder.rstrip("/")
-    paths = [p for p in storage.glob(f"{top}/*/*") if p.lower().endswith(ENDINGS)]
+    shown_files = [p for p in storage.glob(f"{top}/*/*") if "/." not in p[len(top) :]]
+    paths = [path for path in shown_files if path.lower().endswith(ENDINGS)]
+    others = len(shown_files) - len(paths)
     classes = collections.Counter(path[len(top) + 1 :].partition("/")[0] for path in paths)
     if len(classes) < 2:
         raise errors.DataError(f"{folder!r}: one class, {next(iter(classes))!r}; two are needed")
@@ -36,16 +41,22 @@ def of_folder(folder: str, shown: Callable[[str], str]) -> tuple[list[str], str]
         "  columns:",
         "    image: {type: image}",
         f"    # {len(classes):,} different: {counts}{', ...' if len(classes) > 8 else ''}",
-        "    label: {type: string, vocabulary: {}}",
+        # One that is not listed is unknown to a model if train happens to lack it.
+        f"    label: {flow({'type': 'string', **_classes(sorted(classes))})}",
         "  label: label",
         "  split: {eval: 0.1, test: 0.1}",
         f"  shards: {{train: {min(8, max(1, len(paths) // 256))}}}",
+        *([f"  error_budget: {others}  # {others:,} files are no images"] if others else []),
         "",
         "label: {vocabulary: true}",
         "",
         *_network(len(classes), "decode"),
     ]
     return lines, f"{len(paths):,} images of {len(classes):,} classes"
+
+
+def _classes(names: list[str]) -> dict[str, Any]:
+    return {"allowed": names} if len(names) <= LISTED else {"vocabulary": {}}
 
 
 def of_idx(path: str, shown: Callable[[str], str]) -> tuple[list[str], str]:

@@ -44,6 +44,9 @@ def sniff(path: str) -> Guess:
         label="x",
     )
     found = [file.path for file in files.find(data, "train")]
+    if len(found) > 1:
+        # Who writes many files leaves some of them empty.
+        found.insert(0, next((path for path in found if storage.size(path)), found[0]))
     kind = recognise.kind_of(found[0])
     if kind == "parquet":
         guess = _parquet(pattern, found[0])
@@ -68,7 +71,7 @@ def _text(pattern: str, found: list[str]) -> Guess:
     if not head.strip():
         raise errors.DataError(f"{found[0]!r}: empty")
     if head.lstrip()[:1] == b"{" and not found[0].endswith(_CSV_ENDINGS):
-        return _jsonl(pattern, found)
+        return _jsonl(pattern, list(dict.fromkeys(found)))
     if head.lstrip()[:1] == b"[" and found[0].endswith((".json", ".json.gz")):
         raise errors.DataError(
             f"{found[0]!r}: is one JSON array; source jsonl reads one object a line "

@@ -25,7 +25,7 @@ _VOCABULARY, _BUCKETS = 10_000, 16_384
 _SENTENCES, _WORDS = 50, 4
 _CLASSES = 100
 # Classes that a config names, at most.
-_LISTED = 1000
+LISTED = 1000
 _LABELS = ("label", "target", "class", "outcome", "y")
 _OUTCOME = re.compile(
     r"(^|[^a-z])(is|has|target|label|class|outcome|churn(ed)?|surviv(ed|al)|fraud|default(ed)?|click"
@@ -167,7 +167,7 @@ def list_classes(made: Column, found: Found) -> None:
     made.rules.pop("vocabulary", None)
     if found.kind != "string" and not is_class(found):
         return
-    few = found.different is not None and len(found.different) <= _LISTED and not found.lengths
+    few = found.different is not None and len(found.different) <= LISTED and not found.lengths
     if few and not is_numbered(found) and "sensitive" not in made.rules:
         made.rules["allowed"] = sorted({_value(value, found) for value in found.different or ()})
     elif "allowed" not in made.rules:

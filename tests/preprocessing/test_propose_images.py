@@ -29,8 +29,20 @@ def test_a_folder_of_classes(tmp_path):
     made = _proposed(tmp_path / "raw, all", tmp_path / "made.yaml")
     assert (made.data.source, made.model.params["classes"]) == ("image_folder", 2)
     assert sum(_records(made, tmp_path).values()) == 50
+    assert made.data.columns["label"].allowed == ("cat", "dog: big"), "train may lack one"
     text = (tmp_path / "made.yaml").read_text()
     assert "# 2 different: 'cat' 30, 'dog: big' 20" in text and "50 images of 2 classes" in text
+
+
+def test_files_that_are_no_images_have_a_budget(tmp_path):
+    """As file managers leave them; hidden ones are not read."""
+    pictures.write(tmp_path / "raw", {"a\nb": 30, "c": 20})
+    (tmp_path / "raw" / "c" / "Thumbs.db").write_text("x")
+    (tmp_path / "raw" / "c" / ".hidden").write_text("x")
+    made = _proposed(tmp_path / "raw", tmp_path / "made.yaml")
+    assert made.data.error_budget == 1
+    assert made.data.columns["label"].allowed == ("a\nb", "c")
+    assert sum(_records(made, tmp_path).values()) == 50
 
 
 @pytest.mark.parametrize("whole_folder", [True, False])

@@ -116,6 +116,12 @@ def test_folders_and_patterns(tmp_path):
         sniff.sniff(str(tmp_path))
 
 
+def test_files_that_are_empty_say_nothing(tmp_path):
+    for number, content in enumerate((b"", b'{"a": 1}\n', b'{"b": 1}\n')):
+        (tmp_path / f"{number}.jsonl").write_bytes(content)
+    assert list(sniff.sniff(str(tmp_path / "*.jsonl")).kinds) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [

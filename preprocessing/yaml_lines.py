@@ -1,0 +1,40 @@
+"""Values and texts as YAML on one line, whatever they hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import yaml
+
+_BREAKS = ("\n", "\r", "\x85", "\u2028", "\u2029")
+
+
+class _OneLine(yaml.SafeDumper):
+    """Writes text that has line breaks between double quotes, where they are escaped."""
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if len(text.splitlines()) > 1 or text.endswith(_BREAKS) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_OneLine.add_representer(str, _represent)
+
+
+def flow(value: Any) -> str:
+    """Returns a value as YAML on one line."""
+    text = yaml.dump(
+        value,
+        Dumper=_OneLine,
+        default_flow_style=True,
+        sort_keys=False,
+        allow_unicode=True,
+        width=math.inf,
+    )
+    return text.strip()
+
+
+def scalar(text: str) -> str:
+    """Returns a text as it may stand in such a value, and as a key."""
+    return flow([text])[1:-1]
