@@ -212,17 +212,15 @@ def write_status(run: RunFolder, status: Status) -> None:
 
 
 def read_status(run: RunFolder, task: str) -> Status | None:
-    """Returns the newest word of a process, or `None` while there is none. Raises `DataError` for
-    what is no status; what only another version of this project says is passed over."""
-    content = run.read(f"status/{task}.json")
-    if content is None:
-        return None
+    """Returns the newest word of a process, or `None` while there is none that can be read: its
+    next one is not worth failing for. What only another version of this project says is passed
+    over."""
     known = [field.name for field in dataclasses.fields(Status)]
     try:
+        content = run.read(f"status/{task}.json") or {}
         return Status(**{name: content[name] for name in known if name in content})
-    except TypeError:
-        path = storage.join(run.path, "status", f"{task}.json")
-        raise errors.DataError(f"{path!r}: not a status; remove it and run again") from None
+    except (errors.DataError, TypeError):
+        return None
 
 
 def read_statuses(run: RunFolder) -> dict[str, Status]:

@@ -162,7 +162,7 @@ class Watch:
 
 def failure_of_chief(run: RunFolder) -> errors.PipelineError | None:
     """Returns the error of a chief that has failed for good; nobody need wait for it any more."""
-    chief = run.read("status/chief-0.json")
-    if chief is None or chief["exit_code"] not in restarts.FINAL_CODES:
+    chief = run_folder.read_status(run, "chief-0")
+    if chief is None or chief.exit_code not in restarts.FINAL_CODES:
         return None
-    return errors.of_exit_code(chief["exit_code"], f"the chief failed: {chief['error']}")
+    return errors.of_exit_code(chief.exit_code, f"the chief failed: {chief.error}")

@@ -97,9 +97,16 @@ def test_the_word_of_another_version_is_read_as_far_as_it_is_known(tmp_path):
     said = {"task": "chief-0", "pid": 7, "host": "h", "state": "training", "time": 1.5}
     run.write("status/chief-0.json", {**said, "mood": "good"})
     assert run_folder.read_statuses(run) == {"chief-0": Status(**said)}
-    run.write("status/chief-0.json", {"mood": "good"})
-    with pytest.raises(errors.DataError, match=r"/chief-0.json': not a status; remove it and run"):
-        run_folder.read_statuses(run)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"task": "chi', b"\xff", b"[]", b'{"mood": "good"}'])
+def test_a_word_that_is_damaged_is_none_until_the_next(tmp_path, content):
+    run = RunFolder(str(tmp_path))
+    judge = Status("evaluator-0", 8, "h", "waiting", 2.5)
+    run_folder.write_status(run, judge)
+    (tmp_path / "status" / "chief-0.json").write_bytes(content)
+    assert run_folder.read_statuses(run) == {"evaluator-0": judge}
+    assert run_folder.read_status(run, "chief-0") is None
 
 
 def test_logs_and_exports(tmp_path):
