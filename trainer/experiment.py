@@ -112,10 +112,7 @@ def estimator(
     _seed(job)
     found = models.model(job.model.name, params, model_config, transforms)
     return tf.estimator.Estimator(
-        _extended(found.model_fn, job, task, position),
-        config=model_config,
-        params=params,
-        warm_start_from=found.warm_start_from,
+        _extended(found, job, task, position), config=model_config, params=params
     )
 
 
@@ -126,14 +123,15 @@ def _seed(job: config.Config) -> None:
 
 
 def _extended(
-    model_fn: Any, job: config.Config, task: topology.Task, position: Position | None
+    model: models.Model, job: config.Config, task: topology.Task, position: Position | None
 ) -> Any:
-    """Wraps any `model_fn`: large variables are cut over the parameter servers, each step counts
-    its records, and the hooks that train ops have asked for are added to what it returns."""
+    """Wraps the `model_fn` of any model: large variables are cut over the parameter servers, each
+    step counts its records, and the hooks that train ops have asked for are added to what it
+    returns."""
     servers = len(task.cluster.get(topology.PS, ()))
     classic = servers > 1 and job.cluster.strategy != "parameter_server_strategy"
     cut = placement.partitioner(servers, job.cluster.partition_bytes) if classic else None
-    takes = inspect.signature(model_fn).parameters
+    takes = inspect.signature(model.model_fn).parameters
 
     def extended(features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
@@ -142,7 +140,10 @@ def _extended(
         scope = tf.compat.v1.get_variable_scope()
         _seed(job)
         with tf.compat.v1.variable_scope(scope, partitioner=cut):
-            spec = model_fn(features, **{name: offered[name] for name in offered if name in takes})
+            given = {name: offered[name] for name in offered if name in takes}
+            spec = model.model_fn(features, **given)
+            if mode == tf.estimator.ModeKeys.TRAIN and checkpoints.newest(config.model_dir) is None:
+                warm_start.begin(model.warm_start_from, job.model.warm_start)
             spec = _shaped(spec, mode, job, task)
         if (
             mode == tf.estimator.ModeKeys.TRAIN
@@ -165,12 +166,9 @@ def _extended(
 
 
 def _shaped(spec: Any, mode: str, job: config.Config, task: topology.Task) -> Any:
-    """Adds what is the same for all models: what is served, where parameters begin, and their
-    averages."""
+    """Adds what is the same for all models: what is served, and averages of parameters."""
     if mode == tf.estimator.ModeKeys.PREDICT:
         spec = heads.servable(spec)
-    if mode == tf.estimator.ModeKeys.TRAIN and job.model.warm_start is not None:
-        warm_start.begin_with(job.model.warm_start)
     decay = job.train.optimizer.average
     if decay is None:
         return spec

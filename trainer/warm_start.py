@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +14,18 @@ from pipeline import errors, model_config, storage
 _v1 = tf.compat.v1
 
 
+def begin(own: Any, settings: model_config.WarmStart | None) -> None:
+    """Makes variables of the graph begin with what a model comes with, `own`, which are
+    `WarmStartSettings` or `None`; then, and over that, as `begin_with` does.
+
+    The Estimator would do the former last, and in vain where towers share variables.
+    """
+    if own is not None:
+        _of_all_replicas(lambda: _v1.train.warm_start(*own))
+    if settings is not None:
+        begin_with(settings)
+
+
 def begin_with(settings: model_config.WarmStart) -> list[str]:
     """Makes trainable variables of the graph begin with the values they have in `settings.path`.
 
@@ -20,10 +33,22 @@ def begin_with(settings: model_config.WarmStart) -> list[str]:
     To be called once a replica. Raises `UsageError` if the path is neither, if nothing fits, or if
     shapes differ.
     """
-    # Of all copies together: apart, those of other replicas have other names.
-    together = tf.distribute.get_replica_context().merge_call
-    found: list[str] = together(lambda strategy: _begin_with(settings))
-    return found
+    names: list[str] = _of_all_replicas(lambda: _begin_with(settings))
+    return names
+
+
+def _of_all_replicas(begins: Callable[[], Any]) -> Any:
+    """Calls a function once for all replicas: for one, copies of others have other names."""
+
+    def merged(_: Any) -> Any:
+        result = begins()
+        for variable in _v1.global_variables():
+            if isinstance(variable, AggregatingVariable) and "_initializer_op" in vars(variable):
+                # It was set where it has no effect: not at what is wrapped for towers.
+                variable.get()._initializer_op = variable._initializer_op
+        return result
+
+    return tf.distribute.get_replica_context().merge_call(merged)
 
 
 def _begin_with(settings: model_config.WarmStart) -> list[str]:
@@ -81,8 +106,6 @@ def _variables() -> dict[str, Any]:
     """Returns trainable variables by their names in checkpoints; of cut ones, all parts."""
     found: dict[str, Any] = {}
     for variable in _v1.trainable_variables():
-        if isinstance(variable, AggregatingVariable):
-            variable = variable.get()  # what wraps it is initialized by this, not by itself
         part = getattr(variable, "_save_slice_info", None)
         if part is None:
             found[variable.op.name] = variable

@@ -8,7 +8,9 @@ import tensorflow as tf
 
 from pipeline import config, errors, topology
 from pipeline.model_config import WarmStart
-from trainer import strategies, warm_start
+from pipeline.run_folder import RunFolder
+from trainer import experiment, strategies, warm_start
+from trainer.input import Records
 
 v1 = tf.compat.v1
 KERNEL, BIAS = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones(3, np.float32)
@@ -85,6 +87,44 @@ def test_every_replica_of_a_strategy(earlier, name):
         for value in strategy.experimental_local_results(values):
             np.testing.assert_array_equal(session.run(value), KERNEL)
     assert len(kernels) == strategy.num_replicas_in_sync
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """Returns the folder of a checkpoint of the network of that name, all of it 5."""
+    folder = tmp_path_factory.mktemp("digits")
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.get_variable("digit/kernel", initializer=np.full([784, 10], 5.0, np.float32))
+        session.run(v1.global_variables_initializer())
+        v1.train.Saver().save(session, str(folder / "model.ckpt"), 10)
+    return folder
+
+
+class _Kernel(v1.train.SessionRunHook):
+    """Keeps the kernel that training ends with."""
+
+    def end(self, session):
+        [kernel] = [v for v in v1.trainable_variables() if v.op.name == "digit/kernel"]
+        self.value = session.run(kernel)
+
+
+@pytest.mark.parametrize("strategy", ["none", "central_storage"])
+@pytest.mark.parametrize("from_config", [False, True])
+def test_weights_of_a_network_count_less_than_the_config(
+    small_records, digits, tmp_path, strategy, from_config
+):
+    job = small_records.config(
+        "model={name: keras, params: {network: 'tests.trainer.models.networks:digits', "
+        "task: classification, classes: 10}}",
+        *([f"model.warm_start={{path: {digits}}}"] if from_config else []),
+        *(f"cluster.strategy={strategy}", "train.optimizer={name: sgd, learning_rate: 1.0e-9}"),
+    )
+    records = Records(job, small_records.folder, small_records.contents)
+    task = topology.Task(topology.CHIEF, 0)
+    built = experiment.estimator(job, RunFolder(str(tmp_path)), task, records.transforms)
+    hook = _Kernel()
+    built.train(records.eval_input_fn("eval"), hooks=[hook], steps=1)
+    np.testing.assert_allclose(hook.value, 5.0 if from_config else 3.0, atol=1e-3)
 
 
 @pytest.mark.parametrize(
