@@ -110,9 +110,10 @@ def servable(spec: Any) -> Any:
     kind = tf.estimator.export.PredictOutput
     kept = {name: out for name, out in spec.export_outputs.items() if isinstance(out, kind)}
     if "serving_default" not in kept:
-        known = {"predictions"}, {"class_ids", "probabilities"}
-        ours = any(names <= set(spec.predictions) for names in known)
-        kept |= export_outputs(answer(spec.predictions) if ours else spec.predictions)
+        served, known = spec.predictions, ({"predictions"}, {"class_ids", "probabilities"})
+        if isinstance(served, Mapping) and any(names <= set(served) for names in known):
+            served = answer(served)
+        kept["serving_default"] = kind(served)
     return spec._replace(export_outputs=kept)
 
 

@@ -88,3 +88,16 @@ def test_what_is_served(params, width, served):
         spec = head.create_estimator_spec({}, Keys.PREDICT, logits, None, optimizer="ignored")
         outputs = spec.export_outputs["serving_default"].outputs
         assert {name: x.shape.as_list() for name, x in outputs.items()} == served
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_else_is_served_as_it_is_predicted(named):
+    """Of a classification of the user's own, under names that say nothing, or none."""
+    with tf.Graph().as_default():
+        scores = tf.constant([[0.25, 0.75]])
+        outputs = {"serving_default": tf.estimator.export.ClassificationOutput(scores)}
+        predictions = {"scores": scores} if named else scores
+        spec = tf.estimator.EstimatorSpec(Keys.PREDICT, predictions, export_outputs=outputs)
+        found = heads.servable(spec).export_outputs
+        assert list(found) == ["serving_default"]
+        assert list(found["serving_default"].outputs.values()) == [scores]
