@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from pipeline import errors, storage
 from pipeline.splits import SplitName
-from preprocessing.sources import base, files, keys
+from preprocessing.sources import base, files, keys, plain
 
 # Rows that are read at a time, at most: values that repeat take almost no room in a file.
 _ROWS = 1 << 16
@@ -59,7 +59,8 @@ class ParquetSource(base.Source):
             for batch in file.iter_batches(at_once, [group.index], wanted, use_threads=False):
                 numbers = np.arange(first, first + len(batch))
                 arrays = [
-                    _plain(batch.column(name), self.data.columns[name].type) for name in wanted
+                    _without_nan(plain.of(batch.column(name), self.data.columns[name].type))
+                    for name in wanted
                 ]
                 yield base.Rows(
                     keys.of_rows(group.file.name, numbers),
@@ -83,32 +84,11 @@ class ParquetSource(base.Source):
                 first += found.num_rows
 
 
-def _plain(array: pa.Array, wanted: str) -> pa.Array:
-    if isinstance(array.type, pa.BaseExtensionType):
-        return _plain(array.storage, wanted)
-    kind = _plain_type(array.type, wanted)
-    array = array if array.type == kind else array.cast(kind)
-    # What pandas and NumPy write where there is no value.
-    none = pa.scalar(None, kind)
-    return pc.if_else(pc.is_nan(array), none, array) if pa.types.is_floating(kind) else array
-
-
-def _plain_type(kind: pa.DataType, wanted: str) -> pa.DataType:
-    """Returns the type of the same values that most of Arrow's functions take, and Python too: it
-    has no nanoseconds, so that such values cannot even be shown."""
-    known = pa.types
-    if known.is_list(kind) or known.is_large_list(kind):
-        return pa.list_(_plain_type(kind.value_type, wanted))
-    if known.is_fixed_size_list(kind):
-        return pa.list_(_plain_type(kind.value_type, wanted), kind.list_size)
-    if known.is_string_view(kind) or known.is_binary_view(kind):
-        return pa.string() if known.is_string_view(kind) else pa.binary()
-    if known.is_temporal(kind) and (wanted == "int64" or known.is_duration(kind)):
-        # Units since 1970, or of a duration. Arrow makes no numbers of what has 32 bits.
-        return pa.int64() if kind.bit_width == 64 else kind
-    if known.is_temporal(kind):
-        return pa.string()
-    return pa.float32() if known.is_float16(kind) else kind
+def _without_nan(array: pa.Array) -> pa.Array:
+    """Takes away what pandas and NumPy write where there is no value."""
+    if not pa.types.is_floating(array.type):
+        return array
+    return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
 
 
 @contextlib.contextmanager

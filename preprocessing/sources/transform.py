@@ -20,7 +20,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from pipeline import config, errors, storage
 from pipeline.splits import SplitName
-from preprocessing.sources import base, files
+from preprocessing.sources import base, files, plain
 
 # Rows given one by one that are worked on together.
 BATCH_ROWS = 8192
@@ -126,9 +126,10 @@ def rows_of(batch: pa.RecordBatch, data: config.Data) -> base.Rows:
     """Returns a batch as a source gives it. Raises `DataError` if it lacks a column."""
     names = list(data.columns)
     base.check_names(batch.schema.names, names, data.source, "a batch")
+    arrays = [plain.of(batch.column(name), column.type) for name, column in data.columns.items()]
     return base.Rows(
         pa.nulls(len(batch), pa.binary()),
-        batch.select(names),
+        pa.record_batch(arrays, names),
         files=dict.fromkeys(names, data.source),
         numbers=np.full(len(batch), -1),
         name=data.source,

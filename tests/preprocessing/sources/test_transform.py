@@ -42,6 +42,14 @@ class Batches(Dictionaries):
         return begin | beam.Create(parts)
 
 
+class OfPandas(Dictionaries):
+    """A table as pandas makes them, with a row that is bad."""
+
+    def expand(self, begin):
+        times = pa.array([1, 1001], pa.timestamp("ns"))
+        return begin | beam.Create([pa.table({"id": times, "name": times, "label": [0, 7]})])
+
+
 class Closed(beam.PTransform):
     """Takes no inputs."""
 
@@ -108,6 +116,17 @@ def test_arrow_batches(tmp_path):
     job_config = _config(Batches)
     made, folder, _ = _run(job_config, tmp_path)
     assert sorted(row["id"] for row in _rows(job_config, made, folder)) == list(range(300))
+
+
+def test_nanoseconds_of_a_row_that_is_bad_can_be_shown(tmp_path):
+    columns = {**tables.COLUMNS, "name": {"type": "string"}}
+    del columns["size"]
+    job_config = _config(OfPandas, columns=columns, error_budget=1)
+    made, folder, _ = _run(job_config, tmp_path)
+    (row,) = _rows(job_config, made, folder)
+    assert (row["id"], row["name"]) == (1, b"1970-01-01 00:00:00.000000001")
+    (letter,) = _letters(folder)
+    assert letter["raw"] == {"id": 1001, "name": "1970-01-01 00:00:00.000001001", "label": 7}
 
 
 def test_a_batch_that_lacks_a_column(tmp_path):

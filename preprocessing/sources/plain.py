@@ -1,0 +1,31 @@
+"""Arrow's types as most of its functions take them, and Python too."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def of(array: pa.Array, wanted: str) -> pa.Array:
+    """Returns the same values, for a column of type `wanted`; dates and times as ISO 8601, or as
+    numbers if the column has these: Python has no nanoseconds, so that such values cannot even be
+    shown."""
+    if isinstance(array.type, pa.BaseExtensionType):
+        return of(array.storage, wanted)
+    kind = _kind(array.type, wanted)
+    return array if array.type == kind else array.cast(kind)
+
+
+def _kind(kind: pa.DataType, wanted: str) -> pa.DataType:
+    known = pa.types
+    if known.is_list(kind) or known.is_large_list(kind):
+        return pa.list_(_kind(kind.value_type, wanted))
+    if known.is_fixed_size_list(kind):
+        return pa.list_(_kind(kind.value_type, wanted), kind.list_size)
+    if known.is_string_view(kind) or known.is_binary_view(kind):
+        return pa.string() if known.is_string_view(kind) else pa.binary()
+    if known.is_temporal(kind) and (wanted == "int64" or known.is_duration(kind)):
+        # Units since 1970, or of a duration. Arrow makes no numbers of what has 32 bits.
+        return pa.int64() if kind.bit_width == 64 else kind
+    if known.is_temporal(kind):
+        return pa.string()
+    return pa.float32() if known.is_float16(kind) else kind
