@@ -69,7 +69,8 @@ class RunRecord(pydantic.BaseModel):
     sha256: dict[str, dict[str, str]] = {}
     restarts: list[Restart] = []
     # Per epoch, by the newest checkpoint's own count: records due; applied once, more often, or
-    # never; skipped because they cannot be read; left to be read.
+    # never; skipped because they cannot be read; left to be read. Of more than a thousand epochs
+    # the first ones are one row, by the number of the last of them.
     input: list[dict[str, int]] | None = None
     # Task to records it has applied.
     readers: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ _COLUMNS = ("epoch", "due", "once", "more", "never", "skipped", "left")
 _WIDTH = 11
 # So many epochs in a row that say the same are put together.
 _ALIKE = 4
+# Epochs that files tell of one by one: the newest. A few records have thousands in no time, and
+# status files are written every second.
+_SINGLY = 1000
 # Shards, and blocks of each, that are named at most.
 _SHARDS, _BLOCKS = 10, 5
 
@@ -31,8 +35,12 @@ class Account:
 
     @property
     def rows(self) -> list[dict[str, int]]:
-        """The epochs, for JSON."""
-        return [dataclasses.asdict(epoch) for epoch in self.epochs]
+        """The epochs, for JSON; of very many the first ones are one row, with their sums."""
+        first, newest = self.epochs[:-_SINGLY], self.epochs[-_SINGLY:]
+        if first:
+            sums = {name: sum(getattr(epoch, name) for epoch in first) for name in _COLUMNS[1:]}
+            newest = [order.Epoch(first[-1].epoch, **sums), *newest]
+        return [dataclasses.asdict(epoch) for epoch in newest]
 
 
 def account(checkpoint: str, blocks: order.Blocks) -> tuple[Account, ledger.Counts]:
@@ -71,7 +79,7 @@ class EpochEnds:
     def __init__(self, model_dir: str, blocks: order.Blocks, reporter: Reporter) -> None:
         self._model_dir, self._blocks, self._reporter = model_dir, blocks, reporter
         self._known: int | None = None
-        self._lines: list[str] = []
+        self._lines: collections.deque[str] = collections.deque(maxlen=_SINGLY)
 
     def __call__(self, step: int, seconds: float) -> None:
         """Notes one save."""
@@ -108,8 +116,7 @@ def table(found: Account) -> Iterator[str]:
     """Yields the account as text, a line an epoch and one for all; of many epochs in a row that
     say the same, the first and the last."""
     yield "".join(f"{name:>{_WIDTH}}" for name in _COLUMNS)
-    total: dict[str, int] = dict.fromkeys(_COLUMNS, 0)
-    rows = [[row[name] for name in _COLUMNS] for row in found.rows]
+    rows = [[getattr(epoch, name) for name in _COLUMNS] for epoch in found.epochs]
     for _, alike in itertools.groupby(rows, key=lambda row: row[1:]):
         first, *between = alike
         yield _cells(first)
@@ -119,9 +126,8 @@ def table(found: Account) -> Iterator[str]:
             yield f"{'...':>{_WIDTH}}{'':{_WIDTH - 3}}{len(between) - 1:,} more, {what}"
             between = between[-1:]
         yield from map(_cells, between)
-    for row in found.rows:
-        total = {name: total[name] + row[name] for name in _COLUMNS}
-    yield f"{'all':>{_WIDTH}}" + _cells([total[name] for name in _COLUMNS[1:]])
+    total = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
+    yield f"{'all':>{_WIDTH}}" + _cells(total or [0] * len(_COLUMNS[1:]))
     shares = ", ".join(f"{name} {records:,}" for name, records in found.readers.items())
     yield f"applied by {shares}" if shares else "nothing has been applied yet"
 

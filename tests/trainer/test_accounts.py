@@ -55,6 +55,22 @@ def test_an_account_is_by_epoch_and_by_process(tmp_path):
     assert counts.applied.tolist() == [12, 10, 10]
 
 
+def test_of_thousands_of_epochs_the_first_are_one_row():
+    """What is written every second stays small."""
+    applied = np.array([25_000, 25_003, 25_001])
+    found = accounts.Account(7, order.ledger(_blocks(), applied, applied - 1), {})
+    assert len(found.epochs) == 2501
+    first, *others = found.rows
+    assert [row["epoch"] for row in others] == list(range(1501, 2501))
+    assert (first["epoch"], first["due"], first["once"]) == (1500, 30 * 1501, 30 * 1501)
+    sums = {name: sum(row[name] for row in found.rows) for name in first}
+    assert sums["due"] == 2501 * 30
+    assert sums["once"] + 2 * sums["more"] == applied.sum()
+    whole = list(accounts.table(found))
+    assert whole[1].split() == ["0", *["30"] * 2, *["0"] * 4]
+    assert whole[2].split()[1] == "2,497"
+
+
 @pytest.mark.parametrize(
     ("epoch", "text"),
     [
@@ -100,6 +116,14 @@ def test_epochs_of_an_earlier_start_are_not_told_again(tmp_path, ends):
         _save(tmp_path, step, _counts(applied))
         ends(step, 0.0)
     assert _status(tmp_path, ends).epochs == ["epoch 1: 30 of 30 records applied once"]
+
+
+def test_of_thousands_of_epochs_the_newest_are_told(tmp_path, ends):
+    for step, epochs in ((0, 0), (5, 1500)):
+        _save(tmp_path, step, _counts([10 * epochs] * 3))
+        ends(step, 0.0)
+    told = _status(tmp_path, ends).epochs
+    assert len(told) == 1000 and told[-1] == "epoch 1499: 30 of 30 records applied once"
 
 
 def test_epochs_are_summaries(tmp_path, ends):
