@@ -6,7 +6,6 @@ default; unknown keys are refused. `pipeline.config_file` reads files into these
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import json
 import math
@@ -138,8 +137,9 @@ class Csv(Section):
     @classmethod
     def _encoding_exists(cls, name: str) -> str:
         try:
-            codecs.lookup(name)
-        except LookupError:
+            # Not just to look it up: some, such as hex, are not of text.
+            " ".encode(name)
+        except (LookupError, UnicodeError):
             raise ValueError(f"Python knows no encoding {name!r}") from None
         return name
 

@@ -81,9 +81,10 @@ def test_digests_name_values():
     assert len(config.digest(job)) == 64
 
 
-def test_encodings_are_those_of_python():
-    with pytest.raises(pydantic.ValidationError, match="Python knows no encoding 'utf-9'"):
-        config.Csv(encoding="utf-9")
+@pytest.mark.parametrize("name", ["utf-9", "hex", "rot13", "undefined"])
+def test_encodings_are_those_of_python(name):
+    with pytest.raises(pydantic.ValidationError, match=f"Python knows no encoding '{name}'"):
+        config.Csv(encoding=name)
 
 
 def test_spaces_do_not_delimit_what_is_trimmed():
