@@ -118,7 +118,9 @@ def unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
         yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]
     elif head == _ZIP_MAGIC:
         with zipfile.ZipFile(raw) as archive:
-            members = [info for info in archive.infolist() if not info.is_dir()]
+            files = [info for info in archive.infolist() if not info.is_dir()]
+            # What macOS adds of each file is none of them.
+            members = [info for info in files if not info.filename.startswith("__MACOSX/")]
             if len(members) != 1:
                 raise errors.DataError(
                     f"{path!r}: the zip holds {len(members)} files; only one of one file is read"

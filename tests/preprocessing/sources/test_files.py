@@ -52,6 +52,11 @@ def test_packed_or_not(tmp_path, content, can_be_cut):
     assert files.can_be_cut(str(tmp_path / "x")) is can_be_cut
 
 
+def test_a_zip_as_macos_makes_it(tmp_path):
+    (tmp_path / "x").write_bytes(_zip(**{"a.csv": b"a\n", "__MACOSX/._a.csv": b"\0"}))
+    assert _read(tmp_path / "x") == b"a\n"
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "cp1252"])
 def test_encodings(tmp_path, encoding):
     text = "grün,5\n" * 1000
