@@ -23,22 +23,23 @@ class Copies:
     """Local folders whose files are to be in folders on gs:// too."""
 
     def __init__(self) -> None:
-        self._targets: dict[str, str] = {}
+        self._targets: dict[str, tuple[str, ...]] = {}
         self._copied: dict[str, int] = {}
         self._one_at_a_time = threading.Lock()
 
-    def add(self, folder: str, target: str) -> None:
-        """From now on files of the local `folder` are copied to `target`."""
-        self._targets[folder] = target
+    def add(self, folder: str, *targets: str) -> None:
+        """From now on files of the local `folder` are copied to each of `targets`."""
+        self._targets[folder] = targets
 
     def copy(self) -> None:
         """Copies what has grown since it was copied last."""
         with self._one_at_a_time:
-            for folder, target in list(self._targets.items()):
+            for folder, targets in list(self._targets.items()):
                 for entry in os.scandir(folder) if os.path.isdir(folder) else ():
                     size = entry.stat().st_size
                     if entry.is_file() and self._copied.get(entry.path) != size:
-                        storage.copy(entry.path, storage.join(target, entry.name))
+                        for target in targets:
+                            storage.copy(entry.path, storage.join(target, entry.name))
                         self._copied[entry.path] = size
 
     def follow(

@@ -14,6 +14,8 @@ import tensorflow as tf
 
 from pipeline import copies, storage
 
+# Where Vertex AI looks for the events that its TensorBoard is to show, and nowhere else.
+VERTEX = "AIP_TENSORBOARD_LOG_DIR"
 # The folder of a worker that saves beside the chief; nobody reads its events.
 _OF_WORKER = "tmp_"
 
@@ -21,17 +23,17 @@ _Cache = tf.compat.v1.summary.FileWriterCache
 
 
 @contextlib.contextmanager
-def written_here(model_dir: str) -> Iterator[None]:
+def written_here(model_dir: str, also: str | None = None) -> Iterator[None]:
     """Lets all writers of `model_dir`, and of folders in it, write to a folder of this machine.
 
     Does nothing for a run on a disk. At the end, and every now and then, what they have written is
-    copied to its place.
+    copied to its place, and below `also`.
     """
     if not storage.is_remote(model_dir):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="estimator-pipeline-events-") as folder:
-        events, original = Events(folder, model_dir), _Cache.get
+        events, original = Events(folder, model_dir, also), _Cache.get
         _Cache.get = staticmethod(lambda logdir: original(events.place(logdir)))
         with copies.kept_up(events):
             try:
@@ -41,11 +43,11 @@ def written_here(model_dir: str) -> Iterator[None]:
 
 
 class Events(copies.Copies):
-    """Event files in a local `folder` that are to be below `target` too."""
+    """Event files in a local `folder` that are to be below `target` too, and `also` elsewhere."""
 
-    def __init__(self, folder: str, target: str) -> None:
+    def __init__(self, folder: str, target: str, also: str | None = None) -> None:
         super().__init__()
-        self._folder, self._target = folder, target
+        self._folder, self._target, self._also = folder, target, also
 
     def place(self, logdir: str) -> str:
         """Returns the local folder for what is to be in `logdir`; other folders stay theirs."""
@@ -55,7 +57,7 @@ class Events(copies.Copies):
         below = logdir[len(self._target) :].strip("/")
         place = os.path.join(self._folder, *filter(None, below.split("/")))
         if not below.startswith(_OF_WORKER):
-            self.add(place, logdir)
+            self.add(place, logdir, *([storage.join(self._also, below)] if self._also else []))
         return place
 
     def copy(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -52,7 +53,8 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     job = run.read_config()
     reporter = Reporter(run, task.name, job.train.max_steps)
     reporter.keep_alive()
-    with _explained(reporter), events.written_here(run.path):
+    shown_at = os.environ.get(events.VERTEX) if job.gcp.tensorboard else None
+    with _explained(reporter), events.written_here(run.path, shown_at):
         if task.is_chief:
             records = _open_records(job, run, records_path, task)
             _warn(run, records, reporter)

@@ -70,6 +70,8 @@ def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, recor
         "kills",
         *("cluster.strategy=parameter_server", "train.steps=400", "train.save_steps=200"),
         *("train.batch_size=32", "train.optimizer={name: sgd, learning_rate: 0.5}"),
+        "gcp.service_account=trainer@my-project.iam.gserviceaccount.com",
+        "gcp.tensorboard=projects/7/locations/europe-west4/tensorboards/8",
         image=made(tmp_path / "image"),
     )
     state = vertex.run(harm)
@@ -86,6 +88,10 @@ def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, recor
         kept = records.data(f"out/runs/kills/logs/{name}.log").decode()
         assert kept and set(kept.splitlines()) <= set(vertex.log(name).splitlines()), name
     assert b"Restoring parameters from" in records.data("out/runs/kills/logs/chief-0.log")
+    # Where the service looks for the events that its TensorBoard shows.
+    shown = records.names("out/runs/kills/logs/")
+    for folder in ("", "eval_eval/"):
+        assert [n for n in shown if n.startswith(f"out/runs/kills/logs/{folder}events.out")], shown
 
 
 @pytest.mark.timeout(900)

@@ -122,11 +122,13 @@ class Vertex:
             "environment": "cloud",
             "task": {"type": _ROLES[replica.pool], "index": replica.index},
         }
+        output = self._job["baseOutputDirectory"]["outputUriPrefix"]
         return {
             "CLUSTER_SPEC": json.dumps(cluster_spec),
             "TF_CONFIG": json.dumps(tf_config),
             "CLOUD_ML_JOB_ID": "1234567890",
-            "AIP_MODEL_DIR": self._job["baseOutputDirectory"]["outputUriPrefix"] + "/model/",
+            "AIP_MODEL_DIR": f"{output}/model/",
+            "AIP_TENSORBOARD_LOG_DIR": f"{output}/logs/",
         }
 
     def _follow(self, on_poll: Any) -> bool:

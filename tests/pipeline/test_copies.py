@@ -25,6 +25,14 @@ def test_only_what_has_grown_is_copied(cloud, tmp_path):
     assert cloud.data("logs/b.log") == b"three"
 
 
+def test_a_file_may_be_wanted_in_several_places(cloud, tmp_path):
+    logs = copies.Copies()
+    logs.add(str(tmp_path), cloud.path("here"), cloud.path("there"))
+    (tmp_path / "a.log").write_bytes(b"one")
+    logs.copy()
+    assert cloud.names() == ["here/a.log", "there/a.log"]
+
+
 def test_a_folder_that_is_not_there_yet_is_waited_for(cloud, tmp_path):
     logs = of(tmp_path / "later", cloud.path("logs"))
     logs.copy()

@@ -35,6 +35,17 @@ def test_all_writers_of_a_run_are_copied_at_its_end(cloud, tmp_path):
     assert steps(cloud.data(second), tmp_path) == [1, 2]
 
 
+def test_they_are_copied_to_where_a_platform_looks_for_them_too(cloud):
+    run = cloud.path("run")
+    with events.written_here(run, cloud.path("run/logs/")):
+        write(run, 1)
+        write(f"{run}/eval", 10)
+    written = {name: cloud.data(name) for name in cloud.names() if "/logs/" not in name}
+    assert len(written) == 2
+    for name, data in written.items():
+        assert cloud.data(name.replace("run/", "run/logs/")) == data
+
+
 def test_a_hundred_flushes_cost_no_upload_each(cloud):
     run = cloud.path("run")
     cloud.api.seen.clear()
