@@ -9,6 +9,9 @@ from typing import Any
 
 from pipeline import config, errors, manifest, model_config
 
+# How many values of a vocabulary an error lists.
+_SHOWN = 8
+
 
 def check(
     job: config.Config, contents: manifest.Manifest, values: tuple[int | str, ...] | None
@@ -48,9 +51,10 @@ def _check_range(
 ) -> None:
     if found.min is None or found.max is None or (found.min >= 0 and found.max < classes):
         return
-    name = job.data.label
+    name, spans = job.data.label, f"goes from {found.min:g} to {found.max:g}"
+    spans = "goes further" if job.data.columns[name].sensitive else spans
     raise errors.UsageError(
-        f"label: {name!r} goes from {found.min:g} to {found.max:g} in {split}, and labels of "
+        f"label: {name!r} {spans} in {split}, and labels of "
         f"{classes} classes from 0 to {classes - 1}; set model.params.classes, or number values "
         f"by label: {{vocabulary: true}} and vocabulary: {{}} in data.columns.{name}, or learn the "
         "number with model.params.task=regression"
@@ -65,9 +69,13 @@ def _check_values(
 ) -> None:
     unknown = [value for value, _ in found.vocabulary or () if value not in values]
     if unknown:
-        name, more = job.data.label, ", ..." if len(values) > 8 else ""
+        name, shown = job.data.label, values[:_SHOWN]
+        more = ", ..." if len(values) > len(shown) else ""
+        named = f"is {unknown[0]!r} in {split}, which is not in its vocabulary, that of train: "
+        named += f"{', '.join(map(str, shown))}{more}"
+        if job.data.columns[name].sensitive:
+            named = f"has a value in {split} that is not in its vocabulary, that of train"
         raise errors.UsageError(
-            f"label: {name!r} is {unknown[0]!r} in {split}, which is not in its vocabulary, that "
-            f"of train: {', '.join(map(str, values[:8]))}{more}; name all there "
-            f"may be in allowed of data.columns.{name}, in place of vocabulary"
+            f"label: {name!r} {named}; name all there may be in allowed of data.columns.{name}, in "
+            "place of vocabulary"
         )

@@ -19,9 +19,14 @@ class Case:
     params: dict[str, Any]
     splits: dict[str, manifest.ColumnStatistics]
     model: str = "mnist_mlp"
+    sensitive: bool = False
 
     def check(self, values=None):
-        job = make(label=self.label, model={"name": self.model, "params": self.params})
+        job = make(
+            label=self.label,
+            columns={"late": {"type": "int64", "sensitive": self.sensitive}},
+            model={"name": self.model, "params": self.params},
+        )
         statistics = {
             split: manifest.Statistics(columns={"late": found})
             for split, found in self.splits.items()
@@ -81,6 +86,14 @@ def test_values_that_train_has_not():
         match="'late' is 'zz' in eval, which is not in its vocabulary, that of train: a, b; name",
     ):
         Case({"vocabulary": True}, {}, splits).check(("a", "b"))
+
+
+def test_values_that_nobody_may_see():
+    with pytest.raises(errors.UsageError, match=r"^label: 'late' goes further in eval, and label"):
+        Case({}, {"classes": 3}, {"eval": _range(0, 777)}, sensitive=True).check()
+    splits = {"eval": _listed(5, 777)}
+    with pytest.raises(errors.UsageError, match="'late' has a value in eval that is not in its v"):
+        Case({"vocabulary": True}, {}, splits, sensitive=True).check((5, 6))
 
 
 def test_what_is_not_learnt_as_a_class():
