@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import connection
 from types import FrameType
-from typing import Any
+from typing import Any, BinaryIO
 
 from pipeline import errors, parent_death
 
@@ -134,7 +134,8 @@ class ForkServer:
         held: Sequence[int] = (),
         isolated: bool = False,
     ) -> None:
-        """Starts the server, which imports `preload` while the caller goes on.
+        """Starts the server, which imports `preload` while the caller goes on. Raises what
+        `errors.from_os_error` says of a `log` that cannot be written.
 
         The processes of an `isolated` one have a network of their own, without any other.
         `held` are descriptors (of locks) that every process keeps open for as long as it lives.
@@ -144,7 +145,7 @@ class ForkServer:
         self._log = log
         self._pids: dict[str, int] = {}
         descriptors = [theirs.fileno(), *held]
-        with open(log, "ab") as output:
+        with _opened(log) as output:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "pipeline.fork_server"),
@@ -238,6 +239,13 @@ class ForkServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _opened(log: str) -> BinaryIO:
+    try:
+        return open(log, "ab")
+    except OSError as error:
+        raise errors.from_os_error(error, f"cannot write {log!r}") from None
 
 
 def describe_exit(code: int) -> str:

@@ -105,12 +105,15 @@ class RunFolder:
             ) from None
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """Returns a JSON file of the run, or `None` while there is none."""
+        """Returns a JSON file of the run, or `None` while there is none. Raises `DataError` for
+        another content, and what `errors.from_os_error` says of a file that cannot be read."""
         path = storage.join(self.path, name)
         try:
             content = json.loads(storage.read_text(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:  # of another user, say
+            raise errors.from_os_error(error, f"cannot read {path!r}") from None
         except json.JSONDecodeError as error:
             raise errors.DataError(
                 f"{path!r}: not JSON ({error}); remove it and run again"

@@ -184,6 +184,11 @@ def test_a_preload_that_fails_in_many_words_is_one_line(tmp_path):
     assert "Read on." in log.read_text()
 
 
+def test_a_log_that_cannot_be_written_is_told(tmp_path):
+    with pytest.raises(errors.UsageError, match=rf"^cannot write '{tmp_path}': Is a directory\."):
+        ForkServer(ROLES, log=str(tmp_path), environment=child_environment())
+
+
 def test_processes_keep_the_descriptors_they_are_to_hold(tmp_path, log):
     read_end, write_end = os.pipe()
     with ForkServer(

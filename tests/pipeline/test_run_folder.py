@@ -67,6 +67,12 @@ def test_a_file_that_holds_something_else_is_named(tmp_path, text):
         RunFolder(str(tmp_path)).read("x.json")
 
 
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "x.json").mkdir()
+    with pytest.raises(errors.UsageError, match=r"^cannot read '/.*/x.json': Is a directory\."):
+        RunFolder(str(tmp_path)).read("x.json")
+
+
 def test_the_config_of_a_run_is_read_back(tmp_path):
     job = config_file.load("mnist", ["train.steps=9"])
     run = RunFolder(str(tmp_path))
