@@ -29,7 +29,7 @@ def main() -> None:
     a, b = (drift.find(name, _STORAGE.value) for name in (_A.value, _B.value))
     found = drift.compare(a, b, limits)
     print(drift.table(found, a, b))
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{a.name}-{b.name}").strip("-")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{a.name}-{b.name}").strip("-")[-200:]
     page = storage.join(storage.absolute(_STORAGE.value), "drift", f"{name}.html")
     storage.makedirs(storage.parent(page))
     storage.write_text(page, drift_page.render(found, a, b))

@@ -40,6 +40,15 @@ def test_no_drift_ends_with_0(root):
     assert "no column has drifted; see " in done.stdout
 
 
+def test_folders_with_long_names(root, tmp_path):
+    """Of both the page has its own, and no file's may be so long."""
+    folder = tmp_path / ("x" * 150)
+    folder.symlink_to(root / "records" / "before")
+    done = _run(root, f"--a={folder}:train", f"--b={folder}:eval")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list((root / "drift").glob("*x-eval.html"))
+
+
 def test_limits_of_a_config(root):
     config = config_file.SHIPPED / "flights.yaml"
     flags = ("--a=before", "--b=after", f"--config={config}")
