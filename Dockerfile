@@ -17,6 +17,10 @@ WORKDIR /app
 COPY requirements.lock ./
 RUN pip install --require-hashes -r requirements.lock
 
+# What machines with GPUs need besides, without which they train on their CPUs: --build-arg CUDA=yes
+ARG CUDA=
+RUN test -z "${CUDA}" || pip install "tensorflow[and-cuda]==2.15.1"
+
 # What starts a worker of Dataflow; of the version that the lock file has.
 COPY --from=apache/beam_python3.11_sdk:2.72.0 /opt/apache/beam /opt/apache/beam
 

@@ -24,7 +24,7 @@ class Machine(Section):
     """The machine of one process."""
 
     type: MachineType = "n1-standard-4"
-    # Such as NVIDIA_TESLA_T4; together with how many of them.
+    # Such as NVIDIA_TESLA_T4; together with how many of them. The image must have CUDA then.
     accelerator: Annotated[str, like(r"^NVIDIA_[A-Z0-9_]+$", "NVIDIA_TESLA_T4")] | None = None
     accelerators: Annotated[int, pydantic.Field(ge=0)] = 0
     disk_gb: Annotated[int, pydantic.Field(ge=100)] = 100

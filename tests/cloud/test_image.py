@@ -7,6 +7,7 @@ that Dataflow starts its workers in it.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ import pytest
 from pipeline.launchers import gcp_job, image
 from tests.cloud.image import Image, made
 from tests.pipeline.launchers.jobs import plan
+from tests.pipeline.process_help import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,11 @@ def test_what_vertex_ai_starts_is_in_it(unpacked):
     assert container["command"] == ["python"]
     done = run(unpacked, *container["args"][:2], "--help")
     assert "One process of a training run" in done.stdout, done.stderr
+
+
+def test_it_can_be_built_with_what_the_project_itself_asks_for_on_gpus():
+    extra = re.search(r'"cuda": \["(.+?)"\]', (ROOT / "setup.py").read_text())
+    assert f'pip install "{extra[1]}"' in (ROOT / "Dockerfile").read_text()
 
 
 def test_nobody_special_runs_it_and_workers_of_dataflow_begin_with_beam_s_own(unpacked):
