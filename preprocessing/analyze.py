@@ -154,7 +154,8 @@ def _of_split(found: Partials, split: str, data: config.Data) -> manifest.Statis
 
 def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStatistics:
     numbers, listed = partial.moments, None
-    if partial.values and (column.vocabulary or not column.sensitive):
+    shown = partial.values and not column.sensitive
+    if partial.values is not None and (column.vocabulary or shown):
         rules = column.vocabulary or config.Vocabulary(top_k=_LISTED)
         # Of equally frequent values the smaller one comes first.
         ordered = sorted(partial.values.items(), key=lambda item: (-item[1], item[0]))

@@ -17,6 +17,8 @@ from preprocessing.survey import Found
 
 # Strings with so few different values, each of which occurs so often, may have no others.
 _FEW, _OFTEN = 20, 20
+# Of fewer values, in a smaller share of the rows, train may have none.
+_SPARSE, _SPARSE_SHARE = 10, 0.1
 # Whole numbers with so few different values are more likely categories than amounts.
 _CATEGORIES = 32
 # Strings with more different values are hashed, to so many ids.
@@ -72,6 +74,8 @@ def column(name: str, found: Found, rows: int) -> Column:
         made.notes.append("looks personal: its values are shown nowhere")
     elif found.different is not None and len(found.different) == 1 and not found.missing:
         made.notes.append("always the same: no feature")
+    elif found.missing and found.values < min(_SPARSE, _SPARSE_SHARE * rows):
+        made.notes.append("almost no values: no feature")
     elif is_prose(found):
         made.notes.append("sentences: a feature of their words")
         made.steps = [{"ngrams": {"buckets": _BUCKETS}}]

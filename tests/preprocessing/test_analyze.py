@@ -58,6 +58,19 @@ def whole():
     return data, _batch(data), _statistics(data, _batch(data))
 
 
+def test_a_vocabulary_that_is_declared_is_whole_also_without_values():
+    """Of which there may be none in train."""
+    code = {"type": "int64", "missing": "allow", "vocabulary": {}}
+    data = _data(code=code, word={**COLUMNS["word"], "sensitive": True})
+    batch = _batch(_data())
+    for name in ("code", "word"):
+        place = list(data.columns).index(name)
+        batch = batch.set_column(place, name, pa.nulls(ROWS, batch.schema.field(name).type))
+    found = _statistics(data, batch).columns
+    assert (found["code"].vocabulary, found["code"].distinct) == ((), 0)
+    assert found["word"].vocabulary is None
+
+
 def test_what_is_no_number_is_no_value_either():
     """Each NaN would be another one, so that it mattered how rows are cut."""
     data = _data(label={"type": "float32"})

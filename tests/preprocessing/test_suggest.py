@@ -49,6 +49,14 @@ def test_many_words_are_hashed():
     assert made.steps == [{"hash": {"buckets": 16384}}] and "vocabulary" not in made.rules
 
 
+def test_columns_almost_without_values_are_no_feature():
+    """Train may lack those few, and with them every statistic."""
+    for values in ((1.5, 2.5), ("a", "b"), (1, 2)):
+        made = _column([*values, *[None] * 30])
+        assert made.steps == [] and "vocabulary" not in made.rules
+        assert made.notes[-1] == "almost no values: no feature"
+
+
 def test_words_that_occur_once_say_nothing():
     made = _column([*(f"w{i}" for i in range(30)), *["w1"] * 20])
     assert made.steps == [] and made.notes[1] == "most occur once: no feature"
