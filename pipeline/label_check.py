@@ -67,9 +67,10 @@ def _check_values(
     found: manifest.ColumnStatistics,
     values: tuple[int | str, ...],
 ) -> None:
+    name = job.data.label
     unknown = [value for value, _ in found.vocabulary or () if value not in values]
     if unknown:
-        name, shown = job.data.label, values[:_SHOWN]
+        shown = values[:_SHOWN]
         more = ", ..." if len(values) > len(shown) else ""
         named = f"is {unknown[0]!r} in {split}, which is not in its vocabulary, that of train: "
         named += f"{', '.join(map(str, shown))}{more}"
@@ -78,4 +79,10 @@ def _check_values(
         raise errors.UsageError(
             f"label: {name!r} {named}; name all there may be in allowed of data.columns.{name}, in "
             "place of vocabulary"
+        )
+    if (found.distinct or 0) > len(values):
+        raise errors.UsageError(
+            f"label: {name!r} has {found.distinct} values in {split}, and its vocabulary "
+            f"{len(values)}; every label must be in it: take top_k and min_count away, or name all "
+            f"there may be in allowed of data.columns.{name}, in place of vocabulary"
         )

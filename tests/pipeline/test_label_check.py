@@ -24,7 +24,7 @@ class Case:
     def check(self, values=None):
         job = make(
             label=self.label,
-            columns={"late": {"type": "int64", "sensitive": self.sensitive}},
+            columns={"late": {"type": "int64", "sensitive": self.sensitive, "vocabulary": {}}},
             model={"name": self.model, "params": self.params},
         )
         statistics = {
@@ -86,6 +86,15 @@ def test_values_that_train_has_not():
         match="'late' is 'zz' in eval, which is not in its vocabulary, that of train: a, b; name",
     ):
         Case({"vocabulary": True}, {}, splits).check(("a", "b"))
+
+
+def test_a_vocabulary_of_frequent_values_alone():
+    found = _listed("a", "b").model_copy(update={"distinct": 3})
+    with pytest.raises(
+        errors.UsageError,
+        match="'late' has 3 values in train, and its vocabulary 2; every label must be in it: take",
+    ):
+        Case({"vocabulary": True}, {}, {"train": found}).check(("a", "b"))
 
 
 def test_values_that_nobody_may_see():

@@ -109,8 +109,8 @@ def _network(settings: model_config.Keras) -> Any:
         )
     if not network.outputs:
         raise errors.UsageError(
-            f"model.params.network {settings.network!r}: returned a model that has not been built; "
-            "begin it with tf.keras.Input for each feature"
+            f"model.params.network {settings.network!r}: returned a model whose outputs are not "
+            "known yet; begin it with a tf.keras.Input for each feature, and call layers on these"
         )
     for layer in network.layers if settings.batch_norm_momentum is not None else ():
         if isinstance(layer, tf.keras.layers.BatchNormalization):

@@ -61,6 +61,16 @@ def no_model():
     return 3
 
 
+def subclass():
+    """Says only when it is called what it makes of what."""
+
+    class Subclass(tf.keras.Model):
+        def call(self, x):
+            return x
+
+    return Subclass()
+
+
 class Half(tf.keras.layers.Layer):
     """A layer that Keras does not know."""
 

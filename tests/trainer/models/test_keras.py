@@ -108,7 +108,8 @@ def test_examples_without_weight_do_not_count(tmp_path):
     [
         ("no_model", {}, r"networks:no_model': must return a tf\.keras\.Model, got 3"),
         ("mixed", {"classes": 3}, "must have one output of width 3, has 1 of width 1"),
-        ("not_built", {}, r"a model that has not been built; begin it with tf\.keras\.Input for"),
+        ("not_built", {}, r"outputs are not known yet; begin it with a tf\.keras\.Input f"),
+        ("subclass", {}, r"outputs are not known yet; begin it with a tf\.keras\.Input f"),
         ("mxed", {}, r"has no 'mxed' \(did you mean 'mixed'\?\)"),
     ],
 )
