@@ -13,7 +13,8 @@ RUN_PY    = PIPELINE_VIA=make $(PY) -m
 # A value as the shell takes it, whatever is in it.
 quoted    = '$(subst ','\'',$(1))'
 given     = $(if $($(1)),--$(2)=$(call quoted,$($(1))))
-setting   = $(if $($(1)),--set=$(call quoted,$(2)=$($(1))))
+# As text: a bucket may be called 2024.
+setting   = $(if $($(1)),--set=$(call quoted,$(2)="$($(1))"))
 # Of a switch such as FORCE=1: whether it is on, however that is said.
 on        = $(filter-out 0 no No NO off false False FALSE,$($(1)))
 

@@ -105,7 +105,7 @@ def test_make_alone_lists_the_targets():
     [
         (("tensorboard", "STORAGE=it's mine"), "--logdir=it's mine/runs"),
         (("bench", "STORAGE=my output"), "--storage=my output"),
-        (("train", "CLUSTER=gcp", "PROJECT=it's mine"), "--set=gcp.project=it's mine"),
+        (("train", "CLUSTER=gcp", "PROJECT=it's mine"), '--set=gcp.project="it\'s mine"'),
         (("train", "CLUSTER=gcp", "BUCKET=b"), "--storage=gs://b/estimator-pipeline"),
         # The bucket may be in the config; what a launcher says of this names it.
         (("train", "CLUSTER=gcp"), "--storage=output"),
