@@ -14,6 +14,7 @@ from pipeline import config, config_file, exclusions, redaction, storage, termin
 from pipeline.epoch_lines import EpochLines
 from pipeline.job import Job
 from pipeline.progress import Progress, duration
+from pipeline.role_lines import RoleLines
 from pipeline.run_folder import Status
 from pipeline.run_record import ALL_STEPS, RunRecord
 
@@ -23,8 +24,9 @@ _DEFAULT = "mnist"  # what make takes without CONFIG=
 class Display:
     """Shows the live state of a run; an `Observer` of the supervisor.
 
-    On a terminal one bar follows the newest step; elsewhere one line now and then. Each new
-    evaluation is a line of its own either way; epochs that ended alike share lines.
+    On a terminal one bar follows the newest step, with a line a process below it; elsewhere it is
+    one line now and then. Each new evaluation is a line of its own either way; epochs that ended
+    alike share lines.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Display:
         self._stream = sys.stdout if stream is None else stream
         self._make_progress = progress
         self._progress: Progress | None = None
+        self._roles = RoleLines(self._stream)
         self._evaluated: float | None = None
         self._finishing = ""
         self._notes: set[tuple[str, int]] = set()
@@ -59,6 +62,7 @@ class Display:
             self._show_note(status)
             self._show_epochs(status)
             self._show_evaluation(status)
+        self._roles.show(statuses)
 
     def _show_training(self, training: list[Status]) -> None:
         step = max(status.step or 0 for status in training)
@@ -113,6 +117,7 @@ class Display:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._roles.close()
         if self._progress is not None:
             self._progress.close()
         self._epoch_lines.flush()

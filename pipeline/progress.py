@@ -44,11 +44,11 @@ class Progress:
         self._clock, self._every = clock, every
         self._start = self._said = clock()
         self._done = self._first = 0
-        self._bar: _Line | None = None
+        self._bar: Line | None = None
         if self._stream.isatty():
             self._said -= _REFRESH
             # Sizes of its own it would ask the terminal for, which may say nought.
-            self._bar = _Line(file=self._stream, leave=False, ncols=80, nrows=24)
+            self._bar = Line(file=self._stream, leave=False, ncols=80, nrows=24)
 
     def __enter__(self) -> Progress:
         return self
@@ -160,8 +160,8 @@ class Progress:
             self._bar.close()
 
 
-class _Line(tqdm.tqdm):
-    """A line of a terminal that others can write above."""
+class Line(tqdm.tqdm):
+    """A line of a terminal, `text`, that others can write above."""
 
     text = ""
 
