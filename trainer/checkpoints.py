@@ -28,23 +28,29 @@ def newest(model_dir: str) -> str | None:
 
 
 def chosen(model_dir: str, wanted: str | None) -> list[str]:
-    """Returns the newest checkpoint, or that of a step, or `all`. Raises `UsageError`.
+    """Returns the newest checkpoint, or that of a step, or `all` that are still there. Raises
+    `UsageError` if there is none, `DataError` if one is damaged.
 
     Asynchronous workers go on while one is saved: it may hold a later step than it is named after.
     """
-    last = newest(model_dir)
-    if last is None:
+    there = [path for path in _listed(model_dir) if storage.exists(f"{path}.index")]
+    if not there:
         raise errors.UsageError(f"run {model_dir.rpartition('/')[2]!r}: has no checkpoint yet")
-    if wanted is None:
-        return [last]
-    kept = {path.rpartition("-")[2]: path for path in reversed(_listed(model_dir))}
-    if wanted == "all":
-        return list(kept.values())
-    if wanted not in kept:
+    kept = {path.rpartition("-")[2]: path for path in reversed(there)}
+    if wanted not in (None, "all", *kept):
         kept = {str(step_of(path)): path for path in kept.values()}
-    if wanted not in kept:
+    if wanted not in (None, "all", *kept):
         raise errors.UsageError(f"--checkpoint {wanted!r}: must be all or one of {', '.join(kept)}")
-    return [kept[wanted]]
+    found = [kept[wanted]] if wanted in kept else list(kept.values())
+    found = found[-1:] if wanted is None else found
+    for path in found:
+        problem = _problem(path, finite=False)
+        if problem is not None:
+            raise errors.DataError(
+                f"checkpoint {path!r}: is damaged ({problem}). Remove it, or take another with "
+                f"--checkpoint; there are {', '.join(kept)}"
+            )
+    return found
 
 
 def step_of(checkpoint: str) -> int:

@@ -59,7 +59,7 @@ def _cut(path: pathlib.Path, size: int) -> None:
         file.truncate(size)
 
 
-@pytest.mark.parametrize(
+damaged = pytest.mark.parametrize(
     "damage",
     [
         lambda prefix: _cut(pathlib.Path(f"{prefix}.index"), 50),
@@ -70,6 +70,31 @@ def _cut(path: pathlib.Path, size: int) -> None:
     ],
     ids=["index cut", "index empty", "index altered", "data cut", "data gone"],
 )
+
+
+@damaged
+def test_one_that_is_damaged_is_not_chosen(tmp_path, damage):
+    folder, (early, late, newest) = str(tmp_path), save(tmp_path, 3, 5, 12)
+    damage(late)
+    assert checkpoints.chosen(folder, None) == [newest]
+    assert checkpoints.chosen(folder, "3") == [early]
+    for wanted in ("5", "all"):
+        with pytest.raises(
+            errors.DataError, match=r"model\.ckpt-5': is damaged \(.*there are 3, 5, 12$"
+        ):
+            checkpoints.chosen(folder, wanted)
+
+
+def test_one_that_was_removed_is_none(tmp_path):
+    folder, [_, late] = str(tmp_path), save(tmp_path, 3, 12)
+    for part in tmp_path.glob("model.ckpt-3.*"):
+        part.unlink()
+    assert checkpoints.chosen(folder, "all") == checkpoints.chosen(folder, None) == [late]
+    with pytest.raises(errors.UsageError, match=r"'3': must be all or one of 12$"):
+        checkpoints.chosen(folder, "3")
+
+
+@damaged
 def test_one_that_cannot_be_read_is_an_error_and_not_step_0(tmp_path, damage):
     (prefix,) = save(tmp_path, 7)
     damage(prefix)
