@@ -131,7 +131,10 @@ class Supervisor:
                     self._members[member.name] = member
 
     def _complete(self) -> bool:
-        return all(m.state == "done" for m in self._members.values() if m.role != topology.PS)
+        # An end that came while others were ended has not been judged yet.
+        return not self._backlog and all(
+            m.state == "done" for m in self._members.values() if m.role != topology.PS
+        )
 
     def _turn(self) -> None:
         """Waits for something to happen, and acts on it."""

@@ -205,6 +205,28 @@ def _die_after_training(run, task):
     _die(run, task)
 
 
+def _work_when_all_are_there(run, task):
+    _wait(lambda: run_folder.read_statuses(run).keys() >= {"ps-0", "evaluator-0"})
+    _work(run, task)
+
+
+def _end_after_the_evaluator(run, task):
+    """A parameter server that is still ending when the evaluator is lost."""
+    asked = []
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
+    say(run, task, "serving")
+    _wait(lambda: asked)
+    evaluator = run_folder.read_statuses(run)["evaluator-0"].pid
+    run.write("ending.json", {"by": task.name})
+    _wait(lambda: not pathlib.Path(f"/proc/{evaluator}").exists())
+
+
+def _die_while_servers_end(run, task):
+    say(run, task, "waiting")
+    _wait(lambda: run.read("ending.json"))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def _attempts(run):
     notes = pathlib.Path(run.path).glob("attempts-*")
     return sum(len(path.read_text().splitlines()) for path in notes)

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -300,6 +301,16 @@ def test_training_may_end_before_its_last_step_for_a_reason(stage):
 def test_who_ends_once_training_is_over_is_not_missed(stage, plays):
     stage.run(**plays)
     assert stage.boss.restarts == []
+
+
+def test_an_evaluator_lost_while_servers_are_ended_is_started_again(stage):
+    stage.run(
+        graces=dataclasses.replace(QUICK, ps=30.0),
+        chief_0=["work_when_all_are_there"],
+        ps_0=["end_after_the_evaluator"],
+        evaluator_0=["die_while_servers_end", "work"],
+    )
+    assert [restart.role for restart in stage.boss.restarts] == ["evaluator"]
 
 
 def test_workers_that_hang_after_the_end_of_training_are_ended(stage):
