@@ -66,6 +66,8 @@ class RoleLines:
         """Takes the lines away."""
         for line in reversed(self._lines):
             line.close()
+        if self._lines:
+            self._stream.write("\r")  # they leave the cursor where they ended
         self._lines = []
 
 

@@ -145,6 +145,8 @@ def _extended(
             if mode == tf.estimator.ModeKeys.TRAIN and checkpoints.newest(config.model_dir) is None:
                 warm_start.begin(model.warm_start_from, job.model.warm_start)
             spec = _shaped(spec, mode, job, task)
+        if mode == tf.estimator.ModeKeys.TRAIN:
+            optimizers.check(job.model.name, params["optimizer"])
         if (
             mode == tf.estimator.ModeKeys.TRAIN
             and job.cluster.strategy in staleness.ASYNCHRONOUS

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, optimizer_config, topology
+from pipeline import config, errors, optimizer_config, topology
 from trainer import schedules
 
 _train = tf.compat.v1.train
@@ -87,6 +87,17 @@ def optimizer(how: Updates) -> Any:
     if how.settings.clip_norm is not None:
         made = _Clipping(made, how.settings.clip_norm)
     return made
+
+
+def check(model: str, how: Updates) -> None:
+    """Raises `UsageError` if what was built of `model` updates otherwise than `how` says, so that
+    each process would go its own way."""
+    if how.synchronize is not None and not tf.compat.v1.get_collection(HOOKS):
+        raise errors.UsageError(
+            f"model.name {model!r}: has an optimizer of its own, which parameter_server_sync "
+            "cannot make wait for all processes; update with optimizers.train_op(loss, "
+            "params['optimizer']) (docs/models.md), or use STRATEGY=parameter_server"
+        )
 
 
 def _rate(how: Updates) -> Callable[[], Any]:

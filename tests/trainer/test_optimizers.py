@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import topology
+from pipeline import errors, topology
 from pipeline.optimizer_config import Optimizer, Schedule
 from trainer import optimizers
 
@@ -111,6 +111,23 @@ def test_synchronous_servers_collect_the_gradients_of_all_training_processes(
     found = optimizers.updates(job, topology.Task("worker", 1, cluster))
     assert found.synchronize == (aggregate, 3)
     assert not found.is_chief
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_model_that_updates_by_itself_cannot_wait_for_others(own):
+    how = optimizers.Updates("sgd", 0.1, synchronize=(2, 2))
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        loss = v1.get_variable("x", initializer=1.0) ** 2
+        if not own:
+            optimizers.train_op(loss, how)
+            optimizers.check("mine:model_fn", how)
+            return
+        v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.create_global_step())
+        optimizers.check("mine:model_fn", optimizers.Updates("sgd", 0.1))
+        text = r"^model\.name 'mine:model_fn': has an optimizer of its own.*STRATEGY=parameter_server$"
+        with pytest.raises(errors.UsageError, match=text):
+            optimizers.check("mine:model_fn", how)
 
 
 def _after_one_step(**settings) -> np.ndarray:
