@@ -150,7 +150,8 @@ STOP = "STOP.json"
 # {"records": {split: count}, "blocks": {split: [number]}, "found": [line]}
 EXCLUDED = "excluded.json"
 # What the evaluating process writes when the final checkpoint has been evaluated and exported.
-# {"final_step": int, "metrics": {"eval": {...}, "test": {...}}, "exports": {...}, "best": {...}}
+# {"final_step": int, "metrics": {"eval": {...}, "test": {...}}, "exports": {...}, "best": {...},
+# "skipped": [step of a checkpoint that was not evaluated], ...}
 # Paths of exports are relative to the run's folder.
 RESULT = "RESULT.json"
 
@@ -222,7 +223,7 @@ def read_status(run: RunFolder, task: str) -> Status | None:
     try:
         content = run.read(f"status/{task}.json") or {}
         return Status(**{name: content[name] for name in known if name in content})
-    except (errors.DataError, TypeError):
+    except (errors.DataError, errors.RetryableError, TypeError):
         return None
 
 

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from pipeline import config_file, errors, run_folder
+from pipeline import cloud_storage, config_file, errors, run_folder
 from pipeline.run_folder import RunFolder, Status
 
 
@@ -113,6 +113,16 @@ def test_a_word_that_is_damaged_is_none_until_the_next(tmp_path, content):
     (tmp_path / "status" / "chief-0.json").write_bytes(content)
     assert run_folder.read_statuses(run) == {"evaluator-0": judge}
     assert run_folder.read_status(run, "chief-0") is None
+
+
+def test_a_word_that_cannot_be_had_just_now_is_none_until_the_next(cloud):
+    run = RunFolder(cloud.path("r"))
+    run_folder.write_status(run, Status("chief-0", 7, "h", "waiting", 2.5))
+    cloud.fault("GET .*status/chief-0.json", status=503, times=99)
+    with cloud_storage.patience(0.2):
+        assert run_folder.read_status(run, "chief-0") is None
+    cloud.api.faults.clear()
+    assert run_folder.read_status(run, "chief-0") is not None
 
 
 def test_logs_and_exports(tmp_path):
