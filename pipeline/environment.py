@@ -1,13 +1,13 @@
 """Which environment variables a child process gets: an allow-list, so that no secret leaks in.
 
-All but one are pure functions of a mapping; the caller passes `os.environ`.
+All but one are functions of a mapping; the caller passes `os.environ`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 _ALLOWED = frozenset(
     {
@@ -33,6 +33,10 @@ _REMOVED = frozenset(
         "TF_USE_MODULAR_FILESYSTEM",
     }
 )
+# gRPC obeys some of these, and none in capitals.
+_PROXIES = ("grpc_proxy", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
+# What TensorFlow's access to gs:// obeys, in capitals too.
+_PROXIES_OF_STORAGE = ("https_proxy", "all_proxy", "no_proxy")
 # How many threads one op may use, for TensorFlow.
 _THREADS = "TF_NUM_INTRAOP_THREADS"
 _DEFAULTS = {
@@ -45,17 +49,20 @@ _DEFAULTS = {
 
 
 def for_children(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that processes of a run are started with.
-
-    Lowercase proxy variables are dropped, because gRPC would send a cluster's own traffic
-    through the proxy (traps A34); what https_proxy says goes on as HTTPS_PROXY, which gs:// obeys
-    and gRPC does not.
-    """
-    kept = {name: value for name, value in environment.items() if _is_allowed(name)}
-    for lower in ("https_proxy", "no_proxy"):
-        if lower in environment:
-            kept.setdefault(lower.upper(), environment[lower])
+    """Returns the variables that processes of a run are started with."""
+    given = dict(environment)
+    hide_proxies_from_grpc(given)
+    kept = {name: value for name, value in given.items() if _is_allowed(name)}
     return {**_DEFAULTS, **kept}
+
+
+def hide_proxies_from_grpc(environment: MutableMapping[str, str]) -> None:
+    """Takes lowercase proxy variables out of `environment`, because gRPC would send a cluster's own
+    traffic through the proxy (traps A34); what gs:// needs of them goes on in capitals."""
+    for name in _PROXIES:
+        value = environment.pop(name, None)
+        if value is not None and name in _PROXIES_OF_STORAGE:
+            environment.setdefault(name.upper(), value)
 
 
 def for_role(

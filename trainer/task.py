@@ -24,6 +24,7 @@ from pipeline import (
     compatibility,
     config,
     config_file,
+    environment,
     epochs,
     fatal,
     manifest,
@@ -72,6 +73,8 @@ def main() -> None:
         cluster_spec=_CLUSTER_SPEC.value,
         hosts={role: flag.value for role, flag in _HOSTS.items()},
     )
+    if task.cluster:
+        environment.hide_proxies_from_grpc(os.environ)
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
     records = run_folder.records_folder(_STORAGE.value, job.name)
     job = epochs.resolve(job, manifest.read(records)) if job.train.epochs else job

@@ -43,11 +43,19 @@ def test_grpc_sees_no_proxy(name):
 
 
 def test_a_lowercase_proxy_still_serves_gs():
-    given = {"https_proxy": "http://lower:1", "no_proxy": "local"}
+    given = {"https_proxy": "http://lower:1", "all_proxy": "socks5://any:1", "no_proxy": "local"}
     found = environment.for_children(given)
     assert (found["HTTPS_PROXY"], found["NO_PROXY"]) == ("http://lower:1", "local")
+    assert found["ALL_PROXY"] == "socks5://any:1"
     given["HTTPS_PROXY"] = "http://upper:1"
     assert environment.for_children(given)["HTTPS_PROXY"] == "http://upper:1"
+
+
+def test_proxies_of_this_process_are_hidden_from_grpc_alone():
+    given = {"http_proxy": "http://h:1", "grpc_proxy": "http://g:1", "https_proxy": "http://s:1"}
+    given |= {"HTTP_PROXY": "http://upper:1", "HTTPS_PROXY": "http://upper:1", **SECRETS}
+    environment.hide_proxies_from_grpc(given)
+    assert given == {"HTTP_PROXY": "http://upper:1", "HTTPS_PROXY": "http://upper:1", **SECRETS}
 
 
 def test_the_user_can_have_more_of_tensorflows_log():

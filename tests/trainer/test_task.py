@@ -264,7 +264,10 @@ def test_a_tensorflow_without_estimators_is_one_line(tmp_path, command):
 
 
 def test_a_cluster_started_by_hand(small_records, task_flags, tmp_path):
-    """Four processes as on four hosts: nothing but the run folder and the addresses in common."""
+    """Four processes as on four hosts: nothing but the run folder and the addresses in common.
+    A proxy that their shells name is not in their way."""
+    proxies = {f"{kind}_proxy": "http://127.0.0.1:9" for kind in ("http", "https", "grpc")}
+    surroundings = {**child_environment(), **proxies, "no_proxy": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
     roles = ("chief", "worker", "ps")
     with Reservation(len(roles)) as reserved:
         spec = {role: [at] for role, at in zip(roles, reserved.addresses, strict=True)}
@@ -277,7 +280,7 @@ def test_a_cluster_started_by_hand(small_records, task_flags, tmp_path):
                 processes[role] = subprocess.Popen(
                     [sys.executable, "-m", TASK, *flags, *cluster, f"--job_name={role}"],
                     cwd=ROOT,
-                    env={**child_environment(), "TF_CPP_MIN_LOG_LEVEL": "2"},
+                    env=surroundings,
                     stdout=log,
                     stderr=log,
                 )
