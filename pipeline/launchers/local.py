@@ -175,12 +175,14 @@ def _book(
     if pace.first_step_at is None:
         return
     trained_at = pace.trained_at or ended
-    training = max(trained_at - pace.first_step_at, 1e-9)
+    training = trained_at - pace.first_step_at
     record.seconds["to_first_step"] = round(pace.first_step_at - started, 3)
     record.seconds["training"] = round(training, 3)
     record.seconds["evaluation"] = round(ended - trained_at, 3)
     steps = (pace.newest_step or 0) - (pace.start_step or 0)
-    record.examples_per_second = round(steps * topology.examples_per_step(job.config) / training, 1)
+    examples = steps * topology.examples_per_step(job.config)
+    # All steps may have been made before the first word of them.
+    record.examples_per_second = round(examples / training, 1) if training > 0 else None
 
 
 @contextlib.contextmanager
