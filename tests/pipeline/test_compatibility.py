@@ -248,6 +248,11 @@ def test_summaries_and_checkpoints_cannot_be_switched_off(override):
         ),
         (
             "none",
+            ["train.optimizer.average=0.9", "cluster.eval_strategy=mirrored"],
+            r"train\.optimizer\.average: cluster\.eval_strategy 'mirrored' .* eval_strategy=none",
+        ),
+        (
+            "none",
             ["train.steps=50", "train.optimizer.schedule={name: cosine, warm_up_steps: 50}"],
             r"train\.optimizer\.schedule: of 50 steps 50 are warm-up",
         ),
@@ -260,3 +265,4 @@ def test_updates_that_cannot_be_made_are_refused(strategy, overrides, text):
 @pytest.mark.parametrize("strategy", ["none", "parameter_server", "parameter_server_sync"])
 def test_averages_where_a_parameter_is_one_variable(strategy):
     accept(strategy, "train.optimizer.average=0.9")
+    accept(strategy, "train.optimizer.average=0.9", "cluster.eval_strategy=central_storage")
