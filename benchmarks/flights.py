@@ -25,6 +25,7 @@ ROUNDS = 3
 # The loop's rate does not depend on how long it runs, so it need not do all.
 LOOP_ROWS = 60_000
 _GOAL = ">= 5"
+_ROWS = 120_000.0  # a second, with the start
 
 
 def run(storage_root: str) -> list[Result]:
@@ -49,6 +50,7 @@ def run(storage_root: str) -> list[Result]:
     return [
         Result("flights", statistics.median(steady), "rows/s", loop, _GOAL, peer, gap),
         Result("flights_whole_job", statistics.median(whole), "rows/s", loop, _GOAL, peer, fixed),
+        Result("flights_rows", statistics.median(whole), "rows/s", _ROWS, ">= 1", "the goal", fixed),
     ]
 
 
