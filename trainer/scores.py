@@ -145,11 +145,13 @@ def _classes(found: Mapping[str, np.ndarray], labels: np.ndarray, chosen: np.nda
     distinct, counts = np.unique(labels, return_counts=True)
     of = labels[chosen]
     metrics = {"accuracy": intervals.share(found["class"][chosen] == of)}
+    baseline = {"accuracy": float(np.mean(of == distinct[np.argmax(counts)]))}
     probabilities = found.get("probabilities")
     if probabilities is not None and probabilities.shape[1:] == (2,):
         area = intervals.area_under_roc(of, probabilities[chosen, 1])
-        metrics |= {"auc": area} if area else {}
-    return metrics, {"accuracy": float(np.mean(of == distinct[np.argmax(counts)]))}
+        if area:
+            metrics["auc"], baseline["auc"] = area, 0.5  # of whoever says the same of all
+    return metrics, baseline
 
 
 def _numbers(found: Mapping[str, np.ndarray], labels: np.ndarray, chosen: np.ndarray) -> _Judged:

@@ -35,6 +35,8 @@ def test_slices_of_texts(table):
     assert [name for row in rows for name in row.metrics] == [
         *("accuracy", "auc", "accuracy", "accuracy", "auc", "accuracy", "accuracy")
     ]
+    assert all(row.baseline.get("auc", 0.5) == 0.5 for row in rows)
+    assert [row.baseline.keys() for row in rows] == [row.metrics.keys() for row in rows]
     assert rows[0].metrics["accuracy"].value == pytest.approx(
         np.average([row.metrics["accuracy"].value for row in rows[1:]])
     )
