@@ -87,7 +87,7 @@ class Watch:
     this start of the run: the chief removes older ones first), for a chief that has failed for good
     and for a signal, gives the process some time to end by itself, and then ends it with the exit
     code that is due. The evaluator goes on when training is done, and so does the chief, which only
-    a second Ctrl-C ends here.
+    a second Ctrl-C ends here once it has made a step: nobody else can save that.
     """
 
     def __init__(self, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:
@@ -125,11 +125,18 @@ class Watch:
             self._await_workers(interval)
         training = self._task.job_name in topology.TRAINING_ROLES
         grace = _GRACE_AFTER_SIGNAL if training else 0.0
-        insisted = signals.insisted.wait(None if self._task.is_chief else grace)
+        insisted = signals.insisted.wait(grace)
+        if self._may_have_to_save():
+            insisted = signals.insisted.wait()
         what = "stopped"
         if training:
             what += " at once" if insisted else " while waiting for another process"
         self._leave(0.0, errors.RetryableError(f"{what}. Run the same command to go on."))
+
+    def _may_have_to_save(self) -> bool:
+        """A chief that still waits for the others before its first step has nothing to save; a
+        single process waits for nobody."""
+        return self._task.is_chief and (self._reporter.has_made_steps or not self._task.cluster)
 
     def _await_workers(self, interval: float) -> None:
         """Serves on until no training process says that it still needs this one, if that does not

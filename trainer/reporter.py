@@ -56,6 +56,11 @@ class Reporter:
         """True if the last word is older than the interval."""
         return self._silence() >= self._interval
 
+    @property
+    def has_made_steps(self) -> bool:
+        """True if the process has told of a step since it started."""
+        return self._status.loss is not None
+
     def _silence(self) -> float:
         """Seconds since the last word."""
         return math.inf if self._written is None else self._clock() - self._written

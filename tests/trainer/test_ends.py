@@ -81,6 +81,36 @@ def test_a_chief_can_save_when_all_are_stopped_at_once(commands, task_flags, sma
     assert lines["ps"] == "error: stopped. Run the same command to go on."
 
 
+@pytest.fixture
+def waiting_chief(commands, tmp_path):
+    """Starts a chief that waits for others and asks it to stop; returns what it is called."""
+
+    def started(*loss: str) -> str:
+        run = RunFolder(str(tmp_path))
+        name = commands.start("tests.trainer.waiting_chief", run.path, *loss)
+        wait_until(lambda: run_folder.read_statuses(run), seconds=60)
+        commands.signal(name, signal.SIGTERM)
+        return name
+
+    return started
+
+
+def test_a_chief_that_has_made_no_step_need_not_wait_for_others(commands, waiting_chief, tmp_path):
+    output = commands.end(waiting_chief(), code=75)
+    stopped = "stopped while waiting for another process. Run the same command to go on."
+    assert error_line(output) == f"error: {stopped}"
+    status = run_folder.read_statuses(RunFolder(str(tmp_path)))["chief-0"]
+    assert (status.state, status.error, status.exit_code) == ("stopped", stopped, 75)
+
+
+def test_a_chief_that_has_made_a_step_waits_to_save_it(commands, waiting_chief):
+    name = waiting_chief("0.5")
+    assert not commands.has_ended(name)
+    commands.signal(name, signal.SIGINT)
+    line = error_line(commands.end(name, code=75))
+    assert line == "error: stopped at once. Run the same command to go on."
+
+
 @pytest.mark.parametrize(
     ("code", "kind"), [(70, errors.ModelError), (64, errors.UsageError), (75, None), (1, None)]
 )

@@ -22,6 +22,14 @@ def test_values_stay_until_they_are_said_anew(tmp_path):
     assert found.pid == os.getpid()
 
 
+def test_it_knows_whether_a_step_was_made(tmp_path):
+    own = Reporter(RunFolder(str(tmp_path)), "chief-0", 50)
+    own.say("training", step=30)  # those of an earlier start
+    assert not own.has_made_steps
+    own.say("training", step=31, loss=0.0)
+    assert own.has_made_steps
+
+
 def test_notes_add_up(tmp_path):
     run = RunFolder(str(tmp_path))
     own = Reporter(run, "chief-0", 50)
