@@ -76,6 +76,8 @@ class RunRecord(pydantic.BaseModel):
     readers: dict[str, int] = {}
     # Split to cause to records that it did without: `exclusions.left_out`.
     left_out: dict[str, dict[str, int]] = {}
+    # Steps of the checkpoints that nobody has judged, because of newer ones or by the config.
+    skipped: list[int] = []
     # Where it has gone on with other records, from step to step: `Status.new_data`.
     new_data: list[dict[str, int]] = []
     # to_first_step (from the start of the command), training, evaluation (after training), total.
@@ -181,6 +183,7 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
     record.input = result.get("input")
     record.readers = result.get("readers", {})
     record.left_out = result.get("left_out", {})
+    record.skipped = result.get("skipped", [])
 
 
 def finished(job: config.Config, run: RunFolder) -> RunRecord | None:

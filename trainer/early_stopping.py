@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pipeline import config
 from trainer import best
 
+# {"evaluations": [metrics], "judged": [int], "skipped": [int]}: steps that checkpoints are named
+# after, those of the evaluations and those nobody has judged.
 EVALUATIONS = "evaluations.json"
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, run_folder, storage
 from pipeline.run_folder import RunFolder
-from trainer import accounts, checkpoints, exporters
+from trainer import accounts, checkpoints, early_stopping, exporters, skipped
 from trainer.input import Records
 from trainer.reporter import Reporter
 
@@ -149,6 +149,7 @@ class Evaluation:
         if self._newest.get("global_step") != step:
             self._newest, checkpoint = self._evaluate("eval", checkpoint)
             self.judge.export(self._estimator, "", checkpoint, self._newest, True)
+        passed_over = self._tell_skipped()
         metrics = {"eval": self._newest}
         if self._records.has("test"):
             metrics["test"], _ = self._evaluate("test", checkpoint)
@@ -170,5 +171,16 @@ class Evaluation:
                 "input": read.rows,
                 "readers": read.readers,
                 "left_out": self._records.left_out,
+                "skipped": passed_over,
             },
         )
+
+    def _tell_skipped(self) -> list[int]:
+        """Returns the steps of the checkpoints that nobody has judged, and says so."""
+        found = self._run.read(early_stopping.EVALUATIONS) or {}
+        steps: list[int] = found.get("skipped", [])
+        if steps:
+            line = skipped.told(steps, len(found["judged"]))
+            tf.get_logger().warning(line)
+            self._reporter.add_note(line)
+        return steps

@@ -23,6 +23,7 @@ from trainer import (
     save_pace,
     saves,
     sessions,
+    skipped,
     staleness,
     strategies,
     tracing,
@@ -227,6 +228,7 @@ def _after_save(
     janitor = Janitor(run.path, job.train.keep_checkpoints)
     return [
         lambda step, seconds: janitor.clean(),
+        skipped.Saved(run),
         tracing.CheckpointTimes(run.path, reporter),
         save_pace.SavePace(run.path, job.train.save_steps),
         accounts.EpochEnds(run.path, records.blocks("train"), reporter),

@@ -27,7 +27,7 @@ from pipeline import (
     storage,
 )
 from pipeline.run_folder import RunFolder
-from trainer import best, early_stopping, features, model_card, parity, scores, served
+from trainer import best, early_stopping, features, model_card, parity, scores, served, skipped
 from trainer.input import Records
 from trainer.reporter import Reporter
 from trainer.transforms import Transforms
@@ -75,7 +75,7 @@ class Judge(tf.estimator.Exporter):
                 f"eval.metric {metric!r}: the model reports {', '.join(known)}"
                 f"{errors.nearest(metric, known)}"
             )
-        self._note(metrics)
+        self._note(metrics, checkpoint_path)
         old = self._run.read(BEST)
         # One that somebody has removed is none, and one by another metric cannot be compared.
         there = (
@@ -105,15 +105,24 @@ class Judge(tf.estimator.Exporter):
             storage.remove(previous)
         return export.path
 
-    def _note(self, metrics: dict[str, float]) -> None:
+    def _note(self, metrics: dict[str, float], checkpoint: str) -> None:
         """Adds to the list of evaluations, and asks for the end of training if it is time.
 
         The same step judged again replaces what was said of it: after a restart it may be.
         """
-        known = (self._run.read(early_stopping.EVALUATIONS) or {"evaluations": []})["evaluations"]
+        content = self._run.read(early_stopping.EVALUATIONS) or {}
+        known = content.get("evaluations", [])
+        judged = sorted({*content.get("judged", []), int(checkpoint.rpartition("-")[2])})
         others = [m for m in known if m["global_step"] != metrics["global_step"]]
         evaluations = sorted([*others, metrics], key=lambda m: float(m["global_step"]))
-        self._run.write(early_stopping.EVALUATIONS, {"evaluations": evaluations})
+        self._run.write(
+            early_stopping.EVALUATIONS,
+            {
+                "evaluations": evaluations,
+                "judged": judged,
+                "skipped": skipped.steps(self._run, judged),
+            },
+        )
         reason = early_stopping.reason_to_stop(evaluations, self._job.eval)
         if reason is not None:
             self._run.write(run_folder.STOP, {"reason": reason})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 
 import pytest
 
-from pipeline import errors, run_folder
-from trainer import checkpoints
+from pipeline import errors, run_folder, run_record
+from trainer import checkpoints, skipped
 
 
 def _no_sleep(_: float) -> None:
@@ -61,6 +62,36 @@ def test_follows_until_training_is_done(finished, evaluation_of, tmp_path):
     assert set(result["exports"]) == {"final", "best"}
     for path in result["exports"].values():
         assert (pathlib.Path(run.path) / path / "saved_model.pb").exists()
+
+
+def test_checkpoints_that_were_passed_over_are_named(finished, evaluation_of, tmp_path, caplog):
+    """Also those that nobody can see any more: of 100 and 200 only the list of saves is left."""
+    run = finished.copy(tmp_path, 300)
+    shutil.copy(finished.path / skipped.SAVED, run.path)
+    evaluation_of(run).follow(Scene(lambda: _done(run, 300)).sleep)
+    line = (
+        "2 of 3 checkpoints were not evaluated, because of newer ones or eval.throttle_seconds: "
+        "100, 200"
+    )
+    assert line in caplog.messages
+    assert run_folder.read_statuses(run)["evaluator-0"].note == line
+    assert run.read("evaluations.json")["skipped"] == [100, 200]
+    assert run.read(run_folder.RESULT)["skipped"] == [100, 200]
+    record = run_record.begin(finished.job, run)
+    run_record.add_result(record, run)
+    assert record.skipped == [100, 200]
+
+
+def test_those_judged_before_a_restart_were_not_passed_over(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 100)
+    shutil.copy(finished.path / skipped.SAVED, run.path)
+    with pytest.raises(AssertionError, match="still waiting"):
+        evaluation_of(run).follow(Scene().sleep)
+    assert run.read("evaluations.json")["skipped"] == []  # the later ones may yet be
+    finished.copy(tmp_path, 100, 300)
+    _done(run, 300)
+    evaluation_of(run).follow(_no_sleep)
+    assert run.read(run_folder.RESULT)["skipped"] == [200]
 
 
 def test_an_evaluator_that_starts_late_judges_once(finished, evaluation_of, tmp_path):
