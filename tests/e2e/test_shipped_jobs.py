@@ -19,9 +19,9 @@ SAMPLE = f"data.inputs.train.files={config_file.SHIPPED.parent}/data/flights/sam
 QUICK = ("train.summary_steps=50", "data.block_records=64")
 
 
-def _train(config, storage, *overrides):
+def _train(config, storage, *overrides, run="shipped"):
     """Returns `run.json` of a finished run in a single process."""
-    command = [sys.executable, "-m", "pipeline.launch", f"--config={config}", "--run=shipped"]
+    command = [sys.executable, "-m", "pipeline.launch", f"--config={config}", f"--run={run}"]
     command += [f"--storage={storage}", "--strategy=none"]
     done = subprocess.run(
         [*command, *(f"--set={override}" for override in (*QUICK, *overrides))],
@@ -31,7 +31,7 @@ def _train(config, storage, *overrides):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads((_run(storage) / "run.json").read_text())
+    return json.loads((pathlib.Path(storage, "runs", run) / "run.json").read_text())
 
 
 def _predict(storage, *flags):
@@ -68,6 +68,16 @@ def test_flights_that_leave_late_arrive_late(flights):
     assert flights[1]["metrics"]["test"]["auc"] > 0.85
 
 
+def test_flights_knows_more_than_a_linear_model(flights):
+    folder, deep = flights
+    steps = ("train.steps=400", "train.save_steps=400", "train.batch_size=128")
+    linear = _train(
+        *("flights", folder, SAMPLE, *steps, "model.name=linear", "model.params={}"), run="linear"
+    )
+    areas = [found["metrics"]["test"]["auc"] for found in (deep, linear)]
+    assert areas[0] > areas[1] + 0.01
+
+
 def test_flights_serves_what_is_known_at_departure(flights):
     serve = _serving(*flights)
     inputs = serve.structured_input_signature[1]
@@ -93,6 +103,20 @@ def test_flights_delay_beats_the_mean(tmp_path):
     [said] = [line for line in _predict(tmp_path) if line.startswith("mean squared error ")]
     assert said.startswith(f"mean squared error {loss:,.4g} (RMSE ")
     assert said.endswith(f", has {baseline:,.4g}")
+
+
+@pytest.mark.parametrize(
+    ("config", "steps", "least"), [("mnist", 60, 0.85), ("mnist_mlp", 600, 0.8)]
+)
+def test_digits_are_learned_from_few(small_records, tmp_path, config, steps, least):
+    given = small_records.job.data.inputs
+    found = _train(
+        config,
+        tmp_path,
+        *(f"data.inputs.{s}.{role}={path}" for s in given for role, path in given[s].items()),
+        *(f"train.steps={steps}", f"train.save_steps={steps}"),
+    )
+    assert found["metrics"]["test"]["accuracy"] > least
 
 
 def test_images_are_trained_on_and_served_as_files(tmp_path):
