@@ -1,8 +1,9 @@
 """Keeps a platform that restarts whatever ends from trying again what cannot succeed.
 
 Vertex AI starts each process up to five times, and the job three times, whichever exit code they
-had (traps G3). A process that fails for good leaves a marker in the run folder; all that are
-started after it in the same submission end at once, with the same words and code.
+had (traps G3); Kubernetes goes on up to a limit. A process that fails for good leaves a marker in
+the run folder; all that are started after it in the same submission end at once, with the same
+words and code.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pipeline.run_folder import RunFolder
 SUBMISSION = "PIPELINE_SUBMISSION"
 # {"submission": str, "task": str, "exit_code": int, "error": str}
 MARKER = "FATAL.json"
+# {"submission": str}: the one that the run was last begun in.
+BEGUN = "SUBMISSION.json"
 
 
 @contextlib.contextmanager
@@ -40,3 +43,13 @@ def once(run: RunFolder, task: str, submission: str | None) -> Iterator[None]:
             known = {"submission": submission, "task": task}
             run.write(MARKER, {**known, "exit_code": error.exit_code, "error": str(error)})
         raise
+
+
+def begin(run: RunFolder, submission: str) -> None:
+    """Takes note of a submission, for processes that are started again in it."""
+    run.write(BEGUN, {"submission": submission})
+
+
+def has_begun(run: RunFolder, submission: str) -> bool:
+    """Tells a platform's restart from the first start of a submission."""
+    return run.read(BEGUN) == {"submission": submission}

@@ -110,13 +110,16 @@ def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -
     storage.makedirs(run.path)
     storage.write_text(run.config_path, config_file.dump(job))
     stale = [run_folder.TRAINING_DONE, run_folder.EXCLUDED, "status"]  # of an earlier start
-    if fatal.SUBMISSION not in os.environ:
+    submission = os.environ.get(fatal.SUBMISSION)
+    if not submission or not fatal.has_begun(run, submission):
         stale.append(run_folder.STOP)  # else it may be of this one, before the platform's restart
     record = run_record.read(run)
     if record is not None and record.status != "running":
         stale.append(run_record.FILE_NAME)  # what a launcher wrote of a start that is over
     for name in stale:
         run.remove(name)
+    if submission:
+        fatal.begin(run, submission)
     preflight.Answering(run, job).start()
 
 

@@ -118,9 +118,11 @@ def _submitted(
     record = bookkeeping.open_run(job)
     try:
         job.run.remove(fatal.MARKER)
+        submission = secrets.token_hex(8)
+        fatal.begin(job.run, submission)
         record.manifest = contents.sha256
         job = bookkeeping.resolved(job, contents)
-        name = service.create(gcp_job.render(job, secrets.token_hex(8)))
+        name = service.create(gcp_job.render(job, submission))
     except errors.PipelineError as error:
         bookkeeping.close(job, record, error, stopped=False)
         raise

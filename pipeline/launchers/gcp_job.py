@@ -67,6 +67,12 @@ def arguments(job: Job, config_path: str) -> list[str]:
     ]
 
 
+def environment(submission: str) -> list[dict[str, str]]:
+    """Returns the environment variables of each process."""
+    variables = {**_VARIABLES, fatal.SUBMISSION: submission}
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
 def _pool(job: Job, role: str, count: int, submission: str) -> dict[str, Any]:
     if not count:
         return {}
@@ -83,10 +89,7 @@ def _pool(job: Job, role: str, count: int, submission: str) -> dict[str, Any]:
             "imageUri": job.config.gcp.image,
             "command": ["python"],
             "args": arguments(job, job.run.config_path),
-            "env": [
-                {"name": name, "value": value}
-                for name, value in {**_VARIABLES, fatal.SUBMISSION: submission}.items()
-            ],
+            "env": environment(submission),
         },
     }
 

@@ -1,7 +1,8 @@
 """The TFJob of a job, for the Training Operator v1 of Kubeflow. Pure.
 
 The operator is a legacy one: its successor has no TensorFlow with parameter servers. It sets
-`TF_CONFIG`, in which the evaluator has an address too (traps G5).
+`TF_CONFIG`, in which the evaluator has an address too (traps G5). It restarts what fails, whichever
+exit code it had: `pipeline.fatal` keeps it from computing again what has failed for good.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ _NAME, _LONGEST = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?"), 63
 _FOLDER, _FILE, _VOLUME = "/etc/estimator-pipeline", "config.yaml", "config"
 
 
-def documents(job: Job) -> list[dict[str, Any]]:
+def documents(job: Job, submission: str) -> list[dict[str, Any]]:
     """Returns all that has to be applied: the config as a ConfigMap, and the TFJob.
 
-    Raises `UsageError` for a config without image, or a run on a disk.
+    `submission` is a name that no other job of the run has had. Raises `UsageError` for a
+    config without image, or a run on a disk.
     """
     config_map = {
         "apiVersion": "v1",
@@ -32,10 +34,10 @@ def documents(job: Job) -> list[dict[str, Any]]:
         "metadata": _metadata(job),
         "data": {_FILE: config_file.dump(job.config)},
     }
-    return [config_map, render(job)]
+    return [config_map, render(job, submission)]
 
 
-def render(job: Job) -> dict[str, Any]:
+def render(job: Job, submission: str) -> dict[str, Any]:
     """Returns the TFJob. Raises `UsageError` as `documents` does."""
     if job.config.gcp.image is None:
         raise errors.UsageError("CLUSTER=k8s: missing: IMAGE=")
@@ -58,7 +60,7 @@ def render(job: Job) -> dict[str, Any]:
             },
             "successPolicy": "AllWorkers",
             "tfReplicaSpecs": {
-                _NAMES[role]: _replicas(job, role)
+                _NAMES[role]: _replicas(job, role, submission)
                 for role in topology.ROLES
                 if job.counts.get(role)
             },
@@ -87,7 +89,7 @@ def _check_name(job: Job) -> None:
         )
 
 
-def _replicas(job: Job, role: str) -> dict[str, Any]:
+def _replicas(job: Job, role: str, submission: str) -> dict[str, Any]:
     machine = job.config.gcp.machine(role)
     resources = {"limits": {"nvidia.com/gpu": machine.accelerators}} if machine.accelerators else {}
     container = {
@@ -95,6 +97,7 @@ def _replicas(job: Job, role: str) -> dict[str, Any]:
         "image": job.config.gcp.image,
         "command": ["python"],
         "args": gcp_job.arguments(job, f"{_FOLDER}/{_FILE}"),
+        "env": gcp_job.environment(submission),
         "ports": [{"name": "tfjob-port", "containerPort": _PORT}],
         "resources": resources,
         "volumeMounts": [{"name": _VOLUME, "mountPath": _FOLDER, "readOnly": True}],
@@ -102,7 +105,7 @@ def _replicas(job: Job, role: str) -> dict[str, Any]:
     volume = {"name": _VOLUME, "configMap": {"name": _name(job)}}
     return {
         "replicas": job.counts[role],
-        # Our exit codes for what cannot be mended by trying again are below 128.
+        # Not ExitCode, which takes all below 128 for final: our 75 is not.
         "restartPolicy": "OnFailure",
         "template": {"spec": {"containers": [container], "volumes": [volume]}},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import secrets
 
 import yaml
 
@@ -11,7 +12,7 @@ from pipeline import errors
 from pipeline.job import Job
 from pipeline.launchers import Place, gcp_job, gcp_prices, image, k8s_job
 
-# Stands for what only a submission has.
+# Stands for what only a submission has; what is shown of a TFJob is what will be submitted.
 _SUBMISSION = "dry-run"
 
 
@@ -38,7 +39,9 @@ def show(place: Place, job: Job) -> Shown:
             body, "\n\n".join([f"would {head}, with the JSON above", image.described(), cost])
         )
     if place is Place.K8S:
-        manifest = yaml.safe_dump_all(k8s_job.documents(job), sort_keys=False)
+        # Never like a number: of 1e5, kubectl makes one.
+        documents = k8s_job.documents(job, f"tfjob-{secrets.token_hex(8)}")
+        manifest = yaml.safe_dump_all(documents, sort_keys=False)
         legacy = "# For the Training Operator v1, a legacy one: its successor has no TFJob.\n"
         return Shown(legacy + manifest.rstrip(), image.described())
     raise errors.UsageError("DRY_RUN=1: shows jobs for CLUSTER=gcp and CLUSTER=k8s")

@@ -47,3 +47,11 @@ def test_where_nobody_restarts_there_is_no_marker(run):
     with pytest.raises(errors.DataError):
         fail(run, errors.DataError("bad"), None)
     assert run.read(fatal.MARKER) is None
+
+
+def test_a_restart_is_told_from_the_first_start_of_a_submission(run):
+    assert not fatal.has_begun(run, "first")
+    fatal.begin(run, "first")
+    assert fatal.has_begun(run, "first") and not fatal.has_begun(run, "second")
+    fatal.begin(run, "second")
+    assert fatal.has_begun(run, "second") and not fatal.has_begun(run, "first")

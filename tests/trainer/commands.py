@@ -6,6 +6,7 @@ They are what `python -m trainer.task` is, without three seconds of imports each
 from __future__ import annotations
 
 import itertools
+import os
 import pathlib
 import runpy
 import sys
@@ -16,8 +17,9 @@ from tests.pipeline.process_help import child_environment
 SECONDS = 120  # nothing here may take this long; it keeps a hanging test from hanging all
 
 
-def run_module(module: str, arguments: tuple[str, ...]) -> None:
+def run_module(module: str, arguments: tuple[str, ...], variables: dict[str, str]) -> None:
     """What the forked process does."""
+    os.environ.update(variables)
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
@@ -35,12 +37,13 @@ class Commands:
             "trainer.roles", log=str(folder / "server.log"), environment=environment
         )
 
-    def start(self, module: str, *arguments: str) -> str:
-        """Starts `python -m module arguments` and returns its name."""
+    def start(self, module: str, *arguments: str, variables: dict[str, str] | None = None) -> str:
+        """Starts `python -m module arguments`, with more environment variables, and returns its
+        name."""
         name = f"{module}-{next(self._numbers)}"
         log = str(self._log(name))
         entry = f"{__name__}:run_module"
-        self._server.spawn(Spawn(name, entry, (module, arguments), log))
+        self._server.spawn(Spawn(name, entry, (module, arguments, variables or {}), log))
         return name
 
     def run(self, module: str, *arguments: str, code: int = 0) -> str:

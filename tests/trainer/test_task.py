@@ -14,7 +14,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from pipeline import manifest, run_folder, run_lock
+from pipeline import fatal, manifest, run_folder, run_lock
 from pipeline.ports import Reservation
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.trainer import user_code
@@ -126,6 +126,19 @@ def test_sigterm_saves_and_the_next_start_goes_on(commands, task_flags, small_re
     assert json.loads((folder / "RESULT.json").read_text())["final_step"] == 60
     first = min(e.step for path in folder.glob("events*") for e in _losses(path) if e.step > step)
     assert first == step + 1  # it went on, and did not begin again
+
+
+def test_a_request_to_stop_outlives_restarts_and_no_submission(commands, task_flags, small_records):
+    run = run_folder.RunFolder(str(small_records.storage / "runs" / "submitted"))
+
+    def is_still_asked(submission: str) -> bool:
+        run.write(run_folder.STOP, {"reason": "stop requested"})
+        flags, variables = task_flags("submitted", "train.steps=4"), {fatal.SUBMISSION: submission}
+        commands.end(commands.start(TASK, *flags, variables=variables))
+        return run.read(run_folder.STOP) is not None
+
+    asked = [is_still_asked(submission) for submission in ("first", "first", "second")]
+    assert asked == [False, True, False]
 
 
 def _losses(path):

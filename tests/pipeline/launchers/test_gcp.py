@@ -70,13 +70,14 @@ def test_every_submission_has_a_name_of_its_own(wanted, jobs):
     for _ in range(2):
         jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
         launch(wanted)
-    names = {
+    names = [
         variable["value"]
         for sent in jobs.created
         for variable in sent["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"]
         if variable["name"] == fatal.SUBMISSION
-    }
-    assert len(names) == 2
+    ]
+    assert len(set(names)) == 2
+    assert [fatal.has_begun(wanted.run, name) for name in names] == [False, True]
 
 
 def test_a_job_that_is_at_work_is_followed_and_not_sent_again(wanted, jobs, capsys):

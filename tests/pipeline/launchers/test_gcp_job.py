@@ -39,7 +39,7 @@ WITHOUT_PS = ("cluster.strategy=multi_worker_mirrored",)
         ("vertex-everything", gcp_job.render, EVERYTHING),
         ("vertex-single", gcp_job.render, SINGLE),
         ("vertex-without-ps", gcp_job.render, WITHOUT_PS),
-        ("tfjob", lambda wanted, _: k8s_job.render(wanted), EVERYTHING),
+        ("tfjob", k8s_job.render, EVERYTHING),
     ],
 )
 def test_jobs_are_those_of_the_golden_files(name, render, overrides):

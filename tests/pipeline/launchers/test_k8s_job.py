@@ -3,13 +3,13 @@ import json
 
 import pytest
 
-from pipeline import config_file, errors
+from pipeline import config_file, errors, fatal
 from pipeline.launchers import k8s_job
 from tests.pipeline.launchers.jobs import plan
 
 
 def test_roles_have_the_names_and_the_container_the_operator_looks_for():
-    spec = k8s_job.render(plan("cluster.workers=2"))["spec"]
+    spec = k8s_job.render(plan("cluster.workers=2"), "s")["spec"]
     replicas = spec["tfReplicaSpecs"]
     assert {name: one["replicas"] for name, one in replicas.items()} == {
         "Chief": 1, "Worker": 2, "PS": 1, "Evaluator": 1,
@@ -22,7 +22,7 @@ def test_roles_have_the_names_and_the_container_the_operator_looks_for():
 
 def test_pods_find_the_config_that_was_planned(tmp_path):
     wanted = plan("train.batch_size=17")
-    config_map, job = k8s_job.documents(wanted)
+    config_map, job = k8s_job.documents(wanted, "s")
     (pod,) = {json.dumps(one["template"]) for one in job["spec"]["tfReplicaSpecs"].values()}
     spec = json.loads(pod)["spec"]
     assert spec["volumes"][0]["configMap"]["name"] == config_map["metadata"]["name"]
@@ -35,12 +35,20 @@ def test_pods_find_the_config_that_was_planned(tmp_path):
 
 
 def test_the_evaluator_is_left_to_finish():
-    assert k8s_job.render(plan())["spec"]["runPolicy"]["cleanPodPolicy"] == "None"
+    assert k8s_job.render(plan(), "s")["spec"]["runPolicy"]["cleanPodPolicy"] == "None"
+
+
+def test_every_pod_knows_the_submission_that_it_is_restarted_in():
+    replicas = k8s_job.render(plan(), "s")["spec"]["tfReplicaSpecs"]
+    assert {one["restartPolicy"] for one in replicas.values()} == {"OnFailure"}
+    for one in replicas.values():
+        (container,) = one["template"]["spec"]["containers"]
+        assert {"name": fatal.SUBMISSION, "value": "s"} in container["env"]
 
 
 def test_gpus_are_asked_for_as_kubernetes_calls_them():
     machine = "gcp.machines={worker: {accelerator: NVIDIA_TESLA_T4, accelerators: 2}}"
-    replicas = k8s_job.render(plan(machine))["spec"]["tfReplicaSpecs"]
+    replicas = k8s_job.render(plan(machine), "s")["spec"]["tfReplicaSpecs"]
     limits = [
         one["template"]["spec"]["containers"][0]["resources"].get("limits")
         for one in replicas.values()
@@ -52,12 +60,12 @@ def test_gpus_are_asked_for_as_kubernetes_calls_them():
 def test_names_that_services_of_pods_cannot_have_are_refused(name):
     wanted = dataclasses.replace(plan(), name=name)
     with pytest.raises(errors.UsageError, match=rf"run '{name}': .* at most 51 characters; use an"):
-        k8s_job.render(wanted)
+        k8s_job.render(wanted, "s")
 
 
 def test_a_name_may_be_as_long_as_services_allow():
     longest = "r" + "_" * 49 + "1"
-    assert k8s_job.render(dataclasses.replace(plan(), name=longest))["metadata"]["name"] == (
+    assert k8s_job.render(dataclasses.replace(plan(), name=longest), "s")["metadata"]["name"] == (
         longest.replace("_", "-")
     )
 
@@ -71,4 +79,4 @@ def test_a_name_may_be_as_long_as_services_allow():
 )
 def test_what_pods_cannot_do_is_refused(overrides, root, words):
     with pytest.raises(errors.UsageError, match=words):
-        k8s_job.render(plan(*overrides, storage_root=root))
+        k8s_job.render(plan(*overrides, storage_root=root), "s")

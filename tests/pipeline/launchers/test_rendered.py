@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -49,6 +50,15 @@ def test_a_tfjob_is_yaml_and_says_that_its_operator_is_a_legacy_one():
     kinds = [document["kind"] for document in yaml.safe_load_all(shown.document)]
     assert kinds == ["ConfigMap", "TFJob"]
     assert "trainer/task.py" in shown.notes
+
+
+def test_every_tfjob_is_a_submission_of_its_own():
+    """It is submitted as it is shown, and what failed for good in another must not end it."""
+    one, other = (rendered.show(Place.K8S, plan()).document for _ in range(2))
+    differing = [line for line in one.splitlines() if line not in other.splitlines()]
+    assert len(differing) == 4  # a container of each role
+    for line in differing:
+        assert re.fullmatch(r" +value: tfjob-[0-9a-f]{16}", line)
 
 
 def test_local_jobs_are_not_shown():
