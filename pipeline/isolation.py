@@ -14,7 +14,7 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pipeline import errors
 
@@ -77,6 +77,16 @@ def decide(
     if wanted is Isolate.ON:
         raise errors.UsageError(f"--isolate=on: cannot be done here: {problem}")
     return Decision(False, f"network: shared with this machine ({problem})")
+
+
+def note(addresses: Iterable[str]) -> str:
+    """Returns the line to say before TensorFlow's servers start at `addresses` without a network of
+    their own."""
+    listed = ", ".join(address.rpartition(":")[2] for address in addresses)
+    return (
+        f"note: TensorFlow's servers let in anyone who reaches their ports ({listed} on all "
+        "addresses of this machine); keep them behind a firewall"
+    )
 
 
 def enter() -> None:

@@ -17,6 +17,7 @@ from typing import Literal
 from pipeline import (
     environment,
     errors,
+    isolation,
     last_words,
     restarts,
     run_folder,
@@ -118,12 +119,8 @@ class Supervisor:
                 self._ports.release()
             self._ports = self._reserve(addressed)
             self.cluster = topology.cluster_of(counts, self._ports.addresses)
-            listed = ", ".join(map(str, self._ports.ports))
             if not self._plan.isolated:
-                self._observer.say(
-                    f"note: TensorFlow's servers let in anyone who reaches their ports ({listed} "
-                    "on all addresses of this machine); keep them behind a firewall"
-                )
+                self._observer.say(isolation.note(self._ports.addresses))
         for role, count in counts.items():
             for index in range(count):
                 member = _Member(role, index, topology.Task(role, index, self.cluster))

@@ -27,6 +27,7 @@ from pipeline import (
     environment,
     epochs,
     fatal,
+    isolation,
     manifest,
     run_folder,
     run_lock,
@@ -83,6 +84,8 @@ def main() -> None:
     task_log.keep(run, task.name)
     with _alone(run, task), fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):
         _agree(run, job, task)
+        if task.job_name in task.cluster:  # an evaluator starts no server
+            print(isolation.note([task.cluster[task.job_name][task.task_index]]), flush=True)
         run_task(run.path, records, task)
     if task.is_chief and task.cluster and not _has_evaluator(run):
         print("nobody has evaluated or exported: start --job_name=evaluator, which does it now too")

@@ -33,6 +33,13 @@ def test_where_it_cannot_auto_shares_and_on_refuses(remote, problem, said):
         decide(Isolate.ON, remote=remote, why_not=lambda: problem)
 
 
+def test_the_note_names_the_ports_that_are_open():
+    assert isolation.note(["127.0.0.1:10240", "[::1]:2222"]) == (
+        "note: TensorFlow's servers let in anyone who reaches their ports (10240, 2222 on all "
+        "addresses of this machine); keep them behind a firewall"
+    )
+
+
 def test_off_does_not_even_try():
     def fail():
         raise AssertionError("tried")

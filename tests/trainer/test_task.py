@@ -14,7 +14,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from pipeline import fatal, manifest, run_folder, run_lock
+from pipeline import fatal, isolation, manifest, run_folder, run_lock
 from pipeline.ports import Reservation
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.trainer import user_code
@@ -278,9 +278,9 @@ def test_a_tensorflow_without_estimators_is_one_line(tmp_path, command):
 
 def test_a_cluster_started_by_hand(small_records, task_flags, tmp_path):
     """Four processes as on four hosts: nothing but the run folder and the addresses in common.
-    A proxy that their shells name is not in their way."""
+    A proxy that their shells name is not in their way, and each says that its port is open."""
     proxies = {f"{kind}_proxy": "http://127.0.0.1:9" for kind in ("http", "https", "grpc")}
-    surroundings = {**child_environment(), **proxies, "no_proxy": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    surroundings = {**child_environment(), **proxies, "no_proxy": "h", "TF_CPP_MIN_LOG_LEVEL": "2"}
     roles = ("chief", "worker", "ps")
     with Reservation(len(roles)) as reserved:
         spec = {role: [at] for role, at in zip(roles, reserved.addresses, strict=True)}
@@ -312,3 +312,6 @@ def test_a_cluster_started_by_hand(small_records, task_flags, tmp_path):
     assert 60 <= result["final_step"] <= 62
     assert set(result["metrics"]) == {"eval", "test"}
     assert len(list(folder.glob("events.out.tfevents*"))) == 1
+    for role, log in logs.items():
+        notes = [line for line in log.read_text().splitlines() if line.startswith("note: ")]
+        assert notes == ([isolation.note(spec[role])] if role in spec else [])
