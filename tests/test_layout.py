@@ -118,6 +118,15 @@ def test_make_hands_on_what_it_is_given(given, word):
     assert word in _made(*given)
 
 
+def test_tests_that_are_skipped_without_an_extra_have_a_target_that_installs_it():
+    needing = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").glob("*/**/test_*.py")
+        if re.search(r"importorskip\(|find_spec\(", path.read_text())
+    }
+    assert needing == {word for word in _made("test-gcp") if word.startswith("tests/")}
+
+
 @pytest.mark.parametrize("off", ["", "0", "no", "false"])
 def test_switches_of_make_can_be_said_to_be_off(off):
     assert "--dry_run" not in _made("train", "CLUSTER=gcp", f"DRY_RUN={off}")
@@ -146,7 +155,7 @@ def test_shipped_configs_load_and_say_what_to_expect(path):
 
 def test_lock_files_pin_and_name_no_host():
     """Packages come by name from wherever the machine gets them, and are checked by hash."""
-    for name in ("requirements.lock", "requirements-dev.lock"):
+    for name in ("requirements.lock", "requirements-dev.lock", "requirements-gcp.lock"):
         text = _text(name)
         assert "://" not in text
         pinned = re.findall(r"^([a-z0-9._-]+)==", text, re.M)
