@@ -5,8 +5,6 @@ TensorFlow would say so in the middle of training, in terms of its graph, or not
 
 from __future__ import annotations
 
-from typing import Any
-
 from pipeline import config, errors, manifest, model_config
 
 # How many values of a vocabulary an error lists.
@@ -42,8 +40,8 @@ def _classes(job: config.Config) -> int | None:
     """Returns how many classes a shipped model has, `None` of one that has none."""
     if job.model.name not in model_config.PARAMS:
         return None
-    params: Any = model_config.PARAMS[job.model.name].model_validate(job.model.params)
-    return None if getattr(params, "task", "") == "regression" else int(params.classes)
+    params = model_config.params(job.model)
+    return None if params.get("task") == "regression" else int(params["classes"])
 
 
 def _check_range(

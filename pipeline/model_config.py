@@ -104,6 +104,13 @@ class Model(Section):
     warm_start: WarmStart | None = None
 
 
+def params(model: Model) -> dict[str, Any]:
+    """Returns what a model is told: for a shipped one also the defaults of what is not given."""
+    if model.name not in PARAMS:
+        return dict(model.params)
+    return PARAMS[model.name].model_validate(model.params).model_dump()
+
+
 def check(model: Model, *, has_features: bool) -> None:
     """Raises `ValueError` for params that a shipped model does not know, with those it does."""
     if model.name in CANNED and not has_features:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, topology
+from pipeline import config, model_config, topology
 from pipeline.run_folder import RunFolder
 from trainer import (
     accounts,
@@ -108,12 +108,12 @@ def estimator(
     position: Position | None = None,
 ) -> Any:
     """Returns the Estimator of the config's model in one process; to train it needs a position."""
-    model_config = run_config(job, run, task)
-    params = {**job.model.params, "optimizer": optimizers.updates(job, task)}
+    running = run_config(job, run, task)
+    params = {**model_config.params(job.model), "optimizer": optimizers.updates(job, task)}
     _seed(job)
-    found = models.model(job.model.name, params, model_config, transforms)
+    found = models.model(job.model.name, params, running, transforms)
     return tf.estimator.Estimator(
-        _extended(found, job, task, position), config=model_config, params=params
+        _extended(found, job, task, position), config=running, params=params
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline import errors
-from pipeline.model_config import PARAMS
+from pipeline import errors, model_config
+from pipeline.model_config import PARAMS, Model
 from tests.pipeline.feature_tables import make
 from trainer import models
 
@@ -57,4 +57,12 @@ def test_canned_models_need_features():
 
 
 def test_params_of_ones_own_models_are_their_own_affair():
-    make(model={"name": "package.module:model_fn", "params": {"anything": [1, "x"]}})
+    mine = Model(name="package.module:model_fn", params={"anything": [1, "x"]})
+    make(model=mine.model_dump(exclude_defaults=True))
+    assert model_config.params(mine) == mine.params
+
+
+def test_what_is_not_given_has_its_default():
+    assert model_config.params(Model(name="mnist_cnn")) == {"classes": 10}
+    linear = model_config.params(Model(name="linear", params={"classes": 3}))
+    assert linear == {"task": "classification", "classes": 3, "offset": 0.0, "scale": 1.0}

@@ -42,7 +42,7 @@ def check(model: model_config.Model) -> None:
 def network(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the network of a model, from features to one output."""
     check(model)
-    return _NETWORKS[model.name](model.params, columns, parameters)
+    return _NETWORKS[model.name](model_config.params(model), columns, parameters)
 
 
 def whole(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:

@@ -42,7 +42,7 @@ def _classes(
 ) -> Any:
     x = hidden(_layers.Flatten()(x))
     parameters.load(hidden, "dense")
-    last = _layers.Dense(params.get("classes", 10), name="logits")
+    last = _layers.Dense(params["classes"], name="logits")
     x = last(x)
     parameters.load(last, "dense_1")
     probabilities = _layers.Activation("softmax", name="output")(x)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from pipeline import errors
+from pipeline import errors, topology
+from pipeline.run_folder import RunFolder
 from tests.trainer import user_code
-from trainer import models, optimizers
+from trainer import experiment, models, optimizers
 from trainer.models import heads, mnist_cnn, mnist_mlp
 
 ModeKeys = tf.estimator.ModeKeys
@@ -111,6 +112,19 @@ def test_serving_returns_class_and_probabilities(classes):
         "class": (tf.int64, [None]),
         "probabilities": (tf.float32, [None, classes]),
     }
+
+
+@pytest.mark.parametrize("name", ["mnist_cnn", "mnist_mlp"])
+def test_without_params_a_model_has_the_defaults_of_the_config(
+    small_records, transforms, tmp_path, name
+):
+    job = small_records.config(f"model={{name: {name}}}")
+    task = topology.Task(topology.CHIEF, 0)
+    built = experiment.estimator(job, RunFolder(str(tmp_path)), task, transforms)
+    with tf.Graph().as_default():
+        features = {"image": tf.compat.v1.placeholder(tf.uint8, [None, 28, 28, 1])}
+        spec = built.model_fn(features, None, ModeKeys.PREDICT, built.config)
+    assert spec.predictions["probabilities"].shape.as_list() == [None, 10]
 
 
 def test_evaluation_knows_accuracy_and_loss():
