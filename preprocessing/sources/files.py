@@ -18,7 +18,7 @@ from preprocessing.sources.base import RawFile
 _GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"
 _ENCRYPTED = 1  # the bit of it in the flags of a zip's member
 # Encodings in which a byte of a newline or a quote means nothing else, and that need no recoding.
-_AS_IT_IS = ("utf-8", "ascii")
+_AS_IT_IS = ("utf-8", "utf-8-sig", "ascii")
 
 
 def find(data: config.Data, split: SplitName) -> list[RawFile]:
@@ -45,19 +45,19 @@ def opened(path: str, encoding: str = "utf-8", offset: int = 0) -> Iterator[IO[b
         name = codecs.lookup(encoding).name
         if name not in _AS_IT_IS:
             stream = io.BufferedReader(_Recoded(stream, name))
-        elif stream.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
-            stream.seek(offset)
-            offset = 0
-        # At most a header, which is all that was read of a file that cannot be cut.
-        stream.read(offset)
+            # At most a header, which is all that was read of a file that cannot be cut.
+            stream.read(offset)
+        else:
+            mark = codecs.BOM_UTF8
+            stream.seek(offset + (len(mark) if stream.read(len(mark)) == mark else 0))
         yield stream
 
 
 def can_be_cut(path: str, encoding: str = "utf-8") -> bool:
-    """Tells if reading can begin anywhere: offsets are those of the file, and cost nothing."""
+    """Tells if reading can begin anywhere: to get to an offset costs nothing."""
     with translated(path), storage.open_file(path) as raw:
         head = raw.read(4)
-    packed = head.startswith((_GZIP_MAGIC, _ZIP_MAGIC, codecs.BOM_UTF8))
+    packed = head.startswith((_GZIP_MAGIC, _ZIP_MAGIC))
     return not packed and codecs.lookup(encoding).name in _AS_IT_IS
 
 

@@ -100,6 +100,28 @@ def test_chunks_are_cut_between_rows_and_know_their_numbers(tmp_path, monkeypatc
     assert keys[99] == b"train/files/in.csv/99" and len(set(keys)) == 100
 
 
+@pytest.mark.parametrize("csv", [{}, {"encoding": "utf-8-sig"}, {"header": False}])
+def test_a_file_with_a_byte_order_mark_is_cut_like_one_without(tmp_path, monkeypatch, csv):
+    monkeypatch.setattr(base, "CHUNK_BYTES", 640)
+    text = tables.text(*tables.rows(80))
+    text = text if csv.get("header", True) else text.partition("\n")[2]
+    found = []
+    for folder, content in ((tmp_path / "plain", text), (tmp_path / "mark", "\ufeff" + text)):
+        folder.mkdir()
+        (folder / "in.csv").write_text(content, "utf-8")
+        source = sources.choose(tables.make_config(folder / "in.csv", csv=csv).data)
+        chunks = source.plan("train")
+        rows = [rows for chunk in chunks for rows in source.read(chunk)]
+        found.append([
+            [chunk.rows for chunk in chunks],
+            [(each.keys.to_pylist(), each.numbers.tolist(), each.batch) for each in rows],
+        ])  # fmt: skip
+    plain, mark = found
+    assert mark == plain
+    counts = mark[0]
+    assert len(counts) == 2 and sum(counts) == 80
+
+
 def test_rows_of_other_widths_become_letters(tmp_path):
     content = tables.text("0,a,1,0", "1,b", "2,c,1,0,9", "", "3,d,1,1")
     (found,) = _read(tmp_path, content)

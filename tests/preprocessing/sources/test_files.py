@@ -39,7 +39,7 @@ def _encrypted(packed: bytes) -> bytes:
     ("content", "can_be_cut"),
     [
         (b"a\n", True),
-        (b"\xef\xbb\xbfa\n", False),
+        (b"\xef\xbb\xbfa\n", True),
         (gzip.compress(b"a\n", mtime=0), False),
         (gzip.compress(b"\xef\xbb\xbfa\n", mtime=0), False),
         (_zip(x=b"a\n"), False),
@@ -50,6 +50,17 @@ def test_packed_or_not(tmp_path, content, can_be_cut):
     (tmp_path / "x").write_bytes(content)
     assert _read(tmp_path / "x") == b"a\n"
     assert files.can_be_cut(str(tmp_path / "x")) is can_be_cut
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda text: _zip(x=text)])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_offsets_are_those_of_the_text_below_the_mark(tmp_path, mark, pack, encoding):
+    """A codec that writes a mark itself adds one."""
+    (tmp_path / "x").write_bytes(pack((mark + "abc").encode(encoding.removesuffix("-sig"))))
+    for offset in range(4):
+        with files.opened(str(tmp_path / "x"), encoding, offset) as stream:
+            assert stream.read() == b"abc"[offset:]
 
 
 def test_a_zip_as_macos_makes_it(tmp_path):
