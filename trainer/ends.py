@@ -40,7 +40,8 @@ def poll_interval(run: RunFolder) -> float:
 class StopHook(tf.compat.v1.train.SessionRunHook):
     """Ends training after the step under way when there is a reason to; `reason` says which.
 
-    The chief's `CheckpointSaverHook` then saves as at any end, so no step is lost.
+    The chief's `CheckpointSaverHook` then saves as at any end, so no step is lost. `max_seconds`
+    begin with the first session; what comes before, such as waiting for others, does not count.
     """
 
     def __init__(
@@ -56,9 +57,14 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
         self._interval = poll_interval(run)
         self._clock = clock
         self._looked = clock()
-        self._deadline = clock() + max_seconds if max_seconds and is_chief else None
-        self._max_seconds = max_seconds
+        self._deadline: float | None = None
+        self._max_seconds = max_seconds if is_chief else None
         self.reason: str | None = None
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Begins to count `max_seconds`; one made anew, as after a server was lost, goes on."""
+        if self._max_seconds is not None and self._deadline is None:
+            self._deadline = self._clock() + self._max_seconds
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Looks at the signals after each step, at the run folder now and then."""

@@ -7,6 +7,7 @@ import json
 import signal
 
 import pytest
+import tensorflow as tf
 
 from pipeline import errors, run_folder
 from pipeline.ports import Reservation
@@ -40,6 +41,40 @@ def insisted(commands, name):
     """Presses Ctrl-C; tells whether that has ended the command."""
     commands.signal(name, signal.SIGINT)
     return commands.has_ended(name)
+
+
+class Stepping:
+    """A `StopHook` and the time it sees."""
+
+    def __init__(self, folder, **options):
+        self.now = 1000.0
+        self.hook = ends.StopHook(RunFolder(str(folder)), clock=lambda: self.now, **options)
+
+    def stops_at(self, now):
+        """Makes a step that ends then."""
+        self.now = now
+        context = tf.compat.v1.train.SessionRunContext(None, None)
+        self.hook.after_run(context, None)
+        assert context.stop_requested == (self.hook.reason is not None)
+        return context.stop_requested
+
+
+def test_a_deadline_begins_with_the_first_session(tmp_path):
+    stepping = Stepping(tmp_path, is_chief=True, max_seconds=90)
+    stepping.now = 5000.0  # until now it has waited for others
+    stepping.hook.after_create_session(None, None)
+    assert not stepping.stops_at(5089.0)
+    stepping.hook.after_create_session(None, None)  # the parameter server was lost
+    assert not stepping.stops_at(5089.9)
+    assert stepping.stops_at(5090.0)
+    assert stepping.hook.reason == "deadline: train.max_seconds=90"
+
+
+@pytest.mark.parametrize(("is_chief", "max_seconds"), [(True, None), (False, 90)])
+def test_only_a_chief_that_was_given_one_has_a_deadline(tmp_path, is_chief, max_seconds):
+    stepping = Stepping(tmp_path, is_chief=is_chief, max_seconds=max_seconds)
+    stepping.hook.after_create_session(None, None)
+    assert not stepping.stops_at(10.0**9)
 
 
 def test_nobody_waits_for_a_chief_that_has_failed_for_good(commands, task_flags):
