@@ -127,6 +127,22 @@ def test_tests_that_are_skipped_without_an_extra_have_a_target_that_installs_it(
     assert needing == {word for word in _made("test-gcp") if word.startswith("tests/")}
 
 
+def _readme_commands():
+    """Yields the words of each make command of the README, with all that is optional."""
+    quoted = r"`make ([^`\n]+)`|^make ([^#>|\n]*)"
+    for inline, line in sorted(set(re.findall(quoted, _text("README.md"), re.M))):
+        words = shlex.split(re.sub(r"[][]", "", inline or line))
+        yield [word for word in words if word != "…"]
+
+
+@pytest.mark.parametrize("command", _readme_commands(), ids=" ".join)
+def test_make_takes_what_the_readme_gives_it(command):
+    made = _made(*command)
+    for name, _, value in (word.partition("=") for word in command[1:]):
+        handed_on = all(any(part in word for word in made) for part in value.split())
+        assert handed_on or f"--{name.lower()}" in made, name
+
+
 @pytest.mark.parametrize("off", ["", "0", "no", "false"])
 def test_switches_of_make_can_be_said_to_be_off(off):
     assert "--dry_run" not in _made("train", "CLUSTER=gcp", f"DRY_RUN={off}")
