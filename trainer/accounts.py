@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from pipeline import topology
+from pipeline import config, topology
 from trainer import checkpoints, ledger, order
 from trainer.reporter import Reporter
 
@@ -136,16 +136,32 @@ def _cells(numbers: list[int]) -> str:
     return "".join(f"{number:>{_WIDTH},}" for number in numbers)
 
 
-def troubles(blocks: order.Blocks, counts: ledger.Counts) -> Iterator[str]:
+def dropping(cluster: config.Cluster) -> str | None:
+    """Returns what becomes of gradients that come late, or `None` if each step waits for all."""
+    if not cluster.backup_workers:
+        return None
+    used = topology.replicas_in_step(cluster)
+    return (
+        f"each step applied the first {used} of {used + cluster.backup_workers} gradients and "
+        f"dropped the rest (cluster.backup_workers={cluster.backup_workers}), whose records count "
+        "as applied here"
+    )
+
+
+def troubles(
+    blocks: order.Blocks, counts: ledger.Counts, dropped: str | None = None
+) -> Iterator[str]:
     """Yields which shards and blocks are not exactly once in what has been read of them, and which
-    have more than an epoch less behind them than others; a bounded number of lines."""
+    have more than an epoch less behind them than others; a bounded number of lines. The last is
+    what `dropping` says."""
     excess, epochs = counts.applied - counts.reached, counts.reached // blocks.records
     behind = epochs < epochs.max(initial=0) - 1
     if blocks.excluded is not None:
         behind &= ~blocks.excluded
     shards = np.unique(blocks.shard[(excess != 0) | behind]).tolist()
     if not shards:
-        yield "every record that has been read was applied exactly once"
+        done = "handed in" if dropped else "applied"
+        yield f"every record that has been read was {done} exactly once"
     for shard in shards[:_SHARDS]:
         of_shard = np.flatnonzero(blocks.shard == shard)
         wrong = of_shard[(excess != 0)[of_shard] | behind[of_shard]]
@@ -157,6 +173,8 @@ def troubles(blocks: order.Blocks, counts: ledger.Counts) -> Iterator[str]:
         yield f"{blocks.paths[shard]}: {'; '.join([*named, *more])}"
     if len(shards) > _SHARDS:
         yield f"{len(shards) - _SHARDS:,} more shards"
+    if dropped:
+        yield dropped
 
 
 def _told(excess: int, epochs: int) -> str:

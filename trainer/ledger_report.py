@@ -33,8 +33,8 @@ def main() -> None:
     blocks = records.blocks("train")
     found, counts = accounts.account(checkpoint, blocks)
     print(f"run {run.name}, step {found.step:,}: records of split train")
-    without = exclusions.told(records.left_out)
-    for line in (*accounts.table(found), *accounts.troubles(blocks, counts), *without):
+    troubles = accounts.troubles(blocks, counts, accounts.dropping(job.cluster))
+    for line in (*accounts.table(found), *troubles, *exclusions.told(records.left_out)):
         print(line)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import run_folder
+from pipeline import config, run_folder
 from trainer import accounts, ledger, order
 from trainer.reporter import Reporter
 
@@ -187,6 +187,25 @@ def test_what_is_exactly_once_has_no_troubles():
     assert list(accounts.troubles(_blocks(), _counts([12, 10, 20]))) == [
         "every record that has been read was applied exactly once"
     ]
+
+
+def test_who_waits_for_all_gradients_drops_none():
+    assert accounts.dropping(config.Cluster(strategy="parameter_server_sync", workers=2)) is None
+
+
+def test_records_whose_gradients_may_be_dropped_were_handed_in():
+    cluster = config.Cluster(strategy="parameter_server_sync", workers=2, backup_workers=1)
+    dropped = accounts.dropping(cluster)
+    assert dropped == (
+        "each step applied the first 2 of 3 gradients and dropped the rest "
+        "(cluster.backup_workers=1), whose records count as applied here"
+    )
+    assert list(accounts.troubles(_blocks(), _counts([12, 10, 20]), dropped)) == [
+        "every record that has been read was handed in exactly once",
+        dropped,
+    ]
+    twice = accounts.troubles(_blocks(), _counts([12, 10, 20], [10, 10, 20]), dropped)
+    assert list(twice) == ["shard-0: block 0 at byte 7: 2 records applied again", dropped]
 
 
 def test_troubles_name_shards_and_blocks():

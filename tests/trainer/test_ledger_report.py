@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pipeline import config_file, storage
 from tests.trainer.commands import error_line
 
 REPORT = "trainer.ledger_report"
@@ -29,6 +30,18 @@ def test_it_shows_the_epochs_of_a_run(commands, finished, small_records):
     assert total.split()[2] == applied
     assert readers == f"applied by chief-0 {applied}"
     assert verdict == "every record that has been read was applied exactly once"
+
+
+def test_it_does_not_say_applied_of_gradients_that_may_be_dropped(
+    commands, finished, small_records
+):
+    run = finished.copy(finished.path.parent / "dropping", 300)
+    cluster = "cluster={strategy: parameter_server_sync, workers: 3, backup_workers: 2}"
+    storage.write_text(run.config_path, config_file.dump(small_records.config(cluster)))
+    output = commands.run(REPORT, f"--storage={small_records.storage}", "--run=dropping")
+    verdict, dropped = output.splitlines()[-2:]
+    assert verdict == "every record that has been read was handed in exactly once"
+    assert dropped.startswith("each step applied the first 2 of 4 gradients and dropped the rest")
 
 
 def test_a_run_without_a_checkpoint(commands, finished, small_records):
