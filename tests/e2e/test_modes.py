@@ -16,6 +16,8 @@ BAND = (0.83, 0.93)
 COPIES = {"mirrored": 2, "central_storage": 2, "multi_worker_mirrored": 2}
 ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
 COPIES["parameter_server_sync"] = 2
+# There each worker reads a share of its own at its own pace: no epoch need have ended.
+COUNTED = tuple(mode for mode in MODES if mode != "parameter_server_strategy")
 
 
 def test_every_mode_is_run():
@@ -37,6 +39,18 @@ def test_it_makes_the_steps_it_should(run_of, mode):
     beyond = run_of(mode).record["final_step"] - STEPS
     assert 0 <= beyond < (4 if mode in ASYNCHRONOUS else 1)
     assert topology.examples_per_step(run_of(mode).job) == BATCH * COPIES.get(mode, 1)
+
+
+@pytest.mark.parametrize("mode", COUNTED)
+def test_each_record_of_an_epoch_is_applied_once(run_of, small_records, mode):
+    run = run_of(mode)
+    ended = [row for row in run.record["input"] if not row["left"]]
+    # Asynchronous processes may have begun an epoch before the last one has ended.
+    due = small_records.contents.split("train").records
+    whole = STEPS * topology.examples_per_step(run.job) // due
+    assert whole - (mode in ASYNCHRONOUS) <= len(ended) <= whole
+    for row in ended:
+        assert (row["once"], row["more"], row["never"], row["skipped"]) == (due, 0, 0, 0)
 
 
 @pytest.mark.parametrize("mode", MODES)
