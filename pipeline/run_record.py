@@ -1,4 +1,4 @@
-"""`run.json`: what happened to a run, for machines. Written at the start and again at the end."""
+"""`run.json`: what happened to a run, for machines. Written at the start, the end, and at news."""
 
 from __future__ import annotations
 
@@ -133,10 +133,11 @@ class Heartbeat:
     run: RunFolder
     clock: Callable[[], float] = time.time
 
-    def __call__(self) -> None:
+    def __call__(self, *, at_once: bool = False) -> None:
         """Writes it if it is time to. A sign of life is not worth failing for."""
         now, launcher = self.clock(), self.record.launcher
-        if launcher.seen is None or now - launcher.seen >= run_folder.beat_interval(self.run):
+        due = launcher.seen is None or now - launcher.seen >= run_folder.beat_interval(self.run)
+        if due or at_once:
             launcher.seen = now
             with contextlib.suppress(errors.PipelineError):
                 write(self.run, self.record)
@@ -152,15 +153,21 @@ class Keeper:
 
     def __post_init__(self) -> None:
         self.beat = Heartbeat(self.record, self.run)
+        self._restarts = self._copied_restarts()
+
+    def _copied_restarts(self) -> list[Restart]:
+        """A supervisor adds to those of the record, and fills in later what they have cost."""
+        return [restart.model_copy() for restart in self.record.restarts]
 
     def say(self, line: str) -> None:
         """Passes it on."""
         self.observer.say(line)
 
     def show(self, statuses: Mapping[str, Status]) -> None:
-        """Passes it on, and writes the record when more has been read."""
+        """Passes it on, and writes the record at restarts and when more has been read."""
         self.observer.show(statuses)
-        self.beat()
+        before, self._restarts = self._restarts, self._copied_restarts()
+        self.beat(at_once=self._restarts != before)
         for status in statuses.values():
             if status.new_data and status.new_data not in self.record.new_data:
                 self.record.new_data = [*self.record.new_data, status.new_data]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pipeline import liveness, run_folder, run_record, text_table
 from pipeline.progress import duration
 from pipeline.run_folder import RunFolder, Status
+from pipeline.run_record import RunRecord
 
 _COLUMNS = ("process", "state", "step", "loss", "examples/s", "last word", "pid")
 # What a process is called that has said no more, once its run has ended as it should.
@@ -27,7 +28,7 @@ def describe(run: RunFolder, now: float) -> str:
     lines += text_table.lines(
         [_COLUMNS, *(_cells(run, status, state, now) for _, status in sorted(statuses.items()))]
     )
-    lines += _news(statuses)
+    lines += [*_restarts(record), *_news(statuses)]
     return "\n".join(lines)
 
 
@@ -66,6 +67,15 @@ def _cells(run: RunFolder, status: Status, state: str, now: float) -> tuple[str,
         f"{duration(max(0.0, now - status.time))} ago",
         place,
     )
+
+
+def _restarts(record: RunRecord | None) -> list[str]:
+    if record is None or not record.restarts:
+        return []
+    newest = record.restarts[-1]
+    at = "" if newest.step is None else f" at step {newest.step:,}"
+    told = f"{newest.role}-{newest.index}{at}: {newest.cause}"
+    return [f"restarts: {len(record.restarts)}, the newest of {told}"]
 
 
 def _news(statuses: Mapping[str, Status]) -> list[str]:

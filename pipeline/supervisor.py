@@ -62,11 +62,13 @@ class Supervisor:
         *,
         observer: Observer,
         policy: restarts.Policy,
+        booked: list[restarts.Restart] | None = None,
         reserve: Callable[[int], Reservation] = Reservation,
         graces: Graces | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        """Restarts are added to `booked`; what each has cost is filled in when it is over."""
         self._plan, self._server, self._stop = plan, server, stop
         self._observer, self._policy, self._reserve = observer, policy, reserve
         self._graces = graces or Graces()
@@ -81,7 +83,7 @@ class Supervisor:
         self._watchdog = watchdog.Watchdog(
             plan.patience, lambda: watchdog.checkpoint_files(plan.run)
         )
-        self.restarts: list[restarts.Restart] = []
+        self.restarts = [] if booked is None else booked
         self.cluster: dict[str, tuple[str, ...]] = {}
         # Why training ended, in the chief's words: "steps", or what stopped it before.
         self.reason = ""

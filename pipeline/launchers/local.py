@@ -141,6 +141,7 @@ class LocalLauncher:
                 stop,
                 observer=run_record.Keeper(record, job.run, shown),
                 policy=restarts.Policy(strategy.restart_unit),
+                booked=record.restarts,
                 graces=self.graces,
             )
             try:
@@ -169,7 +170,6 @@ def _book(
         record.staleness |= {name: status.staleness} if status.staleness else {}
     pace = boss.pace
     record.cluster = {role: list(members) for role, members in boss.cluster.items()}
-    record.restarts = [*record.restarts, *boss.restarts]
     record.final_step = pace.newest_step
     record.seconds["total"] = round(ended - started, 3)
     if pace.first_step_at is None:

@@ -356,6 +356,19 @@ def test_a_lost_worker_is_restarted_and_recorded(launch):
     assert restart["seconds_to_next_step"] > 0
 
 
+def test_restarts_outlive_a_launcher_that_is_killed(launch):
+    launch.script(chief_0=["hang"], worker_0=["die", "hang"])
+    process = launch.start()
+    launch.wait_for("run.json")
+    wait_until(lambda: launch.record()["restarts"])
+    process.kill()
+    launch.end(process, -signal.SIGKILL)
+    launch.script(chief_0=["work"], worker_0=["work"])
+    launch.run()
+    (restart,) = launch.record()["restarts"]
+    assert (restart["role"], launch.record()["launches"]) == ("worker", 2)
+
+
 def test_changes_are_told_and_what_checkpoints_hold_needs_another_run(launch):
     launch.run()
     out, _ = launch.run("--set=train.save_steps=7", "--set=train.steps=15")

@@ -153,6 +153,26 @@ def test_the_record_is_kept_up_to_date_while_others_watch(run, job):
     assert shown.lines == ["a line"] and len(shown.shown) == 2
 
 
+def test_restarts_are_written_as_they_happen(run, job):
+    def written():
+        return [(one.role, one.steps_lost) for one in run_record.read(run).restarts]
+
+    record = run_record.begin(job, run)
+    record.restarts.append(Restart(role="ps", index=0, cause="killed", steps_lost=20))
+    keeper = run_record.Keeper(record, run, _Shown())
+    keeper.beat.clock = lambda: 1000.0  # no other sign of life is due
+    keeper.show({})
+    record.restarts.append(Restart(role="worker", index=1, cause="killed"))
+    keeper.show({})
+    assert written() == [("ps", 20), ("worker", None)]
+    record.restarts[-1].steps_lost = 3
+    keeper.show({})
+    assert written() == [("ps", 20), ("worker", 3)]
+    run.remove("run.json")
+    keeper.show({})
+    assert run_record.read(run) is None  # without news it is not written
+
+
 def test_a_launcher_gives_a_sign_of_life_now_and_then(run, job):
     now = [1000.0]
     beat = run_record.Heartbeat(run_record.begin(job, run), run, clock=lambda: now[0])

@@ -7,7 +7,15 @@ import socket
 
 import pytest
 
-from pipeline import config_file, run_folder, run_lock, run_record, status_report, storage
+from pipeline import (
+    config_file,
+    restarts,
+    run_folder,
+    run_lock,
+    run_record,
+    status_report,
+    storage,
+)
 from pipeline.run_folder import RunFolder, Status
 
 HERE = socket.gethostname()
@@ -66,6 +74,18 @@ def test_a_run_at_work(run, record):
         "evaluator-0: all is well",
     ]
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [(None, "restarts: 2, the newest of ps-0: killed"), (1400, "of ps-0 at step 1,400: killed")],
+)
+def test_restarts_are_told_while_the_run_is_at_work(run, record, step, told):
+    for role, at in (("worker", 7), ("ps", step)):
+        record.restarts.append(restarts.Restart(role=role, index=0, cause="killed", step=at))
+    keep(run, record, chief_0={})
+    with run_lock.held(run):
+        assert status_report.describe(run, NOW).splitlines()[-1].endswith(told)
 
 
 def test_a_run_whose_launcher_was_killed(run, record):

@@ -168,6 +168,16 @@ def test_a_killed_worker_alone_is_started_again(stage):
     assert 0 < restart.seconds_to_next_step < 10
 
 
+def test_restarts_are_booked_with_those_of_earlier_launches(stage):
+    earlier = restarts.Restart(role="ps", index=0, cause="killed", steps_lost=20)
+    stage.options["booked"] = booked = [earlier]
+    seen = []
+    stage.notes.react = lambda statuses: seen.append(len(booked))
+    stage.run(worker_0=["die", "work"])
+    assert [restart.role for restart in booked] == ["ps", "worker"]
+    assert (seen[0], earlier.steps_lost) == (1, 20)
+
+
 @pytest.mark.parametrize("role", ["chief", "ps", "evaluator"])
 def test_other_roles_too_are_started_again_in_place(stage, role):
     stage.run(**{f"{role}_0": ["die", "work"]}, **({} if role == "chief" else LATE_CHIEF))
