@@ -105,11 +105,11 @@ train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and expo
 	@$(RUN_PY) pipeline.launch $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,RUN,run) \
 		$(call given,STRATEGY,strategy) $(call given,WORKERS,workers) $(call given,PS,ps)
 
-evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLICES=, of CHECKPOINT=step or all
+evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLICES=, of CHECKPOINT=step, best or all
 	@$(RUN_PY) trainer.evaluate $(OF_RUN) $(call given,SPLIT,split) $(call given,SLICES,slices) \
 		$(call given,CHECKPOINT,checkpoint)
 
-migrate: $(VENV)/.installed ## turn RUN, or its CHECKPOINT=step or all, into a Keras 2 model and a TF2 SavedModel
+migrate: $(VENV)/.installed ## turn RUN, or its CHECKPOINT=step, best or all, into a Keras 2 model and a TF2 SavedModel
 	@$(RUN_PY) trainer.migrate $(OF_RUN) $(call given,CHECKPOINT,checkpoint)
 
 replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss was no number

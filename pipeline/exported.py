@@ -24,7 +24,8 @@ from pipeline.run_folder import RunFolder
 
 KINDS = ("final", "best")
 
-# The best model of a run so far: {"step": int, "metric": str, "value": float, "export": path, ...}
+# The best model of a run so far: {"step": int, "metric": str, "value": float, "checkpoint": path
+# prefix, "export": path, ...}
 BEST = "best.json"
 EXTRAS = "assets.extra"
 # Names of classes by their number, if labels are texts or numbers out of a vocabulary.

@@ -8,11 +8,13 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from pipeline import errors, storage
+from pipeline import errors, exported, storage
+from pipeline.run_folder import RunFolder
 
 _POLL, _PATIENCE = 0.5, 30.0  # seconds
 
@@ -28,21 +30,26 @@ def newest(model_dir: str) -> str | None:
 
 
 def chosen(model_dir: str, wanted: str | None) -> list[str]:
-    """Returns the newest checkpoint, or that of a step, or `all` that are still there. Raises
-    `UsageError` if there is none, `DataError` if one is damaged.
+    """Returns the newest checkpoint, or that of a step, or the `best`, or `all` that are still
+    there. Raises `UsageError` if there is none, `DataError` if one is damaged.
 
     Asynchronous workers go on while one is saved: it may hold a later step than it is named after.
     """
     there = [path for path in _listed(model_dir) if storage.exists(f"{path}.index")]
-    if not there:
+    if not there and wanted != "best":
         raise errors.UsageError(f"run {model_dir.rpartition('/')[2]!r}: has no checkpoint yet")
     kept = {path.rpartition("-")[2]: path for path in reversed(there)}
-    if wanted not in (None, "all", *kept):
+    if wanted not in (None, "best", "all", *kept):
         kept = {str(step_of(path)): path for path in kept.values()}
-    if wanted not in (None, "all", *kept):
-        raise errors.UsageError(f"--checkpoint {wanted!r}: must be all or one of {', '.join(kept)}")
-    found = [kept[wanted]] if wanted in kept else list(kept.values())
-    found = found[-1:] if wanted is None else found
+    if wanted not in (None, "best", "all", *kept):
+        raise errors.UsageError(
+            f"--checkpoint {wanted!r}: must be best, all or one of {', '.join(kept)}"
+        )
+    if wanted == "best":
+        found = [_best(model_dir)]
+    else:
+        found = [kept[wanted]] if wanted in kept else list(kept.values())
+        found = found[-1:] if wanted is None else found
     for path in found:
         problem = _problem(path, finite=False)
         if problem is not None:
@@ -53,26 +60,39 @@ def chosen(model_dir: str, wanted: str | None) -> list[str]:
     return found
 
 
-def step_of(checkpoint: str) -> int:
-    """Returns the global step stored in a checkpoint. Raises `DataError` if it cannot be read.
+def _best(model_dir: str) -> str:
+    run = RunFolder(model_dir)
+    path = (run.read(exported.BEST) or {}).get("checkpoint")
+    if path is None or not storage.exists(storage.join(model_dir, f"{path}.index")):
+        raise errors.UsageError(
+            f"run {run.name!r}: has kept no best checkpoint yet; let it finish with make train"
+        )
+    return storage.join(model_dir, path)
 
-    On gs:// TensorFlow finds its files in a listing, which may be late: it is asked again.
-    """
-    deadline = time.monotonic() + _PATIENCE
+
+def step_of(checkpoint: str) -> int:
+    """Returns the global step stored in a checkpoint. Raises `DataError` if it cannot be read."""
     try:
-        while True:
-            try:
-                return int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
-            except (tf.errors.NotFoundError, ValueError):
-                known = storage.is_remote(checkpoint) and storage.exists(f"{checkpoint}.index")
-                if not known or time.monotonic() > deadline:
-                    raise
-                time.sleep(_POLL)
+        return int(_reader(checkpoint).get_tensor(tf.compat.v1.GraphKeys.GLOBAL_STEP))
     except (tf.errors.OpError, ValueError, IndexError) as error:  # IndexError: data cut short
         reason = str(error).splitlines()[0]
         raise errors.DataError(
             f"checkpoint {checkpoint!r}: cannot be read ({reason}). Remove it, or choose a new RUN="
         ) from None
+
+
+def _reader(checkpoint: str) -> Any:
+    """Opens a checkpoint. On gs:// TensorFlow finds its files in a listing, which may be late: it
+    is asked again."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return tf.train.load_checkpoint(checkpoint)
+        except (tf.errors.NotFoundError, ValueError):
+            known = storage.is_remote(checkpoint) and storage.exists(f"{checkpoint}.index")
+            if not known or time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL)
 
 
 def current_step(model_dir: str) -> int:
@@ -92,18 +112,30 @@ def current_step(model_dir: str) -> int:
     return 0
 
 
+def keep(checkpoint: str, folder: str) -> str:
+    """Copies a checkpoint to `folder`, where nothing deletes it (traps A8); returns its path prefix
+    there. Raises `FileNotFoundError` if it is gone."""
+    source, _, name = checkpoint.rpartition("/")
+    storage.makedirs(folder)
+    for file in _files(checkpoint):
+        _copy(storage.join(source, file), storage.join(folder, file))
+    return storage.join(folder, name)
+
+
+def keep_only(checkpoint: str) -> None:
+    """Removes all but this checkpoint from the folder it is kept in."""
+    folder, _, name = checkpoint.rpartition("/")
+    for file in storage.listdir(folder):
+        if not file.startswith(f"{name}."):
+            storage.remove(storage.join(folder, file))
+
+
 def keep_finite(model_dir: str, name: str) -> str | None:
-    """Copies the newest checkpoint whose values are all finite to the folder `name` below, where
-    nothing deletes it; returns its path prefix there, or `None` if there is none."""
-    folder = storage.join(model_dir, name)
+    """Keeps the newest checkpoint whose values are all finite in the folder `name` below; returns
+    its path prefix there, or `None` if there is none."""
     for path in _listed(model_dir):
         if _problem(path, finite=True) is None:
-            copy = storage.join(folder, path.rpartition("/")[2])
-            storage.makedirs(folder)
-            # The index last: with it the copy is whole.
-            for part in sorted(tf.io.gfile.glob(f"{path}.*"), key=lambda p: p.endswith(".index")):
-                tf.io.gfile.copy(part, copy + part[len(path) :], overwrite=True)
-            return copy
+            return keep(path, storage.join(model_dir, name))
     return None
 
 
@@ -157,7 +189,7 @@ def _problem(checkpoint: str, *, finite: bool) -> str | None:
     """Returns why a checkpoint cannot be restored, or is not `finite` where it has to be. Reads all
     of it: checksums tell of damage."""
     try:
-        reader = tf.train.load_checkpoint(checkpoint)
+        reader = _reader(checkpoint)
         for name in reader.get_variable_to_shape_map():
             values = reader.get_tensor(name)
             if finite and values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -182,9 +214,7 @@ def pinned(checkpoint: str) -> Iterator[str]:
     storage.remove(target)
     storage.makedirs(target)
     try:
-        files = [n for n in storage.listdir(folder) if n.startswith(f"{name}.")]
-        if f"{name}.index" not in files:
-            raise FileNotFoundError(checkpoint)
+        files = _files(checkpoint)
         before = _versions(folder, files)
         for file in files:
             _hold(storage.join(folder, file), storage.join(target, file))
@@ -195,6 +225,15 @@ def pinned(checkpoint: str) -> Iterator[str]:
         storage.remove(target)
 
 
+def _files(checkpoint: str) -> list[str]:
+    """Returns the names of a checkpoint's files, the index last: with it a copy is whole."""
+    folder, _, name = checkpoint.rpartition("/")
+    files = [file for file in storage.listdir(folder) if file.startswith(f"{name}.")]
+    if f"{name}.index" not in files:
+        raise FileNotFoundError(checkpoint)
+    return sorted(files, key=lambda file: file.endswith(".index"))
+
+
 def _versions(folder: str, files: list[str]) -> list[tuple[int, float]]:
     paths = [storage.join(folder, file) for file in files]
     return [(storage.size(path), storage.modified(path)) for path in paths]
@@ -202,14 +241,18 @@ def _versions(folder: str, files: list[str]) -> list[tuple[int, float]]:
 
 def _hold(source: str, target: str) -> None:
     """Data is linked if that can be: its writer replaces the file. An index is written in place."""
-    if storage.is_remote(source):
-        storage.copy(source, target)
-        return
-    if ".data-" in source:
+    if ".data-" in source and not storage.is_remote(source):
         with contextlib.suppress(PermissionError, NotImplementedError):
             os.link(source, target)
             return
+    _copy(source, target)
+
+
+def _copy(source: str, target: str) -> None:
+    if storage.is_remote(source) or storage.is_remote(target):
+        storage.copy(source, target)
+        return
     try:
-        tf.io.gfile.copy(source, target)
+        tf.io.gfile.copy(source, target, overwrite=True)
     except tf.errors.NotFoundError:
         raise FileNotFoundError(source) from None

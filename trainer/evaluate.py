@@ -1,7 +1,7 @@
 """Evaluates checkpoints of a run on its eval and test splits, over all and by slice.
 
 python -m trainer.evaluate --run=NAME        the newest run without --run
-make evaluate [RUN=name] [SPLIT=test] [SLICES=origin,carrier] [CHECKPOINT=all]
+make evaluate [RUN=name] [SPLIT=test] [SLICES=origin,carrier] [CHECKPOINT=best]
 
 Metrics of the model are as in training; the table below them has 95 % confidence intervals, which
 take examples for independent and count each once, beside a baseline.
@@ -19,7 +19,7 @@ _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empt
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 _SPLIT = flags.DEFINE_string("split", None, "Which split; eval and test if empty.")
 _SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices if none.")
-_CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, or all; the newest if empty.")
+_CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the newest if empty.")
 _PAGE = "evaluation.html"
 
 

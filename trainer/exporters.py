@@ -27,13 +27,25 @@ from pipeline import (
     storage,
 )
 from pipeline.run_folder import RunFolder
-from trainer import best, early_stopping, features, model_card, parity, scores, served, skipped
+from trainer import (
+    best,
+    checkpoints,
+    early_stopping,
+    features,
+    model_card,
+    parity,
+    scores,
+    served,
+    skipped,
+)
 from trainer.input import Records
 from trainer.reporter import Reporter
 from trainer.transforms import Transforms
 
 BEST = exported.BEST
 _STAGING = ".staging-"
+# Holds the checkpoint of the best, which training would delete when it has saved others.
+_KEPT = "best"
 
 
 class Judge(tf.estimator.Exporter):
@@ -64,7 +76,8 @@ class Judge(tf.estimator.Exporter):
         eval_result: Mapping[str, Any],
         is_the_final_export: bool,
     ) -> str | None:
-        """Exports `checkpoint_path` if its metric beats the recorded best; returns the path."""
+        """Exports and keeps `checkpoint_path` if its metric beats the recorded best; returns the
+        path of the export."""
         metrics = plain(eval_result)
         step = int(metrics["global_step"])
         self._reporter.say("evaluating", step=step, evaluation={"step": step, **metrics})
@@ -86,6 +99,7 @@ class Judge(tf.estimator.Exporter):
         reference = float(old["value"]) if old and there else None
         if not best.is_better(metrics[metric], reference, self._job.eval.higher_is_better):
             return None
+        kept = checkpoints.keep(checkpoint_path, storage.join(self._run.path, _KEPT))
         export = self._publisher.publish(
             estimator, "best", checkpoint_path, step, {"eval": metrics}
         )
@@ -95,10 +109,12 @@ class Judge(tf.estimator.Exporter):
                 "step": step,
                 "metric": metric,
                 "value": metrics[metric],
+                "checkpoint": self._run.relative(kept),
                 "export": self._run.relative(export.path),
                 "sha256": export.sha256,
             },
         )
+        checkpoints.keep_only(kept)
         # Its own, wherever the run was when it was written.
         previous = storage.join(self._run.exports, "best", str(old["step"])) if old else export.path
         if previous != export.path:

@@ -39,7 +39,7 @@ class Judged:
         self._estimator = experiment.estimator(job, run, task, self._records.transforms)
 
     def checkpoints(self, wanted: str | None) -> list[str]:
-        """Returns the newest checkpoint, that of a step, or `all`. Raises `UsageError`."""
+        """Returns the newest checkpoint, that of a step, the `best`, or `all`: see `chosen`."""
         return checkpoints.chosen(self._run.path, wanted)
 
     def metrics(self, checkpoint: str) -> str:

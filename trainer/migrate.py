@@ -1,7 +1,7 @@
 """Turns a checkpoint of a run into a Keras 2 model: model.keras and a TF2 SavedModel.
 
 python -m trainer.migrate --run=NAME         the newest run without --run
-make migrate [RUN=name] [CHECKPOINT=step]    the newest checkpoint without a step
+make migrate [RUN=name] [CHECKPOINT=best]    the newest checkpoint without it
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pipeline import cli, run_folder, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
-_CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, or all; the newest if empty.")
+_CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the newest if empty.")
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from tests.pipeline.process_help import ROOT
 
 SCRIPT = """
 import json, os, sys
-from pipeline import storage
+from pipeline import run_folder, storage
 import tensorflow as tf
 from trainer import checkpoints
 
@@ -29,14 +29,22 @@ with tf1.Graph().as_default(), tf1.Session() as session:
     with checkpoints.pinned(newest) as copy:
         saver.save(session, folder + "/model.ckpt", global_step=2)
         pinned = checkpoints.step_of(copy)
+        kept = checkpoints.keep(copy, folder + "/best")
+    run_folder.RunFolder(folder).write("best.json", {"checkpoint": "best/model.ckpt-1"})
+    best = checkpoints.chosen(folder, "best")
+    other = checkpoints.keep(checkpoints.newest(folder), folder + "/best")
+    copied = checkpoints.step_of(other)
+    checkpoints.keep_only(kept)
     print(json.dumps({
         "newest": newest, "step": found, "pinned": pinned, "local": not storage.is_remote(copy),
         "removed": not os.path.exists(copy + ".index"), "then": checkpoints.newest(folder),
+        "best": [*best, checkpoints.step_of(kept)],
+        "other": [copied, storage.exists(other + ".index")],
     }))
 """
 
 
-def test_one_that_no_listing_has_yet_is_found_and_a_pinned_one_stays(cloud):
+def test_one_that_no_listing_has_yet_is_found_and_pinned_and_kept_ones_stay(cloud):
     cloud.api.buckets.lag(r"model\.ckpt-\d+\.index$", listings=4)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, cloud.root],
@@ -53,4 +61,6 @@ def test_one_that_no_listing_has_yet_is_found_and_a_pinned_one_stays(cloud):
         "local": True,
         "removed": True,
         "then": f"{cloud.root}/model.ckpt-2",
+        "best": [f"{cloud.root}/best/model.ckpt-1", 1],
+        "other": [2, False],
     }

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors
+from pipeline.run_folder import RunFolder
 from trainer import checkpoints
 
 
@@ -44,7 +45,7 @@ def test_one_is_chosen_by_the_step_it_is_named_after_or_the_later_one_it_holds(t
     assert checkpoints.step_of(early) == 5
     assert checkpoints.chosen(folder, "3") == checkpoints.chosen(folder, "5") == [early]
     assert checkpoints.chosen(folder, "all") == [early, newest]
-    with pytest.raises(errors.UsageError, match=r"'4': must be all or one of 5, 12$"):
+    with pytest.raises(errors.UsageError, match=r"'4': must be best, all or one of 5, 12$"):
         checkpoints.chosen(folder, "4")
 
 
@@ -90,7 +91,7 @@ def test_one_that_was_removed_is_none(tmp_path):
     for part in tmp_path.glob("model.ckpt-3.*"):
         part.unlink()
     assert checkpoints.chosen(folder, "all") == checkpoints.chosen(folder, None) == [late]
-    with pytest.raises(errors.UsageError, match=r"'3': must be all or one of 12$"):
+    with pytest.raises(errors.UsageError, match=r"'3': must be best, all or one of 12$"):
         checkpoints.chosen(folder, "3")
 
 
@@ -207,6 +208,54 @@ def test_a_pinned_one_stays_when_its_step_is_saved_again(tmp_path):
                 path.unlink()
         assert {p.name: p.read_bytes() for p in (tmp_path / "pinned").iterdir()} == before
         assert checkpoints.step_of(copy) == 7
+
+
+def test_a_kept_one_is_whole_and_stays_when_its_writer_deletes_it(tmp_path):
+    first, second = save(tmp_path, 3, 12)
+    folder = str(tmp_path / "kept")
+    for prefix in (first, second, second):  # again: what is there may be half a copy
+        kept = checkpoints.keep(prefix, folder)
+        assert kept == prefix.replace("model", "kept/model")
+    _remove(second)
+    assert checkpoints.step_of(kept) == 12
+    checkpoints.keep_only(kept)
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
+        *("model.ckpt-12.data-00000-of-00001", "model.ckpt-12.index", "model.ckpt-12.meta")
+    ]
+    with pytest.raises(FileNotFoundError, match=r"model\.ckpt-12"):
+        checkpoints.keep(second, folder)
+
+
+@damaged
+def test_the_best_is_chosen_unless_it_is_damaged(tmp_path, damage):
+    """Also if no other is left."""
+    (prefix,) = save(tmp_path, 7)
+    kept = checkpoints.keep(prefix, str(tmp_path / "best"))
+    RunFolder(str(tmp_path)).write("best.json", {"checkpoint": "best/model.ckpt-7"})
+    _remove(prefix)
+    assert checkpoints.chosen(str(tmp_path), "best") == [kept]
+    damage(kept)
+    with pytest.raises(errors.DataError, match=r"best/model\.ckpt-7': is damaged"):
+        checkpoints.chosen(str(tmp_path), "best")
+
+
+def test_a_kept_one_does_not_change_with_its_step_saved_again(tmp_path):
+    (prefix,) = save(tmp_path, 7)
+    kept = checkpoints.keep(prefix, str(tmp_path / "kept"))
+    for path in tmp_path.glob("model.ckpt-7.*"):
+        path.write_bytes(b"of another save")
+    assert checkpoints.step_of(kept) == 7
+
+
+@pytest.mark.parametrize("content", [None, {"step": 12, "export": "export/best/12"}])
+def test_a_run_that_has_kept_no_best_one_says_so(tmp_path, content):
+    """So does one that was trained before the best was kept."""
+    save(tmp_path, 12)
+    run = RunFolder(str(tmp_path))
+    if content is not None:
+        run.write("best.json", content)
+    with pytest.raises(errors.UsageError, match=f"run '{run.name}': has kept no best checkpoint"):
+        checkpoints.chosen(run.path, "best")
 
 
 def test_one_that_is_saved_again_while_it_is_pinned_counts_as_gone(tmp_path, monkeypatch):

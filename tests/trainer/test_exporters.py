@@ -17,7 +17,7 @@ import tensorflow as tf
 from pipeline import config_file, errors, export_files, exported, topology
 from tests.pipeline.process_help import child_environment
 from tests.trainer import small_table
-from trainer import experiment, exporters, scores
+from trainer import checkpoints, experiment, exporters, janitor, scores
 
 # Serves without any code of the project, as a server would.
 SERVE = """
@@ -76,6 +76,7 @@ def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
         "step": 100,
         "metric": "accuracy",
         "value": pytest.approx(0.9),
+        "checkpoint": "best/model.ckpt-100",
         "export": "export/best/100",
         "sha256": export_files.digests(path),
     }
@@ -84,6 +85,28 @@ def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
     assert scene.best["step"] == 300
     assert scene.exported == ["300"]
     assert scene.leftovers == []
+
+
+def test_the_checkpoint_of_the_best_survives_rotation_and_a_restart(scene, finished):
+    scene.judge(100, 0.9)
+    rotation = janitor.Janitor(scene.run.path, keep=1)
+    rotation.open()
+    rotation.clean()
+    assert not pathlib.Path(scene.run.path, "model.ckpt-100.index").exists()
+    assert scene.judge(300, 0.5) is None
+    (kept,) = checkpoints.chosen(scene.run.path, "best")
+    assert kept == f"{scene.run.path}/best/model.ckpt-100"
+    assert checkpoints.step_of(kept) == 100
+    for path in finished.path.glob("model.ckpt-100.*"):
+        assert pathlib.Path(scene.run.path, "best", path.name).read_bytes() == path.read_bytes()
+
+
+def test_one_checkpoint_is_kept_that_of_the_best(scene):
+    for step, value in ((100, 0.9), (200, 0.95), (300, 0.7)):
+        scene.judge(step, value)
+    assert checkpoints.chosen(scene.run.path, "best") == [f"{scene.run.path}/best/model.ckpt-200"]
+    kept = pathlib.Path(scene.run.path, "best")
+    assert {path.name.split(".")[1] for path in kept.iterdir()} == {"ckpt-200"}
 
 
 def test_one_that_was_removed_gives_way_to_the_best_there_is(scene):

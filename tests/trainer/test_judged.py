@@ -22,7 +22,13 @@ def test_checkpoints(judged, finished):
     assert one.checkpoints(None) == [f"{prefix}300"]
     assert one.checkpoints("200") == [f"{prefix}200"]
     assert one.checkpoints("all")[-2:] == [f"{prefix}200", f"{prefix}300"]
-    with pytest.raises(errors.UsageError, match=r"--checkpoint '250': must be all or one of .*300"):
+    best = finished.run.read("best.json")["step"]
+    (kept,) = one.checkpoints("best")
+    assert kept == f"{finished.run.path}/best/model.ckpt-{best}"
+    assert list(one.rows(kept)) == [f"{best} eval", f"{best} test"]
+    with pytest.raises(
+        errors.UsageError, match=r"--checkpoint '250': must be best, all or one of .*300"
+    ):
         one.checkpoints("250")
 
 
