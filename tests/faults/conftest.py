@@ -20,10 +20,22 @@ from pipeline.supervisor import Supervisor
 from tests.faults import injected
 from tests.pipeline.process_help import child_environment, is_alive
 
+BATCH = 32
 COMMON = (
-    *("train.summary_steps=50", "train.batch_size=32", f"train.hooks=[{injected.HOOK}]"),
+    *("train.summary_steps=50", f"train.batch_size={BATCH}", f"train.hooks=[{injected.HOOK}]"),
     "train.optimizer={name: sgd, learning_rate: 0.1}",
 )
+
+
+def check_ledger(rows: list[dict[str, int]], twice: int = 0) -> None:
+    """Of what has been read no record was left out; at most `twice` were applied more than once.
+
+    `rows` is the `input` of a run that has begun a second epoch.
+    """
+    assert len(rows) > 1
+    for row in rows:
+        assert row["once"] + row["more"] == row["due"] - row["left"]
+    assert sum(row["more"] for row in rows) <= twice
 
 
 @dataclasses.dataclass

@@ -14,11 +14,11 @@ from pipeline.ports import Reservation
 from pipeline.processes import Ended, Spawn
 from tests import record_sets
 from tests.faults import injected, takes
+from tests.faults.conftest import BATCH
 from trainer import checkpoints, ledger
 from trainer.input import Records
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
-BATCH = 32  # of `COMMON`
 WITNESSED = "model.name=tests.faults.injected:witnessed"
 
 

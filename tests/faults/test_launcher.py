@@ -15,6 +15,7 @@ import pytest
 
 from pipeline import isolation
 from tests.faults import injected
+from tests.faults.conftest import check_ledger
 from tests.pipeline.process_help import ROOT, child_environment, is_alive, wait_until
 
 AWS, GOOGLE, PASSWORD = "AKIAIOSFODNN7EXAMPLE", "ya29.a0AfH6SMB_planted", "hunter2-planted"
@@ -95,7 +96,9 @@ def test_a_killed_launcher_leaves_no_process_and_the_same_command_goes_on(comman
     output, _ = process.communicate(timeout=90)
     assert process.returncode == 0, output
     assert output.startswith("resuming run killed")
-    assert json.loads((folder / "run.json").read_text())["final_step"] >= 400
+    record = json.loads((folder / "run.json").read_text())
+    assert record["final_step"] >= 400
+    check_ledger(record["input"], twice=2 * small_records.job.train.batch_size)
 
 
 def test_proxies_and_secrets_do_no_harm_and_a_finished_run_is_left_alone(command):

@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from pipeline.ports import Reservation
+from tests.faults.conftest import BATCH, check_ledger
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
 ALL_REDUCE = ("cluster.strategy=multi_worker_mirrored", "train.save_steps=20")
@@ -33,6 +34,7 @@ def test_a_killed_worker_comes_back_and_the_others_do_not_notice(rig):
     assert (restart.role, restart.index, restart.steps_lost) == ("worker", 0, 0)
     assert restart.cause.startswith("killed by SIGKILL")
     assert 0 < restart.seconds_to_next_step < 30
+    check_ledger(result["input"], twice=BATCH)
 
 
 def test_a_killed_chief_falls_back_to_its_checkpoint(rig):
@@ -49,6 +51,7 @@ def test_a_killed_chief_falls_back_to_its_checkpoint(rig):
     (restart,) = rig.restarts
     assert (restart.role, restart.step >= 70) == ("chief", True)
     assert restart.steps_lost > 0
+    check_ledger(result["input"], twice=2 * BATCH)
     rig.check_files()
 
 
@@ -66,6 +69,7 @@ def test_a_killed_parameter_server_is_filled_again_from_the_checkpoint(rig):
     (restart,) = rig.restarts
     assert (restart.role, restart.step >= 70) == ("ps", True)
     assert restart.seconds_to_next_step is not None
+    check_ledger(result["input"], twice=2 * BATCH)
     rig.check_files()
 
 
@@ -83,18 +87,19 @@ def test_a_killed_worker_of_an_all_reduce_takes_all_with_it(rig):
     (restart,) = rig.restarts
     # The last save before step 50 was at 40.
     assert restart.steps_lost <= restart.step - 40
+    check_ledger(result["input"])
     rig.check_files()
 
 
 @pytest.mark.parametrize(
-    ("mode", "stopper", "target"),
+    ("mode", "stopper", "target", "twice"),
     [
-        ("multi_worker_mirrored", "worker-0", "worker-0"),
-        ("parameter_server_sync", "worker-0", "worker-0"),
-        ("parameter_server", "chief-0", "ps-0"),
+        ("multi_worker_mirrored", "worker-0", "worker-0", 0),
+        ("parameter_server_sync", "worker-0", "worker-0", 0),
+        ("parameter_server", "chief-0", "ps-0", 2 * BATCH),
     ],
 )
-def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, target):
+def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, target, twice):
     """Nothing ends and nothing fails: only the watchdog can tell."""
     result = rig.train(
         *(f"cluster.strategy={mode}", "train.save_steps=20", "train.steps=120"),
@@ -110,6 +115,7 @@ def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, targ
     for name in ("chief-0", "worker-0"):
         assert len(rig.seen.pids[name]) == 2
     assert rig.restarts[0].steps_lost <= rig.restarts[0].step - 40
+    check_ledger(result["input"], twice)
 
 
 def test_an_evaluator_killed_in_the_last_evaluation_comes_back_for_it(rig):

@@ -6,6 +6,7 @@ import collections
 import random
 
 from pipeline import restarts
+from tests.faults.conftest import BATCH, check_ledger
 
 KILLS, STEPS, SEED = 20, 1500, 20
 ROLES = ("chief-0", "worker-0", "worker-1", "ps-0", "evaluator-0")
@@ -35,5 +36,8 @@ def test_twenty_kills_at_random_steps_over_random_roles(rig):
     # One that has just failed for want of a peer may be killed as well, and others may fail so.
     started_again = collections.Counter(restart.role for restart in rig.restarts)
     assert started_again >= killed
+    # A worker's own batch; of all three when parameters go back.
+    doubled = started_again["worker"] + 3 * (started_again["chief"] + started_again["ps"])
+    check_ledger(result["input"], twice=doubled * BATCH)
     rig.check_files()
     assert sum(1 for _ in rig.path.rglob("RESULT.json")) == 1
