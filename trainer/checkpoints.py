@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline import errors, exported, storage
+from pipeline import cloud_errors, errors, exported, storage
 from pipeline.run_folder import RunFolder
 
 _POLL, _PATIENCE = 0.5, 30.0  # seconds
@@ -187,7 +187,7 @@ def _found(model_dir: str) -> list[str]:
 
 def _problem(checkpoint: str, *, finite: bool) -> str | None:
     """Returns why a checkpoint cannot be restored, or is not `finite` where it has to be. Reads all
-    of it: checksums tell of damage."""
+    of it: checksums tell of damage. Raises what Cloud Storage refuses, which is none."""
     try:
         reader = _reader(checkpoint)
         for name in reader.get_variable_to_shape_map():
@@ -195,6 +195,8 @@ def _problem(checkpoint: str, *, finite: bool) -> str | None:
             if finite and values.dtype.kind == "f" and not np.isfinite(values).all():
                 return f"{name} is not finite"
     except (tf.errors.OpError, ValueError, IndexError, RuntimeError) as error:
+        if isinstance(cloud_errors.of_tensorflow(error), errors.PipelineError):
+            raise
         return str(error).splitlines()[0]
     return None
 

@@ -48,4 +48,4 @@ def test_every_checkpoint(commands, finished, small_records):
 def test_a_checkpoint_there_is_not(commands, finished, small_records):
     flags = (f"--storage={small_records.storage}", "--run=finished", "--checkpoint=7")
     line = error_line(commands.run(MIGRATE, *flags, code=64))
-    assert re.search(r"--checkpoint '7': must be all or one of .*100, 200, 300", line)
+    assert re.search(r"--checkpoint '7': must be best, all or one of .*100, 200, 300", line)
