@@ -113,8 +113,11 @@ def _slices(slices: score_page.Found) -> str:
     cells = score_page.cells(slices)
     if not cells:
         return "None: `eval.slices` names no column. Those of groups in a split may be worse."
-    lead = "Intervals take examples for independent; the baseline is the most frequent label, or "
-    return f"{lead}the mean, of the split.\n\n{_table(score_page.COLUMNS, cells)}"
+    lead = (
+        "Intervals take examples for independent; the baseline is the most frequent label, or the "
+        "mean, of the split, and for an area under the ROC a half."
+    )
+    return f"{lead}\n\n{_table(score_page.COLUMNS, cells)}"
 
 
 def _limits(

@@ -47,7 +47,7 @@ def page(title: str, found: Found) -> str:
     """Returns a page with a plot for each metric: a dot and its interval for each slice."""
     lead = (
         "Dots are the model, bars their 95 % confidence intervals, ticks the baseline: always the "
-        "most frequent label of the split, or its mean."
+        "most frequent label of the split, or its mean; of an area under the ROC, a half."
     )
     plots = "\n".join(
         f"<h2>{html.escape(of)}: {html.escape(name)}</h2>\n{_plot(rows, name)}"

@@ -16,8 +16,8 @@ cli.run(main)
 """
 
 
-def run(*arguments, body="print('worked')"):
-    program = PROGRAM.format(body=body)
+def run(*arguments, body="print('worked')", flags=""):
+    program = PROGRAM.format(body=body).replace("def main", f"{flags}\ndef main")
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],
         cwd=ROOT,
@@ -50,18 +50,7 @@ def test_bad_flags_are_one_error_with_code_64(arguments, text):
 
 
 def test_all_flags_that_are_missing_are_one_line():
-    program = PROGRAM.format(body="pass").replace(
-        "def main", "flags.DEFINE_string('run', None, 'A run.', required=True)\ndef main"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "--nohelp"],
-        cwd=ROOT,
-        env=child_environment(),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    done = run("--nohelp", flags="flags.DEFINE_string('run', None, 'A run.', required=True)")
     assert (done.returncode, done.stderr) == (
         64,
         "error: --config=None: Flag --config must have a value other than None; --run=None: Flag "
