@@ -173,8 +173,8 @@ ENDED = ("done", "stopped", "failed")
 class Status:
     """What one process last said of itself, in `status/<role>-<index>.json`.
 
-    `state` is starting, waiting, serving, training, evaluating or exporting, and in the end one of
-    `ENDED`; `time` is Unix time in seconds; rates are of this process alone.
+    `state` is preparing, starting, waiting, serving, training, evaluating or exporting, and in the
+    end one of `ENDED`; `time` is Unix time in seconds; rates are of this process alone.
     """
 
     task: str
@@ -188,6 +188,8 @@ class Status:
     max_steps: int | None = None
     loss: float | None = None
     examples_per_second: float | None = None
+    # The long piece of work that it is at: {"what": str, "done": int, "total": int or None}.
+    work: dict[str, Any] | None = None
     # Newest evaluation, from the evaluating process: {"step": int, "accuracy": float, ...}.
     evaluation: dict[str, float] | None = None
     # Where the time of a step goes, in seconds: see `trainer.tracing`. Of the chief also

@@ -16,7 +16,7 @@ from pipeline.run_folder import RunFolder, Status
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """Seconds without progress that are taken for a hang: between two steps, and wherever
-    nothing can be told meanwhile, as before the first step or in an export."""
+    progress comes in larger pieces, as before the first step or in an export."""
 
     step: float = 120.0
     start: float = 900.0
@@ -86,8 +86,8 @@ class Watchdog:
             self._signs[name] = _Sign(word, now, self._limit(status))
 
     def _limit(self, status: Status | None) -> float:
-        if status is None:
-            return self._limits.start
+        if status is None or (status.work is not None and not status.work["done"]):
+            return self._limits.start  # nothing is known yet of how long a piece of it takes
         steps = status.state == "training" and status.loss is not None
         return self._limits.step if steps or status.state == "evaluating" else self._limits.start
 
@@ -132,9 +132,12 @@ def _trains(name: str) -> bool:
 
 
 def _progress(status: Status | None) -> Hashable:
-    """What must change: in training the step; elsewhere having said something will do."""
+    """What must change: how much is done of a piece of work, or the step; a process that counts
+    neither has to report something."""
     if status is None:
         return None
+    if status.work is not None:
+        return (status.state, *status.work.values())
     return (status.state, status.step if status.state == "training" else status.time)
 
 

@@ -1,6 +1,7 @@
 """How a process says how it is doing: one small status file, rewritten every second or so.
 
-While there is no news a thread rewrites it too, so that others see that the process is there.
+While there is no news a thread rewrites it too, so that others see that the process is there. That
+is no progress: whoever does a long piece of work calls `Reporter.progress` from within it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Reporter:
             task=task,
             pid=os.getpid(),
             host=socket.gethostname(),
-            state="starting",
+            state="preparing",
             time=time.time(),
             max_steps=max_steps,
         )
@@ -81,13 +82,32 @@ class Reporter:
         self.note(seconds={**(self._status.seconds or {}), **rounded})
 
     def say(self, state: str, **values: Any) -> None:
-        """Writes the status now. `values` are fields of `Status`; the others keep theirs."""
+        """Writes the status now. `values` are fields of `Status`; the others keep theirs, but a
+        piece of work is over."""
         with self._lock:
-            now, self._written = time.time(), self._clock()
-            self._status = dataclasses.replace(
-                self._status, state=state, time=now, seen=now, **values
-            )
-            run_folder.write_status(self._run, self._status)
+            self._write(state=state, **{"work": None, **values})
+
+    def progress(self, what: str, done: int = 0, total: int | None = None) -> None:
+        """Reports from within a long piece of work, called `what`, that `done` units of it are
+        done, of `total` if that is known. The state stays.
+
+        A larger `done` counts as progress, like a step: without it the watchdog takes the process
+        for one that hangs. It may be called often, from any thread: the status is written at most
+        once an interval, and at once for another `what`. A write that fails does not matter.
+        """
+        with self._lock:
+            work = {"what": what, "done": done, "total": total}
+            begins = self._status.work is None or self._status.work["what"] != what
+            if begins or self.due:
+                with contextlib.suppress(errors.PipelineError):
+                    self._write(work=work)
+            else:
+                self._status = dataclasses.replace(self._status, work=work)
+
+    def _write(self, **values: Any) -> None:
+        now, self._written = time.time(), self._clock()
+        self._status = dataclasses.replace(self._status, time=now, seen=now, **values)
+        run_folder.write_status(self._run, self._status)
 
     def keep_alive(self) -> None:
         """From now on a thread gives signs of life when there is no news, until the last word."""

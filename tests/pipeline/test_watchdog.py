@@ -86,6 +86,29 @@ def test_an_evaluation_that_goes_on_is_no_hang(dog):
     assert dog.look(said(3, state="evaluating", time=now), PIDS, now + 10) is not None
 
 
+def worked(done, *, state="exporting", time=0.0):
+    work = {"what": "copying", "done": done, "total": 9}
+    return {"chief-0": Status("chief-0", 1, "h", state, time, step=3, loss=1.0, work=work)}
+
+
+@pytest.mark.parametrize("state", ["preparing", "training", "evaluating", "exporting"])
+def test_work_that_is_counted_is_no_hang_however_long_it_takes(dog, state):
+    for now in range(0, 400, 9):
+        assert dog.look(worked(now + 1, state=state), {"chief-0": 1}, now) is None
+
+
+def test_work_that_stands_still_is_a_hang_whatever_else_is_written(dog):
+    assert dog.look(worked(4, state="evaluating"), {"chief-0": 1}, 0) is None
+    assert dog.look(worked(4, state="evaluating", time=9), {"chief-0": 1}, 10) is not None
+
+
+def test_the_first_piece_of_work_may_take_longer(dog):
+    """The first batch of an evaluation comes after its graph and the checkpoint."""
+    assert dog.look(worked(0, state="evaluating"), {"chief-0": 1}, 0) is None
+    assert dog.look(worked(0, state="evaluating"), {"chief-0": 1}, 99) is None
+    assert dog.look(worked(0, state="evaluating"), {"chief-0": 1}, 100) is not None
+
+
 def test_a_checkpoint_that_is_being_written_is_no_hang(dog, files):
     dog.look(said(3), PIDS, 0)
     assert dog.look(said(3), PIDS, 5) is None  # what there is is noted

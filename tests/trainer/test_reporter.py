@@ -30,6 +30,32 @@ def test_it_knows_whether_a_step_was_made(tmp_path):
     assert own.has_made_steps
 
 
+def test_progress_of_a_piece_of_work_is_written_once_an_interval_and_keeps_the_state(tmp_path):
+    run, now = RunFolder(str(tmp_path)), [1000.0]
+    own = Reporter(run, "chief-0", 50, clock=lambda: now[0])
+
+    def work():
+        status = run_folder.read_statuses(run)["chief-0"]
+        return status.state, status.work
+
+    own.progress("checking shards", 0, 9)
+    assert work() == ("preparing", {"what": "checking shards", "done": 0, "total": 9})
+    own.progress("checking shards", 3, 9)
+    assert work()[1]["done"] == 0
+    now[0] += 1.0
+    own.progress("checking shards", 5, 9)
+    assert work()[1]["done"] == 5
+    own.progress("copying")
+    assert work() == ("preparing", {"what": "copying", "done": 0, "total": None})
+    own.say("starting")
+    assert work() == ("starting", None)
+
+
+def test_progress_that_cannot_be_written_does_not_matter(tmp_path):
+    (tmp_path / "status").write_text("in the way")
+    Reporter(RunFolder(str(tmp_path)), "chief-0", 50).progress("checking shards", 1)
+
+
 def test_notes_add_up(tmp_path):
     run = RunFolder(str(tmp_path))
     own = Reporter(run, "chief-0", 50)
