@@ -25,7 +25,8 @@ from pipeline.run_folder import RunFolder
 KINDS = ("final", "best")
 
 # The best model of a run so far: {"step": int, "metric": str, "value": float, "checkpoint": path
-# prefix, "export": path, ...}
+# prefix, "export": path, "sha256": {file: digest}}; while its export is being replaced, also
+# "replacement", the same of the model that is to come.
 BEST = "best.json"
 EXTRAS = "assets.extra"
 # Names of classes by their number, if labels are texts or numbers out of a vocabulary.
@@ -37,15 +38,19 @@ COLUMNS, EXAMPLES = "serving_default", "examples"
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """One published model. `sha256` has the digest of each of its files, as published."""
+    """One published model. `sha256` has the digest of each of its files, as published, and
+    `replacement` those of the model that is taking its place, if one is."""
 
     path: str
     kind: str
     step: int
     sha256: Mapping[str, str]
+    replacement: Mapping[str, str] | None = None
 
     def verify(self) -> None:
         """Raises `DataError` naming the first file that is not as it was published."""
+        if self.replacement and export_files.digests(self.path) == self.replacement:
+            return
         if self.sha256:
             export_files.verify(self.path, self.sha256)
 
@@ -66,15 +71,18 @@ def find(run: RunFolder, kind: str) -> Export:
     if kind == "best":
         found = run.read(BEST) or {}
         path, sha256 = found.get("export"), found.get("sha256")
+        replacement = found.get("replacement", {}).get("sha256")
     else:
         found = run.read(run_folder.RESULT) or {}
         path, sha256 = found.get("exports", {}).get(kind), found.get("sha256", {}).get(kind)
+        replacement = None
     if not path:
         raise errors.UsageError(
             f"run {run.name!r}: has no {kind} export yet; let it finish with make train"
         )
     step = path.rstrip("/").rpartition("/")[2]
-    return Export(storage.join(run.exports, kind, step), kind, int(step), sha256 or {})
+    target = storage.join(run.exports, kind, step)
+    return Export(target, kind, int(step), sha256 or {}, replacement)
 
 
 class Model:

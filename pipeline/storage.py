@@ -7,6 +7,7 @@ are atomic: they appear whole or not at all.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import glob as globbing
 import os
 import re
@@ -209,6 +210,38 @@ def copy(source: str, target: str) -> None:
     else:
         with open_file(source) as content, open(target, "wb") as file:
             shutil.copyfileobj(content, file)
+
+
+def replace_folder(local: str, target: str, last: str) -> None:
+    """Puts a local folder in the place of the folder `target`, as `publish_folder` does.
+
+    On a disk readers see the old folder or the new one; where the file system cannot exchange two
+    folders, none for the moment between two renames. On gs:// they see none during the upload.
+    """
+    if is_remote(target):
+        remove(join(target, last))
+        remove(target)
+        publish_folder(local, target, last)
+    elif _exchange(local, target):
+        remove(local)
+    else:
+        aside = f"{local}.old"
+        os.rename(target, aside)
+        os.rename(local, target)
+        remove(aside)
+
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+def _exchange(one: str, other: str) -> bool:
+    """Exchanges two folders of one file system in one step (Linux renameat2); false where the
+    system or the file system, such as NFS, cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    paths = os.fsencode(one), os.fsencode(other)
+    return bool(rename(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0)
 
 
 def publish_folder(local: str, target: str, last: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import tempfile
@@ -112,22 +113,37 @@ def current_step(model_dir: str) -> int:
     return 0
 
 
+def digest(checkpoint: str) -> str:
+    """Returns the SHA-256 of a checkpoint's index, which has a checksum of every tensor: equal for
+    copies, different for the same step saved again with other parameters. Raises
+    `FileNotFoundError` if it is gone."""
+    with storage.open_file(f"{checkpoint}.index") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
 def keep(checkpoint: str, folder: str) -> str:
     """Copies a checkpoint to `folder`, where nothing deletes it (traps A8); returns its path prefix
-    there. Raises `FileNotFoundError` if it is gone."""
+    there. Never overwrites another checkpoint of that name: the copy is in a folder below then.
+    Raises `FileNotFoundError` if it is gone."""
     source, _, name = checkpoint.rpartition("/")
+    if storage.exists(storage.join(folder, f"{name}.index")):
+        made = digest(checkpoint)
+        if digest(storage.join(folder, name)) == made:
+            return storage.join(folder, name)
+        folder = storage.join(folder, made[:12])
     storage.makedirs(folder)
     for file in _files(checkpoint):
         _copy(storage.join(source, file), storage.join(folder, file))
     return storage.join(folder, name)
 
 
-def keep_only(checkpoint: str) -> None:
-    """Removes all but this checkpoint from the folder it is kept in."""
-    folder, _, name = checkpoint.rpartition("/")
+def keep_only(checkpoint: str, folder: str) -> None:
+    """Removes all other checkpoints from `folder`, in which or below which this one is kept."""
+    own, _, name = checkpoint.rpartition("/")
     for file in storage.listdir(folder):
-        if not file.startswith(f"{name}."):
-            storage.remove(storage.join(folder, file))
+        path = storage.join(folder, file)
+        if path != own and not (own == folder and file.startswith(f"{name}.")):
+            storage.remove(path)
 
 
 def keep_finite(model_dir: str, name: str) -> str | None:

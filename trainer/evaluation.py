@@ -24,6 +24,19 @@ _POLL, _REMOTE_POLL = 0.2, 2.0
 _ATTEMPTS = 5
 
 
+# A checkpoint's path prefix and when it was written: after a fall back to an older one the same
+# step is saved again.
+Version = tuple[str, float]
+
+
+def _version(checkpoint: str) -> Version | None:
+    """Returns the version of a checkpoint that is there, `None` if it has just been deleted."""
+    try:
+        return checkpoint, storage.modified(f"{checkpoint}.index")
+    except FileNotFoundError:
+        return None
+
+
 class SignOfLife(tf.compat.v1.train.SessionRunHook):
     """Says now and then that an evaluation goes on, so that nobody takes it for a hang."""
 
@@ -59,6 +72,7 @@ class Evaluation:
         self._publisher = exporters.Publisher(job, run, records, [SignOfLife(reporter)])
         self.judge = exporters.Judge(job, run, reporter, self._publisher)
         self._newest: dict[str, float] = {}
+        self._newest_digest: str | None = None
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Evaluates each new checkpoint until the final one, then `finish`es.
@@ -66,7 +80,8 @@ class Evaluation:
         Ends when `TRAINING_DONE.json` is there and its checkpoint has been judged.
         """
         self._reporter.say("waiting")
-        judged, next_start = None, 0.0
+        judged: Version | None = None
+        next_start = 0.0
         while True:
             # Looked at before the checkpoint: what it names has been written by then.
             done = self._done()
@@ -75,7 +90,8 @@ class Evaluation:
                 self.finish()
                 return
             if (
-                checkpoint not in (None, judged)
+                checkpoint is not None
+                and _version(checkpoint) not in (None, judged)
                 and time.monotonic() >= next_start
                 and self._step_of(checkpoint) > 0
             ):
@@ -102,16 +118,18 @@ class Evaluation:
         # One of an earlier start of this run, before it was given more steps.
         return done if done["final_step"] >= self._job.train.max_steps else None
 
-    def _evaluate_newest(self, checkpoint: str) -> str | None:
+    def _evaluate_newest(self, checkpoint: str) -> Version | None:
         """Returns the checkpoint that was judged, or `None` if a newer one has replaced it."""
+        version = _version(checkpoint)
         try:
             with checkpoints.pinned(checkpoint) as copy:
                 metrics, judged = self._evaluate("eval", copy)
+                self._newest_digest = checkpoints.digest(judged)
                 self.judge.export(self._estimator, "", judged, metrics, False)
         except FileNotFoundError:
             return None
         self._newest = metrics
-        return checkpoint if judged == copy else judged
+        return version if judged == copy else _version(judged)
 
     def _evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
         """Returns the metrics on a split, and the checkpoint they are of."""
@@ -146,7 +164,7 @@ class Evaluation:
         if checkpoint is None:
             raise errors.ModelError(f"{self._run.path!r}: training ended without a checkpoint")
         step = checkpoints.step_of(checkpoint)
-        if self._newest.get("global_step") != step:
+        if self._newest_digest != checkpoints.digest(checkpoint):
             self._newest, checkpoint = self._evaluate("eval", checkpoint)
             self.judge.export(self._estimator, "", checkpoint, self._newest, True)
         passed_over = self._tell_skipped()
@@ -154,7 +172,15 @@ class Evaluation:
         if self._records.has("test"):
             metrics["test"], _ = self._evaluate("test", checkpoint)
         self._reporter.say("exporting")
-        final = self._publisher.publish(self._estimator, "final", checkpoint, step, metrics)
+        final = self._publisher.publish(
+            self._estimator,
+            "final",
+            checkpoint,
+            step,
+            metrics,
+            # Of an earlier end at this step: the digests in it are of what is replaced.
+            lambda export: self._run.remove(run_folder.RESULT),
+        )
         best = self._run.read(exporters.BEST)
         read, _ = accounts.account(checkpoint, self._records.blocks("train"))
         self._run.write(

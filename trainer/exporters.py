@@ -10,7 +10,7 @@ import dataclasses
 import json
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -89,7 +89,7 @@ class Judge(tf.estimator.Exporter):
                 f"{errors.nearest(metric, known)}"
             )
         self._note(metrics, checkpoint_path)
-        old = self._run.read(BEST)
+        old = self._recorded(estimator)
         # One that somebody has removed is none, and one by another metric cannot be compared.
         there = (
             old
@@ -100,23 +100,53 @@ class Judge(tf.estimator.Exporter):
         if not best.is_better(metrics[metric], reference, self._job.eval.higher_is_better):
             return None
         kept = checkpoints.keep(checkpoint_path, storage.join(self._run.path, _KEPT))
+        new = {
+            "step": step,
+            "metric": metric,
+            "value": metrics[metric],
+            "checkpoint": self._run.relative(kept),
+        }
+        return self._publish(estimator, checkpoint_path, metrics, old, new)
+
+    def _recorded(self, estimator: Any) -> dict[str, Any] | None:
+        """Returns the record of the best so far. Finishes a replacement first that a kill has
+        interrupted: either model may be the one that is there."""
+        old = self._run.read(BEST)
+        pending = (old or {}).get("replacement")
+        if pending is None:
+            return old
+        kept = storage.join(self._run.path, pending["checkpoint"])
+        if storage.exists(f"{kept}.index"):
+            self._publish(estimator, kept, pending.pop("metrics"), old, pending)
+            return self._run.read(BEST)
+        return old if old and "export" in old else None
+
+    def _publish(
+        self,
+        estimator: Any,
+        checkpoint: str,
+        metrics: dict[str, float],
+        old: dict[str, Any] | None,
+        new: dict[str, Any],
+    ) -> str:
+        """Exports `checkpoint` as the best, and records it: `new` in place of `old`."""
+
+        def record(export: Export) -> dict[str, Any]:
+            return {**new, "export": self._run.relative(export.path), "sha256": export.sha256}
+
+        def announce(export: Export) -> None:
+            pending = {**record(export), "metrics": metrics}
+            self._run.write(BEST, {**(old or {}), "replacement": pending})
+
         export = self._publisher.publish(
-            estimator, "best", checkpoint_path, step, {"eval": metrics}
+            estimator, "best", checkpoint, new["step"], {"eval": metrics}, announce
         )
-        self._run.write(
-            BEST,
-            {
-                "step": step,
-                "metric": metric,
-                "value": metrics[metric],
-                "checkpoint": self._run.relative(kept),
-                "export": self._run.relative(export.path),
-                "sha256": export.sha256,
-            },
-        )
-        checkpoints.keep_only(kept)
+        self._run.write(BEST, record(export))
+        folder = storage.join(self._run.path, _KEPT)
+        checkpoints.keep_only(storage.join(self._run.path, new["checkpoint"]), folder)
         # Its own, wherever the run was when it was written.
-        previous = storage.join(self._run.exports, "best", str(old["step"])) if old else export.path
+        step = {**new, **(old or {})}["step"]
+        previous = storage.join(storage.parent(export.path), str(step))
         if previous != export.path:
             storage.remove(previous)
         return export.path
@@ -155,15 +185,24 @@ class Publisher:
         self._gate = parity.Gate(records)
 
     def publish(
-        self, estimator: Any, kind: str, checkpoint: str, step: int, metrics: model_card.Metrics
+        self,
+        estimator: Any,
+        kind: str,
+        checkpoint: str,
+        step: int,
+        metrics: model_card.Metrics,
+        before_replacing: Callable[[Export], None] = lambda export: None,
     ) -> Export:
         """Exports a checkpoint to `export/<kind>/<step>`, with its `metrics` by split.
 
-        The folder appears whole: the model is written and checked beside it, and then published.
-        One that is already there is left as it is. Raises `ModelError` if it fails the check.
+        The folder appears whole: the model is written and checked in another one, and then
+        published. An export of the same checkpoint, config and records is left as it is; any other
+        of that step is replaced, after `before_replacing` was called with the new one. Raises
+        `ModelError` if it fails the check.
         """
         target = storage.join(self._run.exports, kind, str(step))
-        if export_files.is_published(target):
+        made_from = self._made_from(checkpoint)
+        if export_files.is_published(target) and _is_made_from(target, made_from):
             return Export(target, export_files.digests(target))
         for left in storage.listdir(self._run.exports):
             if left.startswith(_STAGING):  # by a process that was killed
@@ -176,12 +215,24 @@ class Publisher:
             _name_signatures(folder)
             self._gate.check(estimator, checkpoint, folder)
             slices = {split: self._slices(estimator, checkpoint, split) for split in metrics}
-            self._add_extras(folder, step, metrics, slices)
+            self._add_extras(folder, step, metrics, slices, made_from)
             found = Export(target, export_files.digests(folder))
-            storage.publish_folder(folder, target, last=export_files.LAST)
+            if storage.exists(target):
+                before_replacing(found)
+                storage.replace_folder(folder, target, last=export_files.LAST)
+            else:
+                storage.publish_folder(folder, target, last=export_files.LAST)
         finally:
             storage.remove(beside)
         return found
+
+    def _made_from(self, checkpoint: str) -> dict[str, str]:
+        """Returns the files of an export that tell what it was made from."""
+        return {
+            "checkpoint.sha256": f"{checkpoints.digest(checkpoint)}\n",
+            "config.yaml": config_file.dump(self._job),
+            "manifest.sha256": f"{self._records.manifest.sha256}\n",
+        }
 
     def _slices(self, estimator: Any, checkpoint: str, split: str) -> list[scores.Row]:
         by = self._job.eval.slices
@@ -195,13 +246,13 @@ class Publisher:
         step: int,
         metrics: model_card.Metrics,
         slices: Mapping[str, list[scores.Row]],
+        made_from: Mapping[str, str],
     ) -> None:
         contents = self._records.manifest
         of_slices = {split: list(map(dataclasses.asdict, rows)) for split, rows in slices.items()}
         found = {"step": step, "metrics": metrics, "slices": of_slices}
         extras = {
-            "config.yaml": config_file.dump(self._job),
-            "manifest.sha256": f"{contents.sha256}\n",
+            **made_from,
             "metrics.json": json.dumps(found, indent=1) + "\n",
             "model_card.md": model_card.render(
                 self._job,
@@ -219,6 +270,11 @@ class Publisher:
         storage.makedirs(storage.join(folder, exported.EXTRAS))
         for name, text in extras.items():
             storage.write_text(storage.join(folder, exported.EXTRAS, name), text)
+
+
+def _is_made_from(folder: str, made_from: Mapping[str, str]) -> bool:
+    paths = {storage.join(folder, exported.EXTRAS, name): made_from[name] for name in made_from}
+    return all(storage.exists(p) and storage.read_text(p) == text for p, text in paths.items())
 
 
 @dataclasses.dataclass(frozen=True)

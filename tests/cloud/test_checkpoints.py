@@ -34,7 +34,7 @@ with tf1.Graph().as_default(), tf1.Session() as session:
     best = checkpoints.chosen(folder, "best")
     other = checkpoints.keep(checkpoints.newest(folder), folder + "/best")
     copied = checkpoints.step_of(other)
-    checkpoints.keep_only(kept)
+    checkpoints.keep_only(kept, folder + "/best")
     print(json.dumps({
         "newest": newest, "step": found, "pinned": pinned, "local": not storage.is_remote(copy),
         "removed": not os.path.exists(copy + ".index"), "then": checkpoints.newest(folder),

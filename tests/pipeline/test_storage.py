@@ -1,5 +1,6 @@
 import os
 import re
+import threading
 
 import pytest
 
@@ -198,3 +199,44 @@ def test_a_folder_is_published_as_a_whole(tmp_path):
     assert (target / "saved_model.pb").read_text() == "model"
     assert (target / "variables").is_dir()
     assert not made.exists()
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_folder_takes_the_place_of_another(tmp_path, monkeypatch, exchanges):
+    """Also where the file system cannot exchange two folders."""
+    if not exchanges:
+        monkeypatch.setattr(storage, "_exchange", lambda one, other: False)
+    made, target = tmp_path / "made", tmp_path / "7"
+    for folder, text in ((target, "old"), (made, "new")):
+        folder.mkdir()
+        (folder / "saved_model.pb").write_text(text)
+    (target / "only-in-old").touch()
+    storage.replace_folder(str(made), str(target), last="saved_model.pb")
+    assert [path.name for path in target.iterdir()] == ["saved_model.pb"]
+    assert (target / "saved_model.pb").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["7"]
+
+
+def test_a_reader_never_misses_a_folder_that_is_replaced(tmp_path):
+    target = tmp_path / "7"
+    target.mkdir()
+    if not storage._exchange(str(target), str(tmp_path / "7")):
+        pytest.skip("this file system cannot exchange folders")
+    (target / "saved_model.pb").write_text("0")
+    missed, ended = [], threading.Event()
+
+    def look():
+        while not ended.is_set():
+            if not (target / "saved_model.pb").exists():
+                missed.append(True)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    for number in range(200):
+        made = tmp_path / "made"
+        made.mkdir()
+        (made / "saved_model.pb").write_text(str(number))
+        storage.replace_folder(str(made), str(target), last="saved_model.pb")
+    ended.set()
+    reader.join()
+    assert not missed

@@ -218,7 +218,7 @@ def test_a_kept_one_is_whole_and_stays_when_its_writer_deletes_it(tmp_path):
         assert kept == prefix.replace("model", "kept/model")
     _remove(second)
     assert checkpoints.step_of(kept) == 12
-    checkpoints.keep_only(kept)
+    checkpoints.keep_only(kept, folder)
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
         *("model.ckpt-12.data-00000-of-00001", "model.ckpt-12.index", "model.ckpt-12.meta")
     ]

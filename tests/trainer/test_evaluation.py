@@ -7,7 +7,8 @@ import shutil
 
 import pytest
 
-from pipeline import errors, run_folder, run_record
+from pipeline import errors, exported, run_folder, run_record
+from tests.trainer.saved_again import parameters, save_again
 from trainer import checkpoints, skipped
 
 
@@ -92,6 +93,48 @@ def test_those_judged_before_a_restart_were_not_passed_over(finished, evaluation
     _done(run, 300)
     evaluation_of(run).follow(_no_sleep)
     assert run.read(run_folder.RESULT)["skipped"] == [200]
+
+
+def test_a_step_that_is_saved_again_is_judged_again(finished, evaluation_of, tmp_path):
+    """A chief that went back to an older checkpoint gets to the same step with other parameters;
+    the evaluator stays."""
+    run = finished.copy(tmp_path, 0)
+    seen = []
+
+    def save_both():
+        finished.copy(tmp_path, 0, 300)
+        seen.append(parameters(f"{run.path}/model.ckpt-300"))
+
+    scene = Scene(
+        save_both,
+        lambda: seen.append(parameters(save_again(run, 300))),
+        lambda: _done(run, 300),
+    )
+    evaluation = evaluation_of(run)
+    evaluation.follow(scene.sleep)
+    assert scene.is_over
+    assert seen[0] != seen[1]
+    result = run.read(run_folder.RESULT)
+    assert parameters(f"{run.path}/{result['exports']['final']}/variables/variables") == seen[1]
+    truth, _ = evaluation._evaluate("eval", f"{run.path}/model.ckpt-300")
+    assert result["metrics"]["eval"] == pytest.approx(truth)
+    exported.find(run, "final").verify()
+    exported.find(run, "best").verify()
+
+
+def test_a_finished_step_saved_again_is_exported_again(finished, evaluation_of, tmp_path):
+    """After the end, and then a resumed run that got to the same step otherwise."""
+    run = finished.copy(tmp_path, 300)
+    evaluation_of(run).finish()
+    checkpoint = save_again(run, 300)
+    evaluation_of(run).finish()
+    final = exported.find(run, "final")
+    final.verify()
+    assert parameters(f"{final.path}/variables/variables") == parameters(checkpoint)
+    best = exported.find(run, "best")
+    best.verify()
+    kept = f"{run.path}/{run.read('best.json')['checkpoint']}"
+    assert parameters(f"{best.path}/variables/variables") == parameters(kept)
 
 
 def test_an_evaluator_that_starts_late_judges_once(finished, evaluation_of, tmp_path):

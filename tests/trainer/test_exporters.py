@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import pathlib
 import shutil
@@ -14,9 +13,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file, errors, export_files, exported, topology
+from pipeline import config_file, errors, export_files, exported, storage, topology
 from tests.pipeline.process_help import child_environment
 from tests.trainer import small_table
+from tests.trainer.saved_again import parameters, save_again
 from trainer import checkpoints, experiment, exporters, janitor, scores
 
 # Serves without any code of the project, as a server would.
@@ -163,15 +163,98 @@ def test_a_metric_the_model_does_not_report_names_the_nearest(scene):
         scene.judge(100, 0.9, "eval.metric=acuracy")
 
 
-def test_publishing_never_overwrites(scene, evaluation_of):
-    target = pathlib.Path(scene.run.exports) / "final" / "100"
-    target.mkdir(parents=True)
-    (target / "saved_model.pb").write_bytes(b"somebody serves this")
-    publisher = evaluation_of(scene.run)._publisher
-    found = publisher.publish(None, "final", f"{scene.run.path}/model.ckpt-100", 100, {})
-    assert found.path == str(target)
-    assert found.sha256 == {"saved_model.pb": hashlib.sha256(b"somebody serves this").hexdigest()}
-    assert (target / "saved_model.pb").read_bytes() == b"somebody serves this"
+def test_a_step_saved_again_with_other_parameters_replaces_its_best_export(scene):
+    first = scene.judge(100, 0.5)
+    before = parameters(f"{first}/variables/variables")
+    checkpoint = save_again(scene.run, 100)
+    assert parameters(checkpoint) != before
+    assert scene.judge(100, 0.9) == first
+    assert parameters(f"{first}/variables/variables") == parameters(checkpoint)
+    assert parameters(f"{scene.run.path}/{scene.best['checkpoint']}") == parameters(checkpoint)
+    assert scene.best["value"] == pytest.approx(0.9)
+    assert "replacement" not in scene.best
+    exported.find(scene.run, "best").verify()
+    metrics = json.loads(pathlib.Path(first, "assets.extra", "metrics.json").read_text())
+    assert metrics["metrics"]["eval"]["accuracy"] == pytest.approx(0.9)
+    assert (scene.exported, scene.leftovers) == (["100"], [])
+    kept = pathlib.Path(scene.run.path, "best")
+    assert len([path for path in kept.rglob("*") if path.is_file()]) == 3
+
+
+def test_a_worse_one_saved_under_the_best_step_changes_nothing(scene):
+    first = scene.judge(100, 0.9)
+    before = parameters(f"{first}/variables/variables")
+    save_again(scene.run, 100)
+    assert scene.judge(100, 0.5) is None
+    assert parameters(f"{first}/variables/variables") == before
+    assert parameters(f"{scene.run.path}/{scene.best['checkpoint']}") == before
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_kill_while_the_best_is_replaced_loses_neither(scene, monkeypatch, moment):
+    """Whichever model is there is the one that `best.json` has a digest of, and a restart keeps
+    the better one although its newest checkpoint is worse."""
+    path = scene.judge(100, 0.5)
+    checkpoint = save_again(scene.run, 100)
+    real = storage.replace_folder
+
+    def killed(*args, **kwargs):
+        if moment == "after":
+            real(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "replace_folder", killed)
+        with pytest.raises(KeyboardInterrupt):
+            scene.judge(100, 0.9)
+    exported.find(scene.run, "best").verify()
+    assert scene.judge(200, 0.7) is None
+    assert parameters(f"{path}/variables/variables") == parameters(checkpoint)
+    assert (scene.best["step"], scene.best["value"]) == (100, pytest.approx(0.9))
+    exported.find(scene.run, "best").verify()
+    assert (scene.exported, scene.leftovers) == (["100"], [])
+
+
+def test_a_replacement_must_pass_the_check_too(scene, monkeypatch):
+    path = scene.judge(100, 0.5)
+    before = parameters(f"{path}/variables/variables")
+    save_again(scene.run, 100)
+
+    def differs(*_):
+        raise errors.ModelError("differs")
+
+    monkeypatch.setattr("trainer.parity.Gate.check", differs)
+    with pytest.raises(errors.ModelError, match="differs"):
+        scene.judge(100, 0.9)
+    assert parameters(f"{path}/variables/variables") == before
+    exported.find(scene.run, "best").verify()
+
+
+def test_publishing_the_same_checkpoint_again_leaves_the_export_alone(scene, evaluation_of):
+    evaluation = evaluation_of(scene.run)
+    publish = evaluation._publisher.publish
+    checkpoint = f"{scene.run.path}/model.ckpt-100"
+    first = publish(evaluation._estimator, "final", checkpoint, 100, {})
+    before = (pathlib.Path(first.path) / "saved_model.pb").stat().st_ino
+    assert publish(None, "final", checkpoint, 100, {}) == first
+    assert (pathlib.Path(first.path) / "saved_model.pb").stat().st_ino == before
+
+
+@pytest.mark.parametrize("changed", ["parameters", "config", "unknown"])
+def test_what_was_made_from_something_else_is_replaced(scene, evaluation_of, changed):
+    evaluation = evaluation_of(scene.run)
+    checkpoint = f"{scene.run.path}/model.ckpt-100"
+    first = evaluation._publisher.publish(evaluation._estimator, "final", checkpoint, 100, {})
+    if changed == "parameters":
+        save_again(scene.run, 100)
+    elif changed == "config":
+        evaluation = evaluation_of(scene.run, "eval.batch_size=100")
+    else:  # exported by an earlier version, which did not say from what
+        (pathlib.Path(first.path) / "assets.extra" / "checkpoint.sha256").unlink()
+    second = evaluation._publisher.publish(evaluation._estimator, "final", checkpoint, 100, {})
+    assert second.path == first.path
+    assert parameters(f"{first.path}/variables/variables") == parameters(checkpoint)
+    assert second.sha256 == export_files.digests(second.path)
 
 
 def test_a_failed_export_leaves_nothing(scene, evaluation_of):
@@ -241,7 +324,8 @@ def test_what_lies_beside_the_model(finished, small_records):
         folder = pathlib.Path(finished.export(kind))
         extra = folder / "assets.extra"
         assert sorted(path.name for path in extra.iterdir()) == [
-            *("config.yaml", "manifest.sha256", "metrics.json", "model_card.md")
+            *("checkpoint.sha256", "config.yaml", "manifest.sha256"),
+            *("metrics.json", "model_card.md"),
         ]
         assert config_file.load(str(extra / "config.yaml")) == finished.run.read_config()
         assert (extra / "manifest.sha256").read_text().strip() == small_records.contents.sha256
