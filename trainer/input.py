@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from pipeline import config, errors, exclusions, manifest, storage, topology
-from trainer import features, feeding, ledger, order
+from trainer import autotuner, features, feeding, ledger, order
 from trainer.feeding import Feed
 from trainer.transforms import Transforms
 
@@ -16,11 +16,6 @@ InputFn = Callable[[], tf.data.Dataset]
 _READ_BUFFER = 256 << 10  # bytes
 # Records that are picked out of a window at a time: enough to make the picking cheap.
 _PICKED = 1024
-_OPTIONS = tf.data.Options()
-_OPTIONS.deterministic = True
-# The autotuner's thread sleeps for up to a minute between looks, and closing a session of a
-# cluster waits for it: runs hung that long at their end.
-_OPTIONS.autotune.enabled = False
 
 
 class Records:
@@ -85,7 +80,7 @@ class Records:
                 .rebatch(batch_size, drop_remainder=True)
                 .map(lambda batch: transforms.examples(batch, training=True))
                 .prefetch(2)
-                .with_options(_OPTIONS)
+                .with_options(autotuner.OPTIONS)
             )
 
         return input_fn
@@ -116,7 +111,6 @@ class Records:
                 .map(lambda batch: features.parse(batch, transforms.columns))
                 .map(lambda batch: transforms.examples(batch, training=False))
                 .prefetch(2)
-                .with_options(_OPTIONS)
             )
 
         return input_fn
@@ -126,7 +120,7 @@ class Records:
         been left out: `[records]` strings."""
         blocks = self.blocks(split)
         rows = tf.data.Dataset.from_tensor_slices(order.readable(blocks))
-        return rows.flat_map(_in_order(blocks.paths))
+        return rows.flat_map(_in_order(blocks.paths)).with_options(autotuner.OPTIONS)
 
 
 def even_batches(records: int, largest: int, replicas: int) -> list[int]:

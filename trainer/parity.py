@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors, records
-from trainer import features, parity_rows, parity_server, served
+from trainer import autotuner, features, parity_rows, parity_server, served
 from trainer.input import Records
 from trainer.parity_rows import Row
 
@@ -143,6 +143,7 @@ class Gate:
                 .batch(self._batch)
                 .map(lambda batch: features.parse(batch, transforms.columns))
                 .map(lambda batch: transforms.examples(batch, training=False))
+                .with_options(autotuner.OPTIONS)
             )
 
         parts: dict[str, list[np.ndarray]] = {}

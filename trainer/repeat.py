@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage, topology
 from pipeline.run_folder import RunFolder
-from trainer import divergence, experiment, features, ledger, order, staleness
+from trainer import autotuner, divergence, experiment, features, ledger, order, staleness
 from trainer.input import Records
 
 Say = Callable[[str], None]
@@ -110,7 +110,12 @@ def _input_fn(records: Records, batches: list[divergence.Batch]) -> Any:
         return transforms.examples(parsed, training=False)
 
     spec = tf.TensorSpec([None], tf.string)
-    return lambda: tf.data.Dataset.from_generator(serialized, output_signature=spec).map(split)
+
+    def input_fn() -> tf.data.Dataset:
+        batches = tf.data.Dataset.from_generator(serialized, output_signature=spec)
+        return batches.map(split).with_options(autotuner.OPTIONS)
+
+    return input_fn
 
 
 class _LookHook(tf.compat.v1.train.SessionRunHook):

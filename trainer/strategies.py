@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import compatibility, config, topology
+from trainer import autotuner
 
 _distribute = tf.distribute
 _PACK_BYTES = 1 << 20  # of gradients that travel together
@@ -38,6 +39,7 @@ def distribution(cluster: config.Cluster, task: topology.Task) -> Distribution:
     eval_devices = evaluation_devices(cluster)
     build_train = _BUILDERS.get(cluster.strategy) if training else None
     build_eval = _BUILDERS.get(cluster.eval_strategy) if evaluating else None
+    autotuner.keep_out_of_strategies()
     used = [*devices, cluster.parameter_device, *(eval_devices if build_eval else ())]
     return Distribution(
         train=build_train(cluster, devices) if build_train else None,
