@@ -264,7 +264,7 @@ def run_command(
     environment: Mapping[str, str],
     stop: StopRequest,
     grace: float = 10.0,
-    poll: Callable[[], None] = lambda: None,
+    poll: Callable[[], object] = lambda: None,
 ) -> int:
     """Runs a command to its end in this terminal and returns its exit code.
 

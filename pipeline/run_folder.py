@@ -9,12 +9,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from pipeline import config, config_file, errors, gcp_config, redaction, storage
 
 # What TensorFlow takes for a pattern where it looks for files, and what is no UTF-8.
 _WILD = re.compile(r"[*?\[\\\ud800-\udfff]")
+_RETRY = 0.5  # seconds
+_T = TypeVar("_T")
 
 
 def records_folder(storage_root: str, config_name: str) -> str:
@@ -61,9 +65,19 @@ def run_name(job: config.Config) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
-    """Paths and marker files of one run. `path` is also the Estimator's `model_dir`."""
+    """Paths and marker files of one run. `path` is also the Estimator's `model_dir`.
+
+    A file that cannot be read or written is tried again for `patience` seconds, and is then a
+    `RetryableError`: what was possible a while ago may be possible again.
+    """
 
     path: str
+    patience: float = dataclasses.field(default=0.0, compare=False)
+
+    @property
+    def impatient(self) -> RunFolder:
+        """The same folder, for who looks again anyway."""
+        return dataclasses.replace(self, patience=0.0)
 
     @property
     def name(self) -> str:
@@ -107,7 +121,9 @@ class RunFolder:
     def read(self, name: str) -> dict[str, Any] | None:
         """Returns a JSON file of the run, or `None` while there is none. Raises `DataError` for
         another content, and what `errors.from_os_error` says of a file that cannot be read."""
-        path = storage.join(self.path, name)
+        return self._patiently(lambda: self._read(storage.join(self.path, name)))
+
+    def _read(self, path: str) -> dict[str, Any] | None:
         try:
             content = json.loads(storage.read_text(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -125,8 +141,27 @@ class RunFolder:
     def write(self, name: str, content: dict[str, Any]) -> None:
         """Writes a JSON file of the run; readers see the old one or the new one."""
         path = storage.join(self.path, name)
-        storage.makedirs(storage.parent(path))
-        storage.write_text(path, json.dumps(content, indent=1) + "\n")
+
+        def write() -> None:
+            storage.makedirs(storage.parent(path))
+            storage.write_text(path, json.dumps(content, indent=1) + "\n")
+
+        self._patiently(write)
+
+    def _patiently(self, action: Callable[[], _T]) -> _T:
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                return action()
+            except (errors.UsageError, errors.RetryableError) as error:
+                if not self.patience:
+                    raise
+                if time.monotonic() >= deadline:
+                    line = str(error).partition(". ")[0]
+                    raise errors.RetryableError(
+                        f"{line}; tried for {self.patience:g} s. Run the same command again."
+                    ) from None
+            time.sleep(min(_RETRY, self.patience))
 
     def remove(self, name: str) -> None:
         """Removes a file of the run; absent is fine."""
@@ -223,9 +258,9 @@ def read_status(run: RunFolder, task: str) -> Status | None:
     over."""
     known = [field.name for field in dataclasses.fields(Status)]
     try:
-        content = run.read(f"status/{task}.json") or {}
+        content = run.impatient.read(f"status/{task}.json") or {}
         return Status(**{name: content[name] for name in known if name in content})
-    except (errors.DataError, errors.RetryableError, TypeError):
+    except (errors.DataError, errors.RetryableError, errors.UsageError, TypeError):
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import socket
@@ -132,15 +131,26 @@ class Heartbeat:
     record: RunRecord
     run: RunFolder
     clock: Callable[[], float] = time.time
+    # For the time between two: nobody sets it back.
+    timer: Callable[[], float] = time.monotonic
 
-    def __call__(self, *, at_once: bool = False) -> None:
-        """Writes it if it is time to. A sign of life is not worth failing for."""
-        now, launcher = self.clock(), self.record.launcher
-        due = launcher.seen is None or now - launcher.seen >= run_folder.beat_interval(self.run)
-        if due or at_once:
-            launcher.seen = now
-            with contextlib.suppress(errors.PipelineError):
-                write(self.run, self.record)
+    def __post_init__(self) -> None:
+        self._written: float | None = None
+
+    def __call__(self, *, at_once: bool = False) -> bool:
+        """Writes it if it is time to, and tells whether it did. A sign of life is not worth failing
+        for."""
+        now = self.timer()
+        interval = run_folder.beat_interval(self.run)
+        if self._written is not None and now - self._written < interval and not at_once:
+            return False
+        self._written = now
+        self.record.launcher.seen = self.clock()
+        try:
+            write(self.run, self.record)
+        except (errors.PipelineError, OSError):
+            return False
+        return True
 
 
 @dataclasses.dataclass
@@ -153,6 +163,7 @@ class Keeper:
 
     def __post_init__(self) -> None:
         self.beat = Heartbeat(self.record, self.run)
+        self._has_news = False
         self._restarts = self._copied_restarts()
 
     def _copied_restarts(self) -> list[Restart]:
@@ -167,14 +178,16 @@ class Keeper:
         """Passes it on, and writes the record at restarts and when more has been read."""
         self.observer.show(statuses)
         before, self._restarts = self._restarts, self._copied_restarts()
-        self.beat(at_once=self._restarts != before)
+        self._has_news |= self._restarts != before
         for status in statuses.values():
             if status.new_data and status.new_data not in self.record.new_data:
                 self.record.new_data = [*self.record.new_data, status.new_data]
-                write(self.run, self.record)
+                self._has_news = True
             if status.input is not None and status.input != self.record.input:
                 self.record.input, self.record.readers = status.input, status.readers or {}
-                write(self.run, self.record)
+                self._has_news = True
+        if self.beat(at_once=self._has_news):
+            self._has_news = False  # what could not be written is tried again at the next look
 
 
 def add_result(record: RunRecord, run: RunFolder) -> None:

@@ -30,6 +30,7 @@ from pipeline.plan import Graces, Observer, Plan
 from pipeline.ports import Reservation
 from pipeline.processes import Ended, Event, ForkServer, Spawn, Started, StopRequest
 from pipeline.run_folder import Status
+from pipeline.tolerance import Tolerance
 
 _TAIL_LINES = 15
 
@@ -77,6 +78,7 @@ class Supervisor:
         self._members: dict[str, _Member] = {}
         self._backlog: list[Event] = []
         self._observed = -1e9
+        self._reading = Tolerance("reading what the processes report", clock=clock)
         self._chief_done_at: float | None = None
         self._recoveries: list[restarts.Recovery] = []
         self._statuses: dict[str, Status] = {}
@@ -365,11 +367,13 @@ class Supervisor:
         if not now and self._clock() - self._observed < every:
             return
         self._observed = self._clock()
-        self._statuses = statuses = {
-            name: status
-            for name, status in run_folder.read_statuses(self._plan.run).items()
-            if name in self._members and status.pid == self._members[name].pid
-        }
+        with self._reading.survived():
+            self._statuses = {
+                name: status
+                for name, status in run_folder.read_statuses(self._plan.run).items()
+                if name in self._members and status.pid == self._members[name].pid
+            }
+        statuses = self._statuses
         training = (*topology.TRAINING_ROLES,)
         self.pace.see(s for n, s in statuses.items() if self._members[n].role in training)
         self._recoveries = [one for one in self._recoveries if not one.see(statuses)]

@@ -8,6 +8,7 @@ next step, processes that wait inside TensorFlow for a peer that has gone throug
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import threading
@@ -19,6 +20,7 @@ import tensorflow as tf
 
 from pipeline import errors, redaction, restarts, run_folder, storage, task_log, topology
 from pipeline.run_folder import RunFolder
+from pipeline.tolerance import Tolerance
 from trainer import signals
 from trainer.reporter import Reporter
 
@@ -28,6 +30,8 @@ _REMOTE_POLL = 10.0
 # long step; when training is over there is nothing left to wait for.
 _GRACE_AFTER_SIGNAL = 20.0
 _GRACE_AFTER_END = 3.0
+# How long its last report may take, and how soon a second Ctrl-C is noticed.
+_LAST_REPORT, _MOMENT = 10.0, 0.1
 # And when the chief has failed, in which time it ends and a launcher ends the others.
 GRACE_AFTER_FAILURE = 30.0
 
@@ -42,6 +46,9 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
 
     The chief's `CheckpointSaverHook` then saves as at any end, so no step is lost. `max_seconds`
     begin with the first session; what comes before, such as waiting for others, does not count.
+
+    Training also ends when small files have failed for `patience` seconds: the marker that is
+    looked for, or the status of the process, which `writing` tells of. That is a `failure`.
     """
 
     def __init__(
@@ -50,16 +57,21 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
         *,
         is_chief: bool,
         max_seconds: float | None,
+        writing: Tolerance | None = None,
+        patience: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._run = run
+        self._run = run.impatient
         self._marker = run_folder.STOP if is_chief else run_folder.TRAINING_DONE
         self._interval = poll_interval(run)
         self._clock = clock
         self._looked = clock()
         self._deadline: float | None = None
         self._max_seconds = max_seconds if is_chief else None
+        looking = Tolerance("looking for a request to stop", clock=clock)
+        self._looking, self._writing, self._patience = looking, writing, patience
         self.reason: str | None = None
+        self.failure: errors.RetryableError | None = None
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Begins to count `max_seconds`; one made anew, as after a server was lost, goes on."""
@@ -81,57 +93,80 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
         if now - self._looked < self._interval:
             return None
         self._looked = now
-        marker = self._run.read(self._marker)
-        return None if marker is None else str(marker["reason"])
+        with self._looking.survived():
+            marker = self._run.read(self._marker)
+            if marker is not None:
+                return str(marker["reason"])
+        return self._find_failure()
+
+    def _find_failure(self) -> str | None:
+        for tolerance in filter(None, (self._looking, self._writing)):
+            if tolerance.seconds > self._patience:
+                self.failure = errors.RetryableError(
+                    f"small files of {self._run.path!r} have failed for {tolerance.seconds:.0f} s "
+                    f"({tolerance.failure}), so training was saved and ended. Run the same command "
+                    "again to resume."
+                )
+                return str(self.failure)
+        return None
 
 
 class Watch:
     """Ends a process that waits in TensorFlow for what will not come any more.
 
-    A thread, because a session that waits for a peer does not return to Python: a worker of an
-    all-reduce whose chief has stopped, a parameter server. It looks for `TRAINING_DONE.json` (of
-    this start of the run: the chief removes older ones first), for a chief that has failed for good
-    and for a signal, gives the process some time to end by itself, and then ends it with the exit
-    code that is due. The evaluator goes on when training is done, and so does the chief, which only
-    a second Ctrl-C ends here once it has made a step: nobody else can save that.
+    Threads, because a session that waits for a peer does not return to Python: a worker of an
+    all-reduce whose chief has stopped, a parameter server. One looks for `TRAINING_DONE.json` (of
+    this start of the run: the chief removes older ones first) and for a chief that has failed for
+    good; a look that fails is made again. The other obeys signals, also while the run folder cannot
+    be read. Each gives the process some time to end by itself, and then ends it with the exit code
+    that is due. The evaluator continues when training is done, and so does the chief, which only a
+    second Ctrl-C ends here once it has made a step: nothing else can save that.
     """
 
     def __init__(self, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:
-        self._run, self._task, self._reporter = run, task, reporter
+        self._run, self._task, self._reporter = run.impatient, task, reporter
+        self._interval = poll_interval(run)
+        self._looking = Tolerance(f"{task.name}: looking at the run folder")
+        # Set when a parameter server has seen that no training process needs it.
+        self._unneeded = threading.Event()
+        self._leaving = threading.Lock()
 
     def start(self) -> None:
-        """Begins to look; the thread dies with the process."""
-        threading.Thread(target=self._look, name="watch", daemon=True).start()
+        """Begins to look; the threads die with the process."""
+        threading.Thread(target=self._obey, name="obey", daemon=True).start()
+        if not self._task.is_chief:
+            threading.Thread(target=self._look, name="watch", daemon=True).start()
 
     def _look(self) -> None:
-        interval = poll_interval(self._run)
-        while not signals.stop_requested.wait(interval):
-            if self._task.is_chief:
-                continue
-            failure = failure_of_chief(self._run)
-            if failure is not None:
-                # A launcher ends this process meanwhile, and tells of the chief alone.
-                self._leave(GRACE_AFTER_FAILURE, failure)
-            if self._has_no_part_left():
-                if self._task.job_name == topology.PS:
-                    self._await_workers(interval)
-                self._leave(_GRACE_AFTER_END)
-        self._stop(interval)
+        while True:
+            with self._looking.survived():
+                self._look_once()
+            # A signal is news to look at once, and is not for the time after it.
+            stopping = signals.stop_requested.is_set()
+            time.sleep(self._interval) if stopping else signals.stop_requested.wait(self._interval)
 
-    def _has_no_part_left(self) -> bool:
+    def _look_once(self) -> None:
+        stopping = signals.stop_requested.is_set()
+        failure = None if stopping else failure_of_chief(self._run)
+        if failure is not None:
+            # A launcher ends this process meanwhile, and tells of the chief alone.
+            self._leave(GRACE_AFTER_FAILURE, failure)
         ends_with_training = self._task.job_name in (topology.WORKER, topology.PS)
-        return ends_with_training and self._run.read(run_folder.TRAINING_DONE) is not None
+        if ends_with_training and self._run.read(run_folder.TRAINING_DONE) is not None:
+            if self._task.job_name == topology.PS:
+                self._await_workers()
+            self._leave(0.0 if stopping else _GRACE_AFTER_END)
+        elif stopping and self._task.job_name == topology.PS and not self._is_needed():
+            self._unneeded.set()
 
-    def _stop(self, interval: float) -> None:
+    def _obey(self) -> None:
         """Ends a process that does not end by itself after a signal, if it may be ended."""
-        if self._has_no_part_left():
-            self._leave(0.0)
+        signals.stop_requested.wait()
         if self._task.job_name == topology.PS:
             # A machine that shuts down asks all of them, and those that train are to save.
-            self._await_workers(interval)
+            self._await_end_of_need()
         training = self._task.job_name in topology.TRAINING_ROLES
-        grace = _GRACE_AFTER_SIGNAL if training else 0.0
-        insisted = signals.insisted.wait(grace)
+        insisted = signals.insisted.wait(_GRACE_AFTER_SIGNAL if training else 0.0)
         if self._may_have_to_save():
             insisted = signals.insisted.wait()
         what = "stopped"
@@ -144,38 +179,59 @@ class Watch:
         single process waits for nobody."""
         return self._task.is_chief and (self._reporter.has_made_steps or not self._task.cluster)
 
-    def _await_workers(self, interval: float) -> None:
+    def _await_end_of_need(self) -> None:
+        deadline = time.monotonic() + _GRACE_AFTER_SIGNAL
+        while time.monotonic() < deadline and not self._unneeded.is_set():
+            if signals.insisted.wait(_MOMENT):
+                return
+
+    def _await_workers(self) -> None:
         """Serves on until no training process says that it still needs this one, if that does not
         take long."""
         deadline = time.monotonic() + _GRACE_AFTER_SIGNAL
         while time.monotonic() < deadline:
-            statuses = run_folder.read_statuses(self._run)
-            busy = [
-                status
-                for name, status in statuses.items()
-                if name.rpartition("-")[0] in topology.TRAINING_ROLES
-                and status.state not in run_folder.ENDED
-            ]
-            if not busy or signals.insisted.wait(interval):
+            with self._looking.survived():
+                if not self._is_needed():
+                    return
+            if signals.insisted.wait(self._interval):
                 return
+
+    def _is_needed(self) -> bool:
+        return any(
+            name.rpartition("-")[0] in topology.TRAINING_ROLES
+            and status.state not in run_folder.ENDED
+            for name, status in run_folder.read_statuses(self._run).items()
+        )
 
     def _leave(self, after: float, error: errors.PipelineError | None = None) -> None:
         time.sleep(after)
+        self._leaving.acquire()  # only the first to leave reports
         code = 0 if error is None else error.exit_code
-        with contextlib.suppress(errors.PipelineError):  # of a full disk
+        # A folder that does not answer must not keep the process.
+        last = threading.Thread(target=self._report_end, args=(error, code), daemon=True)
+        last.start()
+        last.join(_LAST_REPORT)
+        os._exit(code)
+
+    def _report_end(self, error: errors.PipelineError | None, code: int) -> None:
+        with contextlib.suppress(Exception):
             if error is None:
                 self._reporter.say("done", exit_code=0)
             else:
                 print(redaction.redact(f"error: {error}"), file=sys.stderr, flush=True)
                 state = "stopped" if signals.stop_requested.is_set() else "failed"
                 self._reporter.say(state, error=str(error), exit_code=code)
-        task_log.copy_now()
-        os._exit(code)
+        with contextlib.suppress(Exception):
+            task_log.copy_now()
 
 
 def failure_of_chief(run: RunFolder) -> errors.PipelineError | None:
     """Returns the error of a chief that has failed for good; nobody need wait for it any more."""
-    chief = run_folder.read_status(run, "chief-0")
+    return failure_of(run_folder.read_status(run, "chief-0"))
+
+
+def failure_of(chief: run_folder.Status | None) -> errors.PipelineError | None:
+    """Returns the error in a chief's status if it has failed for good."""
     if chief is None or chief.exit_code not in restarts.FINAL_CODES:
         return None
     return errors.of_exit_code(chief.exit_code, f"the chief failed: {chief.error}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, model_config, topology
+from pipeline import config, model_config, tolerance, topology
 from pipeline.run_folder import RunFolder
 from trainer import (
     accounts,
@@ -59,7 +59,13 @@ def build(
     position = _position(job, run, records, task) if training else None
     built = estimator(job, run, task, records.transforms, position)
     evaluation = Evaluation(job, run, records, built, reporter)
-    stop = StopHook(run, is_chief=task.is_chief, max_seconds=job.train.max_seconds)
+    stop = StopHook(
+        run,
+        is_chief=task.is_chief,
+        max_seconds=job.train.max_seconds,
+        writing=reporter.writing,
+        patience=tolerance.patience(job.cluster),
+    )
     return Experiment(
         built,
         _train_spec(

@@ -3,7 +3,7 @@
 Each role writes a random number into the run folder and waits until the chief has written it
 back. So both have read what the other wrote: one folder, not two of the same name (traps A29).
 With it the chief sends the hash of its config and its code version, which each role compares
-with its own.
+with its own. The chief removes what it has answered, so that it has nothing to read again.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from pipeline import config, errors, run_folder, storage, topology, versions
 from pipeline import job as jobs
 from pipeline.run_folder import RunFolder
+from pipeline.tolerance import Tolerance
 
 _FOLDER = "preflight"
-_POLL = 0.1  # seconds; looks at the folder are cheap while nothing else happens
-_REMOTE_POLL = 5.0
+# Seconds between looks at the folder. Those of a hundred roles that wait are many, so each role
+# looks less often the longer it waits.
+_ANSWER, _REMOTE_ANSWER = 0.2, 5.0
+_FIRST, _LAST, _GROWTH = 0.1, 1.0, 1.3
 _PATIENCE = 300.0  # seconds a role waits for the chief: hosts are started by hand, in any order
 # After training there is none any more; one that goes on with the run has answered by then.
 _PATIENCE_AFTER_TRAINING = 20.0
@@ -49,7 +51,7 @@ class Answering:
     def __init__(self, run: RunFolder, job: config.Config) -> None:
         self._run = run
         self._identity = identity(job)
-        self._answered: dict[str, Any] = {}
+        self._answering = Tolerance("answering the roles that start")
 
     def start(self) -> None:
         """Answers in the background; the thread dies with the process."""
@@ -58,19 +60,30 @@ class Answering:
 
     def _answer_all(self) -> None:
         while True:
-            self.answer()
-            time.sleep(_REMOTE_POLL if storage.is_remote(self._run.path) else _POLL)
+            with self._answering.survived():
+                self.answer()
+            time.sleep(_REMOTE_ANSWER if storage.is_remote(self._run.path) else _ANSWER)
 
     def answer(self) -> None:
-        """Writes back what has been asked and not been answered yet."""
-        for name in storage.listdir(storage.join(self._run.path, _FOLDER)):
-            if not name.endswith(".ask.json"):
-                continue
-            asked = self._run.read(f"{_FOLDER}/{name}")
-            if asked is not None and self._answered.get(name) != asked:
-                self._answered[name] = asked
-                answer = {**asked, **self._identity}
-                self._run.write(f"{_FOLDER}/{name.replace('.ask.', '.answer.')}", answer)
+        """Writes back what has been asked and not been answered yet. What fails is asked again at
+        the next look; all else is answered first."""
+        names = storage.listdir(storage.join(self._run.path, _FOLDER))
+        failures = []
+        for name in (name for name in names if name.endswith(".ask.json")):
+            try:
+                self._answer(name)
+            except (errors.PipelineError, OSError) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _answer(self, name: str) -> None:
+        asked = self._run.read(f"{_FOLDER}/{name}")
+        if asked is None:
+            return
+        answer = {**asked, **self._identity}
+        self._run.write(f"{_FOLDER}/{name.replace('.ask.', '.answer.')}", answer)
+        self._run.remove(f"{_FOLDER}/{name}")
 
 
 def check(
@@ -88,10 +101,13 @@ def check(
     the chief has ended: after `after_training` seconds it goes by what that has left."""
     nonce = secrets.token_hex(8)
     run.write(f"{_FOLDER}/{task.name}.ask.json", {"nonce": nonce})
-    began, said = clock(), False
+    began, said, pause = clock(), False, _FIRST
+    looking = Tolerance(f"{task.name}: looking for the chief's answer")
     while True:
-        answer = run.read(f"{_FOLDER}/{task.name}.answer.json")
-        if answer is not None and answer["nonce"] == nonce:
+        answer = None
+        with looking.survived():
+            answer = run.read(f"{_FOLDER}/{task.name}.answer.json")
+        if answer is not None and answer.get("nonce") == nonce:
             break
         waited = clock() - began
         if not said and waited >= _QUIET:
@@ -106,7 +122,8 @@ def check(
                 f"{task.name}: the chief has not answered in {run.path!r} for {patience:g} s. "
                 "Start it, or check that its host sees the same folder under that path"
             )
-        sleep(_POLL)
+        sleep(pause)
+        pause = min(_LAST, pause * _GROWTH)
     for what, own in identity(job).items():
         if answer[what] != own:
             raise errors.UsageError(

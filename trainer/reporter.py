@@ -6,7 +6,6 @@ is no progress: whoever does a long piece of work calls `Reporter.progress` from
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import os
@@ -16,15 +15,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pipeline import errors, run_folder, storage
+from pipeline import run_folder, storage
+from pipeline.tolerance import Tolerance
 
 _LOCAL_INTERVAL = 1.0  # seconds
 # Cloud Storage takes about one write a second of one object; other processes write theirs too.
 _REMOTE_INTERVAL = 15.0
+_LAST = 5.0  # seconds for which the last status is tried again
 
 
 class Reporter:
-    """Keeps the status of one process and writes it when asked to, at most once an interval."""
+    """Keeps the status of one process and writes it when asked to, at most once an interval.
+
+    A status that cannot be written never fails the process: the next one may be. `writing` is for
+    who wants to know how long none could.
+    """
 
     def __init__(
         self,
@@ -42,6 +47,7 @@ class Reporter:
         self._lock = threading.Lock()
         self._interval = _REMOTE_INTERVAL if storage.is_remote(run.path) else _LOCAL_INTERVAL
         self._clock = clock
+        self.writing = Tolerance(f"writing the status of {task}", clock=clock)
         self._written: float | None = None
         self._status = run_folder.Status(
             task=task,
@@ -93,21 +99,26 @@ class Reporter:
 
         A larger `done` counts as progress, like a step: without it the watchdog takes the process
         for one that hangs. It may be called often, from any thread: the status is written at most
-        once an interval, and at once for another `what`. A write that fails does not matter.
+        once an interval, and at once for another `what`.
         """
         with self._lock:
             work = {"what": what, "done": done, "total": total}
             begins = self._status.work is None or self._status.work["what"] != what
             if begins or self.due:
-                with contextlib.suppress(errors.PipelineError):
-                    self._write(work=work)
+                self._write(work=work)
             else:
                 self._status = dataclasses.replace(self._status, work=work)
 
     def _write(self, **values: Any) -> None:
         now, self._written = time.time(), self._clock()
-        self._status = dataclasses.replace(self._status, time=now, seen=now, **values)
-        run_folder.write_status(self._run, self._status)
+        self._store(time=now, seen=now, **values)
+
+    def _store(self, **values: Any) -> None:
+        self._status = dataclasses.replace(self._status, **values)
+        last = self._status.state in run_folder.ENDED
+        run = dataclasses.replace(self._run, patience=_LAST if last else 0.0)
+        with self.writing.survived():
+            run_folder.write_status(run, self._status)
 
     def keep_alive(self) -> None:
         """From now on a thread gives signs of life when there is no news, until the last word."""
@@ -116,10 +127,9 @@ class Reporter:
     def _beat_on(self) -> None:
         while self._status.state not in run_folder.ENDED:
             time.sleep(self._beat)
-            with self._lock, contextlib.suppress(errors.PipelineError):
+            with self._lock:
                 # The first word is the process's own: others act on it.
                 ended = self._status.state in run_folder.ENDED
                 if ended or self._written is None or self._silence() < self._beat:
                     continue
-                self._status = dataclasses.replace(self._status, seen=time.time())
-                run_folder.write_status(self._run, self._status)
+                self._store(seen=time.time())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from pipeline import (
     manifest,
     run_folder,
     storage,
+    tolerance,
     topology,
 )
 from pipeline.run_folder import RunFolder
@@ -37,7 +39,9 @@ from trainer import (
 from trainer.input import Records
 from trainer.reporter import Reporter
 
-_POLL, _REMOTE_POLL = 0.1, 1.0  # seconds
+# Seconds between looks for the chief. A hundred roles may wait for it, so each looks less often the
+# longer it waits.
+_POLL, _REMOTE_POLL, _GROWTH, _MOST = 0.1, 1.0, 1.1, 1.0
 
 
 # AutoGraph leaves model functions alone without a strategy; then it should under one, too. There
@@ -51,6 +55,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     """
     quiet.configure_logging()
     job = run.read_config()
+    run = dataclasses.replace(run, patience=tolerance.patience(job.cluster))
     reporter = Reporter(run, task.name, job.train.max_steps)
     reporter.keep_alive()
     shown_at = os.environ.get(events.VERTEX) if job.gcp.tensorboard else None
@@ -154,6 +159,8 @@ def _train(
         raise errors.RetryableError(
             f"stopped, saved at step {step}. Run the same command to go on."
         )
+    if parts.stop.failure is not None:
+        raise parts.stop.failure
     if task.is_chief:
         _declare_done(job, run, parts.stop.reason)
         if not task.cluster:
@@ -162,16 +169,18 @@ def _train(
 
 def _await_chief(run: RunFolder, states: Sequence[str]) -> None:
     """Waits until the chief is in one of `states`. Raises its error if it has failed for good."""
+    pause = _REMOTE_POLL if storage.is_remote(run.path) else _POLL
     while not signals.stop_requested.is_set():
-        chief = run_folder.read_statuses(run).get("chief-0")
+        chief = run_folder.read_status(run, "chief-0")
         if chief is not None and chief.state in states:
             return
-        failure = ends.failure_of_chief(run)
+        failure = ends.failure_of(chief)
         if failure is not None:
             # A launcher ends this process meanwhile, and tells of the chief alone.
             time.sleep(ends.GRACE_AFTER_FAILURE)
             raise failure
-        time.sleep(_REMOTE_POLL if storage.is_remote(run.path) else _POLL)
+        time.sleep(pause)
+        pause = min(pause * _GROWTH, _MOST)
     raise errors.RetryableError("stopped before training began. Run the same command to go on.")
 
 

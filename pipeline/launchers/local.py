@@ -26,6 +26,7 @@ from pipeline import (
     run_record,
     storage,
     supervisor,
+    tolerance,
     topology,
     watchdog,
 )
@@ -128,7 +129,7 @@ class LocalLauncher:
         with display.Display(job.config.train.max_steps) as shown:
             boss = supervisor.Supervisor(
                 plan.Plan(
-                    job.run,
+                    dataclasses.replace(job.run, patience=tolerance.patience(cluster)),
                     job.records,
                     self.entry,
                     job.counts,

@@ -1,4 +1,5 @@
 import re
+import threading
 
 import pytest
 
@@ -149,3 +150,18 @@ def test_the_saved_step_is_that_of_the_newest_checkpoint(tmp_path, text, step):
 def test_signs_of_life_are_rarer_on_cloud_storage(tmp_path):
     here, remote = (RunFolder(path) for path in (str(tmp_path), "gs://bucket/run"))
     assert run_folder.beat_interval(remote) > 2 * run_folder.beat_interval(here)
+
+
+def test_a_file_that_cannot_be_read_just_now_is_tried_again(tmp_path):
+    run = RunFolder(str(tmp_path), patience=60)
+    (tmp_path / "STOP.json").mkdir()
+    threading.Timer(0.2, (tmp_path / "STOP.json").rmdir).start()
+    assert run.read("STOP.json") is None
+
+
+def test_a_file_that_stays_unwritable_can_be_retried_by_the_same_command(tmp_path):
+    (tmp_path / "status").write_text("in the way")
+    with pytest.raises(errors.RetryableError, match=r"exists; tried for 0.1 s\. Run the same comm"):
+        RunFolder(str(tmp_path), patience=0.1).write("status/x.json", {})
+    with pytest.raises(errors.UsageError, match="Choose a place"):
+        RunFolder(str(tmp_path)).write("status/x.json", {})

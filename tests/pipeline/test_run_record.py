@@ -160,7 +160,7 @@ def test_restarts_are_written_as_they_happen(run, job):
     record = run_record.begin(job, run)
     record.restarts.append(Restart(role="ps", index=0, cause="killed", steps_lost=20))
     keeper = run_record.Keeper(record, run, _Shown())
-    keeper.beat.clock = lambda: 1000.0  # no other sign of life is due
+    keeper.beat.timer = lambda: 1000.0  # no other sign of life is due
     keeper.show({})
     record.restarts.append(Restart(role="worker", index=1, cause="killed"))
     keeper.show({})
@@ -174,13 +174,30 @@ def test_restarts_are_written_as_they_happen(run, job):
 
 
 def test_a_launcher_gives_a_sign_of_life_now_and_then(run, job):
-    now = [1000.0]
-    beat = run_record.Heartbeat(run_record.begin(job, run), run, clock=lambda: now[0])
+    now, passed = [1000.0], [50.0]
+    beat = run_record.Heartbeat(
+        run_record.begin(job, run), run, clock=lambda: now[0], timer=lambda: passed[0]
+    )
     seen = []
-    for now[0] in (1000.0, 1009.0, 1011.0):
+    for now[0], passed[0] in ((1000.0, 50.0), (1009.0, 59.0), (1011.0, 61.0), (-2589.0, 71.0)):
         beat()
         seen.append(run_record.read(run).launcher.seen)
-    assert seen == [1000.0, 1000.0, 1011.0]
+    # At last the clock was set back by an hour, which must not silence it.
+    assert seen == [1000.0, 1000.0, 1011.0, -2589.0]
+
+
+def test_news_that_cannot_be_written_just_now_is_written_later(run, job, tmp_path):
+    record = run_record.begin(job, run)
+    keeper = run_record.Keeper(record, run, _Shown())
+    keeper.beat.timer = lambda: 50.0  # no other sign of life is due
+    keeper.show({})
+    (tmp_path / "run.json").unlink()
+    (tmp_path / "run.json").mkdir()
+    record.restarts.append(Restart(role="worker", index=1, cause="killed"))
+    keeper.show({})
+    (tmp_path / "run.json").rmdir()
+    keeper.show({})
+    assert [one.role for one in run_record.read(run).restarts] == ["worker"]
 
 
 def test_a_sign_of_life_is_not_worth_failing_for(tmp_path, job):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import pathlib
+import shutil
 import signal
 
 import pytest
@@ -18,6 +21,7 @@ from trainer import ends
 
 TASK = "trainer.task"
 MODULE = "tests.trainer.user_code"
+WAITING = "tests.trainer.waiting_role"
 
 
 @contextlib.contextmanager
@@ -48,6 +52,7 @@ class Stepping:
 
     def __init__(self, folder, **options):
         self.now = 1000.0
+        options = {"is_chief": True, "max_seconds": None, **options}
         self.hook = ends.StopHook(RunFolder(str(folder)), clock=lambda: self.now, **options)
 
     def stops_at(self, now):
@@ -75,6 +80,89 @@ def test_only_a_chief_that_was_given_one_has_a_deadline(tmp_path, is_chief, max_
     stepping = Stepping(tmp_path, is_chief=is_chief, max_seconds=max_seconds)
     stepping.hook.after_create_session(None, None)
     assert not stepping.stops_at(10.0**9)
+
+
+def test_a_failed_look_for_a_stop_request_does_not_end_training(tmp_path):
+    stepping = Stepping(tmp_path, patience=60)
+    (tmp_path / "STOP.json").mkdir()
+    assert not any(stepping.stops_at(now) for now in (1010.0, 1040.0, 1069.0))
+    (tmp_path / "STOP.json").rmdir()
+    assert not stepping.stops_at(1080.0)
+    (tmp_path / "STOP.json").mkdir()
+    assert not any(stepping.stops_at(now) for now in (1090.0, 1149.0))
+    (tmp_path / "STOP.json").rmdir()
+    (tmp_path / "STOP.json").write_text('{"reason": "make stop"}')
+    assert stepping.stops_at(1160.0)
+    assert (stepping.hook.reason, stepping.hook.failure) == ("make stop", None)
+
+
+def test_looks_that_fail_for_long_save_and_end_training(tmp_path):
+    stepping = Stepping(tmp_path, patience=60)
+    (tmp_path / "STOP.json").mkdir()
+    assert not stepping.stops_at(1010.0)
+    assert stepping.stops_at(1071.0)
+    assert "have failed for 61 s (cannot read" in str(stepping.hook.failure)
+    assert stepping.hook.failure.exit_code == 75
+
+
+def test_a_status_that_cannot_be_written_for_long_saves_and_ends_training(
+    commands, task_flags, small_records
+):
+    run = RunFolder(str(small_records.storage / "runs" / "mute"))
+    flags = task_flags("mute", "train.steps=1000000", "cluster.watchdog_seconds=2")
+    name = commands.start(TASK, *flags)
+    status = pathlib.Path(run.path) / "status"
+    wait_until(lambda: (run.read("status/chief-0.json") or {}).get("loss"), seconds=100)
+    shutil.move(status, status.with_name("status-before"))
+    status.write_text("in the way")
+    output = commands.end(name, code=75)
+    assert "so training was saved and ended. Run the same command" in error_line(output)
+    lines = [one for one in output.splitlines() if "trying again" in one]
+    assert len(lines) == 1, lines
+    saved = run_folder.saved_step(run)
+    assert saved and saved % 100
+
+
+@pytest.fixture
+def waiting(commands, tmp_path):
+    """Starts a role that waits for others; returns its name, with its run folder."""
+
+    def started(role: str) -> tuple[str, RunFolder]:
+        run = RunFolder(str(tmp_path))
+        name = commands.start(WAITING, run.path, role)
+        wait_until(lambda: run_folder.read_status(run, f"{role}-0"), seconds=60)
+        return name, run
+
+    return started
+
+
+@pytest.mark.parametrize("role", ["worker", "ps"])
+def test_a_failed_look_at_the_run_folder_does_not_end_the_watch(commands, waiting, role, tmp_path):
+    name, run = waiting(role)
+    marker = tmp_path / run_folder.TRAINING_DONE
+    marker.mkdir()
+    line = f"{role}-0: looking at the run folder failed, trying again: cannot read"
+    wait_until(lambda: line in commands.output(name), seconds=30)
+    run.remove(f"status/{role}-0.json")  # nothing trains
+    marker.rmdir()
+    marker.write_text('{"final_step": 1, "reason": "steps"}')
+    commands.end(name, code=0)
+
+
+@pytest.mark.parametrize("role", ["worker", "ps", "evaluator"])
+@pytest.mark.parametrize("does_not_answer", [False, True])
+def test_signals_are_obeyed_while_the_run_folder_fails(
+    commands, waiting, role, does_not_answer, tmp_path
+):
+    """As one on NFS whose server is away: then each read of it waits for ever."""
+    for marker in (run_folder.TRAINING_DONE, "status/chief-0.json"):
+        (tmp_path / "status").mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / marker) if does_not_answer else (tmp_path / marker).mkdir()
+    name, _ = waiting(role)
+    commands.signal(name, signal.SIGTERM)
+    if role != "evaluator":  # which has nothing to wait for
+        commands.signal(name, signal.SIGINT)
+    assert error_line(commands.end(name, code=75)).startswith("error: stopped")
 
 
 def test_nobody_waits_for_a_chief_that_has_failed_for_good(commands, task_flags):
@@ -122,7 +210,7 @@ def waiting_chief(commands, tmp_path):
 
     def started(*loss: str) -> str:
         run = RunFolder(str(tmp_path))
-        name = commands.start("tests.trainer.waiting_chief", run.path, *loss)
+        name = commands.start(WAITING, run.path, "chief", *loss)
         wait_until(lambda: run_folder.read_statuses(run), seconds=60)
         commands.signal(name, signal.SIGTERM)
         return name

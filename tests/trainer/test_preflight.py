@@ -8,6 +8,7 @@ import pytest
 
 from pipeline import config_file, errors, run_folder, storage, topology
 from pipeline.run_folder import RunFolder
+from tests.pipeline.process_help import wait_until
 from trainer import preflight
 
 WORKER, EVALUATOR = topology.Task("worker", 0), topology.Task("evaluator", 0)
@@ -42,6 +43,52 @@ def test_who_is_answered_goes_on(run, job, capsys):
     preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
     assert clock.now == 1.0
     assert capsys.readouterr().out == ""
+
+
+def test_what_is_answered_is_not_read_again(run, job, tmp_path):
+    chief = preflight.Answering(run, job)
+    clock = Clock(chief.answer)
+    preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
+    assert [path.name for path in (tmp_path / "preflight").iterdir()] == ["worker-0.answer.json"]
+
+
+def test_a_question_that_cannot_be_read_delays_no_other_role(run, job, tmp_path, capsys):
+    unreadable = tmp_path / "preflight" / "evaluator-0.ask.json"
+    unreadable.mkdir(parents=True)
+    preflight.Answering(run, job).start()
+    wait_until(lambda: "answering the roles that start failed" in capsys.readouterr().err)
+    preflight.check(run, job, WORKER, patience=60)
+    unreadable.rmdir()
+    preflight.check(run, job, EVALUATOR, patience=60)
+
+
+def test_an_answer_that_cannot_be_read_just_now_is_looked_for_again(run, job, tmp_path):
+    answer = tmp_path / "preflight" / "worker-0.answer.json"
+    answer.mkdir(parents=True)
+
+    def heal() -> None:
+        if answer.is_dir():
+            answer.rmdir()
+        preflight.Answering(run, job).answer()
+
+    clock = Clock(heal)
+    preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
+    assert clock.now == 1.0
+
+
+def test_a_role_looks_less_often_the_longer_it_waits(run, job):
+    pauses = []
+    clock = Clock()
+    with pytest.raises(errors.RetryableError):
+        preflight.check(
+            run,
+            job,
+            WORKER,
+            patience=30,
+            clock=clock,
+            sleep=lambda pause: (pauses.append(pause), clock.sleep(pause)),
+        )
+    assert (pauses[0], pauses[-1]) == (0.1, 1.0)
 
 
 def test_an_answer_to_an_earlier_start_does_not_count(run, job):

@@ -51,9 +51,19 @@ def test_progress_of_a_piece_of_work_is_written_once_an_interval_and_keeps_the_s
     assert work() == ("starting", None)
 
 
-def test_progress_that_cannot_be_written_does_not_matter(tmp_path):
+def test_a_status_that_cannot_be_written_fails_nothing_and_is_timed(tmp_path, capsys):
+    now = [1000.0]
     (tmp_path / "status").write_text("in the way")
-    Reporter(RunFolder(str(tmp_path)), "chief-0", 50).progress("checking shards", 1)
+    own = Reporter(RunFolder(str(tmp_path)), "chief-0", 50, clock=lambda: now[0])
+    own.progress("checking shards", 1)
+    now[0] += 40
+    own.say("training", step=4)
+    assert own.writing.seconds == 40
+    assert capsys.readouterr().err.count("writing the status of chief-0 failed, trying again") == 1
+    (tmp_path / "status").unlink()
+    own.say("training", step=5)
+    assert own.writing.seconds == 0
+    assert run_folder.read_status(RunFolder(str(tmp_path)), "chief-0").step == 5
 
 
 def test_notes_add_up(tmp_path):

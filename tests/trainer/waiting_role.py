@@ -1,0 +1,33 @@
+"""A role that waits for another process as in TensorFlow, for ever: RUN_PATH ROLE [LOSS]
+
+With a loss it has made a step before.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from pipeline import topology
+from pipeline.run_folder import RunFolder
+from trainer import ends, signals
+from trainer.reporter import Reporter
+
+_CLUSTER = {topology.CHIEF: ("h:1",), topology.WORKER: ("h:3",), topology.PS: ("h:2",)}
+
+
+def main() -> None:
+    task = topology.Task(sys.argv[2], 0, _CLUSTER)
+    if task.is_chief:
+        ends._GRACE_AFTER_SIGNAL = 0.0
+    ends._GRACE_AFTER_END = 0.0
+    run = RunFolder(sys.argv[1])
+    reporter = Reporter(run, task.name, 100)
+    signals.stop_softly()
+    ends.Watch(run, task, reporter).start()
+    reporter.say("training", loss=next(map(float, sys.argv[3:]), None))
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
