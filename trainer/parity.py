@@ -2,8 +2,9 @@
 
 `Estimator.predict` reads records as training and evaluation do; the exported model is loaded by
 `trainer.served`, in a process of its own, and is fed raw columns and serialized Examples. All
-outputs of both signatures must be equal, on the CPU and without what only changes the precision of
-training (XLA, bfloat16).
+outputs of both signatures must be equal but for rounding, on the CPU and without what only changes
+the precision of training (XLA, bfloat16). How much rounding makes is measured for each export
+(`trainer.rounding`).
 """
 
 from __future__ import annotations
@@ -20,14 +21,13 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors, records
-from trainer import autotuner, features, parity_rows, parity_server, served
+from trainer import autotuner, features, parity_rows, parity_server, rounding, served
 from trainer.input import Records
 from trainer.parity_rows import Row
 
-# Absolute up to 1, relative above.
-TOLERANCE = 1e-6
 SERVING = "serving_default"
-Answers = Mapping[str, np.ndarray]
+# Sizes of other batches, to see how far the answers to the same rows move in them.
+_OTHER_BATCHES = (13, 5)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Gate:
 
     def served(
         self, rows: Sequence[Row], export: str, fed: Fed | None = None, calls_before: int = 1
-    ) -> Answers:
+    ) -> rounding.Answers:
         """Returns what the exported model answers, in another process.
 
         By the calls before, whose answers are dropped, what is random gives itself away: a model
@@ -122,7 +122,7 @@ class Gate:
             with np.load(answered) as found:
                 return dict(found)
 
-    def _inputs(self, rows: Sequence[Row], fed: Fed) -> Answers:
+    def _inputs(self, rows: Sequence[Row], fed: Fed) -> rounding.Answers:
         """Returns what a Keras model is fed for rows; nothing if one of them is refused."""
         payloads = [row.example for row in rows]
         try:
@@ -133,29 +133,49 @@ class Gate:
             return {}
         return {name: x.numpy() for name, x in inputs.items()}
 
-    def predicted(self, rows: Sequence[Row], estimator: Any, checkpoint: str) -> Answers:
-        """Returns what `Estimator.predict` answers on the rows as records."""
+    def predicted(
+        self, rows: Sequence[Row], estimator: Any, checkpoint: str, *, again: bool = False
+    ) -> list[rounding.Answers]:
+        """Returns what `Estimator.predict` answers on the rows as records; with `again` a second
+        and a third time, in other orders and batches, unless the model refuses a row."""
         transforms, payloads = self._source.transforms, [row.example for row in rows]
+        orders = [np.arange(len(rows))]
+        if again:
+            orders += [np.arange(len(rows))[::-1], np.random.default_rng(0).permutation(len(rows))]
 
         def input_fn() -> tf.data.Dataset:
+            parts = [
+                tf.data.Dataset.from_tensor_slices([payloads[n] for n in order]).batch(size)
+                for order, size in zip(orders, (self._batch, *_OTHER_BATCHES), strict=False)
+            ]
             return (
-                tf.data.Dataset.from_tensor_slices(payloads)
-                .batch(self._batch)
+                functools.reduce(lambda one, other: one.concatenate(other), parts)
                 .map(lambda batch: features.parse(batch, transforms.columns))
                 .map(lambda batch: transforms.examples(batch, training=False))
                 .with_options(autotuner.OPTIONS)
             )
 
-        parts: dict[str, list[np.ndarray]] = {}
+        found: dict[str, list[np.ndarray]] = {}
         try:
             for batch in answering(estimator).predict(
                 input_fn, checkpoint_path=checkpoint, yield_single_examples=False
             ):
                 for name, values in batch.items():
-                    parts.setdefault(name, []).append(values)
+                    found.setdefault(name, []).append(values)
         except tf.errors.InvalidArgumentError:
             pass  # a row that the model refuses; those before it count
-        return {name: np.concatenate(values) for name, values in parts.items()}
+        return _in_order({name: np.concatenate(values) for name, values in found.items()}, orders)
+
+
+def _in_order(answers: rounding.Answers, orders: Sequence[np.ndarray]) -> list[rounding.Answers]:
+    """Cuts answers into those of each order that is whole, row by row as in the first."""
+    number = len(orders[0])
+    parts: list[rounding.Answers] = [{n: x[:number] for n, x in answers.items()}]
+    for at, order in enumerate(orders[1:], 1):
+        part = {name: x[at * number : (at + 1) * number] for name, x in answers.items()}
+        if part and all(len(x) == number for x in part.values()):
+            parts.append({name: x[np.argsort(order)] for name, x in part.items()})
+    return parts
 
 
 class _Comparison:
@@ -166,17 +186,32 @@ class _Comparison:
     ) -> None:
         self._gate, self._export, self._fed = gate, export, fed
         self._estimator, self._checkpoint = estimator, checkpoint
+        # Measured with the first rows that the Estimator answers all.
+        self._rounding: rounding.Rounding | None = None
 
     def differences(self, rows: Sequence[Row]) -> Differences:
-        """Returns which of the rows that both answer differ."""
-        wanted = self._gate.predicted(rows, self._estimator, self._checkpoint)
+        """Returns which of the rows that both answer differ by more than rounding makes."""
+        first = self._rounding is None
+        wanted, *others = self._gate.predicted(rows, self._estimator, self._checkpoint, again=first)
+        answered = len(next(iter(wanted.values()), ()))
+        extreme = np.array([row.column is not None for row in rows[:answered]], bool)
+        if first and answered == len(rows):
+            self._rounding = rounding.measure(wanted, others, extreme)
+        known = self._rounding or rounding.measure(wanted, [], extreme)
         names = (SERVING, served.EXAMPLES) if self._fed is None else (served.KERAS,)
-        return compare(wanted, self._gate.served(rows, self._export, self._fed), names)
+        found = self._gate.served(rows, self._export, self._fed)
+        return compare(wanted, found, known, extreme=extreme, signatures=names)
 
     def explanation(self, rows: Sequence[Row], wrong: np.ndarray) -> str:
         """Says what makes the difference: the first column that does, if it is one."""
         if self._is_random(rows):
             return "It answers the same rows differently each time: something in it is random"
+        moved = max(self._rounding.moved.values(), default=0.0) if self._rounding else 0.0
+        if moved > rounding.MOST:
+            return (
+                "The Estimator's own answers depend on the rows beside a row in its batch (by "
+                f"{moved:.1e} of their scale)"
+            )
         originals = [n for n in range(len(wrong)) if rows[n].column is None]
         broken = [n for n in originals if wrong[n]]
         alike = [n for n in originals if not wrong[n]]
@@ -189,7 +224,11 @@ class _Comparison:
 
     def _is_random(self, rows: Sequence[Row]) -> bool:
         once, again = (self._gate.served(rows, self._export, self._fed, n) for n in (1, 2))
-        return any(unequal(once[name], again[name]).any() for name in once)
+        moved = rounding.measure(once, [again], np.zeros(len(rows), bool)).moved
+        discrete = [name for name in once if name not in moved]
+        return any(share > rounding.MOST for share in moved.values()) or any(
+            unequal(once[name], again[name], None).any() for name in discrete
+        )
 
     def _by_swapping(self, wrong: Row, right: Row) -> str:
         """Looks for the column whose value, put in place from a row that agrees, mends it."""
@@ -211,13 +250,19 @@ class Differences:
 
 
 def compare(
-    wanted: Answers, found: Answers, signatures: Sequence[str] = (SERVING, served.EXAMPLES)
+    wanted: rounding.Answers,
+    found: rounding.Answers,
+    known: rounding.Rounding,
+    *,
+    extreme: np.ndarray,
+    signatures: Sequence[str] = (SERVING, served.EXAMPLES),
 ) -> Differences:
     """Compares `wanted`, by output, with what was `found`, by signature/output.
 
-    Raises `ModelError` if an output is served by none.
+    `extreme` is `[rows]` bool. Raises `ModelError` if an output is served by none.
     """
     wrong, worst, most = np.zeros(0, bool), "", -1.0
+    tied = rounding.ties(wanted, known, extreme)
     for output, signature in itertools.product(wanted, signatures):
         name = f"{signature}/{output}"
         if name not in found:
@@ -227,28 +272,38 @@ def compare(
             )
         count = min(len(wanted[output]), len(found[name]))
         ours, theirs = wanted[output][:count], found[name][:count]
-        differ = unequal(ours, theirs)
+        limit = known.limit(output, ours, extreme[:count]) if output in known.scale else None
+        differ = unequal(ours, theirs, limit)
+        if limit is None:
+            differ &= ~tied[:count]
         wrong = differ if not len(wrong) else wrong[:count] | differ[: len(wrong)]
         row, by = _largest(ours, theirs, differ)
         if by > most:
             worst = f"{name} of row {row}: {_shown(theirs[row])}, not {_shown(ours[row])}"
+            if limit is not None and ours.shape == theirs.shape:
+                worst += f"; rounding makes at most {limit[row].max():.1e}"
             most = by
     return Differences(wrong, worst)
 
 
-def unequal(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Returns `[rows]` bool, whether any value of a row differs by more than `TOLERANCE`."""
+def unequal(ours: np.ndarray, theirs: np.ndarray, limit: np.ndarray | None) -> np.ndarray:
+    """Returns `[rows]` bool, whether any value of a row differs, by more than its `limit` if that
+    is given."""
     if ours.shape != theirs.shape:
         return np.ones(len(ours), bool)
-    if not np.issubdtype(ours.dtype, np.number):
-        differ = ours.astype(np.bytes_) != theirs.astype(np.bytes_)
+    if limit is not None:
+        known = np.isfinite(ours) & np.isfinite(theirs)
+        by = np.where(known, theirs, 0).astype(float) - np.where(known, ours, 0).astype(float)
+        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+        differ = ~np.where(known, np.abs(by) <= limit, same)
+    elif np.issubdtype(ours.dtype, np.number):
+        differ = ours != theirs
     else:
-        close = np.isclose(theirs, ours, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
-        differ = ~close
+        differ = ours.astype(np.bytes_) != theirs.astype(np.bytes_)
     return np.asarray(differ.any(axis=tuple(range(1, differ.ndim))))
 
 
-def _write(path: pathlib.Path, arrays: Answers) -> None:
+def _write(path: pathlib.Path, arrays: rounding.Answers) -> None:
     """Writes arrays as NumPy does; texts of a fixed width, so that nothing has to be unpickled."""
     plain = {n: x.astype(np.bytes_) if x.dtype == object else x for n, x in arrays.items()}
     with path.open("wb") as file:

@@ -117,11 +117,11 @@ _EDGES: Mapping[str, Callable[[Column, manifest.ColumnStatistics | None], _Found
 
 
 def swapped(row: Row, column: str, other: Row) -> Row:
-    """Returns `row` with the value of one column as `other` has it."""
+    """Returns `row` with the value of one column as `other` has it; both are of the split."""
     features = tf.train.Example.FromString(other.example).features.feature
     present = column in features  # asking for one that is not would add it
     value = features[column] if present else None
-    return Row(_with(row.example, column, value), column, "as in another row")
+    return Row(_with(row.example, column, value))
 
 
 def _with(example: bytes, column: str, feature: tf.train.Feature | None) -> bytes:

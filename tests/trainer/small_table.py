@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -76,20 +77,27 @@ def payloads(split: str) -> list[bytes]:
 
 
 class Table:
-    """The records, and a run of the job on them."""
+    """The records, and a run of the job on them; `made` gives the records of a split."""
 
-    def __init__(self, folder: pathlib.Path, *overrides: str, text: str = CONFIG) -> None:
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        *overrides: str,
+        text: str = CONFIG,
+        made: Callable[[str], list[bytes]] = payloads,
+    ) -> None:
         path = folder / "table.yaml"
         path.write_text(text)
         self.job: config.Config = config_file.load(str(path), list(overrides))
         self.run = RunFolder(str(folder / "runs" / "table"))
         self.contents: manifest.Manifest = record_sets.write(
             folder / "records" / "table",
-            {split: [payloads(split)] for split in ROWS},
+            {split: [made(split)] for split in ROWS},
             block_records=16,
             columns=self.job.data.columns,
             label=self.job.data.label,
         )
+        self._made = made
         self.records_path = str(folder / "records" / "table")
         self.records = Records(self.job, self.records_path, self.contents)
         self.estimator = experiment.estimator(
@@ -112,7 +120,7 @@ class Table:
 
     def _input_fn(self):
         transforms = self.records.transforms
-        batches = tf.data.Dataset.from_tensor_slices(payloads("train")).batch(20).repeat()
+        batches = tf.data.Dataset.from_tensor_slices(self._made("train")).batch(20).repeat()
         return batches.map(
             lambda batch: transforms.examples(
                 features.parse(batch, transforms.columns), training=True

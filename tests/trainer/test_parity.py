@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import errors
 from tests.trainer import small_table, user_code
-from trainer import exporters, parity, scores
+from trainer import exporters, parity, rounding, scores
 
 
 def _model_fn(answer):
@@ -141,7 +141,8 @@ def test_a_python_global_that_changes(exported):
     with pytest.raises(
         errors.ModelError,
         match=r"answers \d+ of \d+ rows otherwise than Estimator\.predict \(serving_default/"
-        r"probabilities of row \d+: [\d.e-]+, not [\d.e-]+\)\. No row agrees, so it is no single "
+        r"probabilities of row \d+: [\d.e-]+, not [\d.e-]+; rounding makes at most [\d.e-]+\)\. "
+        r"No row agrees, so it is no single "
         r"feature: parameters or code differ\. Nothing was published",
     ):
         exported(answer)
@@ -189,7 +190,23 @@ def test_every_row_is_wrong(exported):
 def test_unequal():
     ours = np.array([1.0, 1000.0, np.nan, np.inf, 0.0], np.float32)
     theirs = np.array([1.000003, 1000.0004, np.nan, np.inf, 9e-7], np.float32)
-    assert parity.unequal(ours, theirs).tolist() == [True, False, False, False, False]
+    limit = np.array([1e-6, 1e-3, 1e-6, 1e-6, 1e-6])
+    assert parity.unequal(ours, theirs, limit).tolist() == [True, False, False, False, False]
     texts = np.array([b"a", b"bc"], object)
-    assert parity.unequal(texts, np.array([b"a", b"b"])).tolist() == [False, True]
-    assert parity.unequal(np.zeros((2, 3)), np.zeros((2, 1))).tolist() == [True, True]
+    assert parity.unequal(texts, np.array([b"a", b"b"]), None).tolist() == [False, True]
+    assert parity.unequal(np.zeros((2, 3)), np.zeros((2, 1)), None).tolist() == [True, True]
+
+
+def test_a_class_that_rounding_decides_is_no_difference():
+    """Of two classes of one probability either may come first."""
+    wanted = {
+        "class": np.array([0, 1, 0]),
+        "probabilities": np.array([[0.5, 0.5], [0.2, 0.8], [0.7, 0.3]], np.float32),
+    }
+    found = {f"s/{name}": values.copy() for name, values in wanted.items()}
+    found["s/class"][:] = [1, 1, 1]
+    extreme = np.zeros(3, bool)
+    known = rounding.measure(wanted, [], extreme)
+    differences = parity.compare(wanted, found, known, extreme=extreme, signatures=["s"])
+    assert differences.wrong.tolist() == [False, False, True]
+    assert differences.worst == "s/class of row 2: 1, not 0"

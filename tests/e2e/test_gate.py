@@ -1,0 +1,197 @@
+"""The check of exports on random tables: rounding is never taken for a difference, and a planted
+difference always is. `GATE_TABLES=50` takes that many of each kind, for which it needs minutes."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import errors
+from tests.trainer import small_table
+from trainer import exporters, parity
+
+TABLES = int(os.environ.get("GATE_TABLES", "1"))
+_WORDS = tuple("abcdefghij")
+
+
+class _Random:
+    """A table drawn by seed: numbers of any offset and scale, some missing, and texts."""
+
+    def __init__(self, seed: int, task: str) -> None:
+        rng = np.random.default_rng(seed)
+        self.seed, self.task = seed, task
+        self.numbers = [
+            (float(rng.choice([0, 0, 1e2, 1e5, -1e6])), float(10 ** rng.uniform(-3, 6)))
+            for _ in range(rng.integers(1, 9))
+        ]
+        self.texts = [int(n) for n in rng.integers(2, 10, rng.integers(0, 4))]
+        self.classes = int(rng.choice([2, 2, 3, 10]))
+        self.offset = float(rng.choice([0, 1, 4e3, 1e6, -1e5]))
+        self.scale = float(10 ** rng.uniform(-6, 9))
+        self.model = str(rng.choice(["linear", "dnn", "dnn_linear_combined"]))
+        self.units = [int(n) for n in rng.choice([4, 32, 128, 512], rng.integers(1, 4))]
+        self.weights = rng.normal(size=len(self.numbers) + len(self.texts))
+
+    def config(self) -> str:
+        columns = [f"    n{i}: {{type: float32, missing: allow}}" for i in range(len(self.numbers))]
+        columns += [f"    t{i}: {{type: string}}" for i in range(len(self.texts))]
+        features = [
+            f"  n{i}: {{steps: [{{missing: {{fill: {mean!r}, indicator: true}}}}, "
+            f"{{z_score: {{mean: {mean!r}, deviation: {deviation!r}}}}}]}}"
+            for i, (mean, deviation) in enumerate(self.numbers)
+        ]
+        for i, known in enumerate(self.texts):
+            step = f"{{vocabulary: {{values: [{', '.join(_WORDS[:known])}]}}}}"
+            embedding = "" if self.model == "linear" else ", embedding: 4"
+            features.append(f"  t{i}: {{steps: [{step}]{embedding}}}")
+        if self.task == "regression":
+            params = {"task": "regression", "offset": self.offset, "scale": self.scale}
+            label, metric = "{type: float32}", "average_loss"
+        else:
+            params = {"classes": self.classes}
+            label, metric = f"{{type: int64, min: 0, max: {self.classes - 1}}}", "accuracy"
+        if self.model != "linear":
+            params["hidden_units"] = self.units
+        lines = (
+            *("name: table", "data:", "  source: csv"),
+            "  inputs: {train: {files: none.csv}}",
+            *("  columns:", *columns, f"    label: {label}", "  label: label"),
+            *("features:", *features),
+            f"model: {{name: {self.model}, params: {params}}}".replace("'", ""),
+            "train: {steps: 20, batch_size: 20}",
+            f"eval: {{metric: {metric}, batch_size: 40}}",
+            *("cluster: {strategy: none}", ""),
+        )
+        return "\n".join(lines)
+
+    def payloads(self, split: str) -> list[bytes]:
+        rng = np.random.default_rng([self.seed, len(split)])
+        return [self._example(rng) for _ in range(small_table.ROWS[split])]
+
+    def _example(self, rng: np.random.Generator) -> bytes:
+        standard = rng.normal(size=len(self.numbers))
+        values: dict[str, object] = {}
+        for i, (mean, deviation) in enumerate(self.numbers):
+            values[f"n{i}"] = None if rng.random() < 0.05 else [mean + deviation * standard[i]]
+        drawn = [int(rng.integers(known)) for known in self.texts]
+        for i, at in enumerate(drawn):
+            values[f"t{i}"] = _WORDS[at].encode()
+        inside = float(self.weights @ np.array([*standard, *[at - 2.0 for at in drawn]]))
+        if self.task == "regression":
+            values["label"] = [self.offset + self.scale * inside]
+        else:
+            values["label"] = int(abs(inside) * 2) % self.classes
+        return small_table.example(**values)
+
+
+def _export(table, receiver):
+    written = table.estimator.export_saved_model(
+        f"{table.run.path}/export", receiver, checkpoint_path=table.checkpoint
+    ).decode()
+    exporters._name_signatures(written)
+    return written
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("seed", range(TABLES))
+def test_rounding_is_never_a_difference(tmp_path, seed, task):
+    drawn = _Random(seed, task)
+    table = small_table.Table(tmp_path, text=drawn.config(), made=drawn.payloads)
+    written = _export(table, exporters.serving_input_fn(table.records.transforms))
+    gate = parity.Gate(table.records)
+    assert gate.check(table.estimator, table.checkpoint, written) >= small_table.ROWS["eval"]
+
+
+# A regression whose offset hides what an absolute or relative tolerance would have to find.
+_REGRESSION = (
+    small_table.CONFIG.replace("late: {type: int64, min: 0, max: 1}", "late: {type: float32}")
+    .replace("size: {steps: []}", "size: {steps: [{clip: {min: -3, max: 3}}]}")
+    .replace(
+        "model: {name: linear}",
+        "model: {name: linear, params: {task: regression, offset: 3979, scale: 3989}}",
+    )
+    .replace("metric: accuracy", "metric: average_loss")
+)
+
+
+def _prices(split: str) -> list[bytes]:
+    """The records of the small table, with a price as label."""
+    made = []
+    for payload in small_table.payloads(split):
+        example = tf.train.Example.FromString(payload)
+        late = example.features.feature["late"].int64_list.value[0]
+        example.features.feature.pop("late")
+        value = 3979 + 3989 * (late - 0.3)
+        example.features.feature["late"].float_list.value.append(value)
+        made.append(example.SerializeToString())
+    return made
+
+
+def _half(features):
+    """A transform that rounds."""
+    name = "dep time"
+    return {**features, name: tf.cast(tf.cast(features[name], tf.bfloat16), tf.float32)}
+
+
+def _swapped(features):
+    return {**features, "size": tf.reverse(features["size"], [1])}
+
+
+def _shifted(features):
+    return {**features, "day": tf.maximum(features["day"] - 1, 0)}
+
+
+PLANTED = {
+    "vocabulary in another order": ("values: [AA, UA]", "values: [UA, AA]"),
+    "vocabulary of yesterday": ("values: [AA, UA]", "values: [ZZ, UA]"),
+    "another mean": ("mean: 600,", "mean: 600.6,"),
+    "another deviation": ("deviation: 300", "deviation: 300.3"),
+    "another stand-in for missing": ("fill: 0,", "fill: 1,"),
+    "other bounds of a clip": ("min: -3, max: 3", "min: -1, max: 1"),
+    "values that are rounded": _half,
+    "features that are swapped": _swapped,
+    "ids that are shifted": _shifted,
+}
+
+
+@pytest.fixture(scope="module")
+def prices(tmp_path_factory):
+    table = small_table.Table(tmp_path_factory.mktemp("prices"), text=_REGRESSION, made=_prices)
+    return table, parity.Gate(table.records)
+
+
+def test_a_regression_far_from_zero_passes(prices):
+    table, gate = prices
+    written = _export(table, exporters.serving_input_fn(table.records.transforms))
+    assert gate.check(table.estimator, table.checkpoint, written) >= 100
+
+
+@pytest.mark.parametrize("planted", PLANTED.values(), ids=PLANTED)
+def test_a_planted_difference_is_found(prices, planted, tmp_path):
+    table, gate = prices
+    if callable(planted):
+        true = exporters.serving_input_fn(table.records.transforms)
+
+        def receiver():
+            made = true()
+            return made._replace(features=planted(made.features))
+    else:
+        other = small_table.Table(tmp_path, text=_REGRESSION.replace(*planted), made=_prices)
+        assert other.job != table.job
+        receiver = exporters.serving_input_fn(other.records.transforms)
+    with pytest.raises(errors.ModelError, match=r"rows otherwise than Estimator\.predict"):
+        gate.check(table.estimator, table.checkpoint, _export(table, receiver))
+
+
+def test_parameters_of_another_checkpoint_are_found(prices):
+    table, gate = prices
+    first = table.checkpoint
+    written = _export(table, exporters.serving_input_fn(table.records.transforms))
+    table._trained().train(table._input_fn, steps=1)
+    newest = tf.train.latest_checkpoint(table.run.path)
+    assert newest != first
+    with pytest.raises(errors.ModelError, match="parameters or code differ"):
+        gate.check(table.estimator, newest, written)

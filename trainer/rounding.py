@@ -1,0 +1,98 @@
+"""How far two answers of one model can be apart by rounding alone.
+
+Sums of float32 carry an error relative to their largest term, not to their result: `offset + scale
+* net` near zero is as inexact as `offset` is. And the order of a sum depends on the batch it is
+computed in. So the limit of a difference follows two things that are measured: the scale of an
+output, and how far the Estimator's own answers to the same rows move in other batches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+Answers = Mapping[str, np.ndarray]
+# Shares of the scale. At least the first is allowed, 8 units in the last place of float32, and at
+# most the second, however much the Estimator's own answers move: what moves more is no rounding.
+LEAST, MOST = 1e-6, 1e-4
+# Rows with an extreme value may cancel terms that are far larger than any answer.
+_MOST_EXTREME = 1e-3
+# Other batches show some of the ways to round, not the worst.
+_MARGIN = 4.0
+# What the heads of this package and of tf.estimator call outputs whose scale is 1 by definition.
+_PROBABILITIES = ("probabilities", "logistic", "all_class_probabilities")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rounding:
+    """What was measured of one Estimator, by output: `scale`, its largest answer to rows as they
+    are; the share of it that `rows` as they are and `extreme` ones may differ by; and `moved`, how
+    far, as a share of the scale, its own answers to rows as they are moved in other batches."""
+
+    scale: Mapping[str, float]
+    rows: Mapping[str, float]
+    extreme: Mapping[str, float]
+    moved: Mapping[str, float]
+
+    def limit(self, output: str, answers: np.ndarray, extreme: np.ndarray) -> np.ndarray:
+        """Returns by how much each value of `answers`, `[rows, ...]`, may differ; `extreme` is
+        `[rows]` bool."""
+        size = _size(answers, self.scale[output])
+        share = np.where(extreme, self.extreme[output], self.rows[output])
+        return share.reshape([-1] + [1] * (answers.ndim - 1)) * size
+
+
+def measure(answers: Answers, others: Sequence[Answers], extreme: np.ndarray) -> Rounding:
+    """Measures from an Estimator's answers, `[rows, ...]` by output, and those `others` that it
+    gives to the same rows in other batches. `extreme` is `[rows]` bool, of the first rows if fewer
+    were answered."""
+    scale, rows, changed, moved = {}, {}, {}, {}
+    for output, values in answers.items():
+        if not np.issubdtype(values.dtype, np.floating):
+            continue
+        as_it_is = ~extreme[: len(values)]
+        scale[output] = _scale(output, values[as_it_is])
+        size = _size(values, scale[output])
+        shares = [_moved(values, other[output], size) for other in others]
+        of_rows = np.max([share[as_it_is].max(initial=0.0) for share in shares], initial=0.0)
+        of_all = np.max([share.max(initial=0.0) for share in shares], initial=0.0)
+        least = max(LEAST, 8 * float(np.finfo(values.dtype).eps))
+        moved[output] = float(of_rows)
+        rows[output] = float(np.clip(_MARGIN * of_rows, least, max(least, MOST)))
+        changed[output] = float(np.clip(_MARGIN * of_all, 4 * least, max(4 * least, _MOST_EXTREME)))
+    return Rounding(scale, rows, changed, moved)
+
+
+def ties(answers: Answers, rounding: Rounding, extreme: np.ndarray) -> np.ndarray:
+    """Returns `[rows]` bool, whether two classes of a row are so equally likely that rounding
+    decides which of them comes first."""
+    found = np.zeros(len(extreme), bool)
+    for output in rounding.scale:
+        values = answers[output]
+        if values.ndim != 2 or values.shape[1] < 2:
+            continue
+        first = np.sort(np.nan_to_num(values.astype(float)), axis=1)[:, -2:]
+        limit = rounding.limit(output, values, extreme).max(axis=1)
+        found |= first[:, 1] - first[:, 0] <= 2 * limit
+    return found
+
+
+def _scale(output: str, values: np.ndarray) -> float:
+    if output in _PROBABILITIES:
+        return 1.0
+    finite = np.abs(values[np.isfinite(values)].astype(float))
+    return float(finite.max(initial=float(np.finfo(np.float32).tiny)))
+
+
+def _size(values: np.ndarray, scale: float) -> np.ndarray:
+    known = np.where(np.isfinite(values), values, 0).astype(float)
+    return np.maximum(np.abs(known), scale)
+
+
+def _moved(values: np.ndarray, other: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Returns `[rows]`, the largest share by which a value of each row has moved."""
+    both = np.isfinite(values) & np.isfinite(other)
+    by = np.where(both, values, 0).astype(float) - np.where(both, other, 0).astype(float)
+    return np.asarray((np.abs(by) / size).reshape(len(values), -1).max(axis=1, initial=0.0))
