@@ -70,7 +70,7 @@ class Evaluation:
         self._estimator = estimator
         self._reporter = reporter
         self._publisher = exporters.Publisher(job, run, records, [SignOfLife(reporter)])
-        self.judge = exporters.Judge(job, run, reporter, self._publisher)
+        self.judge = exporters.Judge(job, run, records, reporter, self._publisher)
         self._newest: dict[str, float] = {}
         self._newest_digest: str | None = None
 

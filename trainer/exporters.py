@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import tempfile
 import uuid
@@ -56,9 +57,15 @@ class Judge(tf.estimator.Exporter):
     """
 
     def __init__(
-        self, job: config.Config, run: RunFolder, reporter: Reporter, publisher: Publisher
+        self,
+        job: config.Config,
+        run: RunFolder,
+        records: Records,
+        reporter: Reporter,
+        publisher: Publisher,
     ) -> None:
         self._job = job
+        self._records = records
         self._publisher = publisher
         self._run = run
         self._reporter = reporter
@@ -90,10 +97,12 @@ class Judge(tf.estimator.Exporter):
             )
         self._note(metrics, checkpoint_path)
         old = self._recorded(estimator)
-        # One that somebody has removed is none, and one by another metric cannot be compared.
+        # One that somebody has removed is none, and one by another metric, or on other records,
+        # cannot be compared.
         there = (
             old
             and old["metric"] == metric
+            and old.get("records") == self._evaluated_on
             and export_files.is_published(storage.join(self._run.path, old["export"]))
         )
         reference = float(old["value"]) if old and there else None
@@ -104,6 +113,7 @@ class Judge(tf.estimator.Exporter):
             "step": step,
             "metric": metric,
             "value": metrics[metric],
+            "records": self._evaluated_on,
             "checkpoint": self._run.relative(kept),
         }
         return self._publish(estimator, checkpoint_path, metrics, old, new)
@@ -151,6 +161,16 @@ class Judge(tf.estimator.Exporter):
             storage.remove(previous)
         return export.path
 
+    @functools.cached_property
+    def _evaluated_on(self) -> str:
+        return self._records.identity("eval")
+
+    @functools.cached_property
+    def _settings(self) -> str:
+        return early_stopping.settings(
+            self._job, [self._records.identity("train"), self._evaluated_on]
+        )
+
     def _note(self, metrics: dict[str, float], checkpoint: str) -> None:
         """Adds to the list of evaluations, and asks for the end of training if it is time.
 
@@ -160,7 +180,8 @@ class Judge(tf.estimator.Exporter):
         known = content.get("evaluations", [])
         judged = sorted({*content.get("judged", []), int(checkpoint.rpartition("-")[2])})
         others = [m for m in known if m["global_step"] != metrics["global_step"]]
-        evaluations = sorted([*others, metrics], key=lambda m: float(m["global_step"]))
+        noted = {**metrics, "settings": self._settings}
+        evaluations = sorted([*others, noted], key=lambda m: float(m["global_step"]))
         self._run.write(
             early_stopping.EVALUATIONS,
             {
@@ -169,7 +190,8 @@ class Judge(tf.estimator.Exporter):
                 "skipped": skipped.steps(self._run, judged),
             },
         )
-        reason = early_stopping.reason_to_stop(evaluations, self._job.eval)
+        alike = early_stopping.made_under(evaluations, self._settings)
+        reason = early_stopping.reason_to_stop(alike, self._job.eval)
         if reason is not None:
             self._run.write(run_folder.STOP, {"reason": reason})
 

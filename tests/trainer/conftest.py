@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from pipeline import config, run_folder, topology
+from pipeline import config, manifest, run_folder, topology
 from pipeline.run_folder import RunFolder
 from tests.trainer.commands import Commands
 from trainer import experiment
@@ -112,10 +112,12 @@ def transforms(small_records) -> Transforms:
 def evaluation_of(small_records):
     """Returns the evaluating side of a run as the evaluator process has it."""
 
-    def build(run: RunFolder, *overrides: str) -> Evaluation:
+    def build(
+        run: RunFolder, *overrides: str, contents: manifest.Manifest = small_records.contents
+    ) -> Evaluation:
         job = small_records.config(*FINISHED, *overrides)
         task = topology.Task(topology.EVALUATOR, 0)
-        records = Records(job, small_records.folder, small_records.contents)
+        records = Records(job, small_records.folder, contents)
         reporter = Reporter(run, task.name, job.train.steps)
         built = experiment.estimator(job, run, task, records.transforms)
         return Evaluation(job, run, records, built, reporter)

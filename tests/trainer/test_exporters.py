@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file, errors, export_files, exported, storage, topology
+from pipeline import config_file, errors, export_files, exported, run_folder, storage, topology
 from tests.pipeline.process_help import child_environment
 from tests.trainer import small_table
 from tests.trainer.saved_again import parameters, save_again
@@ -46,14 +46,18 @@ class Scene:
         self.run = finished.copy(folder, 100, 200, 300)
         self._evaluation_of = evaluation_of
 
-    def judge(self, step, value, *overrides):
+    def judge(self, step, value, *overrides, **records):
         """Starts anew, as after a restart, and judges one evaluation."""
-        evaluation = self._evaluation_of(self.run, *overrides)
+        evaluation = self._evaluation_of(self.run, *overrides, **records)
         checkpoint = f"{self.run.path}/model.ckpt-{step}"
         metrics = {"accuracy": np.float32(value), "loss": 1.0, "global_step": np.int64(step)}
         return evaluation.judge.export(
             evaluation._estimator, "unused", checkpoint, metrics, step == 300
         )
+
+    @property
+    def records(self):
+        return self._evaluation_of(self.run)._records
 
     @property
     def best(self):
@@ -76,6 +80,7 @@ def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
         "step": 100,
         "metric": "accuracy",
         "value": pytest.approx(0.9),
+        "records": scene.records.identity("eval"),
         "checkpoint": "best/model.ckpt-100",
         "export": "export/best/100",
         "sha256": export_files.digests(path),
@@ -122,6 +127,66 @@ def test_the_best_by_another_metric_is_not_compared(scene):
     scene.judge(200, 0.5, *lower)
     assert (scene.best["metric"], scene.best["value"], scene.best["step"]) == ("loss", 1.0, 200)
     assert scene.exported == ["200"]
+
+
+def swapped(contents, split, other):
+    """The manifest with the records of another split in the place of one."""
+    splits = {**contents.splits, split: contents.splits[other]}
+    return contents.model_copy(update={"splits": splits})
+
+
+def test_the_best_on_other_eval_records_is_not_compared(scene, small_records):
+    """0.9 on an easy split says nothing of 0.5 on another."""
+    scene.judge(100, 0.9)
+    other = swapped(small_records.contents, "eval", "test")
+    scene.judge(200, 0.5, contents=other)
+    assert (scene.best["step"], scene.exported) == (200, ["200"])
+    assert scene.judge(300, 0.4, contents=other) is None
+
+
+def test_the_best_is_compared_after_other_records_to_train_on(scene, small_records):
+    scene.judge(100, 0.9)
+    other = swapped(small_records.contents, "train", "test")
+    assert scene.judge(200, 0.5, contents=other) is None
+    assert (scene.best["step"], scene.exported) == (100, ["100"])
+
+
+PATIENCE = "eval.early_stopping={patience: 1}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "stops"),
+    [
+        ([], True),
+        # Where it trains says nothing of how good it can get.
+        (["cluster.strategy=mirrored"], True),
+        (["train.optimizer.learning_rate=0.5"], False),
+        (["train.steps=1000"], False),
+        (["eval.metric=loss"], False),
+        (["eval.early_stopping={patience: 1, min_delta: 0.01}"], False),
+    ],
+)
+def test_early_stopping_counts_evaluations_under_equal_settings(scene, monkeypatch, changed, stops):
+    """A run that was stopped early is resumed with other settings."""
+    monkeypatch.setattr(exporters.Judge, "_publish", lambda *_: None)
+    scene.judge(100, 0.9, PATIENCE)
+    scene.judge(200, 0.8, PATIENCE)
+    assert scene.run.read(run_folder.STOP)["reason"].startswith("early stopping: accuracy has not")
+    scene.run.remove(run_folder.STOP)
+    scene.judge(300, 0.7, PATIENCE, *changed)
+    assert (scene.run.read(run_folder.STOP) is not None) is stops
+    assert len(scene.run.read("evaluations.json")["evaluations"]) == 3
+
+
+@pytest.mark.parametrize("split", ["train", "eval"])
+def test_early_stopping_begins_again_with_new_records(scene, small_records, monkeypatch, split):
+    monkeypatch.setattr(exporters.Judge, "_publish", lambda *_: None)
+    scene.judge(100, 0.9, PATIENCE)
+    other = swapped(small_records.contents, split, "test")
+    scene.judge(200, 0.8, PATIENCE, contents=other)
+    assert scene.run.read(run_folder.STOP) is None
+    scene.judge(300, 0.7, PATIENCE, contents=other)
+    assert scene.run.read(run_folder.STOP) is not None
 
 
 def test_what_a_killed_process_was_writing_is_removed(scene):

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import config_file, errors, manifest, run_folder
-from trainer import checkpoints, early_stopping, ledger, new_data, order
+from trainer import checkpoints, ledger, new_data, order
 from trainer.reporter import Reporter
 
 WEIGHTS = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -85,15 +85,6 @@ def test_an_epoch_begins_with_the_new_records_and_nothing_learned_is_lost(run):
         "the records are others than before step 5, when 15 had been applied; starting an epoch of "
         "40 new ones"
     )
-
-
-def test_early_stopping_begins_anew_with_new_records(run):
-    """Else a run that was stopped so would stop again at its first evaluation."""
-    run.write(early_stopping.EVALUATIONS, {"evaluations": [{"accuracy": 0.9, "global_step": 5.0}]})
-    _settle(run, OLD, "restart_epoch")
-    assert run.read(early_stopping.EVALUATIONS) is not None
-    _settle(run, NEW, "restart_epoch")
-    assert run.read(early_stopping.EVALUATIONS) is None
 
 
 def test_a_run_goes_on_with_other_records_if_it_may(commands, task_flags, small_records, tmp_path):
