@@ -244,6 +244,18 @@ def _exchange(one: str, other: str) -> bool:
     return bool(rename(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0)
 
 
+def move(source: str, target: str) -> None:
+    """Moves a file to a folder of the same file system that is there."""
+    if is_remote(source):
+        cloud_storage.copy(source, target)
+        cloud_storage.remove(source)
+        return
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        raise errors.from_os_error(error, f"cannot move {source!r} to {target!r}") from None
+
+
 def publish_folder(local: str, target: str, last: str) -> None:
     """Moves a local folder to `target`, where it is not; readers look for the file `last` in it.
 

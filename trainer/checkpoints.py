@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import re
 import tempfile
 import time
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from pipeline import cloud_errors, errors, exported, storage
+from pipeline import errors, exported, storage
 from pipeline.run_folder import RunFolder
+from trainer import bundle, checkpoint_list
 
+# In the run folder: checkpoints that could not be restored. Nothing deletes them.
+DAMAGED = "damaged"
 _POLL, _PATIENCE = 0.5, 30.0  # seconds
 
 
 def newest(model_dir: str) -> str | None:
-    """Returns the path prefix of the newest checkpoint, or `None` if there is none."""
-    path = tf.train.latest_checkpoint(model_dir)
-    if path is None and storage.is_remote(model_dir):
-        # TensorFlow looks for its files in a listing; asked for by name they are never late.
-        listed = (p for p in _listed(model_dir) if storage.exists(f"{p}.index"))
-        path = next(listed, None)
-    return None if path is None else str(path)
+    """Returns the path prefix of the newest checkpoint, or `None` if there is none.
+
+    Raises `RetryableError` if the list of checkpoints cannot be read now.
+    """
+    for path in checkpoint_list.read(model_dir):
+        if storage.exists(f"{path}.index"):
+            return path
+        if not storage.is_remote(model_dir):
+            return None
+    return None
 
 
 def chosen(model_dir: str, wanted: str | None) -> list[str]:
@@ -36,7 +41,8 @@ def chosen(model_dir: str, wanted: str | None) -> list[str]:
 
     Asynchronous workers go on while one is saved: it may hold a later step than it is named after.
     """
-    there = [path for path in _listed(model_dir) if storage.exists(f"{path}.index")]
+    listed = checkpoint_list.read(model_dir)
+    there = [path for path in listed if storage.exists(f"{path}.index")]
     if not there and wanted != "best":
         raise errors.UsageError(f"run {model_dir.rpartition('/')[2]!r}: has no checkpoint yet")
     kept = {path.rpartition("-")[2]: path for path in reversed(there)}
@@ -52,7 +58,9 @@ def chosen(model_dir: str, wanted: str | None) -> list[str]:
         found = [kept[wanted]] if wanted in kept else list(kept.values())
         found = found[-1:] if wanted is None else found
     for path in found:
-        problem = _problem(path, finite=False)
+        problem = _problem(path)
+        if problem is not None and wanted in (None, "all") and not storage.exists(f"{path}.index"):
+            return chosen(model_dir, wanted)  # deleted meanwhile, for a newer one
         if problem is not None:
             raise errors.DataError(
                 f"checkpoint {path!r}: is damaged ({problem}). Remove it, or take another with "
@@ -71,29 +79,42 @@ def _best(model_dir: str) -> str:
     return storage.join(model_dir, path)
 
 
-def step_of(checkpoint: str) -> int:
-    """Returns the global step stored in a checkpoint. Raises `DataError` if it cannot be read."""
+@contextlib.contextmanager
+def opened(checkpoint: str) -> Iterator[bundle.Bundle]:
+    """Opens a checkpoint to read single variables of it.
+
+    Raises `DataError` if it is damaged, also from within the block, and `RetryableError` if it
+    cannot be read now.
+    """
     try:
-        return int(_reader(checkpoint).get_tensor(tf.compat.v1.GraphKeys.GLOBAL_STEP))
-    except (tf.errors.OpError, ValueError, IndexError) as error:  # IndexError: data cut short
-        reason = str(error).splitlines()[0]
+        yield bundle.Bundle(checkpoint)
+    except bundle.Damaged as reason:
         raise errors.DataError(
             f"checkpoint {checkpoint!r}: cannot be read ({reason}). Remove it, or choose a new RUN="
         ) from None
 
 
-def _reader(checkpoint: str) -> Any:
-    """Opens a checkpoint. On gs:// TensorFlow finds its files in a listing, which may be late: it
-    is asked again."""
+def step_of(checkpoint: str) -> int:
+    """Returns the global step stored in a checkpoint. Raises what `opened` does."""
+    _await_listing(checkpoint)
+    name = tf.compat.v1.GraphKeys.GLOBAL_STEP
+    with opened(checkpoint) as saved:
+        if name not in saved:
+            raise bundle.Damaged(f"it has no {name}")
+        return int(saved.read(name))
+
+
+def _await_listing(checkpoint: str) -> None:
+    """On gs:// TensorFlow finds the files of a checkpoint in a listing, which may be late: waits
+    until they are in it."""
+    if not storage.is_remote(checkpoint):
+        return
     deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return tf.train.load_checkpoint(checkpoint)
-        except (tf.errors.NotFoundError, ValueError):
-            known = storage.is_remote(checkpoint) and storage.exists(f"{checkpoint}.index")
-            if not known or time.monotonic() > deadline:
-                raise
-            time.sleep(_POLL)
+    while time.monotonic() < deadline and storage.exists(f"{checkpoint}.index"):
+        with contextlib.suppress(tf.errors.OpError, ValueError):
+            tf.train.load_checkpoint(checkpoint)
+            return
+        time.sleep(_POLL)
 
 
 def current_step(model_dir: str) -> int:
@@ -104,11 +125,11 @@ def current_step(model_dir: str) -> int:
     checkpoint = newest(model_dir)
     if checkpoint is not None:
         return step_of(checkpoint)
-    state = tf.train.get_checkpoint_state(model_dir)
-    if state is not None and state.model_checkpoint_path:
+    listed = checkpoint_list.read(model_dir)
+    if listed:
         raise errors.DataError(
-            f"checkpoint {state.model_checkpoint_path!r}: is gone, though the list of checkpoints "
-            f"in {model_dir!r} names it. Remove that list, 'checkpoint', or choose a new RUN="
+            f"checkpoint {listed[0]!r}: is gone, though the list of checkpoints in {model_dir!r} "
+            "names it. Remove that list, 'checkpoint', or choose a new RUN="
         )
     return 0
 
@@ -133,7 +154,7 @@ def keep(checkpoint: str, folder: str) -> str:
         folder = storage.join(folder, made[:12])
     storage.makedirs(folder)
     for file in _files(checkpoint):
-        _copy(storage.join(source, file), storage.join(folder, file))
+        storage.copy(storage.join(source, file), storage.join(folder, file))
     return storage.join(folder, name)
 
 
@@ -149,71 +170,92 @@ def keep_only(checkpoint: str, folder: str) -> None:
 def keep_finite(model_dir: str, name: str) -> str | None:
     """Keeps the newest checkpoint whose values are all finite in the folder `name` below; returns
     its path prefix there, or `None` if there is none."""
-    for path in _listed(model_dir):
+    for path in checkpoint_list.read(model_dir):
         if _problem(path, finite=True) is None:
             return keep(path, storage.join(model_dir, name))
     return None
 
 
-def mend(model_dir: str, *, finite: bool = False) -> str | None:
+def mend(
+    model_dir: str, *, finite: bool = False, progress: bundle.Progress | None = None
+) -> str | None:
     """Makes the list of checkpoints begin with one that is whole (traps A10); and `finite`, if so.
 
-    Returns one line on what was passed over, or `None` if the newest is whole or there is none.
-    Raises `DataError` if there are some and none can be read: training would begin again. To be
-    called by the chief only, before any other process looks at a checkpoint.
+    Those that are passed over are moved to the folder `damaged/`, where nothing deletes them.
+    Returns one line about them, or `None` if the newest is whole or there is none. To be called by
+    the chief only, before any other process looks at a checkpoint. `progress` is called with
+    numbers of bytes read.
+
+    Raises `DataError` if there are some and none can be used: training would begin again; and
+    `RetryableError`, with nothing changed, if one cannot be read now.
     """
-    candidates = _listed(model_dir)
-    damage = [] if candidates else [f"the list of checkpoints in {model_dir!r} was damaged"]
-    candidates = candidates or _found(model_dir)
-    for position, path in enumerate(candidates):
-        problem = _problem(path, finite=finite)
+    listed = checkpoint_list.read(model_dir)
+    candidates = listed or _found(model_dir)
+    damaged: dict[str, str] = {}
+    for path in candidates:
+        problem = _problem(path, finite=finite, progress=progress)
         if problem is None:
-            if not damage:
-                return None
-            rest = reversed(candidates[position:])
-            older = [p for p in rest if _problem(p, finite=finite) is None]
-            tf.compat.v1.train.update_checkpoint_state(model_dir, path, older)
-            return f"{'; '.join(damage)}; going on from step {step_of(path)}"
-        damage.append(f"checkpoint {path!r} is damaged ({problem})")
-    if candidates:
-        raise errors.DataError(
-            f"{'; '.join(damage)}, and there is no other in {model_dir!r}. Choose a new RUN="
-        )
-    return None
+            break
+        damaged[path] = problem
+    if len(damaged) == len(candidates):
+        if damaged:
+            every = "; ".join(f"checkpoint {p!r} is damaged ({damaged[p]})" for p in damaged)
+            raise errors.DataError(
+                f"{every}, and there is no other in {model_dir!r}. Choose a new RUN="
+            )
+        return None
+    if listed and not damaged and checkpoint_list.is_relative(model_dir):
+        return None
+    # What was not read yet must at least have all its files, or it could not be listed.
+    for path in candidates[len(damaged) + 1 :]:
+        if (problem := _problem(path, contents=False)) is not None:
+            damaged[path] = problem
+    lines = [] if listed else [f"the list of checkpoints in {model_dir!r} was damaged"]
+    for path, problem in damaged.items():
+        lines.append(f"checkpoint {path!r} is damaged ({problem}){_set_aside(path)}")
+    checkpoint_list.write(model_dir, [path for path in candidates if path not in damaged])
+    return f"{'; '.join(lines)}; continuing from step {current_step(model_dir)}" if lines else None
 
 
-def _listed(model_dir: str) -> list[str]:
-    """Returns the checkpoints that are listed, the newest first."""
-    state = tf.train.get_checkpoint_state(model_dir)
-    if state is None or not state.model_checkpoint_path:
-        return []
-    newest_first = [state.model_checkpoint_path, *reversed(state.all_model_checkpoint_paths)]
-    return list(dict.fromkeys(newest_first))
+def _set_aside(checkpoint: str) -> str:
+    """Moves what there is of a checkpoint to `damaged/`; returns what to say of it."""
+    folder, _, name = checkpoint.rpartition("/")
+    # The index first: without it the rest is no checkpoint any more, if this is interrupted.
+    files = [file for file in storage.listdir(folder) if file.startswith(f"{name}.")]
+    if not files:
+        return ""
+    used = storage.listdir(storage.join(folder, DAMAGED))
+    free = next(n for n in itertools.count() if (f"{name}.{n}" if n else name) not in used)
+    kept = storage.join(folder, DAMAGED, f"{name}.{free}" if free else name)
+    storage.makedirs(kept)
+    for file in sorted(files, key=lambda file: not file.endswith(".index")):
+        storage.move(storage.join(folder, file), storage.join(kept, file))
+    return f", and was moved to {kept!r}"
 
 
 def _found(model_dir: str) -> list[str]:
     """Returns the checkpoints there are if the list of them cannot be read, the newest first:
     TensorFlow would take that for none. Without a list there are none."""
-    if not storage.exists(storage.join(model_dir, "checkpoint")):
+    if not storage.exists(storage.join(model_dir, checkpoint_list.FILE_NAME)):
         return []
     names = [re.fullmatch(r"(model\.ckpt-(\d+))\.index", n) for n in storage.listdir(model_dir)]
     found = sorted((int(match[2]), match[1]) for match in names if match)
     return [storage.join(model_dir, name) for _, name in reversed(found)]
 
 
-def _problem(checkpoint: str, *, finite: bool) -> str | None:
-    """Returns why a checkpoint cannot be restored, or is not `finite` where it has to be. Reads all
-    of it: checksums tell of damage. Raises what Cloud Storage refuses, which is none."""
+def _problem(
+    checkpoint: str,
+    *,
+    finite: bool = False,
+    contents: bool = True,
+    progress: bundle.Progress | None = None,
+) -> str | None:
+    """Returns the proof that a checkpoint cannot be restored, or is not `finite` where it has to
+    be; `None` if it can. Reads all of it, or sizes alone without `contents`."""
     try:
-        reader = _reader(checkpoint)
-        for name in reader.get_variable_to_shape_map():
-            values = reader.get_tensor(name)
-            if finite and values.dtype.kind == "f" and not np.isfinite(values).all():
-                return f"{name} is not finite"
-    except (tf.errors.OpError, ValueError, IndexError, RuntimeError) as error:
-        if isinstance(cloud_errors.of_tensorflow(error), errors.PipelineError):
-            raise
-        return str(error).splitlines()[0]
+        bundle.Bundle(checkpoint).check(finite=finite, contents=contents, progress=progress)
+    except bundle.Damaged as proof:
+        return str(proof)
     return None
 
 
@@ -263,14 +305,4 @@ def _hold(source: str, target: str) -> None:
         with contextlib.suppress(PermissionError, NotImplementedError):
             os.link(source, target)
             return
-    _copy(source, target)
-
-
-def _copy(source: str, target: str) -> None:
-    if storage.is_remote(source) or storage.is_remote(target):
-        storage.copy(source, target)
-        return
-    try:
-        tf.io.gfile.copy(source, target, overwrite=True)
-    except tf.errors.NotFoundError:
-        raise FileNotFoundError(source) from None
+    storage.copy(source, target)

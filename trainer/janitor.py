@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 
-import tensorflow as tf
-
 from pipeline import storage
+from trainer import checkpoint_list
 
 _PART = re.compile(r"(model\.ckpt-(\d+))\.(?:index|meta|data-\d+-of-\d+)")
 # What is being written: `model.ckpt-7_temp/` of a save, `….index.tempstate…` of its last moments.
@@ -34,23 +33,16 @@ class Janitor:
 
         To be called before the chief joins its cluster: workers write only after that.
         """
-        state = tf.train.get_checkpoint_state(self._model_dir)
-        if state is not None and len(state.all_model_checkpoint_paths) > self._keep:
-            newest = state.model_checkpoint_path
-            others = [path for path in state.all_model_checkpoint_paths if path != newest]
-            shortened = [*others[len(others) - self._keep + 1 :], newest]
-            tf.compat.v1.train.update_checkpoint_state(self._model_dir, newest, shortened)
+        listed = checkpoint_list.read(self._model_dir)
+        if len(listed) > self._keep:
+            checkpoint_list.write(self._model_dir, listed[: self._keep])
         self._remove(_HALF)
         self._remove(_OF_WORKER)
 
     def clean(self) -> None:
         """Removes checkpoints that no list names any more, after a save."""
         self._remove(_HALF)
-        state = tf.train.get_checkpoint_state(self._model_dir)
-        if state is None or not state.model_checkpoint_path:
-            return
-        named = [state.model_checkpoint_path, *state.all_model_checkpoint_paths]
-        kept = {path.rpartition("/")[2] for path in named}
+        kept = {path.rpartition("/")[2] for path in checkpoint_list.read(self._model_dir)}
         newest = max((_step_of(name) for name in kept), default=-1)
         for name in storage.listdir(self._model_dir):
             part = _PART.fullmatch(name)

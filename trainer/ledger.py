@@ -64,18 +64,19 @@ def counts_in(checkpoint: str | None, blocks: order.Blocks) -> Counts:
             f"checkpoint {checkpoint!r}: was trained on other records than there are now. Restore "
             "those, go on with train.on_new_data=restart_epoch, or choose a new RUN="
         )
-    reader = tf.train.load_checkpoint(checkpoint)
-    return Counts(*(reader.get_tensor(n).astype(np.int64) for n in (APPLIED, REACHED, READERS)))
+    with checkpoints.opened(checkpoint) as saved:
+        return Counts(*(saved.read(n).astype(np.int64) for n in (APPLIED, REACHED, READERS)))
 
 
 def is_of(checkpoint: str, blocks: order.Blocks) -> bool:
     """Returns whether a checkpoint was trained on these records. Raises `DataError` if it does not
     say."""
-    checkpoints.step_of(checkpoint)  # a checkpoint that cannot be read is named by this
-    reader = tf.train.load_checkpoint(checkpoint)
-    if not all(map(reader.has_tensor, (APPLIED, REACHED, READERS, IDENTITY))):
-        raise errors.DataError(f"checkpoint {checkpoint!r}: does not say what it was trained on")
-    return int(reader.get_tensor(IDENTITY)) == blocks.identity
+    with checkpoints.opened(checkpoint) as saved:
+        if not all(name in saved for name in (APPLIED, REACHED, READERS, IDENTITY)):
+            raise errors.DataError(
+                f"checkpoint {checkpoint!r}: does not say what it was trained on"
+            )
+        return int(saved.read(IDENTITY)) == blocks.identity
 
 
 def unread(blocks: order.Blocks) -> dict[str, np.ndarray]:

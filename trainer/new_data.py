@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from pipeline import config, storage, topology
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints, ledger, order, sessions
+from trainer import checkpoint_list, checkpoints, ledger, order, sessions
 from trainer.reporter import Reporter
 
 
@@ -32,9 +32,8 @@ def settle(job: config.Config, run: RunFolder, blocks: order.Blocks, reporter: R
     # Of another name, so that a kill leaves the old one whole.
     written = storage.join(run.path, f"restarted-{blocks.identity:x}.ckpt-{step}")
     _save(values, written)
-    state = tf.train.get_checkpoint_state(run.path)
-    older = [path for path in state.all_model_checkpoint_paths if path != written]
-    tf.compat.v1.train.update_checkpoint_state(run.path, written, [*older, written])
+    older = [path for path in checkpoint_list.read(run.path) if path != written]
+    checkpoint_list.write(run.path, [written, *older])
     note = (
         f"the records are others than before step {step:,}, when {applied:,} had been applied; "
         f"starting an epoch of {blocks.total_records:,} new ones"

@@ -13,8 +13,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, storage, topology
+from pipeline import config, errors, storage, topology
 from pipeline.run_folder import RunFolder
+from trainer import checkpoints
 
 _train = tf.compat.v1.train
 # Workers end at the step they make; each can make one more after the chief's last.
@@ -64,6 +65,21 @@ def _saver_hook(folder: str, steps: int, listeners: list[Any]) -> Any:
 
 
 class _Saver(tf.compat.v1.train.CheckpointSaverHook):
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Saves where training begins.
+
+        Raises `RetryableError` if that is before the newest checkpoint: TensorFlow begins again
+        without a word if reading the list of checkpoints fails just then.
+        """
+        step = int(session.run(self._global_step_tensor))
+        saved = checkpoints.current_step(self._checkpoint_dir)
+        if step < saved:
+            raise errors.RetryableError(
+                f"{self._checkpoint_dir!r}: TensorFlow restored step {step}, the newest checkpoint "
+                f"has step {saved}; it could not be read. Run the same command again"
+            )
+        super().after_create_session(session, coord)
+
     def end(self, session: Any) -> None:
         """Saves again if a worker has ended a step meanwhile: of that one a checkpoint may hold the
         parameters and not the counts, and no other comes after."""

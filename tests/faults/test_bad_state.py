@@ -24,7 +24,7 @@ def test_a_truncated_newest_checkpoint_is_passed_over(rig):
     result = rig.train(*ASYNC, "train.steps=90")
     assert result["final_step"] >= 90
     [note] = [note for note in rig.seen.notes if "is damaged" in note]
-    assert "model.ckpt-60'" in note and note.endswith("going on from step 40")
+    assert "model.ckpt-60'" in note and note.endswith("continuing from step 40")
     assert rig.boss.pace.start_step == 40
     assert rig.restarts == []
     rig.check_files(finals=2)

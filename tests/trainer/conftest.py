@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
+import tempfile
 from typing import Any
 
 import pytest
@@ -25,6 +27,14 @@ FINISHED = (
     *("train.steps=300", "train.save_steps=100", "train.summary_steps=50"),
     *("train.optimizer={name: adam, learning_rate: 0.01}",),
 )
+
+
+@pytest.fixture
+def open_to_all():
+    """A folder that every user can reach; those of the tests are the user's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield folder
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 
 import pytest
 import tensorflow as tf
 
 from pipeline import errors
 from pipeline.run_folder import RunFolder
-from trainer import checkpoints
+from tests.trainer.read_faults import faults
+from trainer import bundle, checkpoint_list, checkpoints
+from trainer.janitor import Janitor
 
 
 def save(folder: pathlib.Path, *steps: int) -> list[str]:
@@ -141,10 +144,38 @@ def _remove(prefix: str) -> None:
 
 def test_whole_checkpoints_are_left_as_they_are(tmp_path):
     assert checkpoints.mend(str(tmp_path)) is None
-    save(tmp_path, 3, 12)
-    state = (tmp_path / "checkpoint").read_text()
+    paths = save(tmp_path, 3, 12)
     assert checkpoints.mend(str(tmp_path)) is None
-    assert (tmp_path / "checkpoint").read_text() == state
+    assert checkpoint_list.read(str(tmp_path)) == paths[::-1]
+    assert not (tmp_path / "damaged").exists()
+
+
+def test_a_list_with_absolute_paths_is_made_relative(tmp_path):
+    """TensorFlow's Saver writes them; a copy of the folder would use the original's."""
+    paths = save(tmp_path / "first", 3, 12)
+    assert not checkpoint_list.is_relative(str(tmp_path / "first"))
+    shutil.copytree(tmp_path / "first", tmp_path / "copy")
+    _cut_data(paths[1])
+    assert checkpoints.mend(str(tmp_path / "copy")) is None
+    assert tf.train.latest_checkpoint(str(tmp_path / "copy")) == f"{tmp_path}/copy/model.ckpt-12"
+
+
+@faults
+def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fault):
+    folder = pathlib.Path(open_to_all)
+    save(folder, 3, 12)
+    checkpoints.mend(open_to_all)
+    before = {path.name: path.stat().st_ino for path in folder.iterdir()}
+    monkeypatch.setattr(bundle, "_PATIENCE", 0.0)
+    with fault(open_to_all):
+        for read in (checkpoints.mend, checkpoints.newest, checkpoints.current_step):
+            with pytest.raises(errors.RetryableError, match="Run the same command again"):
+                read(open_to_all)
+        for read in (checkpoints.step_of, lambda path: checkpoints._problem(path)):
+            with pytest.raises(errors.RetryableError, match=r"-12\.index': cannot be read"):
+                read(f"{open_to_all}/model.ckpt-12")
+    assert {path.name: path.stat().st_ino for path in folder.iterdir()} == before
+    assert checkpoints.current_step(open_to_all) == 12
 
 
 @pytest.mark.parametrize("damage", [_cut_data, _flip_data, _remove])
@@ -153,7 +184,7 @@ def test_a_damaged_newest_one_is_passed_over_and_told(tmp_path, damage):
     damage(paths[2])
     note = checkpoints.mend(str(tmp_path))
     assert note is not None and note.startswith(f"checkpoint '{paths[2]}' is damaged (")
-    assert note.endswith("; going on from step 12")
+    assert note.endswith("; continuing from step 12")
     assert checkpoints.newest(str(tmp_path)) == paths[1]
     state = tf.train.get_checkpoint_state(str(tmp_path))
     assert list(state.all_model_checkpoint_paths) == paths[:2]
@@ -164,15 +195,60 @@ def test_several_damaged_ones_are_passed_over(tmp_path):
     paths = save(tmp_path, 3, 12, 20)
     _cut_data(paths[2])
     _flip_data(paths[1])
-    assert checkpoints.mend(str(tmp_path)).endswith("; going on from step 3")
+    assert checkpoints.mend(str(tmp_path)).endswith("; continuing from step 3")
+
+
+def test_damaged_ones_are_kept_and_nothing_cleans_them_up(tmp_path):
+    """Though the same step is damaged twice."""
+    kept = []
+    for name in ("model.ckpt-12", "model.ckpt-12.1"):
+        (_, path) = save(tmp_path, 3, 12)
+        _flip_data(path)
+        contents = {file.name: file.read_bytes() for file in tmp_path.glob("model.ckpt-12.*")}
+        note = checkpoints.mend(str(tmp_path))
+        assert f"is wrong), and was moved to '{tmp_path}/damaged/{name}'; cont" in note
+        kept.append((tmp_path / "damaged" / name, contents))
+    for step in (20, 30, 40):
+        save(tmp_path, step)
+        Janitor(str(tmp_path), 1).open()
+        Janitor(str(tmp_path), 1).clean()
+    assert not list(tmp_path.glob("model.ckpt-3.*"))
+    for folder, contents in kept:
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == contents
+
+
+def test_an_older_one_that_lacks_a_file_is_not_listed_again_but_kept(tmp_path):
+    paths = save(tmp_path, 3, 12, 20)
+    pathlib.Path(f"{paths[0]}.data-00000-of-00001").unlink()
+    _cut_data(paths[2])
+    assert "model.ckpt-3' is damaged (" in checkpoints.mend(str(tmp_path))
+    assert checkpoint_list.read(str(tmp_path)) == [paths[1]]
+    assert (tmp_path / "damaged" / "model.ckpt-3" / "model.ckpt-3.index").exists()
 
 
 def test_with_all_damaged_training_does_not_begin_again(tmp_path):
     paths = save(tmp_path, 3, 12)
     for path in paths:
         _cut_data(path)
+    before = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(errors.DataError, match=r"-12' is damaged .*-3' is damaged .*no other in"):
         checkpoints.mend(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp_path, monkeypatch):
+    """Training goes on, and has saved another."""
+    save(tmp_path, 3)
+    check = checkpoints._problem
+
+    def checked_meanwhile(path):
+        if path.endswith("-3"):
+            _remove(path)
+            save(tmp_path, 12)
+        return check(path)
+
+    monkeypatch.setattr(checkpoints, "_problem", checked_meanwhile)
+    assert checkpoints.chosen(str(tmp_path), None) == [f"{tmp_path}/model.ckpt-12"]
 
 
 def test_a_list_that_cannot_be_read_is_made_anew(tmp_path):
@@ -181,7 +257,7 @@ def test_a_list_that_cannot_be_read_is_made_anew(tmp_path):
     (tmp_path / "checkpoint").write_text("model_checkpoint_pa")
     # Nothing is damaged but the list.
     assert checkpoints.mend(str(tmp_path)) == (
-        f"the list of checkpoints in '{tmp_path}' was damaged; going on from step 12"
+        f"the list of checkpoints in '{tmp_path}' was damaged; continuing from step 12"
     )
     assert checkpoints.newest(str(tmp_path)) == paths[1]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.checkpoint import checkpoint_management
 
-from pipeline import topology
+from pipeline import errors, topology
 from pipeline.run_folder import RunFolder
 from tests.trainer.test_janitor import listed, steps
 from trainer import saves
@@ -98,6 +99,24 @@ def test_a_worker_of_an_all_reduce_saves_aside_and_deletes_nothing_of_the_chiefs
     assert steps(tmp_path) == before == [3, 6]
     assert steps(tmp_path / "tmp_worker_1") == [12, 15]
     assert len(seen) == told
+
+
+def test_training_does_not_begin_again_because_a_list_could_not_be_read(
+    hooks_of, tmp_path, monkeypatch
+):
+    """TensorFlow then takes a run for a new one, whatever has been saved."""
+    build, seen = hooks_of
+    train(tmp_path, 6, build(CHIEF))
+    before, told = (tmp_path / "checkpoint").read_text(), len(seen)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_management, "get_checkpoint_state", lambda *_: None)
+        with pytest.raises(
+            errors.RetryableError, match=r"restored step 0, the newest .* has step 6"
+        ):
+            train(tmp_path, 8, build(CHIEF))
+    assert ((tmp_path / "checkpoint").read_text(), len(seen)) == (before, told)
+    train(tmp_path, 8, build(CHIEF))
+    assert [step for step, _ in seen[told:]] == [6, 8]
 
 
 @pytest.mark.parametrize("strategy", ["parameter_server", "parameter_server_strategy"])
