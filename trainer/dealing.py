@@ -53,7 +53,7 @@ class Dealer:
         self._rank, self._num_readers, self._reached = rank, num_readers, reached
         self._dealt = self._own("dealt", [])
         self._device = self._dealt.device
-        with tf.device(self._device):
+        with ledger.server_of(self._dealt):
             self._first = self._own("first", [])
             self._tokens = self._own("tokens", [num_readers])
             self._held = self._own("held", [num_readers, width])

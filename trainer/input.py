@@ -81,7 +81,7 @@ class Records:
 
         def input_fn() -> tf.data.Dataset:
             windows = tf.data.Dataset.from_generator(
-                feed.windows, output_signature=feeding.WINDOW
+                feed.windows, args=(feed.pipeline(),), output_signature=feeding.WINDOW
             ).flat_map(_window_reader(blocks, transforms.columns))
             # Who reads alone may read ahead of what others wait for: one window beside this one.
             return (

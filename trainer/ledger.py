@@ -105,6 +105,14 @@ def variable(name: str, shape: list[int], dtype: tf.DType, *, saved: bool, value
     )
 
 
+def server_of(first: Any) -> Any:
+    """Returns the scope in which variables are made on the server that holds `first`; strategies
+    place them by themselves, whatever the device."""
+    if tf.distribute.has_strategy():
+        return tf.distribute.get_strategy().extended.colocate_vars_with(first)
+    return tf.device(first.device)
+
+
 class Variables:
     """The counts in a graph, which are saved with it. Made once a replica.
 

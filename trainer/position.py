@@ -1,9 +1,9 @@
 """Keeps the input where the parameters are.
 
 What is still to be read follows from what the checkpoint says has been applied. Processes that
-make each step together share it evenly, by rank; so does everyone where only the checkpoint is
-known. On classic parameter servers, which outlive the processes that train, each takes what it can
-use, and all go back when a new chief has put the parameters back to a checkpoint.
+make each step together share it evenly, by rank. On parameter servers, which outlive the processes
+that train, each takes what it can use, and all go back when a new chief has put the parameters back
+to a checkpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from trainer.absence import Absence
 
 _POLL = 0.1  # seconds
 _PATIENCE = 300.0  # seconds for the chief to lay out the backlog
-_CLASSIC = ("parameter_server", "parameter_server_sync")
 
 
 class Position:
@@ -35,7 +34,7 @@ class Position:
         self, job: config.Config, task: topology.Task, blocks: order.Blocks, reached: np.ndarray
     ) -> None:
         self.job, self.task, self.blocks = job, task, blocks
-        self.shared = job.cluster.strategy in _CLASSIC and topology.PS in task.cluster
+        self.shared = topology.PS in task.cluster
         # What is dealt to a reader may wait for two windows before it is read.
         readers = task.num_readers * (3 if self.shared else 1)
         number = order.open_blocks(blocks, job.train.open_blocks, readers)
@@ -45,7 +44,6 @@ class Position:
             blocks.due, topology.batch_per_replica(job), number, task.num_readers
         )
         if not self.shared:
-            # Now, as strategies start to read before the first hook is called.
             backlog = order.Backlog(blocks, job.train.seed, reached)
             self.feed.begin(lambda: feeding.dealt(backlog, task.rank, task.num_readers))
 
@@ -70,7 +68,7 @@ class Position:
 
 
 class PositionHook(tf.compat.v1.train.SessionRunHook):
-    """On classic parameter servers, keeps what a process is to read ahead of its steps.
+    """On parameter servers, keeps what a process is to read ahead of its steps.
 
     It must come before the hooks that say that training goes on.
     """

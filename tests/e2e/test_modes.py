@@ -16,8 +16,6 @@ BAND = (0.83, 0.93)
 COPIES = {"mirrored": 2, "central_storage": 2, "multi_worker_mirrored": 2}
 ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
 COPIES["parameter_server_sync"] = 2
-# There each worker reads a share of its own at its own pace: no epoch need have ended.
-COUNTED = tuple(mode for mode in MODES if mode != "parameter_server_strategy")
 
 
 def test_every_mode_is_run():
@@ -41,7 +39,7 @@ def test_it_makes_the_steps_it_should(run_of, mode):
     assert topology.examples_per_step(run_of(mode).job) == BATCH * COPIES.get(mode, 1)
 
 
-@pytest.mark.parametrize("mode", COUNTED)
+@pytest.mark.parametrize("mode", MODES)
 def test_each_record_of_an_epoch_is_applied_once(run_of, small_records, mode):
     run = run_of(mode)
     ended = [row for row in run.record["input"] if not row["left"]]

@@ -165,8 +165,6 @@ def _assert_exact(before, after, blocks, job) -> None:
     epoch = int((begun // blocks.records).min())
     if not late:
         assert (ended >= (epoch + 1) * blocks.records).all()
-    # No block is more than the epoch under way ahead of the one that is farthest behind; under
-    # `parameter_server_strategy` a fast process does not wait for a slow one.
-    if job.cluster.strategy != "parameter_server_strategy":
-        epochs = -(-ended // blocks.records)
-        assert epochs.max() - (ended // blocks.records).min() <= 2
+    # No block is more than the epoch under way ahead of the one that is farthest behind.
+    epochs = -(-ended // blocks.records)
+    assert epochs.max() - (ended // blocks.records).min() <= 2

@@ -135,6 +135,22 @@ def test_nothing_of_it_is_saved(readers):
         assert [v.op.name for v in tf.compat.v1.global_variables()] == [ledger.REACHED]
 
 
+def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
+    cluster = {"chief": ["h:1"], "worker": ["h:2"], "ps": ["h:3", "h:4", "h:5"]}
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(cluster), task_type="worker", task_id=0
+    )
+    strategy = tf.compat.v1.distribute.experimental.ParameterServerStrategy(resolver)
+    with tf.Graph().as_default() as graph, strategy.scope():
+        reached = ledger.variable(ledger.REACHED, [BLOCKS], tf.int32, saved=True)
+        dealer = dealing.Dealer(reached, rank=1, num_readers=READERS, width=WIDTH, chunk=CHUNK)
+        dealer.in_turn()
+        dealer.build()
+    of_ledger, *own = [op.device for op in graph.get_operations() if op.type == "VarHandleOp"]
+    assert len(own) == 5
+    assert {*own} == {dealer.newest_token.device} != {of_ledger}
+
+
 def test_the_state_of_a_thousand_readers_is_small(readers):
     with tf.Graph().as_default():
         reached = ledger.variable(ledger.REACHED, [BLOCKS], tf.int32, saved=True)

@@ -1,7 +1,10 @@
 """What pipelines are handed to read."""
 
+import concurrent.futures
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from trainer import feeding, order
 
@@ -32,8 +35,42 @@ def test_every_pipeline_begins_at_the_same_place():
     assert [next(dropped).tolist() for _ in range(5)] == [next(kept).tolist() for _ in range(5)]
 
 
-def test_a_feed_without_a_position_has_nothing():
-    assert list(_feed().rows()) == []
+def _pipeline(feed):
+    """A pipeline of the blocks that are handed out, as sessions start one: by its initializer."""
+    windows = tf.data.Dataset.from_generator(
+        feed.windows, args=(feed.pipeline(),), output_signature=feeding.WINDOW
+    )
+    blocks = windows.flat_map(lambda *w: tf.data.Dataset.from_tensor_slices(w[2][:, 0]))
+    return tf.compat.v1.data.make_initializable_iterator(blocks.prefetch(2))
+
+
+def test_a_pipeline_reads_what_is_begun_after_it_was_started():
+    """Even if it already asks; none that was started before, of a session that was lost, does."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        feed = _feed(open_blocks=1)
+        iterator = _pipeline(feed)
+        first = iterator.get_next()
+        for numbers in ((0, 1), (2, 0)):
+            session.run(iterator.initializer)
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(session.run, first)
+                pieces = [
+                    order.Piece(block, 0, int(_blocks().records[block]) - 1) for block in numbers
+                ]
+                feed.begin(pieces.__iter__)
+                assert (asked.result(), session.run(first)) == numbers
+
+
+def test_a_pipeline_that_was_dropped_takes_nothing():
+    feed = _feed()
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        number = feed.pipeline()
+        lost = feed.rows(session.run(number))
+        assert next(lost)[2] == 0
+        kept = feed.rows(session.run(number))
+        feed.begin(lambda: iter([order.Piece(0, 0, 0)]))
+        assert list(lost) == []
+        assert [row[2] for row in kept] == [8]
 
 
 def test_a_row_without_records_stands_for_nothing_yet():
