@@ -3,10 +3,26 @@
 SHELL       := /bin/bash
 .SHELLFLAGS := -o pipefail -ec
 
+# Every variable that can be given. From here on each holds its text as it was given: make would
+# otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
+VARIABLES := A B BUCKET CHECKPOINT CLUSTER CONFIG DATA DRY_RUN ERROR_BUDGET EXPORT FIXED FOLLOW FORCE \
+	FORMAT IMAGE INPUT LABEL NUM_WORKERS ONLY OUT OUTPUT PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
+	ROLE ROWS RUN SET SLICES SPLIT STORAGE STRATEGY WORKERS
+define newline
+
+
+endef
+comma := ,
+space := $(subst ,, )
+$(foreach v,$(VARIABLES),$(if $(filter-out undefined,$(origin $(v))),$(eval override $(v) := $$(value $(v)))))
+$(foreach v,$(VARIABLES),$(if $(findstring $(newline),$($(v))),$(error $(v)= must be on one line)))
+
 CONFIG   ?= mnist
 CLUSTER  ?= local
 STORAGE  ?= $(if $(and $(filter-out local,$(CLUSTER)),$(BUCKET)),gs://$(BUCKET)/estimator-pipeline,output)
-VENV     := .venv
+# A target below calls make with another one; an exported VENV is of something else.
+$(if $(filter command,$(firstword $(origin VENV))),$(if $(filter-out .venv-gcp,$(value VENV)),$(error VENV= cannot be given)))
+override VENV := $(if $(filter command,$(firstword $(origin VENV))),$(value VENV),.venv)
 PY       := $(VENV)/bin/python
 # Errors then call what was given by its name here: WORKERS= rather than --workers=.
 RUN_PY    = PIPELINE_VIA=make $(PY) -m
@@ -14,7 +30,8 @@ RUN_PY    = PIPELINE_VIA=make $(PY) -m
 quoted    = '$(subst ','\'',$(1))'
 given     = $(if $($(1)),--$(2)=$(call quoted,$($(1))))
 # As text: a bucket may be called 2024.
-setting   = $(if $($(1)),--set=$(call quoted,$(2)="$($(1))"))
+as_text   = "$(subst ",\",$(subst \,\\,$(1)))"
+setting   = $(if $($(1)),--set=$(call quoted,$(2)=$(call as_text,$($(1)))))
 # Of a switch such as FORCE=1: whether it is on, however that is said.
 on        = $(filter-out 0 no No NO off false False FALSE,$($(1)))
 
@@ -22,8 +39,10 @@ on        = $(filter-out 0 no No NO off false False FALSE,$($(1)))
 PYTHON   ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(shell \
 	command -v $(p) >/dev/null 2>&1 && $(p) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' \
 	>/dev/null 2>&1 && echo $(p))))
+RUN_PYTHON = $(call quoted,$(PYTHON))
 
-OVERRIDES = $(foreach s,$(SET),--set=$(call quoted,$(s)))
+# The command takes several settings from it.
+OVERRIDES = $(call given,SET,set)
 COMMON    = $(call given,CONFIG,config) $(call given,STORAGE,storage) $(OVERRIDES)
 CLOUD     = $(call setting,PROJECT,gcp.project) $(call setting,REGION,gcp.region) $(call setting,BUCKET,gcp.bucket) \
 	$(call setting,IMAGE,gcp.image) $(if $(call on,DRY_RUN),--dry_run)
@@ -33,6 +52,13 @@ OF_RUN    = $(call given,STORAGE,storage) $(call given,RUN,run)
 # pip as locked; a line of progress every 20 packages, its own words only if it fails.
 pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r $(1) \
 	| awk -v all=$$(grep -c == $(1)) '/^(Collecting|Requirement already)/ && ++n % 20 == 0 {print "  " n " of " all " packages"; fflush()}'
+
+# make itself ignores a variable that does not exist.
+UNKNOWN  := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
+NEAREST   = $(shell $(RUN_PYTHON) -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1))' \
+	$(call quoted,$(1)) $(VARIABLES))
+$(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %=?),$(call NEAREST,$(v))); it must be one of \
+	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix test-gcp lint bench lock clean
@@ -50,11 +76,11 @@ setup: $(VENV)/.installed ## install into .venv from the hash-pinned lock file
 
 $(VENV)/.installed: requirements.lock setup.py
 	@$(if $(PYTHON),:,echo "error: no Python 3.10 or 3.11 found; TensorFlow 2.15, the last with Estimators, has builds for no newer one. Install one of them, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 64)
-	@command -v $(PYTHON) >/dev/null && $(PYTHON) -c '' 2>/dev/null || { echo "error: PYTHON=$(PYTHON) cannot be run; give the path of a Python 3.10 or 3.11" >&2; exit 64; }
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; v in ((3, 10), (3, 11)) or sys.exit("error: Python %d.%d: this needs 3.10 or 3.11, because TensorFlow 2.15, the last with Estimators, has builds for no newer one. Name one: make setup PYTHON=/path/to/python3.11" % v)'
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "error: $(PYTHON) cannot make virtual environments; install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 64; }
+	@command -v $(RUN_PYTHON) >/dev/null && $(RUN_PYTHON) -c '' 2>/dev/null || { echo error: PYTHON=$(RUN_PYTHON) "cannot be run; give the path of a Python 3.10 or 3.11" >&2; exit 64; }
+	@$(RUN_PYTHON) -c 'import sys; v = sys.version_info[:2]; v in ((3, 10), (3, 11)) or sys.exit("error: Python %d.%d: this needs 3.10 or 3.11, because TensorFlow 2.15, the last with Estimators, has builds for no newer one. Name one: make setup PYTHON=/path/to/python3.11" % v)'
+	@$(RUN_PYTHON) -c 'import ensurepip' 2>/dev/null || { echo error: $(RUN_PYTHON) "cannot make virtual environments; install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 64; }
 	@echo "installing into $(VENV) (TensorFlow is 450 MB; a few minutes the first time)"
-	@$(PYTHON) -m venv --clear $(VENV)
+	@$(RUN_PYTHON) -m venv --clear $(VENV)
 	@$(call pip_install,requirements.lock)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -126,7 +152,7 @@ ledger: $(VENV)/.installed ## how often the records of each epoch have trained R
 	@$(RUN_PY) trainer.ledger_report $(OF_RUN)
 
 tensorboard: $(VENV)/.installed ## curves of all runs, on http://localhost:6006
-	@$(VENV)/bin/tensorboard --logdir=$(call quoted,$(STORAGE)/runs) --port=$(or $(PORT),6006)
+	@$(VENV)/bin/tensorboard --logdir=$(call quoted,$(STORAGE)/runs) --port=$(call quoted,$(or $(PORT),6006))
 
 status: $(VENV)/.installed ## how every process of RUN is doing
 	@$(RUN_PY) pipeline.status $(OF_RUN)

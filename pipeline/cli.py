@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from absl import app, flags
 
-from pipeline import cloud_errors, errors, redaction, terminal
+from pipeline import cloud_errors, errors, overrides, redaction, terminal
 
 # Set by the Makefile, whose variables are the flags in capitals.
 _VIA = "PIPELINE_VIA"
@@ -81,6 +81,8 @@ def _as_typed(text: str, argv: list[str]) -> str:
 
 def _parse_flags(argv: list[str]) -> None:
     app.define_help_flags()
+    if os.environ.get(_VIA) == "make":
+        argv = [word for given in argv for word in _of_set(given)]
     try:
         # A command without arguments helps: absl prints the module's docstring and flags.
         rest = flags.FLAGS(argv if len(argv) > 1 else [*argv, "--help"])[1:]
@@ -88,6 +90,14 @@ def _parse_flags(argv: list[str]) -> None:
         raise errors.UsageError(_explain(str(error))) from None
     if rest:
         raise errors.UsageError(f"unexpected argument {rest[0]!r}. All options are --flags.")
+
+
+def _of_set(argument: str) -> list[str]:
+    """Returns a flag for each setting that the variable SET of make holds."""
+    prefix = "--set="
+    if not argument.startswith(prefix):
+        return [argument]
+    return [prefix + setting for setting in overrides.split(argument.removeprefix(prefix))]
 
 
 def _explain(problem: str) -> str:

@@ -186,3 +186,20 @@ def test_paths_below_the_current_folder_are_told_as_people_write_them():
     here = repr(f"{ROOT}/output/runs")
     done = run("--config=x", body=f'raise errors.UsageError("no runs in {here}")')
     assert done.stderr == "error: no runs in 'output/runs'\n"
+
+
+def test_make_gives_several_settings_in_one_variable():
+    show = (
+        "from absl import flags; from pipeline import cli; "
+        "S = flags.DEFINE_multi_string('set', [], ''); cli.run(lambda: print(S.value))"
+    )
+    given = "--set=a=1 b={x: 1, y: 2}"
+    for via, settings in (("", ["a=1 b={x: 1, y: 2}"]), ("make", ["a=1", "b={x: 1, y: 2}"])):
+        done = subprocess.run(
+            [sys.executable, "-c", show, given],
+            cwd=ROOT,
+            env={**child_environment(), "PIPELINE_VIA": via},
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout == f"{settings}\n", done.stderr

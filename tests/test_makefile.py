@@ -1,0 +1,171 @@
+"""What make does with the variables it is given: hands each on as it is, and runs none of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "Makefile").read_text()
+VARIABLES = re.search(r"VARIABLES := ((?:.*\\\n)*.*)", TEXT)[1].replace("\\\n", " ").split()
+TARGETS = re.findall(r"^([a-z-]+):.*## ", TEXT, re.M)
+# `test` and `lint` run what is no business of a variable; these write to the sources.
+RUN = sorted({*TARGETS} - {"test", "lint", "lock", "clean"})
+STUB = """#!/bin/sh
+exec python3 -c 'import json, os, sys
+with open(os.environ["CALLS"], "a") as file: file.write(json.dumps(sys.argv[1:]) + chr(10))' "$@"
+"""
+
+
+class Sandbox:
+    """A copy of the Makefile with commands that only note what they were called with."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.calls_path = folder / "calls"
+        self.ran = folder / "ran"
+        self.ran.mkdir()
+        shutil.copy(ROOT / "Makefile", folder)
+        locks = [p.name for p in ROOT.glob("requirements*.lock")]
+        for name in [*locks, "setup.py", "tests/cloud/requirements.lock"]:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).touch()
+        for venv in (".venv", ".venv-gcp"):
+            (folder / venv / "bin").mkdir(parents=True)
+            for command in ("python", "tensorboard", "ruff", "mypy", "uv"):
+                (folder / venv / "bin" / command).write_text(STUB)
+                (folder / venv / "bin" / command).chmod(0o755)
+            for marker in ("", "-dev", "-gcp", "-test-gcp"):
+                (folder / venv / f".installed{marker}").touch()
+
+    def attack(self, name: str) -> str:
+        """Returns a value that leaves a file if any part of it is ever run."""
+        mark = f"{self.ran}/{name}"
+        return (
+            f"it's $(shell touch {mark}-make) $(touch {mark}-shell) `touch {mark}-back` ${{HOME}}"
+            f" $x $$y\"; touch {mark}-double; ' ; touch {mark}-single; # \\ é && touch {mark}-and"
+            f" | touch {mark}-pipe"
+        )
+
+    def make(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        return subprocess.run(
+            ["make", *arguments],
+            cwd=self.folder,
+            env={**base, **variables, "CALLS": str(self.calls_path)},
+            capture_output=True,
+            text=True,
+        )
+
+    @property
+    def words(self) -> list[str]:
+        """Returns all words that commands were called with, and forgets them."""
+        text = self.calls_path.read_text() if self.calls_path.exists() else ""
+        self.calls_path.unlink(missing_ok=True)
+        return [word for line in text.splitlines() for word in json.loads(line)]
+
+
+@pytest.fixture
+def sandbox(tmp_path):
+    return Sandbox(tmp_path)
+
+
+def _uses(target):
+    """Returns the variables that a target hands on, those of COMMON and the like too."""
+    text = re.search(rf"^{target}:((?:.*\n)(?:\t.*\n)*)", TEXT, re.M)[1]
+    for name in ("COMMON", "CLOUD", "OF_RUN", "OVERRIDES"):
+        meaning = re.search(rf"^{name} +=((?:.*\\\n)*.*)", TEXT, re.M)[1]
+        text = text.replace(f"$({name})", meaning)
+    text = text.replace("$(OVERRIDES)", "$(call given,SET,set)")
+    return {*re.findall(r"\(call (?:given|setting),([A-Z_]+),", text)}
+
+
+@pytest.mark.parametrize("where", ["command line", "environment"])
+@pytest.mark.parametrize("target", RUN)
+def test_a_variable_is_handed_on_as_it_is_and_never_run(sandbox, target, where):
+    given = {name: sandbox.attack(name) for name in VARIABLES}
+    given.pop("PYTHON")  # there must be one
+    if where == "environment":
+        done = sandbox.make(target, **given)
+    else:
+        done = sandbox.make(target, *(f"{name}={value}" for name, value in given.items()))
+    assert done.returncode == 0, done.stderr
+    assert not list(sandbox.ran.iterdir())
+    words = sandbox.words
+    for name in _uses(target):
+        escaped = given[name].replace("\\", "\\\\").replace('"', '\\"')
+        values = [word.partition("=")[2].partition("=")[2] or word for word in words]
+        flags = (f"--{name.lower()}={given[name]}", f'"{escaped}"')
+        assert flags[0] in words or flags[1] in values, name
+
+
+def test_a_python_that_is_named_is_not_run_as_a_command_line(sandbox):
+    (sandbox.folder / ".venv" / ".installed").unlink()
+    for arguments, variables in (
+        ((f"PYTHON={sandbox.attack('PYTHON')}",), {}),
+        ((), {"PYTHON": sandbox.attack("PYTHON")}),
+    ):
+        done = sandbox.make("setup", *arguments, **variables)
+        assert done.returncode == 2
+        assert "cannot be run; give the path of a Python 3.10 or 3.11" in done.stderr
+        assert not list(sandbox.ran.iterdir())
+
+
+@pytest.mark.parametrize("port", ["6006; touch {ran}/x", "$(shell touch {ran}/x)"])
+def test_a_port_is_one_word(sandbox, port):
+    given = port.format(ran=sandbox.ran)
+    assert sandbox.make("tensorboard", f"PORT={given}").returncode == 0
+    assert sandbox.words == ["--logdir=output/runs", f"--port={given}"]
+    assert not list(sandbox.ran.iterdir())
+
+
+def test_what_an_installation_is_in_cannot_be_given(sandbox):
+    assert sandbox.make("help", f"VENV={sandbox.attack('VENV')}").returncode == 2
+    assert sandbox.make("help", VENV=sandbox.attack("VENV")).returncode == 0
+    assert not list(sandbox.ran.iterdir())
+
+
+def test_a_value_of_two_lines_is_refused(sandbox):
+    done = sandbox.make("train", f"STORAGE=a\ntouch {sandbox.ran}/x #")
+    assert done.returncode == 2
+    assert "STORAGE= must be on one line" in done.stderr
+    assert not list(sandbox.ran.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("CONFG=flights", " (did you mean CONFIG=?)"),
+        ("storage=x", ""),
+        ("STEPS=500", ""),
+        ("BATCH_SIZE=$(shell touch {ran}/x)", ""),
+        ("a'b;`>{ran}/x`=1", ""),
+    ],
+)
+def test_a_variable_that_does_not_exist_is_refused(sandbox, given, hint):
+    given = given.format(ran=sandbox.ran)
+    done = sandbox.make("train", given)
+    assert done.returncode == 2
+    name = given.partition("=")[0]
+    assert f"{name}= does not exist{hint}; it must be one of A, B, BUCKET, " in done.stderr
+    assert 'WORKERS. Settings of a config are given as SET="train.steps=500"' in done.stderr
+    assert not sandbox.words
+    assert not list(sandbox.ran.iterdir())
+
+
+def test_variables_are_all_that_the_makefile_uses():
+    used = set(re.findall(r"\$\(call (?:given|setting|on),([A-Z_]+)", TEXT))
+    used |= set(re.findall(r"\$\(or \$\(([A-Z_]+)\),", TEXT)) | {"CLUSTER", "PYTHON"}
+    assert used == set(VARIABLES)
+
+
+def test_other_variables_of_the_environment_are_left_alone(sandbox):
+    done = sandbox.make("status", CONFG="x", SHELL="/bin/false", VENV="elsewhere")
+    assert done.returncode == 0, done.stderr
+    assert sandbox.words == ["-m", "pipeline.status", "--storage=output"]
