@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file, environment, restarts, topology, watchdog
+from pipeline import config, config_file, environment, restarts, topology, watchdog
 from pipeline.plan import Plan
 from pipeline.ports import Reservation
 from pipeline.processes import Ended, ForkServer, Spawn, StopRequest
@@ -69,6 +69,7 @@ class Rig:
     records: Any
     seen: Seen = dataclasses.field(default_factory=Seen)
     boss: Supervisor | None = None
+    job: config.Config | None = None
 
     def train(
         self,
@@ -127,7 +128,7 @@ class Rig:
         return codes
 
     def _prepare(self, overrides, faults, pace):
-        job = self.records.config(*COMMON, *overrides)
+        self.job = job = self.records.config(*COMMON, *overrides)
         run = RunFolder(str(self.path))
         (self.path / "logs").mkdir(parents=True, exist_ok=True)
         for name in ("status", "TRAINING_DONE.json", "RESULT.json", "STOP.json"):

@@ -1,37 +1,43 @@
-"""Faults that happen at a step: hooks and models for configs, and the entry that tells them where.
+"""Faults at a step or moment: hooks and models for configs, and the entry that tells them where.
 
-`faults.json` in the run folder is a list of `{"by": task, "at": step, "do": action, ...}`; the
-process `by` does it once it has seen the global step, and once in the life of the run: the file
-`fired-<number>.json` says so.
+`faults.json` in the run folder is a list of `{"by": task, "at": step, "do": action, "target": task,
+...}`; the process `by` does it once it has seen the global step, and once in the life of the run:
+the file `fired-<number>.json` says so. With `"when"` it waits from that step on for one of
+`moments.MOMENTS`; with `"again": true` it also kills what is started again after the first kill. A
+target is a task, `all`, or `launcher`. The file `moments.jsonl` has every save and restore.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import json
 import os
 import re
 import signal
 import time
 
-import numpy as np
 import tensorflow as tf
 
-from pipeline import run_folder, topology
+from pipeline import run_folder, run_record, topology
 from pipeline.run_folder import RunFolder
+from tests.faults import moments
 from tests.trainer import user_code
-from trainer import ledger
-from trainer import task as trainer_task
 from trainer.models import mnist_mlp
 
 ENTRY = f"{__name__}:run_task"
 HOOK = f"{__name__}:Faults"
 _PLACE = "PIPELINE_FAULTS"
 _PATIENCE = 60.0  # seconds; keeps a broken test from hanging for ever
+_PACE_READ = 0.5  # seconds
+_STEP = "step"
 
 
 def run_task(run_path: str, records: str, task: topology.Task) -> None:
     """Is `trainer.task.run_task`, and lets hooks know the run folder."""
+    from trainer import task as trainer_task  # defines flags
+
     os.environ[_PLACE] = run_path
     trainer_task.run_task(run_path, records, task)
 
@@ -68,7 +74,13 @@ def wait_for(condition) -> None:
 
 class Faults(tf.compat.v1.train.SessionRunHook):
     """Does what `faults.json` says, when the global step gets there. `pace` slows each step, so
-    that a run lasts longer than its faults; one for all, or by task."""
+    that a run lasts longer than its faults; one for all, or by task. `pace.json`, if there is one,
+    replaces it while the run goes on."""
+
+    def __init__(self) -> None:
+        self._installed = False
+        self._step_seen = 0
+        self._paced_at = 0.0
 
     def begin(self):
         self._step = tf.compat.v1.train.get_or_create_global_step()
@@ -79,32 +91,81 @@ class Faults(tf.compat.v1.train.SessionRunHook):
         self._faults = [
             (number, fault) for number, fault in enumerate(plan["faults"]) if fault["by"] == mine
         ]
+        self._step_seen = run_folder.saved_step(the_run()) or 0
+        self._repeat()
+        moments.install(mine, self._due, self._note)
 
     def before_run(self, run_context):
         return tf.compat.v1.train.SessionRunArgs(self._step)
 
     def after_run(self, run_context, run_values):
-        time.sleep(self._pace)
-        for number, fault in list(self._faults):
-            if int(run_values.results) >= fault["at"]:
-                self._meet(number, int(run_values.results), **fault)
-                return  # one at a time
+        time.sleep(self._current_pace())
+        self._step_seen = int(run_values.results)
+        action = self._due(_STEP)
+        if action is not None:
+            action()  # one at a time
 
-    def _meet(self, number: int, step: int, by: str, at: int, do: str, target: str) -> None:
-        pid = living_pid(target)
-        if pid is None or pid in _met():
+    def _current_pace(self) -> float:
+        if time.monotonic() - self._paced_at > _PACE_READ:
+            self._paced_at = time.monotonic()
+            self._pace = (the_run().read("pace.json") or {"pace": self._pace})["pace"]
+        return self._pace
+
+    def _note(self, moment: str, **content) -> None:
+        """Appends what `verdict` derives its bounds from."""
+        if own_name() == "chief-0":
+            step = run_folder.saved_step(the_run())
+            row = {"moment": moment, "pid": os.getpid(), "step": step, **content}
+            with open(os.path.join(the_run().path, moments.FILE), "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+
+    def _due(self, moment):
+        """Returns what to do at this moment."""
+        for number, fault in self._faults:
+            if fault.get("when", _STEP) == moment and self._step_seen >= fault["at"]:
+                return functools.partial(self._meet, number, fault)
+        return None
+
+    def _meet(self, number: int, fault: dict) -> None:
+        pids = pids_of(fault["target"])
+        if not pids or set(pids) & _met():
             return  # it is being started again; at one of the next steps
         self._faults = [(other, fault) for other, fault in self._faults if other != number]
-        if not once(str(number), step=step, pid=os.getpid(), **{do: pid}):
+        do, step = fault["do"], self._step_seen
+        done = pids if len(pids) > 1 else pids[0]
+        if not once(str(number), step=step, pid=os.getpid(), **{do: done}):
             return
         _tell(step)
         if do == "await_step":
-            wait_for(lambda: _has_stepped(target))
+            wait_for(lambda: _has_stepped(fault["target"]))
         elif do == "await_return":
             # It may be that what it is to return from has yet to happen.
-            wait_for(lambda: _met() and living_pid(target) not in _met() and _has_stepped(target))
+            wait_for(lambda: _is_back(fault["target"]))
         else:
-            os.kill(pid, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[do])
+            _signal(pids, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[do])
+            if fault.get("again"):
+                self._again(number, fault["target"])
+
+    def _repeat(self) -> None:
+        """Kills a second time what was killed with this process."""
+        for number, fault in self._faults:
+            first = the_run().read(f"fired-{number}.json")
+            if fault.get("again") and first and first["pid"] != os.getpid():
+                self._again(number, fault["target"])
+
+    def _again(self, number: int, target: str) -> None:
+        """Kills `target` as soon as it has been started again."""
+        wait_for(lambda: pids_of(target) and not set(pids_of(target)) & _met())
+        pids = pids_of(target)
+        if pids and once(f"{number}again", pid=os.getpid(), kill=pids):
+            _signal(pids, signal.SIGKILL)
+
+
+def _signal(pids: list[int], number: int) -> None:
+    """To this process last, if it is among them."""
+    for pid in sorted(pids, key=lambda pid: pid == os.getpid()):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _met() -> set[int]:
@@ -112,12 +173,26 @@ def _met() -> set[int]:
     folder = the_run().path
     names = [name for name in os.listdir(folder) if re.fullmatch(r"fired-\w+\.json", name)]
     fired = [the_run().read(name) or {} for name in names]
-    return {one[do] for one in fired for do in ("kill", "stop") if do in one}
+    done = [one[do] for one in fired for do in ("kill", "stop") if do in one]
+    return {pid for pids in done for pid in (pids if isinstance(pids, list) else [pids])}
 
 
-def living_pid(task: str) -> int | None:
+def pids_of(target: str, run: RunFolder | None = None) -> list[int]:
+    """Returns the processes of a fault's target: a task, `all`, or the `launcher`. None, unless
+    all of them live."""
+    run = run or the_run()
+    if target == "launcher":
+        record = run_record.read(run)
+        pid = record.launcher.pid if record and record.launcher else 0
+        return [pid] if pid and os.path.exists(f"/proc/{pid}") else []
+    tasks = sorted(run_folder.read_statuses(run)) if target == "all" else [target]
+    found = [living_pid(task, run) for task in tasks]
+    return [] if None in found else [pid for pid in found if pid is not None]
+
+
+def living_pid(task: str, run: RunFolder | None = None) -> int | None:
     """Returns the process of a task, if it lives; never that of another one with its number."""
-    status = run_folder.read_statuses(the_run()).get(task)
+    status = run_folder.read_statuses(run or the_run()).get(task)
     try:
         with open(f"/proc/{status.pid if status else 0}/comm", encoding="ascii") as file:
             return status.pid if file.read().strip() == task[:15] else None
@@ -128,8 +203,13 @@ def living_pid(task: str) -> int | None:
 def _tell(step: int) -> None:
     """Lets the supervisor know the exact step; a status may be a second old."""
     run = the_run()
-    status = run_folder.read_statuses(run)[own_name()]
-    run_folder.write_status(run, dataclasses.replace(status, step=step, time=time.time()))
+    status = run_folder.read_statuses(run).get(own_name())
+    if status is not None and status.pid == os.getpid() and status.state == "training":
+        run_folder.write_status(run, dataclasses.replace(status, step=step, time=time.time()))
+
+
+def _is_back(task: str) -> bool:
+    return bool(_met()) and living_pid(task) not in _met() and _has_stepped(task)
 
 
 def _has_stepped(task: str) -> bool:
@@ -172,26 +252,6 @@ def _with_evaluation_hook(hook):
 killed_in_last_evaluation = _with_evaluation_hook(_KillInLastEvaluation)
 slow_evaluation = _with_evaluation_hook(_WaitUntilDeleted)
 nan_model_fn = user_code.nan_model_fn
-
-# The variable of `witnessed`: how often a record was applied, by the number that names it.
-WITNESS = "witness"
-NAMES = 65_537
-# Odd, so that no pixel goes unseen.
-PIXELS = np.random.default_rng(1).integers(0, 2**31, (28, 28, 1), np.int64) | 1
-
-
-def witnessed(features, labels, mode, params):
-    """Counts by itself which records were applied, knowing nothing of blocks."""
-    spec = mnist_mlp.model_fn(features, labels, mode, params)
-    if mode != tf.estimator.ModeKeys.TRAIN:
-        return spec
-    counts = ledger.variable(WITNESS, [NAMES], tf.int32, saved=True)
-    names = tf.reduce_sum(tf.cast(features["image"], tf.int64) * PIXELS, [1, 2, 3]) % NAMES
-    with tf.control_dependencies([spec.train_op]):
-        counted = tf.raw_ops.ResourceScatterAdd(
-            resource=counts.handle, indices=names, updates=tf.ones_like(names, tf.int32)
-        )
-    return spec._replace(train_op=counted)
 
 
 class TellTale(tf.compat.v1.train.SessionRunHook):

@@ -1,0 +1,116 @@
+"""The moments of a training process at which faults are injected, besides a global step.
+
+`install` makes a process report them: it wraps TensorFlow's savers, the session's initialization
+and the place where a process takes the next records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+from trainer import dealing, feeding
+
+# While the files of a checkpoint are written.
+SAVING = "saving"
+# After parameters were restored, before a hook sees the session.
+RESTORED = "restored"
+# While blocks are taken from the dealer, or the input pipeline begins the next window.
+TAKING = "taking"
+MOMENTS = (SAVING, RESTORED, TAKING)
+# A line for each save and restore of the chief: {"moment", "pid", "step", "until"}. `step` is that
+# of the newest checkpoint; `until` the global step at the end of the save.
+FILE = "moments.jsonl"
+
+# Calls the returned function, if any, as soon as the moment has come.
+Due = Callable[[str], Callable[[], None] | None]
+_POLL = 0.0002  # seconds; small checkpoints are written in milliseconds
+_TAKES = 0.003  # seconds; about what taking blocks lasts
+
+
+def install(task: str, due: Due, note: Callable[..., None]) -> None:
+    """Reports the moments of this process to `due`, then to `note`. Must be called before the
+    session is made, while its graph is the default one."""
+    _wrap(tf.compat.v1.train.Saver, "save", functools.partial(_saving, due))
+    _wrap(tf.compat.v1.train.CheckpointSaverHook, "_save", functools.partial(_whole_save, note))
+    _wrap(dealing.Dealer, "take", functools.partial(_taking, due))
+    windows = feeding.Feed.windows
+
+    def reported(feed: feeding.Feed) -> Iterator:
+        for window in windows(feed):
+            _act(due(TAKING))
+            yield window
+
+    def restored() -> None:
+        _act(due(RESTORED))
+        note(RESTORED)
+
+    feeding.Feed.windows = reported
+    role, _, index = task.partition("-")
+    in_cluster = os.environ.get("TF_CONFIG", "{}") != "{}"
+    with tf.device(f"/job:{role}/task:{index}" if in_cluster else None):
+        # Part of the local initialization, which follows the restore.
+        op = tf.numpy_function(restored, [], [])
+    tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, op)
+
+
+def _wrap(kind: type, name: str, around: Callable) -> None:
+    original = getattr(kind, name)
+
+    @functools.wraps(original)
+    def wrapped(self, *args, **kwargs):
+        with around(self, *args, **kwargs):
+            return original(self, *args, **kwargs)
+
+    setattr(kind, name, wrapped)
+
+
+def _act(action: Callable[[], None] | None) -> None:
+    if action is not None:
+        action()
+
+
+@contextlib.contextmanager
+def _saving(due: Due, saver, session, path: str, *_, **__) -> Iterator[None]:
+    """Acts when the first file of the checkpoint appears; at the latest when all have."""
+    action = due(SAVING)
+    if action is None:
+        yield
+        return
+    folder, known = os.path.dirname(path), set(os.listdir(os.path.dirname(path)))
+    written = threading.Event()
+
+    def watch() -> None:
+        while not written.is_set() and set(os.listdir(folder)) <= known:
+            time.sleep(_POLL)
+        action()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        written.set()
+        watcher.join()
+
+
+@contextlib.contextmanager
+def _whole_save(note: Callable[..., None], hook, session, step: int) -> Iterator[None]:
+    """Between the steps before and after it, others have updated what was being saved."""
+    yield
+    note(SAVING, until=int(session.run(hook._global_step_tensor)))
+
+
+@contextlib.contextmanager
+def _taking(due: Due, *_, **__) -> Iterator[None]:
+    action = due(TAKING)
+    if action is not None:
+        threading.Timer(random.uniform(0, _TAKES), action).start()
+    yield

@@ -1,0 +1,197 @@
+"""Whether a finished run kept its promises: the witness against the ledger, the files, processes.
+
+Usable on any run of `witness.MODEL` whose hooks include `injected.Faults`, of any mode, whatever
+was killed meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Iterable
+
+import numpy as np
+
+from pipeline import config, manifest, run_folder, topology
+from pipeline.run_folder import RunFolder
+from tests.faults import moments, witness
+from tests.pipeline.process_help import is_alive
+from trainer import checkpoints, ledger, staleness
+from trainer.input import Records
+
+
+@dataclasses.dataclass(frozen=True)
+class Applied:
+    """How often the records were applied, by the parameters of a checkpoint and by its ledger.
+
+    `more` and `never` are records beyond, and short of, what the ledger's position says is due;
+    `ledger_more` and `ledger_never` what the ledger itself reports of them. `apart` is the number
+    of applied records by the witness less that by the ledger.
+    """
+
+    total: int
+    more: int
+    never: int
+    apart: int
+    ledger_more: int
+    ledger_never: int
+
+    @property
+    def exact(self) -> bool:
+        """True if every record that is due was applied exactly once, and the ledger says so."""
+        return not (self.more or self.never or self.apart or self.ledger_more or self.ledger_never)
+
+
+def applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
+    """Compares the witness of a checkpoint with its ledger, over the records in `folder`."""
+    contents = manifest.read(folder)
+    blocks = Records(job, folder, contents).blocks("train")
+    counts = ledger.counts_in(checkpoint, blocks)
+    names = witness.names_of(folder, contents)
+    found = witness.applied_in(checkpoint)
+    block_of = np.repeat(np.arange(len(blocks.records)), blocks.records)
+    epochs, begun = np.divmod(counts.reached, blocks.records)
+
+    def by_name(of_blocks: np.ndarray) -> np.ndarray:
+        due = np.bincount(names, weights=of_blocks[block_of], minlength=witness.NAMES)
+        return due.astype(np.int64)
+
+    least, most = by_name(epochs), by_name(epochs + (begun > 0))
+    more = int(np.maximum(found - most, 0).sum())
+    never = int(np.maximum(least - found, 0).sum())
+    # Of a block under way some records have been read: how many is known, which ones is not.
+    surplus = int(found.sum() - counts.reached.sum())
+    return Applied(
+        total=int(found.sum()),
+        more=max(more, surplus + never),
+        never=max(never, more - surplus),
+        apart=int(found.sum() - counts.applied.sum()),
+        ledger_more=int(np.maximum(counts.applied - counts.reached, 0).sum()),
+        ledger_never=int(np.maximum(counts.reached - counts.applied, 0).sum()),
+    )
+
+
+def bound(job: config.Config, path: str, workers_lost: int) -> int:
+    """Returns how many records may have been applied more than once, by README's table.
+
+    Asynchronous modes: a batch of each worker that was lost; when parameters were restored, what
+    was applied while that checkpoint was written, and one batch of each training process. Else 0.
+    """
+    if not _asynchronous(job):
+        return 0
+    trainers = 1 + topology.role_counts(job.cluster)[topology.WORKER]
+    rows = _noted(path)
+    windows: dict[int, int] = {}
+    for row in rows:
+        if row["moment"] == moments.SAVING:
+            windows[row["step"]] = row["until"] - row["step"]
+    # Of a save whose process was killed at its end nothing was noted.
+    unknown = max(windows.values(), default=trainers)
+    restored = [
+        row["step"] for row in rows if row["moment"] == moments.RESTORED and row["step"] is not None
+    ]
+    # The final checkpoint is read as one that is restored.
+    final = run_folder.saved_step(RunFolder(path))
+    batches = workers_lost
+    batches += sum(trainers + windows.get(step, unknown) for step in [*restored, final])
+    return batches * topology.batch_per_replica(job)
+
+
+def _asynchronous(job: config.Config) -> bool:
+    return job.cluster.strategy in staleness.ASYNCHRONOUS
+
+
+def _noted(path: str) -> list[dict]:
+    with contextlib.suppress(FileNotFoundError):
+        lines = pathlib.Path(path, moments.FILE).read_text().splitlines()
+        return [json.loads(line) for line in lines]
+    return []
+
+
+def processes_of(path: str) -> set[int]:
+    """Returns all processes on this machine, other than this one and those it descends from, whose
+    command line, environment or working folder names `path`."""
+    own, pid = set(), os.getpid()
+    while pid > 1:
+        own.add(pid)
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        pid = int(stat.rpartition(")")[2].split()[1])
+    found = set()
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            about = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+            where = os.readlink(folder / "cwd")
+            if (path.encode() in about or path in where) and int(folder.name) not in own:
+                found.add(int(folder.name))
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What was found of a run; `wrong` is empty if it kept every promise."""
+
+    mode: str
+    final_step: int
+    exports: int
+    left: int
+    applied: Applied
+    bound: int
+    wrong: tuple[str, ...]
+
+
+def of(
+    path: str,
+    folder: str,
+    job: config.Config,
+    *,
+    pids: Iterable[int],
+    workers_lost: int = 0,
+) -> Verdict:
+    """Examines the finished run in the folder `path`, trained on the records in `folder`.
+
+    `pids` are all processes it has had; `workers_lost` the number of times that one which is not
+    the chief and trains was lost.
+    """
+    checkpoint = checkpoints.newest(path)
+    assert checkpoint is not None, f"no checkpoint in {path}"
+    step = checkpoints.step_of(checkpoint)
+    finals = pathlib.Path(path, "export", "final")
+    exports = len(list(finals.iterdir())) if finals.exists() else 0
+    left = {pid for pid in pids if is_alive(pid)}
+    left |= {pid for pid in processes_of(path) if is_alive(pid)}
+    seen, most = applied(checkpoint, folder, job), bound(job, path, workers_lost)
+    wrong = [
+        *_wrong_step(job, step, seen),
+        *_wrong_counts(job, seen, most),
+        *([] if exports == 1 else [f"{exports} final exports"]),
+        *([f"processes left: {sorted(left)}"] if left else []),
+    ]
+    return Verdict(job.cluster.strategy, step, exports, len(left), seen, most, tuple(wrong))
+
+
+def _wrong_step(job: config.Config, step: int, seen: Applied) -> list[str]:
+    wanted = job.train.max_steps
+    trainers = 1 + topology.role_counts(job.cluster)[topology.WORKER]
+    beyond = 2 * trainers if _asynchronous(job) else 0
+    wrong = []
+    if not wanted <= step <= wanted + beyond:
+        wrong.append(f"final step {step}, not {wanted}" + (f" to {wanted + beyond}" * bool(beyond)))
+    of_steps = step * topology.examples_per_step(job)
+    if not _asynchronous(job) and seen.total != of_steps:
+        wrong.append(f"{seen.total} records applied, but {step} steps apply {of_steps}")
+    return wrong
+
+
+def _wrong_counts(job: config.Config, seen: Applied, most: int) -> list[str]:
+    if not _asynchronous(job) and not seen.exact:
+        return [f"not exactly once: {seen}"]
+    wrong = []
+    for name, number in (("more than once", seen.more), ("apart from the ledger", seen.apart)):
+        if number > most:
+            wrong.append(f"{number} records {name}, {most} allowed")
+    if seen.never or seen.ledger_never or seen.apart < 0:
+        wrong.append(f"left out: {seen}")
+    return wrong
