@@ -61,7 +61,7 @@ $(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %
 	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix test-gcp lint bench lock clean
+.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix test-gcp soak lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -176,6 +176,10 @@ test-matrix: $(VENV)/.installed-dev ## save under each of the 8 modes, resume un
 test-gcp: ## the tests that need what Beam needs for Dataflow, in a .venv-gcp of their own
 	@$(MAKE) -s VENV=.venv-gcp .venv-gcp/.installed-test-gcp
 	@.venv-gcp/bin/python -m pytest -rs $(NEED_GCP)
+
+soak: $(VENV)/.installed-dev ## kill processes of MODES= at every moment, then KILLS=100 at random by SEED=, and examine every run
+	@$(RUN_PY) tests.soak $(call given,STORAGE,storage) $(call given,MODES,modes) $(call given,KILLS,kills) \
+		$(call given,SEED,seed) $(if $(MATRIX),$(if $(call on,MATRIX),,--nomatrix))
 
 lint: $(VENV)/.installed-dev ## formatting, lint and types
 	@$(VENV)/bin/ruff format --check --quiet . || { echo "run: $(VENV)/bin/ruff format ." >&2; exit 1; }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import pathlib
 import signal
 
@@ -11,16 +10,13 @@ import numpy as np
 import pytest
 
 from pipeline import config, config_file, manifest, run_folder
+from tests import small_mnist
 from tests.cloud.fixtures import cloud, service  # noqa: F401
-from tests.preprocessing import idx_files
 
 # A shell's background job, such as a CI step, has SIGINT ignored, and children inherit it: tests
 # that press Ctrl-C would wait for ever. The same goes for SIGHUP under nohup.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-TRAIN, TEST = 3000, 500
-_FILES = {"train": "train", "test": "t10k"}
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -57,35 +53,13 @@ class SmallRecords:
 
 @pytest.fixture(scope="session")
 def small_records(tmp_path_factory) -> SmallRecords:
-    """Preprocesses 3,000 train and 500 test images as `make preprocess` does.
-
-    The eval split is 5 percent of train; shards and blocks are as uneven as real ones.
-    """
+    """Preprocesses the images of `small_mnist` as `make preprocess` does."""
     from preprocessing import job as preprocessing
 
     storage = tmp_path_factory.mktemp("small")
-    images, labels, overrides = {}, {}, ["name=small"]
-    for split, rows in (("train", TRAIN), ("test", TEST)):
-        images[split] = _values(f"{_FILES[split]}-images-idx3-ubyte.gz", (28, 28), rows)
-        labels[split] = _values(f"{_FILES[split]}-labels-idx1-ubyte.gz", (), rows)
-        for role, values in (("images", images[split]), ("labels", labels[split])):
-            path = storage / f"{split}-{role}"
-            path.write_bytes(idx_files.idx_bytes(values))
-            overrides.append(f"data.inputs.{split}.{role}={path}")
-    overrides += ["data.block_records=32", "data.shards={train: 3, eval: 1, test: 2}"]
-    loaded = config_file.load("mnist_mlp", overrides)
-    (storage / "small.yaml").write_text(config_file.dump(loaded))
+    loaded, images, labels = small_mnist.write(storage)
     made = preprocessing.run(loaded, str(storage))
     return SmallRecords(storage, loaded, made, images, labels)
-
-
-def _values(name: str, shape: tuple[int, ...], rows: int) -> np.ndarray:
-    path = config_file.SHIPPED.parent / "data" / "mnist" / name
-    head = 8 + 4 * len(shape)
-    size = int(np.prod(shape, dtype=int))
-    with gzip.open(path) as file:
-        content = file.read(head + rows * size)
-    return np.frombuffer(content, np.uint8, offset=head).reshape(rows, *shape)
 
 
 @pytest.fixture(scope="session")

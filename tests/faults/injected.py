@@ -119,17 +119,21 @@ class Faults(tf.compat.v1.train.SessionRunHook):
             with open(os.path.join(the_run().path, moments.FILE), "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
 
-    def _due(self, moment):
+    def _due(self, moment: str, step: int | None = None):
         """Returns what to do at this moment."""
+        step = self._step_seen if step is None else step
         for number, fault in self._faults:
-            if fault.get("when", _STEP) == moment and self._step_seen >= fault["at"]:
+            if fault.get("when", _STEP) == moment and step >= fault["at"]:
                 return functools.partial(self._meet, number, fault)
         return None
 
     def _meet(self, number: int, fault: dict) -> None:
-        pids = pids_of(fault["target"])
-        if not pids or set(pids) & _met():
+        if fault.get("when", _STEP) != _STEP:
+            # Unlike a step, the moment may not come again.
+            wait_for(lambda: _can_be_met(fault["target"]))
+        if not _can_be_met(fault["target"]):
             return  # it is being started again; at one of the next steps
+        pids = pids_of(fault["target"])
         self._faults = [(other, fault) for other, fault in self._faults if other != number]
         do, step = fault["do"], self._step_seen
         done = pids if len(pids) > 1 else pids[0]
@@ -155,10 +159,16 @@ class Faults(tf.compat.v1.train.SessionRunHook):
 
     def _again(self, number: int, target: str) -> None:
         """Kills `target` as soon as it has been started again."""
-        wait_for(lambda: pids_of(target) and not set(pids_of(target)) & _met())
+        wait_for(lambda: _can_be_met(target))
         pids = pids_of(target)
         if pids and once(f"{number}again", pid=os.getpid(), kill=pids):
             _signal(pids, signal.SIGKILL)
+
+
+def _can_be_met(target: str) -> bool:
+    """True if all processes of `target` live, and nothing has been done to them."""
+    pids = pids_of(target)
+    return bool(pids) and not set(pids) & _met()
 
 
 def _signal(pids: list[int], number: int) -> None:

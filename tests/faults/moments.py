@@ -29,8 +29,8 @@ MOMENTS = (SAVING, RESTORED, TAKING)
 # of the newest checkpoint; `until` the global step at the end of the save.
 FILE = "moments.jsonl"
 
-# Calls the returned function, if any, as soon as the moment has come.
-Due = Callable[[str], Callable[[], None] | None]
+# Takes a moment, and the step of what is saved; what it returns, if anything, is called at once.
+Due = Callable[..., Callable[[], None] | None]
 _POLL = 0.0002  # seconds; small checkpoints are written in milliseconds
 _TAKES = 0.003  # seconds; about what taking blocks lasts
 
@@ -78,9 +78,11 @@ def _act(action: Callable[[], None] | None) -> None:
 
 
 @contextlib.contextmanager
-def _saving(due: Due, saver, session, path: str, *_, **__) -> Iterator[None]:
+def _saving(
+    due: Due, saver, session, path: str, global_step: int | None = None, **_
+) -> Iterator[None]:
     """Acts when the first file of the checkpoint appears; at the latest when all have."""
-    action = due(SAVING)
+    action = due(SAVING, global_step)
     if action is None:
         yield
         return

@@ -1,32 +1,71 @@
-"""Runs keep their promises, by the witness: in every mode, killed at the moments that matter."""
+"""Runs keep their promises, by the witness: in every mode, killed at the moments that matter.
+
+The whole matrix, and random kills from outside, are `make soak`.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.faults import verdict, witness
+from tests.faults import moments, verdict, witness
 from tests.faults.conftest import BATCH
 
-# Three processes that train, or two copies in one.
-MODES = {
-    "none": (),
-    "mirrored": (),
-    "multi_worker_mirrored": ("cluster.workers=2",),
-    "parameter_server": ("cluster.workers=2", "cluster.ps=2"),
-    "parameter_server_sync": ("cluster.workers=2",),
-}
+SAVES = ("train.save_steps=20", "eval.throttle_seconds=1000")
 
 
-def _judge(rig, *settings, **options):
-    rig.train(*witness.SETTINGS, *settings, **options)
+def kill(by, at, target=None, **when):
+    return {"by": by, "at": at, "do": "kill", "target": target or by, **when}
+
+
+def train(rig, mode, steps, *settings, faults=()):
+    """Trains and returns what was found of the run; fails if a fault never happened."""
+    rig.train(
+        *witness.SETTINGS,
+        *(f"cluster.strategy={mode}", f"train.steps={steps}", *settings),
+        faults=faults,
+        pace=0.005 if faults else 0.0,
+    )
+    for number in range(len(faults)):
+        rig.fired(number)
     lost = sum(restart.role == "worker" for restart in rig.restarts)
     pids = [pid for of_task in rig.seen.pids.values() for pid in of_task]
     return verdict.of(str(rig.path), rig.records.folder, rig.job, pids=pids, workers_lost=lost)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["none", "mirrored"])
 def test_the_witness_counts_every_record_of_every_replica(rig, mode):
-    found = _judge(rig, f"cluster.strategy={mode}", "train.steps=40", *MODES[mode])
+    found = train(rig, mode, 40)
     assert not found.wrong
-    copies = 1 if mode in ("none", "parameter_server") else 2
-    assert found.applied.total >= 40 * BATCH * copies
+    assert found.applied.total == 40 * BATCH * (1 if mode == "none" else 2)
+
+
+# Each epoch is 89 batches of 32 records.
+KILLS = {
+    "multi_worker_mirrored": (
+        kill("worker-0", 30, when=moments.SAVING),
+        kill("chief-0", 44, "all"),  # the end of an epoch
+        kill("worker-0", 40, "chief-0", when=moments.RESTORED),
+        kill("chief-0", 100, when=moments.SAVING),  # the final save
+    ),
+    "parameter_server": (
+        kill("worker-0", 30, when=moments.TAKING),
+        kill("chief-0", 50, "ps-0", when=moments.SAVING),
+        kill("chief-0", 89, again=True),
+        kill("chief-0", 120, "ps-1", when=moments.TAKING),
+        kill("chief-0", 120, when=moments.RESTORED),
+    ),
+    "parameter_server_sync": (
+        kill("worker-0", 30, when=moments.TAKING),
+        kill("chief-0", 44, "ps-0", when=moments.SAVING),
+        kill("chief-0", 40, "all", when=moments.RESTORED),
+    ),
+}
+STEPS = {"multi_worker_mirrored": 100, "parameter_server": 240, "parameter_server_sync": 80}
+SIZES = {"parameter_server": ("cluster.workers=2", "cluster.ps=2")}
+
+
+@pytest.mark.parametrize("mode", KILLS)
+def test_kills_at_the_moments_that_matter(rig, mode):
+    settings = (*SAVES, *SIZES.get(mode, ()))
+    found = train(rig, mode, STEPS[mode], *settings, faults=KILLS[mode])
+    assert not found.wrong

@@ -1,0 +1,240 @@
+"""The runs of a soak: in one mode, killed at every moment and then at random."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from pipeline import config, config_file, errors, run_folder, topology
+from tests import small_mnist
+from tests.faults import injected, moments, verdict, witness
+from tests.faults.launched import LaunchedRun
+from tests.pipeline.process_help import ROOT, child_environment
+
+_SIZES = {
+    "multi_worker_mirrored": ("cluster.workers=1",),
+    "parameter_server": ("cluster.workers=2", "cluster.ps=2"),
+    "parameter_server_sync": ("cluster.workers=1", "cluster.ps=1"),
+    "parameter_server_strategy": ("cluster.workers=2", "cluster.ps=2"),
+}
+_SETTINGS = (
+    *witness.SETTINGS,
+    *(f"train.hooks=[{injected.HOOK}]", "train.batch_size=32", "train.save_steps=20"),
+    *("train.summary_steps=1000", "eval.throttle_seconds=20"),
+)
+_STEPS, _PACE = 2000, 0.01  # of a run; pause after each step of a process, in seconds
+_PROGRESS = 10  # steps that training must advance between two kills
+_DELAY = 1.0  # seconds that a random kill waits at most after that
+_PATIENCE = 300.0  # seconds without progress after which a run is lost
+_SAME_TASK = 8  # kills of one process between launches; a launcher gives up after ten
+_SHOWN_EVERY = 10.0  # seconds
+
+
+@dataclasses.dataclass
+class Tally:
+    """What was done to one mode, and what became of it."""
+
+    mode: str
+    kills: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    verdicts: list[verdict.Verdict] = dataclasses.field(default_factory=list)
+    lost: int = 0
+    wrong: list[str] = dataclasses.field(default_factory=list)
+
+
+def prepare(folder: pathlib.Path) -> None:
+    """Makes the job `small.yaml` in `folder`, and its records."""
+    small_mnist.write(folder)
+    command = [sys.executable, "-m", "preprocessing.main"]
+    command += [f"--config={folder / 'small.yaml'}", f"--storage={folder}"]
+    subprocess.run(command, cwd=ROOT, env=child_environment(), check=True, capture_output=True)
+
+
+class Soak:
+    """The runs of one mode, one after the other."""
+
+    def __init__(self, folder: pathlib.Path, tally: Tally, seed: int) -> None:
+        self._folder, self._tally = folder, tally
+        self._rng = random.Random(f"{seed} {tally.mode}")
+        self._counts = topology.role_counts(self._config(_STEPS).cluster)
+        self._began, self._shown = time.monotonic(), 0.0
+        self._runs = 0
+
+    def _settings(self, steps: int) -> list[str]:
+        mode = self._tally.mode
+        return [f"cluster.strategy={mode}", *_SIZES[mode], *_SETTINGS, f"train.steps={steps}"]
+
+    def _config(self, steps: int) -> config.Config:
+        return config_file.load(str(self._folder / "small.yaml"), self._settings(steps))
+
+    def _new_run(self, steps: int, faults: list[dict]) -> LaunchedRun:
+        self._runs += 1
+        name = f"{self._tally.mode}-{self._runs}"
+        config_path = str(self._folder / "small.yaml")
+        run = LaunchedRun(self._folder, name, config_path, self._settings(steps))
+        run.set_faults(faults, _PACE)
+        run.start()
+        return run
+
+    def matrix(self) -> None:
+        """One run in which every role is killed at every moment."""
+        faults, steps = matrix(self._config(1), self._rng)
+        run = self._new_run(steps, faults)
+        lost = self._attend(run, lambda: self._show(run, f"{_fired(run)} of {len(faults)} faults"))
+        for number, fault in enumerate(faults):
+            if run.run.read(f"fired-{number}.json"):
+                self._tally.kills[fault["target"]] += 1 + bool(fault.get("again"))
+            elif not lost:
+                self._tally.wrong.append(f"{run.run.name}: never came to {fault}")
+        self._examine(run, steps, lost)
+
+    def randomly(self, kills: int) -> None:
+        """Runs in which random processes are killed from outside, until there were `kills`."""
+        self._began, before = time.monotonic(), sum(self._tally.kills.values())
+        while (done := sum(self._tally.kills.values()) - before) < kills:
+            run = self._new_run(_STEPS, [])
+            killer = Killer(run, self._counts, self._rng, kills - done, self._tally.kills)
+
+            def act(run=run, killer=killer) -> None:
+                killer.act()
+                now = sum(self._tally.kills.values()) - before
+                self._show(run, f"{now} of {kills} kills{self._remaining(now, kills)}")
+
+            self._examine(run, _STEPS, self._attend(run, act))
+
+    def _remaining(self, done: int, kills: int) -> str:
+        if not done:
+            return ""
+        each = (time.monotonic() - self._began) / done
+        return f", {each:.1f} s each, about {each * (kills - done) / 60:.0f} min left"
+
+    def _attend(self, run: LaunchedRun, act: Callable[[], None]) -> bool:
+        """Follows a run to its end, starting it again as often as its launcher was killed. Returns
+        true if it was lost."""
+        newest, since = -1, time.monotonic()
+        while True:
+            act()
+            if run.look():
+                progress = run.top_step + run.launches
+                if progress > newest:
+                    newest, since = progress, time.monotonic()
+                if time.monotonic() - since > _PATIENCE:
+                    self._wrong(run, f"no progress in {_PATIENCE:g} s")
+                    run.close()
+                    return True
+                time.sleep(0.05)
+                continue
+            code, left = run.ended(), run.left()
+            if left:
+                self._wrong(run, f"processes outlive the launcher: {sorted(left)}")
+                run.close()
+            if code == 0:
+                return False
+            if code > 0:
+                self._wrong(run, f"ended by itself with {code}")
+                if code != errors.RetryableError.exit_code:
+                    return True
+            run.start()
+
+    def _wrong(self, run: LaunchedRun, what: str) -> None:
+        line = f"{run.run.name}: {what}"
+        print(line, flush=True)
+        self._tally.wrong.append(line)
+
+    def _examine(self, run: LaunchedRun, steps: int, lost: bool) -> None:
+        if lost:
+            self._tally.lost += 1
+            return
+        records = run_folder.records_folder(str(self._folder), self._config(steps).name)
+        found = verdict.of(
+            run.run.path, records, self._config(steps), pids=(), workers_lost=run.workers_lost
+        )
+        for what in found.wrong:
+            self._wrong(run, what)
+        self._tally.verdicts.append(found)
+        if not found.wrong:
+            shutil.rmtree(run.run.path)
+
+    def _show(self, run: LaunchedRun, what: str) -> None:
+        if time.monotonic() - self._shown > _SHOWN_EVERY:
+            self._shown = time.monotonic()
+            print(f"{run.run.name}: step {run.top_step:,}, {what}", flush=True)
+
+
+def _fired(run: LaunchedRun) -> int:
+    return sum(1 for _ in pathlib.Path(run.run.path).glob("fired-*.json"))
+
+
+class Killer:
+    """Kills random processes of one run from outside, each after training has advanced."""
+
+    def __init__(
+        self,
+        run: LaunchedRun,
+        counts: dict[str, int],
+        rng: random.Random,
+        most: int,
+        kills: collections.Counter,
+    ) -> None:
+        self._run, self._rng, self._most, self._kills = run, rng, most, kills
+        tasks = [f"{role}-{index}" for role, count in counts.items() for index in range(count)]
+        self._targets = [*tasks, "all", "launcher"]
+        self._of_launch: collections.Counter = collections.Counter()
+        self._beyond, self._at = _PROGRESS, 0.0
+        self._target = ""
+
+    def act(self) -> None:
+        """Kills, if it is time to."""
+        run = self._run
+        if not self._most or run.top_step < self._beyond:
+            return
+        if not self._target:
+            self._target = self._rng.choice(self._targets)
+            if self._of_launch[self._target] + self._of_launch["all"] >= _SAME_TASK:
+                self._target = "launcher"
+            self._at = time.monotonic() + self._rng.uniform(0, _DELAY)
+        if time.monotonic() < self._at or not run.kill(self._target):
+            return
+        role = self._target.partition("-")[0]
+        self._kills[role] += 1
+        self._of_launch[self._target] += 1
+        if self._target == "launcher":
+            self._of_launch.clear()
+        self._beyond, self._target = run.top_step + _PROGRESS, ""
+        self._most -= 1
+        if not self._most:
+            run.set_pace(0.0)
+
+
+def matrix(job: config.Config, rng: random.Random) -> tuple[list[dict], int]:
+    """Returns a fault for every role at every moment, and when a run that has them all may end."""
+    per_epoch = small_mnist.TRAIN * 95 // 100 // topology.examples_per_step(job)
+    counts = topology.role_counts(job.cluster)
+    targets = [f"{role}-0" for role in (topology.WORKER, topology.CHIEF) if counts[role]]
+    targets += ["launcher", *(["ps-0"] if counts[topology.PS] else []), "all"]
+    faults, at = [], 30
+    for moment in ("step", *moments.MOMENTS, "epoch", "twice"):
+        rng.shuffle(targets)
+        for target in targets:
+            at += 20
+            by = target if target.startswith(topology.WORKER) else "chief-0"
+            fault = {"by": by, "at": at, "do": "kill", "target": target}
+            if moment == "epoch":
+                fault["at"] = at = -(-at // per_epoch) * per_epoch
+            elif moment == "twice":
+                fault["again"] = True
+            else:
+                fault["when"] = moment
+            faults.append(fault)
+    steps = at + 60
+    final = [
+        {"by": "chief-0", "at": steps, "do": "kill", "target": target, "when": moments.SAVING}
+        for target in targets
+    ]
+    return [*faults, *final], steps

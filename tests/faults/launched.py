@@ -1,0 +1,117 @@
+"""A run under the real launcher, killed from outside and started again as a user would."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+from pipeline import run_folder, run_record, topology
+from pipeline.run_folder import RunFolder
+from tests.faults import injected, verdict
+from tests.pipeline.process_help import ROOT, child_environment, is_alive
+
+_ORPHANS_MAY_TAKE = 20.0  # seconds, to end after their launcher was killed
+
+
+class LaunchedRun:
+    """One run: its command, its processes, and what has happened to them."""
+
+    def __init__(self, storage: pathlib.Path, name: str, config_path: str, settings: list[str]):
+        self.run = RunFolder(str(storage / "runs" / name))
+        self._log = storage / f"{name}.log"
+        self._command = [
+            *(sys.executable, "-m", "pipeline.launch", f"--run={name}"),
+            *(f"--config={config_path}", f"--storage={storage}"),
+            *(f"--set={setting}" for setting in settings),
+        ]
+        self._environment = {**child_environment(), "PIPELINE_FAULTS": self.run.path}
+        self._launcher: subprocess.Popen | None = None
+        # Launchers that ended by themselves: their exit codes.
+        self.codes: list[int] = []
+        self.launches = 0
+        self.workers_lost = 0
+        self._restarts_seen = 0
+        self.top_step = 0
+
+    def set_faults(self, faults: list[dict], pace: float) -> None:
+        """Sets what `injected.Faults` does in this run."""
+        pathlib.Path(self.run.path).mkdir(parents=True, exist_ok=True)
+        self.run.write("faults.json", {"faults": faults, "pace": pace})
+
+    def set_pace(self, pace: float) -> None:
+        """Changes the pause after each step, in seconds, while the run goes on."""
+        self.run.write("pace.json", {"pace": pace})
+
+    def start(self) -> None:
+        """Gives the command, for the first time or again."""
+        self.launches += 1
+        with open(self._log, "ab") as output:
+            self._launcher = subprocess.Popen(
+                self._command,
+                cwd=ROOT,
+                env=self._environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def look(self) -> bool:
+        """Notes progress and restarts. Returns false once the launcher has ended."""
+        for status in run_folder.read_statuses(self.run).values():
+            self.top_step = max(self.top_step, status.step or 0)
+        restarts = self.restarts
+        for restart in restarts[self._restarts_seen :]:
+            self.workers_lost += restart.role == topology.WORKER
+        self._restarts_seen = len(restarts)
+        assert self._launcher is not None
+        return self._launcher.poll() is None
+
+    @property
+    def restarts(self) -> list:
+        """What the launcher has started again, as `run.json` has it."""
+        record = run_record.read(self.run)
+        return record.restarts if record else []
+
+    def kill(self, target: str) -> bool:
+        """Kills a task, `all` of them, or the `launcher`; false if not all of them live."""
+        if target == "launcher":
+            assert self._launcher is not None
+            pids = [self._launcher.pid] if self._launcher.poll() is None else []
+        else:
+            pids = injected.pids_of(target, self.run)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return bool(pids)
+
+    def ended(self) -> int:
+        """Returns how the launcher ended; by itself if not negative."""
+        assert self._launcher is not None
+        code = self._launcher.wait()
+        if code >= 0:
+            self.codes.append(code)
+        return code
+
+    def left(self) -> set[int]:
+        """Returns the processes that outlive the launcher for longer than they may."""
+        deadline = time.monotonic() + _ORPHANS_MAY_TAKE
+        while True:
+            left = {pid for pid in verdict.processes_of(self.run.path) if is_alive(pid)}
+            if not left or time.monotonic() > deadline:
+                return left
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """Ends whatever is left of it."""
+        if self._launcher is not None and self._launcher.poll() is None:
+            self._launcher.kill()
+            self._launcher.wait()
+        for pid in self.left():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
