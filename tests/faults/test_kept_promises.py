@@ -17,6 +17,10 @@ def kill(by, at, target=None, **when):
     return {"by": by, "at": at, "do": "kill", "target": target or by, **when}
 
 
+# However slowly it starts, the chief does not train without it.
+THERE = {"by": "chief-0", "at": 5, "do": "await_step", "target": "worker-0"}
+
+
 def train(rig, mode, steps, *settings, faults=()):
     """Trains and returns what was found of the run; fails if a fault never happened."""
     rig.train(
@@ -48,7 +52,8 @@ KILLS = {
         kill("chief-0", 100, when=moments.SAVING),  # the final save
     ),
     "parameter_server": (
-        kill("worker-0", 30, when=moments.TAKING),
+        THERE,
+        kill("worker-0", 5, when=moments.TAKING),
         kill("chief-0", 50, "ps-0", when=moments.SAVING),
         kill("chief-0", 89, again=True),
         kill("chief-0", 120, "ps-1", when=moments.TAKING),
@@ -59,8 +64,17 @@ KILLS = {
         kill("chief-0", 44, "ps-0", when=moments.SAVING),
         kill("chief-0", 40, "all", when=moments.RESTORED),
     ),
+    "parameter_server_strategy": (
+        THERE,
+        kill("chief-0", 20, "worker-0", again=True),
+        kill("chief-0", 50, "ps-0", when=moments.TAKING),
+        kill("chief-0", 89, when=moments.SAVING),
+    ),
 }
-STEPS = {"multi_worker_mirrored": 100, "parameter_server": 240, "parameter_server_sync": 80}
+STEPS = {
+    **{"multi_worker_mirrored": 100, "parameter_server": 240},
+    **{"parameter_server_sync": 80, "parameter_server_strategy": 160},
+}
 SIZES = {"parameter_server": ("cluster.workers=2", "cluster.ps=2")}
 
 
