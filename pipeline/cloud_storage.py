@@ -9,6 +9,7 @@ Every function raises what `cloud_errors` says; `FileNotFoundError` for an objec
 
 from __future__ import annotations
 
+import base64
 import concurrent.futures
 import contextlib
 import functools
@@ -16,7 +17,7 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pipeline import cloud_errors, errors
@@ -143,6 +144,25 @@ def size(path: str) -> int:
     """Returns the length of an object in bytes."""
     with explained(path):
         return int(_described(path).size)
+
+
+def describe(paths: Sequence[str]) -> list[tuple[int, str, str] | None]:
+    """Returns length, generation and CRC-32C (hexadecimal) of objects, in few requests; `None` for
+    those that are not there."""
+    found = {}
+    for folder in {path.rpartition("/")[0] for path in paths}:
+        with explained(folder):
+            for blob in _below(folder, delimiter="/"):
+                found[f"gs://{_split(folder)[0]}/{blob.name}"] = _details(blob)
+    for path in paths:
+        if path not in found:  # a listing may be late
+            with contextlib.suppress(FileNotFoundError), explained(path):
+                found[path] = _details(_described(path))
+    return [found.get(path) for path in paths]
+
+
+def _details(blob: Any) -> tuple[int, str, str]:
+    return int(blob.size), str(blob.generation), base64.b64decode(blob.crc32c).hex()
 
 
 def modified(path: str) -> float:

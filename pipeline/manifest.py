@@ -16,7 +16,7 @@ from typing import Any
 import google_crc32c
 import pydantic
 
-from pipeline import config, errors, storage
+from pipeline import config, errors, patience, storage, verified
 
 FILE_NAME = "manifest.json"
 VERSION = 1
@@ -248,14 +248,16 @@ def verify(
     *,
     contents: bool,
     progress: Callable[[int], None] | None = None,
+    known: verified.Verified | None = None,
 ) -> None:
     """Checks that every shard is there and as it was written.
 
-    With `contents` each file is read and its CRC-32C compared, otherwise only its length.
-    `progress` is called with numbers of bytes read. Raises `DataError` naming the first shard that
-    is not, and what to do.
+    With `contents` the CRC-32C of each file is compared: the one that gs:// keeps; of other files
+    that of the bytes, unless it is `known`. Otherwise only lengths are. `progress` is called with
+    numbers of bytes that were checked. Raises `DataError` naming the first shard that is not as
+    it was written, and what to do; `RetryableError` if one cannot be read now.
     """
-    for what in damages(folder, manifest, contents=contents, progress=progress):
+    for what in damages(folder, manifest, contents=contents, progress=progress, known=known):
         raise errors.DataError(f"{what}. {ways_out(folder)}")
 
 
@@ -274,39 +276,57 @@ def damages(
     *,
     contents: bool,
     progress: Callable[[int], None] | None = None,
+    known: verified.Verified | None = None,
 ) -> Iterator[str]:
     """Yields what is wrong with each shard that is not as it was written; see `verify`."""
-    for split in manifest.splits.values():
-        for shard in split.shards:
-            what = _damage(folder, shard, contents=contents, progress=progress or _ignore)
-            if what is not None:
-                yield what
+    shards = [shard for split in manifest.splits.values() for shard in split.shards]
+    found = storage.describe([storage.join(folder, shard.path) for shard in shards])
+    for shard, details in zip(shards, found, strict=True):
+        what = _damage(folder, shard, details)
+        if what is None and contents and details is not None:
+            what = _altered(folder, shard, details, known, progress or (lambda count: None))
+        if what is not None:
+            yield what
 
 
-def _ignore(_: int) -> None:
-    pass
+def _damage(folder: str, shard: Shard, details: storage.Details | None) -> str | None:
+    path = storage.join(folder, shard.path)
+    if details is None:
+        return f"shard {path!r}: missing"
+    if details.size != shard.bytes:
+        return f"shard {path!r}: {details.size} bytes, the manifest says {shard.bytes}"
+    return None
 
 
-def _damage(
-    folder: str, shard: Shard, *, contents: bool, progress: Callable[[int], None]
+def _altered(
+    folder: str,
+    shard: Shard,
+    details: storage.Details,
+    known: verified.Verified | None,
+    progress: Callable[[int], None],
 ) -> str | None:
     path = storage.join(folder, shard.path)
-    try:
-        found = storage.size(path)
-    except FileNotFoundError:
-        return f"shard {path!r}: missing"
-    if found != shard.bytes:
-        return f"shard {path!r}: {found} bytes, the manifest says {shard.bytes}"
-    if not contents:
-        return None
+    found = details.crc32c
+    if known is not None and known.knows(shard.path, details.version, shard.crc32c):
+        found = shard.crc32c
+    if found is None:
+        try:
+            found = patience.patiently(path, lambda: _checksum(path, progress))
+        except FileNotFoundError:
+            return f"shard {path!r}: missing"
+    else:
+        progress(shard.bytes)
+    if found != shard.crc32c:
+        return f"shard {path!r}: CRC-32C {found}, the manifest says {shard.crc32c}: it was altered"
+    if known is not None and details.crc32c is None:
+        known.add(shard.path, details.version, found)
+    return None
+
+
+def _checksum(path: str, progress: Callable[[int], None]) -> str:
     checksum = google_crc32c.Checksum()
     with storage.open_file(path) as file:
         while chunk := file.read(_CHUNK):
             checksum.update(chunk)
             progress(len(chunk))
-    if checksum.hexdigest().decode() != shard.crc32c:
-        return (
-            f"shard {path!r}: CRC-32C {checksum.hexdigest().decode()}, the manifest says "
-            f"{shard.crc32c}: it was altered"
-        )
-    return None
+    return str(checksum.hexdigest(), "ascii")

@@ -6,19 +6,23 @@ are atomic: they appear whole or not at all.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import ctypes
+import dataclasses
 import glob as globbing
 import os
 import re
 import secrets
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
-from pipeline import cloud_storage, config, errors
+from pipeline import cloud_storage, config, errors, patience
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*)://")
 _WILD = re.compile(r"[*?\[]")
+_AT_ONCE = 32  # requests under way to a file server, each of which may take milliseconds
 
 
 def is_remote(path: str) -> bool:
@@ -77,6 +81,34 @@ def exists(path: str) -> bool:
 def size(path: str) -> int:
     """Returns the length of a file in bytes; raises `FileNotFoundError`."""
     return cloud_storage.size(path) if is_remote(path) else os.stat(path).st_size
+
+
+@dataclasses.dataclass(frozen=True)
+class Details:
+    """What is known of a file without reading it: length in bytes, a `version` that changes with
+    its content, and its CRC-32C (hexadecimal) where the storage keeps one."""
+
+    size: int
+    version: str
+    crc32c: str | None = None
+
+
+def describe(paths: Sequence[str]) -> list[Details | None]:
+    """Returns what is known of many files, without reading them; `None` for those that are not
+    there. Raises `RetryableError` if the storage cannot say."""
+    if paths and is_remote(paths[0]):
+        return [found and Details(*found) for found in cloud_storage.describe(paths)]
+    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(_details, paths))
+
+
+def _details(path: str) -> Details | None:
+    try:
+        found = patience.patiently(path, lambda: os.stat(path))
+    except FileNotFoundError:
+        return None
+    # A change of the content cannot leave the time of the last change to the file as it was.
+    return Details(found.st_size, f"{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}")
 
 
 def modified(path: str) -> float:

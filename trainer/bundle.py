@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import struct
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,9 +21,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from pipeline import errors, records, storage
+from pipeline.patience import patiently
 
 _CHUNK = 8 << 20  # bytes
-_POLL, _PATIENCE = 0.5, 30.0  # seconds between attempts, and until a read is given up
 _FOOTER, _MAGIC = 48, 0xDB4775248B80FB57
 _TRAILER = 5  # bytes after a block: its compression, 0 for none, and its masked CRC-32C
 _LENGTHS = struct.Struct("<I")
@@ -34,28 +33,6 @@ Progress = Callable[[int], None]
 
 class Damaged(errors.DataError):
     """Proof that a checkpoint cannot be restored; the text says what is wrong with it."""
-
-
-def patiently(path: str, read: Callable[[], Any], *, patience: float | None = None) -> Any:
-    """Returns what `read` returns; tries again if it raises an `OSError`.
-
-    A file that does not exist is an answer: `FileNotFoundError` is raised at once. After
-    `patience` seconds of other failures (EIO, ESTALE, EACCES, EMFILE, ...) raises `RetryableError`.
-    """
-    deadline = time.monotonic() + (_PATIENCE if patience is None else patience)
-    while True:
-        try:
-            return read()
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            raise FileNotFoundError(path) from None
-        except OSError as error:
-            if time.monotonic() >= deadline:
-                raise errors.RetryableError(
-                    f"{path!r}: cannot be read ({error.strerror or error}). That does not prove "
-                    "that it is damaged, so nothing was changed. Run the same command again; if "
-                    "the file is lost, remove it"
-                ) from None
-        time.sleep(_POLL)
 
 
 class _File:

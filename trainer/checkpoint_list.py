@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from google.protobuf import text_format
 from tensorflow.python.training import checkpoint_state_pb2
 
-from pipeline import errors, storage
-from trainer import bundle
+from pipeline import errors, patience, storage
 
 FILE_NAME = "checkpoint"
 
@@ -45,7 +44,7 @@ def _paths(model_dir: str) -> list[str]:
     path = storage.join(model_dir, FILE_NAME)
     state = checkpoint_state_pb2.CheckpointState()
     try:
-        text_format.Parse(bundle.patiently(path, lambda: storage.read_text(path)), state)
+        text_format.Parse(patience.patiently(path, lambda: storage.read_text(path)), state)
     except (FileNotFoundError, text_format.ParseError, errors.DataError):
         return []
     if not state.model_checkpoint_path:

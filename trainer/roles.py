@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -61,7 +61,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     shown_at = os.environ.get(events.VERTEX) if job.gcp.tensorboard else None
     with _explained(reporter), events.written_here(run.path, shown_at):
         if task.is_chief:
-            records = _open_records(job, run, records_path, task)
+            records = _open_records(job, run, records_path, task, reporter)
             _warn(run, records, reporter)
             new_data.settle(job, run, records.blocks("train"), reporter)
         # The chief's first word is what the others wait for before they look at checkpoints.
@@ -69,8 +69,8 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
         if task.job_name == topology.PS:
             _serve(job, run, task, reporter)
         if not task.is_chief:
-            _await_chief(run, ["starting", "training", "evaluating", "done"])
-            records = _open_records(job, run, records_path, task)
+            _await_chief(run, ["starting", "training", "evaluating", "done"], reporter)
+            records = _open_records(job, run, records_path, task, reporter)
         parts = experiment.build(job, run, records, task, reporter)
         try:
             _work(job, run, task, parts, reporter)
@@ -83,19 +83,36 @@ def _warn(run: RunFolder, records: Records, reporter: Reporter) -> None:
     """Says which records the run does without. Passes over checkpoints that are damaged, or were
     saved after the loss had become no number, and says so too."""
     diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
-    mended = checkpoints.mend(run.path, finite=diverged)
+    progress = _counter(reporter, "checking the newest checkpoint")
+    mended = checkpoints.mend(run.path, finite=diverged, progress=progress)
     for line in (*([mended] if mended else []), *exclusions.told(records.left_out)):
         tf.get_logger().error(line)
         reporter.add_note(line)
 
 
-def _open_records(job: config.Config, run: RunFolder, folder: str, task: topology.Task) -> Records:
+def _counter(reporter: Reporter, what: str, total: int | None = None) -> Callable[[int], None]:
+    """Returns a function that reports numbers of bytes as progress of `what`, of `total` bytes."""
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        reporter.progress(what, done, total)
+
+    return advance
+
+
+def _open_records(
+    job: config.Config, run: RunFolder, folder: str, task: topology.Task, reporter: Reporter
+) -> Records:
     """Checks the records against their manifest; the chief alone reads them whole for it."""
     contents = manifest.read(folder)
     manifest.check_schema(contents, job.data, folder)
     records = Records(job, folder, contents)
     if task.is_chief:
-        records.excluded = unreadable.settle(run, records)
+        total = sum(shard.bytes for split in contents.splits.values() for shard in split.shards)
+        progress = _counter(reporter, "checking records", total)
+        records.excluded = unreadable.settle(run, records, progress)
     elif job.data.on_corrupt == "fail":
         manifest.verify(folder, contents, contents=False)
     else:
@@ -148,7 +165,7 @@ def _train(
     elif topology.PS in task.cluster:
         # It has made the variables then: a worker that looks too early sleeps for 30 seconds before
         # it looks again (traps A3).
-        _await_chief(run, ["training", "done"])
+        _await_chief(run, ["training", "done"], reporter)
     ends.Watch(run, task, reporter).start()
     tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
     if not task.is_chief:
@@ -167,13 +184,20 @@ def _train(
             parts.evaluation.finish()
 
 
-def _await_chief(run: RunFolder, states: Sequence[str]) -> None:
-    """Waits until the chief is in one of `states`. Raises its error if it has failed for good."""
+def _await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> None:
+    """Waits until the chief is in one of `states`. Raises its error if it has failed for good.
+
+    The chief's progress counts as this process's: checking the records may take hours.
+    """
+    reports, newest = 0, None
     pause = _REMOTE_POLL if storage.is_remote(run.path) else _POLL
     while not signals.stop_requested.is_set():
         chief = run_folder.read_status(run, "chief-0")
         if chief is not None and chief.state in states:
             return
+        if chief is not None and chief.time != newest:
+            reports, newest = reports + 1, chief.time
+            reporter.progress("waiting for the chief", reports)
         failure = ends.failure_of(chief)
         if failure is not None:
             # A launcher ends this process meanwhile, and tells of the chief alone.

@@ -6,12 +6,12 @@ ever (traps C2): what is to be left out is found by walking the shards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, errors, exclusions, manifest, topology, walk
+from pipeline import config, errors, exclusions, manifest, topology, verified, walk
 from pipeline.run_folder import RunFolder
 from trainer import features, sessions
 from trainer.input import Records
@@ -22,20 +22,33 @@ ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecode
 _NO_EXAMPLE = "it is no tf.train.Example"
 
 
-def settle(run: RunFolder, records: Records) -> exclusions.Excluded:
+def settle(
+    run: RunFolder, records: Records, progress: Callable[[int], None] = lambda count: None
+) -> exclusions.Excluded:
     """Returns what the run does without, and tells its other processes; the chief's part.
 
     Under the policy to fail, shards are compared with their checksums, which is fast; otherwise
-    every record is walked and parsed. Raises `DataError` naming shard, block and offset.
+    every record is walked and parsed. Shards that an earlier start found intact are not read again
+    unless they have changed. `progress` is called with numbers of bytes that were checked. Raises
+    `DataError` naming shard, block and offset, and `RetryableError` if one cannot be read now.
     """
-    if records.job.data.on_corrupt != "fail":
-        return _judged(run, records)
+    fails = records.job.data.on_corrupt == "fail"
+    columns = {n: config.digest(column) for n, column in records.transforms.columns.items()}
+    parsed = "" if fails else f", parsed as {config.digest(columns)[:16]}"
+    known = verified.Verified(run, f"records {records.manifest.sha256[:16]}{parsed}")
     try:
-        manifest.verify(records.folder, records.manifest, contents=True)
+        if not fails:
+            return _judged(run, records, progress, known)
+        manifest.verify(
+            records.folder, records.manifest, contents=True, progress=progress, known=known
+        )
     except errors.DataError:
-        walked = walk.walk(records.folder, records.manifest)
-        exclusions.decide(walked, records.manifest, records.job.data, records.folder)
+        if fails:
+            walked = walk.walk(records.folder, records.manifest, progress=progress)
+            exclusions.decide(walked, records.manifest, records.job.data, records.folder)
         raise
+    finally:
+        known.save()
     return {}
 
 
@@ -44,6 +57,7 @@ def explained(error: Exception, run: RunFolder, records: Records) -> Exception:
     are none."""
     certain = isinstance(error, (tf.errors.DataLossError, UnicodeDecodeError))
     if certain or "IteratorGetNext" in str(error):
+        verified.forget(run)
         try:
             _judged(run, records)
         except errors.DataError as found:
@@ -51,9 +65,15 @@ def explained(error: Exception, run: RunFolder, records: Records) -> Exception:
     return error
 
 
-def _judged(run: RunFolder, records: Records) -> exclusions.Excluded:
+def _judged(
+    run: RunFolder,
+    records: Records,
+    progress: Callable[[int], None] = lambda count: None,
+    known: verified.Verified | None = None,
+) -> exclusions.Excluded:
     data, contents = records.job.data, records.manifest
-    walked = walk.walk(records.folder, contents, check=parses(records.transforms.columns))
+    check = parses(records.transforms.columns)
+    walked = walk.walk(records.folder, contents, check=check, progress=progress, known=known)
     excluded = exclusions.decide(walked, contents, data, records.folder)
     if data.on_corrupt != "fail":
         exclusions.write(run, excluded, walked, contents)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 
 import google_crc32c
 import pytest
 
-from pipeline import config, errors, manifest
+from pipeline import config, errors, manifest, patience, storage, verified, walk
+from pipeline.run_folder import RunFolder
+from tests.pipeline.read_faults import failing
 
 CONTENT = {"b/train-0": b"abc", "b/train-1": b"", "b/test-0": b"defg"}
 
@@ -157,6 +161,55 @@ def test_an_altered_shard(folder, made):
     manifest.verify(str(folder), made, contents=False)
     with pytest.raises(errors.DataError, match=r"CRC-32C .*, the manifest says 364b3fb7: it was"):
         manifest.verify(str(folder), made, contents=True)
+
+
+def test_a_known_shard_is_read_again_only_if_it_was_touched(folder, made, tmp_path, monkeypatch):
+    """Whatever its length and its time say."""
+    run = RunFolder(str(tmp_path / "run"))
+    opened = []
+    open_file = storage.open_file
+    monkeypatch.setattr(storage, "open_file", lambda path: opened.append(path) or open_file(path))
+
+    def read():
+        counts: list[int] = []
+        opened.clear()
+        known = verified.Verified(run, "all")
+        manifest.verify(str(folder), made, contents=True, progress=counts.append, known=known)
+        known.save()
+        assert sum(counts) == 3
+        return [path.rpartition("/")[2] for path in opened]
+
+    first = read()
+    assert first == ["train-0", "train-1"] and read() == []
+    shard = folder / "b" / "train-0"
+    content, times = shard.read_bytes(), os.stat(shard)
+    shard.write_bytes(content)
+    os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert read() == first[:1]
+    shard.write_bytes(content[::-1])
+    os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(errors.DataError, match="it was altered"):
+        read()
+
+
+def test_a_shard_that_cannot_be_read_now_is_not_damaged(folder, made, monkeypatch):
+    monkeypatch.setattr(patience, "_PATIENCE", 0.0)
+    with failing(errno.EIO)(folder), pytest.raises(errors.RetryableError, match="cannot be read"):
+        manifest.verify(str(folder), made, contents=True)
+    with failing(errno.EIO)(folder), pytest.raises(errors.RetryableError, match="cannot be read"):
+        walk.walk(str(folder), made)
+
+
+def test_on_gs_the_checksums_that_the_service_keeps_are_compared_and_nothing_is_read(cloud, made):
+    for shard in made.splits["train"].shards:
+        cloud.put(shard.path, b"abc"[: shard.bytes])
+    first = len(cloud.api.seen)
+    manifest.verify(cloud.root, made, contents=True)
+    asked = [seen.path for seen in cloud.api.seen[first:] if "/b/bucket/o" in seen.path]
+    assert len(asked) == 1 and "prefix=" in asked[0], asked
+    cloud.put("b/train-0", b"abd")
+    with pytest.raises(errors.DataError, match=r"b/train-0': CRC-32C .*: it was altered"):
+        manifest.verify(cloud.root, made, contents=True)
 
 
 @pytest.mark.parametrize(

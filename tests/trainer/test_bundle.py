@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import errors
+from pipeline import errors, patience
 from tests.pipeline.process_help import child_environment
-from tests.trainer.read_faults import faults
+from tests.pipeline.read_faults import faults
 from trainer import bundle
 
 v1 = tf.compat.v1
@@ -134,7 +134,7 @@ def whenever(fault, folder, until):
 def test_a_read_that_fails_for_a_while_is_tried_again(written, open_to_all, monkeypatch, fault):
     prefix = shutil.copytree(os.path.dirname(written), f"{open_to_all}/copy") + "/model.ckpt"
     sleep, stack, calls = whenever(fault, f"{open_to_all}/copy", until=3)
-    monkeypatch.setattr(bundle.time, "sleep", sleep)
+    monkeypatch.setattr(patience.time, "sleep", sleep)
     with stack:
         bundle.Bundle(prefix).check()
     assert len(calls) == 3
@@ -143,7 +143,7 @@ def test_a_read_that_fails_for_a_while_is_tried_again(written, open_to_all, monk
 @faults
 def test_a_read_that_keeps_failing_proves_no_damage(written, open_to_all, monkeypatch, fault):
     prefix = shutil.copytree(os.path.dirname(written), f"{open_to_all}/copy") + "/model.ckpt"
-    monkeypatch.setattr(bundle, "_PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "_PATIENCE", 0.0)
     with fault(f"{open_to_all}/copy"), pytest.raises(errors.RetryableError) as caught:
         bundle.Bundle(prefix).check()
     assert f"{prefix}.index': cannot be read (" in str(caught.value)

@@ -7,9 +7,9 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from pipeline import errors
-from tests.trainer.read_faults import faults
-from trainer import bundle, checkpoint_list
+from pipeline import errors, patience
+from tests.pipeline.read_faults import faults
+from trainer import checkpoint_list
 
 
 def test_without_a_list_or_with_a_damaged_one_it_is_empty(tmp_path):
@@ -55,7 +55,7 @@ def test_absolute_paths_of_a_folder_that_was_copied_mean_those_in_the_copy(tmp_p
 @faults
 def test_one_that_cannot_be_read_is_not_taken_for_none(open_to_all, monkeypatch, fault):
     checkpoint_list.write(open_to_all, [f"{open_to_all}/model.ckpt-3"])
-    monkeypatch.setattr(bundle, "_PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "_PATIENCE", 0.0)
     with fault(open_to_all), pytest.raises(errors.RetryableError, match="checkpoint': cannot be"):
         checkpoint_list.read(open_to_all)
     assert checkpoint_list.read(open_to_all) == [f"{open_to_all}/model.ckpt-3"]

@@ -8,10 +8,10 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from pipeline import errors
+from pipeline import errors, patience
 from pipeline.run_folder import RunFolder
-from tests.trainer.read_faults import faults
-from trainer import bundle, checkpoint_list, checkpoints
+from tests.pipeline.read_faults import faults
+from trainer import checkpoint_list, checkpoints
 from trainer.janitor import Janitor
 
 
@@ -166,7 +166,7 @@ def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fa
     save(folder, 3, 12)
     checkpoints.mend(open_to_all)
     before = {path.name: path.stat().st_ino for path in folder.iterdir()}
-    monkeypatch.setattr(bundle, "_PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "_PATIENCE", 0.0)
     with fault(open_to_all):
         for read in (checkpoints.mend, checkpoints.newest, checkpoints.current_step):
             with pytest.raises(errors.RetryableError, match="Run the same command again"):

@@ -89,3 +89,26 @@ def test_an_end_without_a_reason_is_no_success(finished, tmp_path):
     roles._declare_done(finished.job, run, "stop requested")
     done = run.read(run_folder.TRAINING_DONE)
     assert done == {"final_step": 200, "reason": "stop requested"}
+
+
+def test_a_process_that_waits_for_the_chief_makes_progress_when_the_chief_does(run, monkeypatch):
+    """Checking the records may take hours; a chief that stands still is no progress."""
+    now = [0.0]
+    chief = Reporter(run, "chief-0", 10, clock=lambda: now[0])
+    worker = Reporter(run, "worker-0", 10, clock=lambda: now[0])
+    worker.say("starting")
+    done, seen = iter([1, 2, 3, 3, 3, None]), []
+
+    def sleep(seconds):
+        work = run_folder.read_status(run, "worker-0").work
+        seen.append(work and work["done"])
+        now[0] += 60.0
+        step = next(done)
+        if step is None:
+            chief.say("starting")
+        elif step not in seen[-1:]:
+            chief.progress("checking records", step, 9)
+
+    monkeypatch.setattr(roles.time, "sleep", sleep)
+    roles._await_chief(run, ["starting"], worker)
+    assert seen == [None, 1, 2, 3, 3, 3]

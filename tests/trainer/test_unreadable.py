@@ -104,6 +104,41 @@ def _replace(folder, contents, payload):
     return f"shard {path}: block 1, byte {starts[1]}, record {contents.block_records}"
 
 
+def _characters_read() -> int:
+    """Returns how many bytes this process has read, wherever they came from."""
+    lines = pathlib.Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("rchar"))
+
+
+@pytest.mark.parametrize("overrides", [(), POLICY], ids=["fail", "skip_block"])
+def test_a_restart_reads_no_shard_again_but_those_that_have_changed(
+    small_records, own, tmp_path, overrides
+):
+    job = small_records.config(*overrides)
+    run = run_folder.RunFolder(str(tmp_path / "run"))
+    found = Records(job, str(own), small_records.contents)
+    shards = [s for split in small_records.contents.splits.values() for s in split.shards]
+    total = sum(shard.bytes for shard in shards)
+
+    def settle():
+        counted = []
+        run.remove(run_folder.EXCLUDED)  # as each start does
+        before = _characters_read()
+        excluded = unreadable.settle(run, found, counted.append)
+        return excluded, sum(counted), _characters_read() - before
+
+    excluded, counted, read = settle()
+    assert (excluded, counted) == ({}, total) and read >= total
+    excluded, counted, read = settle()
+    assert (excluded, counted) == ({}, total) and read < total / 4
+    _flip(own, small_records.contents, 2)
+    if overrides:
+        assert settle()[0] == {"train": frozenset({2})}
+    else:
+        with pytest.raises(errors.DataError, match=r"it was altered|CRC of its payload"):
+            settle()
+
+
 def test_to_fail_names_shard_block_and_offset_before_the_first_step(
     commands, task_flags, small_records, own
 ):

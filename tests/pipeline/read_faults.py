@@ -45,6 +45,12 @@ class _Broken:
     def read(self, size):
         raise OSError(self._number, os.strerror(self._number))
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._file.close()
+
     def __getattr__(self, name):
         return getattr(self._file, name)
 
