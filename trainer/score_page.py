@@ -6,13 +6,16 @@ import html
 from collections.abc import Mapping, Sequence
 
 from pipeline import text_table
+from trainer.intervals import Estimate
 from trainer.scores import Row
 
 # What was judged, such as `test` or `step 300, test`, to its slices.
 Found = Mapping[str, Sequence[Row]]
 
 COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "baseline")
-_LEFT, _WIDTH, _RIGHT, _ROW = 190, 360, 190, 20
+# In place of an interval that would look like knowledge.
+TOO_FEW = "too few records"
+_LEFT, _WIDTH, _RIGHT, _ROW = 190, 360, 230, 20
 _STYLE = (
     "body { font: 14px/1.45 system-ui, sans-serif; color: #222; margin: 2rem auto; "
     "max-width: 800px; padding: 0 1rem; } p, text.scale { color: #666; fill: #666; } "
@@ -29,7 +32,7 @@ def cells(found: Found) -> list[tuple[str, ...]]:
             f"{row.records:,}",
             name,
             f"{one.value:.4f}",
-            f"[{one.low:.4f}, {one.high:.4f}]",
+            TOO_FEW if one.few else f"[{one.low:.4f}, {one.high:.4f}]",
             f"{row.baseline[name]:.4f}" if name in row.baseline else "",
         )
         for title, rows in found.items()
@@ -47,7 +50,8 @@ def page(title: str, found: Found) -> str:
     """Returns a page with a plot for each metric: a dot and its interval for each slice."""
     lead = (
         "Dots are the model, bars their 95 % confidence intervals, ticks the baseline: always the "
-        "most frequent label of the split, or its mean; of an area under the ROC, a half."
+        "most frequent label of the split, or its mean; of an area under the ROC, a half. Hollow "
+        "dots are of too few records to say anything: fewer than ten, or ten of each label."
     )
     plots = "\n".join(
         f"<h2>{html.escape(of)}: {html.escape(name)}</h2>\n{_plot(rows, name)}"
@@ -63,7 +67,7 @@ def page(title: str, found: Found) -> str:
 
 def _plot(rows: Sequence[Row], name: str) -> str:
     shown = [row for row in rows if name in row.metrics]
-    ends = [x for row in shown for x in (row.metrics[name].low, row.metrics[name].high)]
+    ends = [x for row in shown for x in _drawn(row.metrics[name])]
     ends += [row.baseline[name] for row in shown if name in row.baseline]
     low, high = min(ends), max(ends)
     scale = _WIDTH / ((high - low) or 1.0)
@@ -77,16 +81,24 @@ def _plot(rows: Sequence[Row], name: str) -> str:
     )
 
 
+def _drawn(one: Estimate) -> tuple[float, ...]:
+    """Returns what is drawn of a figure: without an interval if there are too few records."""
+    return (one.value,) if one.few else (one.low, one.value, one.high)
+
+
 def _line(row: Row, name: str, n: int, low: float, scale: float) -> str:
     one, y = row.metrics[name], n * _ROW + 10
-    left, middle, right = (_LEFT + (x - low) * scale for x in (one.low, one.value, one.high))
+    drawn = [_LEFT + (x - low) * scale for x in _drawn(one)]
+    left, middle, right = drawn[0], drawn[len(drawn) // 2], drawn[-1]
+    fill, note = ("white", f", {TOO_FEW}") if one.few else ("#3b6ea5", "")
     simple = row.baseline.get(name)
     at = _LEFT + ((simple or 0.0) - low) * scale
     tick = f'<path d="M{at:.1f} {y - 6}v12" stroke="#c77d2e" stroke-width="2"/>'
     return (
         f'<text x="{_LEFT - 10}" y="{y + 4}" text-anchor="end">{html.escape(row.slice[:26])}</text>'
         f'<path d="M{left:.1f} {y}H{right:.1f}" stroke="#3b6ea5" stroke-width="2"/>'
-        f'<circle cx="{middle:.1f}" cy="{y}" r="4" fill="#3b6ea5"/>'
+        f'<circle cx="{middle:.1f}" cy="{y}" r="4" fill="{fill}" stroke="#3b6ea5"/>'
         f"{tick if simple is not None else ''}"
-        f'<text x="{_LEFT + _WIDTH + 10}" y="{y + 4}">{one.value:.4f} of {row.records:,}</text>'
+        f'<text x="{_LEFT + _WIDTH + 10}" y="{y + 4}">'
+        f"{one.value:.4f} of {row.records:,}{note}</text>"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import numpy as np
 import pytest
 
@@ -54,5 +56,51 @@ def test_area_counts_pairs():
     assert intervals.area_under_roc(np.ones(3), np.zeros(3)) is None
 
 
+@pytest.mark.parametrize(
+    ("positive", "negative", "apart"),
+    [(2, 2, 1.0), (3, 12, 2.3), (20, 400, 2.3), (5, 50, 0.0), (20, 20, 3.3)],
+)
+def test_intervals_of_areas_hold_the_truth_for_few_and_uneven_examples(positive, negative, apart):
+    rng = np.random.default_rng(3)
+    labels = np.arange(positive + negative) < positive
+    truth = statistics.NormalDist().cdf(apart / 2**0.5)
+    found = [
+        intervals.area_under_roc(labels, rng.normal(size=len(labels)) + apart * labels)
+        for _ in range(500)
+    ]
+    assert np.mean([one.low <= truth <= one.high for one in found]) >= 0.93
+
+
+def test_four_examples_prove_no_perfect_area():
+    found = intervals.area_under_roc(np.array([0, 0, 1, 1]), np.arange(4))
+    assert (found.value, found.few) == (1.0, True)
+    assert found.low < 0.5 and found.high == 1.0
+
+
+def test_an_area_is_as_sure_as_the_scores_that_lie_uneven():
+    """DeLong's variance by its definition, pair by pair, of scores that are far from normal."""
+    rng = np.random.default_rng(4)
+    labels = rng.random(800) < 0.06
+    scores = np.where(labels, rng.choice([0.0, 5.0], 800), 0.0) + rng.normal(size=800) ** 3
+    pairs = scores[labels][:, None] > scores[~labels][None, :]
+    deviation = np.sqrt(
+        pairs.mean(1).var(ddof=1) / labels.sum() + pairs.mean(0).var(ddof=1) / (~labels).sum()
+    )
+    found = intervals.area_under_roc(labels, scores)
+    assert found.high - found.low > 0.98 * 2 * 1.96 * deviation
+
+
 def test_one_example():
-    assert intervals.mean(np.array([2.0])) == intervals.Estimate(2.0, 2.0, 2.0)
+    assert intervals.mean(np.array([2.0])) == intervals.Estimate(2.0, 2.0, 2.0, few=True)
+
+
+def test_means_of_errors_are_above_zero():
+    found = intervals.root_mean_square(np.array([*np.full(50, 0.01), 20.0]))
+    assert 0 < found.low < found.value < found.high
+    assert intervals.mean(np.zeros(20)) == intervals.Estimate(0.0, 0.0, 0.0)
+
+
+def test_student():
+    # The usual table of 97.5 % points.
+    for freedom, point in ((4, 2.776), (9, 2.262), (30, 2.042), (1000, 1.962)):
+        assert intervals._t(freedom) == pytest.approx(point, abs=0.01)

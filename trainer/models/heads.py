@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import optimizers
+from trainer.models.area import AreaUnderRoc
 from trainer.transforms import WEIGHT
 
 
@@ -87,8 +88,17 @@ def _head(classes: int, features: Any) -> Any:
     if classes == 1:
         return tf.estimator.RegressionHead(weight_column=weight)
     if classes == 2:
-        return tf.estimator.BinaryClassHead(weight_column=weight)
+        return _Binary(weight_column=weight)
     return tf.estimator.MultiClassHead(classes, weight_column=weight)
+
+
+class _Binary(tf.estimator.BinaryClassHead):
+    """With the area under the ROC as `make evaluate` gives it."""
+
+    def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
+        """Returns the metrics of an evaluation."""
+        found = dict(super().metrics(regularization_losses))
+        return {n: AreaUnderRoc() if n == "auc" else metric for n, metric in found.items()}
 
 
 def answer(predictions: Mapping[str, Any]) -> dict[str, Any]:
