@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pipeline import cloud_errors, errors
+from pipeline import cloud_errors, errors, work
 
 # Bytes fetched at a time: doubled from the first to the second while reading goes on where it was.
 _LEAST, _MOST = 256 << 10, 8 << 20
@@ -295,8 +295,9 @@ def copy(source: str, target: str) -> None:
 
 def upload(local: str, path: str) -> None:
     """Writes a local file to an object."""
-    with explained(path):
-        _blob(path).upload_from_filename(local, retry=_retry())
+    with explained(path), open(local, "rb") as file:
+        content, size = work.CountedFile(file), os.path.getsize(local)
+        _blob(path).upload_from_file(content, size=size, retry=_retry())
 
 
 def open_file(path: str, mode: str) -> Any:

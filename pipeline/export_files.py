@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from pipeline import errors, storage
+from pipeline import errors, storage, work
 
 # With this file a SavedModel is one, for all who look.
 LAST = "saved_model.pb"
@@ -30,6 +30,7 @@ def _digest(path: str) -> str:
     with storage.open_file(path) as file:
         while chunk := file.read(_CHUNK):
             made.update(chunk)
+            work.advance(len(chunk))
     return made.hexdigest()
 
 

@@ -54,7 +54,7 @@ class RoleLines:
         working = status.state not in run_folder.ENDED
         return (
             status.task,
-            status.state,
+            status.activity,
             "" if status.step is None else f"step {status.step:,}",
             "" if rate is None or not working else f"{rate:,.0f} examples/s",
             f"no news for {duration(silent)}"

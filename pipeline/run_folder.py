@@ -246,6 +246,15 @@ class Status:
     error: str | None = None
     exit_code: int | None = None
 
+    @property
+    def activity(self) -> str:
+        """The state, with how far a piece of work is, for people."""
+        if self.work is None or not self.work["done"]:
+            return self.state if self.work is None else f"{self.state}, {self.work['what']}"
+        done, total = self.work["done"], self.work["total"]
+        far = f"{done / total:.0%}" if total else f"{done:,}"
+        return f"{self.state}, {self.work['what']} {far}"
+
 
 def write_status(run: RunFolder, status: Status) -> None:
     """Says how this process is doing; the launcher and `make status` read it."""

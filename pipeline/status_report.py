@@ -60,7 +60,7 @@ def _cells(run: RunFolder, status: Status, state: str, now: float) -> tuple[str,
     working = own == status.state and own not in run_folder.ENDED
     return (
         status.task,
-        own,
+        status.activity if own == status.state else own,
         steps,
         shown(status.loss, ".4f"),
         shown(status.examples_per_second if working else None, ",.0f"),

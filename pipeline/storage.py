@@ -18,11 +18,12 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline import cloud_storage, config, errors, patience
+from pipeline import cloud_storage, config, errors, patience, work
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*)://")
 _WILD = re.compile(r"[*?\[]")
 _AT_ONCE = 32  # requests under way to a file server, each of which may take milliseconds
+_CHUNK = 8 << 20  # bytes
 
 
 def is_remote(path: str) -> bool:
@@ -241,7 +242,9 @@ def copy(source: str, target: str) -> None:
         cloud_storage.upload(source, target)
     else:
         with open_file(source) as content, open(target, "wb") as file:
-            shutil.copyfileobj(content, file)
+            while chunk := content.read(_CHUNK):
+                file.write(chunk)
+                work.advance(len(chunk))
 
 
 def replace_folder(local: str, target: str, last: str) -> None:

@@ -103,7 +103,7 @@ class Watchdog:
         if not training:
             return None
         newest = max(training.values(), key=lambda sign: sign.since)
-        limit = min(sign.limit for sign in training.values())
+        limit = min(sign.limit for sign in self._patient(training).values())
         silent = now - newest.since
         if silent < limit:
             return None
@@ -111,10 +111,20 @@ class Watchdog:
         return Hang(None, f"no {what} for {silent:.0f} s")
 
     def _alone(self, now: float) -> Hang | None:
-        for name, sign in self._signs.items():
+        for name, sign in self._patient(self._signs).items():
             if now - sign.since >= sign.limit * _ALONE:
                 return Hang(name, f"no sign of life for {now - sign.since:.0f} s")
         return None
+
+    def _patient(self, signs: Mapping[str, _Sign]) -> dict[str, _Sign]:
+        """Returns the signs with the limit of each that trains at least the chief's: the others
+        wait while it restores, saves or evaluates."""
+        chief = self._signs.get(f"{topology.CHIEF}-0")
+        least = chief.limit if chief else 0.0
+        return {
+            name: dataclasses.replace(sign, limit=max(sign.limit, least)) if _trains(name) else sign
+            for name, sign in signs.items()
+        }
 
     def _writes(self, now: float, training: Mapping[str, _Sign]) -> bool:
         """True if checkpoint files have changed since they were last looked at; that counts as

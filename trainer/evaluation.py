@@ -6,6 +6,7 @@ end it never does (traps A6); ours ends when training says that it is over.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -38,19 +39,24 @@ def _version(checkpoint: str) -> Version | None:
 
 
 class SignOfLife(tf.compat.v1.train.SessionRunHook):
-    """Says now and then that an evaluation goes on, so that nobody takes it for a hang."""
+    """Reports the batches of an evaluation, so that it is not taken for a hang."""
 
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
+    def __init__(self, reporter: Reporter, what: str = "batches") -> None:
+        """Batches are of an evaluation; another `what` is part of a longer piece of work."""
+        self._reporter, self._what = reporter, what
+        self._batches = 0
 
     def begin(self) -> None:
-        """Says that it begins."""
-        self._reporter.say("evaluating")
+        """Reports that it begins."""
+        self._batches = 0
+        if self._what == "batches":
+            self._reporter.say("evaluating")
+        self._reporter.progress(self._what)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Says it again after a batch, if it is time to."""
-        if self._reporter.due:
-            self._reporter.say("evaluating")
+        """Counts a batch."""
+        self._batches += 1
+        self._reporter.progress(self._what, self._batches)
 
 
 class Evaluation:
@@ -69,7 +75,8 @@ class Evaluation:
         self._records = records
         self._estimator = estimator
         self._reporter = reporter
-        self._publisher = exporters.Publisher(job, run, records, [SignOfLife(reporter)])
+        hooks = [SignOfLife(reporter, "evaluating slices")]
+        self._publisher = exporters.Publisher(job, run, records, hooks, reporter)
         self.judge = exporters.Judge(job, run, records, reporter, self._publisher)
         self._newest: dict[str, float] = {}
         self._newest_digest: str | None = None
@@ -122,7 +129,9 @@ class Evaluation:
         """Returns the checkpoint that was judged, or `None` if a newer one has replaced it."""
         version = _version(checkpoint)
         try:
-            with checkpoints.pinned(checkpoint) as copy:
+            with contextlib.ExitStack() as stack:
+                with self._reporter.counting("fetching the checkpoint"):
+                    copy = stack.enter_context(checkpoints.pinned(checkpoint))
                 metrics, judged = self._evaluate("eval", copy)
                 self._newest_digest = checkpoints.digest(judged)
                 self.judge.export(self._estimator, "", judged, metrics, False)

@@ -39,6 +39,9 @@ from trainer.position import Position, PositionHook
 from trainer.reporter import Reporter
 from trainer.transforms import Transforms
 
+# What a save is called as a piece of work: nothing is known of how far it is until it is over.
+_SAVING = "saving"
+
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
@@ -224,8 +227,13 @@ def _train_spec(
 def _savers(
     job: config.Config, run: RunFolder, records: Records, position: Position, reporter: Reporter
 ) -> list[Any]:
+    def before_save(session: Any) -> None:
+        reporter.progress(_SAVING)
+        position.before_save(session)
+
     actions = _after_save(job, run, records, reporter)
-    return saves.hooks(job, run, position.task, actions, position.before_save)
+    actions.append(lambda step, seconds: reporter.progress(_SAVING, 1, 1))
+    return saves.hooks(job, run, position.task, actions, before_save)
 
 
 def _after_save(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -45,6 +46,7 @@ from trainer.transforms import Transforms
 
 BEST = exported.BEST
 _STAGING = ".staging-"
+_quiet = contextlib.nullcontext()
 # Holds the checkpoint of the best, which training would delete when it has saved others.
 _KEPT = "best"
 
@@ -108,7 +110,10 @@ class Judge(tf.estimator.Exporter):
         reference = float(old["value"]) if old and there else None
         if not best.is_better(metrics[metric], reference, self._job.eval.higher_is_better):
             return None
-        kept = checkpoints.keep(checkpoint_path, storage.join(self._run.path, _KEPT))
+        # Evaluating has its own limit of silence.
+        self._reporter.say("exporting")
+        with self._reporter.counting("copying the checkpoint"):
+            kept = checkpoints.keep(checkpoint_path, storage.join(self._run.path, _KEPT))
         new = {
             "step": step,
             "metric": metric,
@@ -116,7 +121,9 @@ class Judge(tf.estimator.Exporter):
             "records": self._evaluated_on,
             "checkpoint": self._run.relative(kept),
         }
-        return self._publish(estimator, checkpoint_path, metrics, old, new)
+        path = self._publish(estimator, checkpoint_path, metrics, old, new)
+        self._reporter.say("evaluating")
+        return path
 
     def _recorded(self, estimator: Any) -> dict[str, Any] | None:
         """Returns the record of the best so far. Finishes a replacement first that a kill has
@@ -126,6 +133,7 @@ class Judge(tf.estimator.Exporter):
         if pending is None:
             return old
         kept = storage.join(self._run.path, pending["checkpoint"])
+        self._reporter.say("exporting")
         if storage.exists(f"{kept}.index"):
             self._publish(estimator, kept, pending.pop("metrics"), old, pending)
             return self._run.read(BEST)
@@ -200,10 +208,16 @@ class Publisher:
     """Exports models of one run, and publishes those that answer as the Estimator does."""
 
     def __init__(
-        self, job: config.Config, run: RunFolder, records: Records, hooks: Sequence[Any] = ()
+        self,
+        job: config.Config,
+        run: RunFolder,
+        records: Records,
+        hooks: Sequence[Any] = (),
+        reporter: Reporter | None = None,
     ) -> None:
-        """`hooks` are called while slices are evaluated."""
+        """`hooks` are called while slices are evaluated. The `reporter` is told how far it is."""
         self._job, self._run, self._records, self._hooks = job, run, records, hooks
+        self._reporter = reporter
         self._gate = parity.Gate(records)
 
     def publish(
@@ -225,28 +239,38 @@ class Publisher:
         target = storage.join(self._run.exports, kind, str(step))
         made_from = self._made_from(checkpoint)
         if export_files.is_published(target) and _is_made_from(target, made_from):
-            return Export(target, export_files.digests(target))
+            return Export(target, self._digests(target))
         for left in storage.listdir(self._run.exports):
             if left.startswith(_STAGING):  # by a process that was killed
                 storage.remove(storage.join(self._run.exports, left))
         beside = staging(self._run.exports)
         try:
             receiver = serving_input_fn(self._records.transforms)
-            written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
+            with self._reporter.watching("writing the model", beside) if self._reporter else _quiet:
+                written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
             folder = written.decode()
             _name_signatures(folder)
-            self._gate.check(estimator, checkpoint, folder)
+            with self._counting("checking the exported model"):
+                self._gate.check(estimator, checkpoint, folder)
             slices = {split: self._slices(estimator, checkpoint, split) for split in metrics}
             self._add_extras(folder, step, metrics, slices, made_from)
-            found = Export(target, export_files.digests(folder))
-            if storage.exists(target):
-                before_replacing(found)
-                storage.replace_folder(folder, target, last=export_files.LAST)
-            else:
-                storage.publish_folder(folder, target, last=export_files.LAST)
+            found = Export(target, self._digests(folder))
+            with self._counting("publishing the model"):
+                if storage.exists(target):
+                    before_replacing(found)
+                    storage.replace_folder(folder, target, last=export_files.LAST)
+                else:
+                    storage.publish_folder(folder, target, last=export_files.LAST)
         finally:
             storage.remove(beside)
         return found
+
+    def _counting(self, what: str) -> contextlib.AbstractContextManager[None]:
+        return self._reporter.counting(what) if self._reporter else _quiet
+
+    def _digests(self, folder: str) -> dict[str, str]:
+        with self._counting("reading checksums"):
+            return export_files.digests(folder)
 
     def _made_from(self, checkpoint: str) -> dict[str, str]:
         """Returns the files of an export that tell what it was made from."""

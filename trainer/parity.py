@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline import config, errors, records
+from pipeline import config, errors, records, work
 from trainer import autotuner, features, parity_rows, parity_server, rounding, served
 from trainer.input import Records
 from trainer.parity_rows import Row
@@ -98,6 +98,7 @@ class Gate:
         By the calls before, whose answers are dropped, what is random gives itself away: a model
         that has just been loaded begins with the same numbers as its Estimator.
         """
+        work.advance(1)
         with tempfile.TemporaryDirectory(prefix="parity-") as folder:
             asked, answered = pathlib.Path(folder, "rows"), pathlib.Path(folder, "answers.npz")
             if fed is None:
@@ -160,6 +161,7 @@ class Gate:
             for batch in answering(estimator).predict(
                 input_fn, checkpoint_path=checkpoint, yield_single_examples=False
             ):
+                work.advance(1)
                 for name, values in batch.items():
                     found.setdefault(name, []).append(values)
         except tf.errors.InvalidArgumentError:

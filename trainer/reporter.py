@@ -6,16 +6,17 @@ is no progress: whoever does a long piece of work calls `Reporter.progress` from
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from pipeline import run_folder, storage
+from pipeline import run_folder, storage, work
 from pipeline.tolerance import Tolerance
 
 _LOCAL_INTERVAL = 1.0  # seconds
@@ -102,12 +103,45 @@ class Reporter:
         once an interval, and at once for another `what`.
         """
         with self._lock:
-            work = {"what": what, "done": done, "total": total}
+            piece = {"what": what, "done": done, "total": total}
             begins = self._status.work is None or self._status.work["what"] != what
             if begins or self.due:
-                self._write(work=work)
+                self._write(work=piece)
             else:
-                self._status = dataclasses.replace(self._status, work=work)
+                self._status = dataclasses.replace(self._status, work=piece)
+
+    @contextlib.contextmanager
+    def counting(self, what: str) -> Iterator[None]:
+        """Reports what `pipeline.work` counts in the body as progress of `what`."""
+        done = 0
+
+        def advance(amount: int) -> None:
+            nonlocal done
+            done += amount
+            self.progress(what, done)
+
+        self.progress(what)
+        with work.counted(advance):
+            yield
+
+    @contextlib.contextmanager
+    def watching(self, what: str, folder: str) -> Iterator[None]:
+        """Reports as progress of `what` how many bytes there are below a local folder, while the
+        body runs: for what a library writes there without a word."""
+        ended = threading.Event()
+
+        def look() -> None:
+            while not ended.wait(self._interval):
+                self.progress(what, _bytes_below(folder))
+
+        self.progress(what)
+        thread = threading.Thread(target=look, name="watching", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def _write(self, **values: Any) -> None:
         now, self._written = time.time(), self._clock()
@@ -133,3 +167,12 @@ class Reporter:
                 if ended or self._written is None or self._silence() < self._beat:
                     continue
                 self._store(seen=time.time())
+
+
+def _bytes_below(folder: str) -> int:
+    total = 0
+    for above, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # renamed meanwhile
+                total += os.path.getsize(os.path.join(above, name))
+    return total

@@ -165,3 +165,16 @@ def test_a_file_that_stays_unwritable_can_be_retried_by_the_same_command(tmp_pat
         RunFolder(str(tmp_path), patience=0.1).write("status/x.json", {})
     with pytest.raises(errors.UsageError, match="Choose a place"):
         RunFolder(str(tmp_path)).write("status/x.json", {})
+
+
+@pytest.mark.parametrize(
+    ("work", "text"),
+    [
+        (None, "exporting"),
+        ({"what": "copying", "done": 0, "total": 9}, "exporting, copying"),
+        ({"what": "copying", "done": 3, "total": 12}, "exporting, copying 25%"),
+        ({"what": "copying", "done": 3000, "total": None}, "exporting, copying 3,000"),
+    ],
+)
+def test_an_activity_shows_how_far_it_is(work, text):
+    assert Status("chief-0", 7, "h", "exporting", 1.5, work=work).activity == text

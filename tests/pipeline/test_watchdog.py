@@ -109,6 +109,14 @@ def test_the_first_piece_of_work_may_take_longer(dog):
     assert dog.look(worked(0, state="evaluating"), {"chief-0": 1}, 100) is not None
 
 
+def test_workers_may_wait_as_long_as_the_chief_is_at_work(dog):
+    """It restores, or writes a large checkpoint to where no part of it can be seen."""
+    waiting = said(3, names=["worker-0"])
+    for now in (0, 50, 99):
+        assert dog.look(worked(0, state="training") | waiting, PIDS, now) is None
+    assert dog.look(worked(0, state="training") | waiting, PIDS, 100) is not None
+
+
 def test_a_checkpoint_that_is_being_written_is_no_hang(dog, files):
     dog.look(said(3), PIDS, 0)
     assert dog.look(said(3), PIDS, 5) is None  # what there is is noted

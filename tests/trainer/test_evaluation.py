@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import shutil
 
@@ -223,3 +224,31 @@ def test_what_it_does_is_in_its_status(finished, evaluation_of, tmp_path):
     assert states[0].state in ("evaluating", "waiting")
     assert states[0].evaluation["step"] == 100
     assert 0.5 < states[0].evaluation["accuracy"] < 1.0
+
+
+def test_every_piece_of_an_export_is_reported_as_one(
+    finished, evaluation_of, tmp_path, monkeypatch
+):
+    """In the state of an evaluation it would be given no longer than a batch of one."""
+    run = finished.copy(tmp_path, 300)
+    reported = []
+    monkeypatch.setattr(
+        run_folder,
+        "write_status",
+        lambda _, status: reported.append((status.state, (status.work or {}).get("what"))),
+    )
+    evaluation_of(run, "eval.slices=[label]").finish()
+    pieces = [
+        "writing the model",
+        "checking the exported model",
+        "evaluating slices",
+        "reading checksums",
+        "publishing the model",
+    ]
+    seen = dict.fromkeys(reported)
+    exporting = [what for state, what in seen if state == "exporting" and what]
+    assert exporting == ["copying the checkpoint", *pieces]
+    assert [state for state, _ in itertools.groupby(state for state, _ in reported)] == [
+        *("evaluating", "exporting"),  # the eval split, then the best
+        *("evaluating", "exporting"),  # the test split, then the final one
+    ]
