@@ -9,14 +9,40 @@ from typing import Any
 import pydantic
 import yaml
 
-from pipeline import errors, storage
+from pipeline import errors, redaction, storage
 from pipeline.config import Config
 
 SHIPPED = pathlib.Path(__file__).resolve().parent.parent / "configs"
 
 
+_MOST_VALUES, _DEEPEST = 100_000, 50
+
+
 class _Loader(yaml.SafeLoader):
-    """Refuses keys that are given twice; of these it would take the last, and say nothing."""
+    """Refuses keys that are given twice; of these it would take the last, and say nothing. Refuses
+    aliases and nesting that make more of a text than a config can be."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise yaml.composer.ComposerError(
+                problem=f"it is nested more than {_DEEPEST} levels deep",
+                problem_mark=self.peek_event().start_mark,
+            )
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None and (values := _values(node, {})) > _MOST_VALUES:
+            raise yaml.composer.ComposerError(
+                problem=f"its aliases make {values:,} values of it; at most {_MOST_VALUES:,} are "
+                "allowed"
+            )
+        return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -29,6 +55,21 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(named)
         return node
+
+
+def _values(node: yaml.Node, known: dict[int, int | None]) -> int:
+    """Returns how many values a node has once its aliases are replaced by what they stand for."""
+    if id(node) not in known:
+        known[id(node)] = None  # on the way
+        parts = node.value if isinstance(node, yaml.CollectionNode) else []
+        inner = [part for item in parts for part in (item if isinstance(item, tuple) else (item,))]
+        known[id(node)] = 1 + sum(_values(part, known) for part in inner)
+    found = known[id(node)]
+    if found is None:
+        raise yaml.composer.ComposerError(
+            problem="an alias stands for what contains it", problem_mark=node.start_mark
+        )
+    return found
 
 
 def load(name_or_path: str, overrides: list[str] | tuple[str, ...] = ()) -> Config:
@@ -72,9 +113,20 @@ def validate(tree: Any, where: str) -> Config:
         raise errors.UsageError(f"config {where!r}: {found}") from None
 
 
-def dump(config: Config) -> str:
-    """Returns `config` as YAML that `load` reads back to an equal object."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+def dump(config: Config, *, redacted: bool = False) -> str:
+    """Returns `config` as YAML that `load` reads back to an equal object, unless `redacted`: then
+    without what looks like a secret."""
+    tree = config.model_dump(mode="json")
+    return yaml.safe_dump(redaction.redact_all(tree) if redacted else tree, sort_keys=False)
+
+
+def warnings(config: Config) -> list[str]:
+    """Returns a line for each value that looks like a secret."""
+    return [
+        f"{path} looks like a secret. config.yaml of the run holds it as it is, exports and "
+        "rendered jobs hold [hidden]. Let your code read it from the environment or a file"
+        for path in redaction.secrets_in(config.model_dump(mode="json"))
+    ]
 
 
 def _read_yaml(path: str) -> Any:

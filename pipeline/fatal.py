@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from pipeline import errors, restarts
+from pipeline import errors, redaction, restarts
 from pipeline.run_folder import RunFolder
 
 # The environment variable that names the submission. Without it nobody restarts anything.
@@ -41,7 +41,10 @@ def once(run: RunFolder, task: str, submission: str | None) -> Iterator[None]:
     except errors.PipelineError as error:
         if error.exit_code in restarts.FINAL_CODES:
             known = {"submission": submission, "task": task}
-            run.write(MARKER, {**known, "exit_code": error.exit_code, "error": str(error)})
+            run.write(
+                MARKER,
+                {**known, "exit_code": error.exit_code, "error": redaction.redact(str(error))},
+            )
         raise
 
 

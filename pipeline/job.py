@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline import (
@@ -14,6 +14,7 @@ from pipeline import (
     errors,
     isolation,
     manifest,
+    redaction,
     run_folder,
     storage,
     topology,
@@ -103,7 +104,7 @@ def differences(before: config.Config, after: config.Config) -> list[str]:
     old, new = (_flat(one.model_dump(mode="json")) for one in (before, after))
     absent = object()
     return [
-        f"{key}: {_shown(old.get(key, absent), absent)} -> {_shown(new.get(key, absent), absent)}"
+        f"{key}: {_shown(key, old, absent)} -> {_shown(key, new, absent)}"
         for key in [*old, *(key for key in new if key not in old)]
         if old.get(key, absent) != new.get(key, absent)
     ]
@@ -131,8 +132,9 @@ def _refuse_other_job(job: Job) -> None:
         )
 
 
-def _shown(value: Any, absent: object) -> str:
-    return "nothing" if value is absent else repr(value)
+def _shown(key: str, tree: Mapping[str, Any], absent: object) -> str:
+    value = tree.get(key, absent)
+    return "nothing" if value is absent else repr(redaction.redact_value(key, value))
 
 
 def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:

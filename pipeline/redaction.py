@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 HIDDEN = "[hidden]"
@@ -12,26 +13,58 @@ _SHAPES = re.compile(
     r"\b(?:AKIA|ASIA)[0-9A-Z]{12,}"  # access keys of AWS
     r"|\bya29\.[\w.-]+"  # OAuth tokens of Google
     r"|\bAIza[\w-]{30,}"  # API keys of Google
-    r"|\bgh[opsu]_\w{20,}"  # tokens of GitHub
-    r"|\beyJ[\w-]{10,}\.[\w-]+\.[\w-]+"  # JSON web tokens
+    r"|\bGOCSPX-[\w-]{20,}"  # client secrets of Google
+    r"|\bgh[oprsu]_\w{20,}|\bgithub_pat_\w{20,}"  # tokens of GitHub
+    r"|\bglpat-[\w-]{16,}"  # of GitLab
+    r"|\bxox[a-z]-[\w-]{10,}|\bxapp-[\w-]{10,}"  # of Slack
+    r"|\bhf_[A-Za-z0-9]{20,}"  # of Hugging Face
+    r"|\bnpm_[A-Za-z0-9]{20,}|\bpypi-[\w-]{20,}"  # of package registries
+    r"|\bsk-(?=[\w-]*\d)[\w-]{16,}|\b[rs]k_(?:live|test)_\w{10,}"  # of OpenAI, Anthropic, Stripe
+    r"|\beyJ[\w-]{10,}\.[\w-]+\.[\w-]*"  # JSON web tokens
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END).)*(?:-----END [A-Z ]*-----)?",
     re.DOTALL,
 )
-# Secrets that are known by what they are called: the name stays. Quotes as in JSON, YAML, Python.
+# How a name ends and what may be around it: quotes as in JSON, YAML and Python.
+_ENDS, _VALUE = r"""["']?\s*[=:]\s*""", r"""("[^"]*"|'[^']*'|[^\s"',;&)}\]]+)"""
+_OF_ACCESS = (
+    r"(?:access|account|api|auth|bearer|bot|client|csrf|deploy|git(?:hub|lab)?|hf|hub|huggingface"
+    r"|id|jwt|npm|oauth2?|personal|private|pypi|refresh|registry|sas|secret|security|service"
+    r"|session|slack|user|vault|wandb|xsrf)"
+)
+# Secrets that are known by what they are called: the name stays.
 _NAMED = re.compile(
-    r"""((?:password|passwd|passphrase|secret|credentials?|api[_-]?key|access[_-]?key|auth[_-]?key
-    |private[_-]?key|(?:access|auth|refresh|id|api|bearer)[_-]?token|signature)\w*
-    ["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s"',;&)}\]]+)""",
+    rf"""((?:password|passwd|passphrase|secret|credentials?|connection[_-]?string)\w*{_ENDS}
+    |(?:api|access|account|auth|consumer|encryption|private|signing|subscription)[_-]?key\w*{_ENDS}
+    |{_OF_ACCESS}[_-]?token{_ENDS}
+    |(?:\b|_)pwd{_ENDS}(?![/.~])
+    |authorization{_ENDS}["']?(?:(?:basic|bearer|digest|token)\s+)?){_VALUE}""",
     re.IGNORECASE | re.VERBOSE,
 )
-_IN_URL = re.compile(r"(://[^/\s:@]+:)[^/\s@]+(@)")
+# These names have other meanings in this field, where their values are numbers, words in brackets
+# (`token: <pad>`) or nothing.
+_NO_VALUE = r"""(?!["']?(?:[-+]?[\d.,]+(?:e[-+]?\d+)?|true|false|none|null|yes|no)\b(?![\w/+=-]))"""
+_MAYBE = re.compile(
+    rf"""((?:(?<![a-z])token|(?<![a-z])pass|(?<=_)pass){_ENDS}(?!["']?[<\[{{(]){_NO_VALUE}){_VALUE}""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# A signature is also what a model has; that of a request has digits.
+_SIGNED = re.compile(
+    rf"""((?:signature|(?<![a-z])sig){_ENDS}(?=["']?[\w%+/=.-]*\d){_NO_VALUE}){_VALUE}""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_BEARER = re.compile(r"\b(bearer\s+)(?=[\w.~+/=-]*\d|[\w.~+/=-]{20})[\w.~+/=-]{6,}", re.IGNORECASE)
+_IN_URL = re.compile(r"(://[^/\s:@]*:)[^/\s@]+(@)")
+_USER_OF_URL = re.compile(r"(://)(?=[\w-]*\d)[\w-]{20,}(@)")
 
 
 def redact(text: str) -> str:
     """Returns `text` with `[hidden]` in place of what looks like a secret or is called one."""
     text = _SHAPES.sub(HIDDEN, text)
-    text = _IN_URL.sub(rf"\g<1>{HIDDEN}\g<2>", text)
-    return _NAMED.sub(rf"\g<1>{HIDDEN}", text)
+    for in_url in (_IN_URL, _USER_OF_URL):
+        text = in_url.sub(rf"\g<1>{HIDDEN}\g<2>", text)
+    for named in (_NAMED, _BEARER, _MAYBE, _SIGNED):
+        text = named.sub(rf"\g<1>{HIDDEN}", text)
+    return text
 
 
 def redact_all(content: Any) -> Any:
@@ -39,14 +72,34 @@ def redact_all(content: Any) -> Any:
     if isinstance(content, str):
         return redact(content)
     if isinstance(content, dict):
-        return {
-            key: HIDDEN if isinstance(value, str) and _is_secret(key) else redact_all(value)
-            for key, value in content.items()
-        }
+        return {key: redact_value(key, value) for key, value in content.items()}
     if isinstance(content, list):
         return [redact_all(value) for value in content]
     return content
 
 
-def _is_secret(key: Any) -> bool:
-    return _NAMED.search(f"{key}=x") is not None
+def secrets_in(content: Any, path: str = "") -> Iterator[str]:
+    """Yields the key paths, such as `model.params.token`, of what `redact_all` hides."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            inner = f"{path}.{key}" if path else str(key)
+            if isinstance(value, (dict, list)):
+                yield from secrets_in(value, inner)
+            elif redact_value(key, value) != value:
+                yield inner
+    elif isinstance(content, list):
+        for number, value in enumerate(content):
+            yield from secrets_in(value, f"{path}.{number}")
+    elif isinstance(content, str) and redact(content) != content:
+        yield path
+
+
+def redact_value(key: Any, value: Any) -> Any:
+    """Returns the value under a key as it may be shown."""
+    if (
+        isinstance(value, str)
+        and value
+        and redact(f"{key}={value!r}") != f"{key}={redact(value)!r}"
+    ):
+        return HIDDEN
+    return redact_all(value)

@@ -26,6 +26,9 @@ from preprocessing import rest_body
 from preprocessing.rest_body import BadRequest
 
 _HOST = "127.0.0.1"
+# How a client of this machine calls it. A page of another site can have its own name resolved to
+# this machine and read the answers: the browser then sends that name.
+_NAMES = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d*)?", re.IGNORECASE)
 # Bytes of a body that are taken, and read to their end before one that is larger is refused.
 _MAX_BODY, _DRAINED = 64 << 20, 1 << 30
 _PATH = re.compile(
@@ -126,6 +129,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _outcome(self, of: Callable[[], Any]) -> tuple[int, Any]:
         """Returns the status and what is sent with it."""
         try:
+            self._check_host()
             return 200, of()
         except _Failed as error:
             return error.status, {"error": str(error)}
@@ -136,6 +140,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         except Exception as error:
             traceback.print_exc()
             return 500, {"error": f"{error!r}"[:500]}
+
+    def _check_host(self) -> None:
+        for host in self.headers.get_all("Host") or ():
+            if not _NAMES.fullmatch(host.strip()):
+                raise _Failed(403, f"Host: {host!r} is not this server; use {self.server.address}")
 
     def _get(self) -> Any:
         if self.path == "/example":

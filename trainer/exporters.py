@@ -276,7 +276,7 @@ class Publisher:
         """Returns the files of an export that tell what it was made from."""
         return {
             "checkpoint.sha256": f"{checkpoints.digest(checkpoint)}\n",
-            "config.yaml": config_file.dump(self._job),
+            "config.yaml": config_file.dump(self._job, redacted=True),
             "manifest.sha256": f"{self._records.manifest.sha256}\n",
         }
 

@@ -112,6 +112,8 @@ def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -
         return
     storage.makedirs(run.path)
     storage.write_text(run.config_path, config_file.dump(job))
+    for line in config_file.warnings(job):
+        print(f"warning: {line}", flush=True)
     stale = [run_folder.TRAINING_DONE, run_folder.EXCLUDED, "status"]  # of an earlier start
     submission = os.environ.get(fatal.SUBMISSION)
     if not submission or not fatal.has_begun(run, submission):

@@ -38,6 +38,8 @@ def open_run(job: Job) -> RunRecord:
     storage.write_text(job.run.config_path, config_file.dump(job.config))
     run_record.write(job.run, record)
     print(display.introduction(job, resumes=resumes), flush=True)
+    for line in config_file.warnings(job.config):
+        print(f"warning: {line}", flush=True)
     return record
 
 

@@ -32,7 +32,7 @@ def documents(job: Job, submission: str) -> list[dict[str, Any]]:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": _metadata(job),
-        "data": {_FILE: config_file.dump(job.config)},
+        "data": {_FILE: config_file.dump(job.config, redacted=True)},
     }
     return [config_map, render(job, submission)]
 

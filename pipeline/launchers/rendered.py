@@ -8,7 +8,7 @@ import secrets
 
 import yaml
 
-from pipeline import errors
+from pipeline import config_file, errors
 from pipeline.job import Job
 from pipeline.launchers import Place, gcp_job, gcp_prices, image, k8s_job
 
@@ -43,5 +43,6 @@ def show(place: Place, job: Job) -> Shown:
         documents = k8s_job.documents(job, f"tfjob-{secrets.token_hex(8)}")
         manifest = yaml.safe_dump_all(documents, sort_keys=False)
         legacy = "# For the Training Operator v1, a legacy one: its successor has no TFJob.\n"
-        return Shown(legacy + manifest.rstrip(), image.described())
+        notes = [image.described(), *(f"warning: {w}" for w in config_file.warnings(job.config))]
+        return Shown(legacy + manifest.rstrip(), "\n\n".join(notes))
     raise errors.UsageError("DRY_RUN=1: shows jobs for CLUSTER=gcp and CLUSTER=k8s")

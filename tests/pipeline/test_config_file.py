@@ -190,3 +190,43 @@ def test_a_config_that_is_no_text(write):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(errors.PipelineError, match="not UTF-8 text"):
         config_file.load(str(path))
+
+
+_LEVELS = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 9)]
+_BOMB = "{" + ", ".join(["l0: &l0 [a, a, a, a, a, a, a, a, a]", *_LEVELS]) + "}"
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (_BOMB, r"its aliases make [\d,]+ values of it; at most 100,000 are allowed"),
+        ("&a [1, *a]", "line 1: not valid YAML: an alias stands for what contains it"),
+        ("[" * 500, "line 1: not valid YAML: it is nested more than 50 levels deep"),
+    ],
+)
+def test_a_text_that_is_small_and_becomes_large_is_refused(write, value, problem):
+    with pytest.raises(errors.UsageError, match=problem):
+        config_file.load(write(text=f"a: {value}"))
+    with pytest.raises(errors.UsageError, match="is not a YAML value"):
+        config_file.load("mnist", [f"model.params={value}"])
+
+
+def test_aliases_of_a_few_values_are_taken(write):
+    def change(tree):
+        shared = {"hidden": [8, 4]}
+        tree["model"] = {"name": "mine.models:fn", "params": {"a": shared, "b": shared}}
+
+    path = write(change)
+    assert "*id001" in pathlib.Path(path).read_text()
+    assert config_file.load(path).model.params == {"a": {"hidden": [8, 4]}, "b": {"hidden": [8, 4]}}
+
+
+def test_a_secret_is_named_and_left_out_of_what_others_see():
+    job = config_file.load("mnist", ["model={name: my:fn, params: {api_token: abc123, size: 8}}"])
+    assert config_file.dump(job).count("abc123") == 1
+    shown = yaml.safe_load(config_file.dump(job, redacted=True))
+    assert shown["model"]["params"] == {"api_token": "[hidden]", "size": 8}
+    (line,) = config_file.warnings(job)
+    assert line.startswith("model.params.api_token looks like a secret. config.yaml of the run ")
+    assert "abc123" not in line
+    assert not config_file.warnings(config_file.load("mnist"))

@@ -27,6 +27,12 @@ def test_what_failed_for_good_is_not_tried_again_in_its_submission(run, kind):
     assert not entered
 
 
+def test_the_marker_holds_no_secret(run):
+    with pytest.raises(errors.UsageError):
+        fail(run, errors.UsageError("model.params.password: 'hunter2' is wrong"))
+    assert "hunter2" not in str(run.read(fatal.MARKER))
+
+
 @pytest.mark.parametrize("error", [errors.RetryableError("lost"), RuntimeError("bug")])
 def test_what_may_succeed_is_tried_again(run, error):
     with pytest.raises(type(error)):

@@ -79,6 +79,12 @@ def test_a_run_keeps_its_data_and_its_model(tmp_path, override, text):
         plan(tmp_path, override)
 
 
+def test_a_secret_that_was_changed_is_not_shown(tmp_path):
+    store(plan(tmp_path))
+    with pytest.raises(errors.UsageError, match=r"api_token: nothing -> '\[hidden\]'"):
+        plan(tmp_path, "model={name: my:fn, params: {api_token: abc123}}")
+
+
 def test_steps_that_came_of_epochs_are_no_change(tmp_path):
     store(plan(tmp_path))
     assert job.changes(plan(tmp_path, "train.steps=null", "train.epochs=3")) == []

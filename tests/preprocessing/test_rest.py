@@ -177,10 +177,11 @@ def test_what_cannot_be_answered_says_why(server, path, body, status, message):
     assert message in answer["error"]
 
 
-def _raw(server, *lines, body=b""):
+def _raw(server, *lines, body=b"", hosts=("localhost",)):
     """Sends lines as they are; returns the status and the parsed answer."""
+    lines = (*lines, *(f"Host: {host}" for host in hosts))
     with socket.create_connection(server.server_address, timeout=30) as connection:
-        connection.sendall("\r\n".join([*lines, "Host: x", "", ""]).encode() + body)
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
         connection.shutdown(socket.SHUT_WR)
         answer = http.client.HTTPResponse(connection)
         answer.begin()
@@ -247,6 +248,27 @@ def test_a_client_that_leaves_disturbs_nobody(classifier, capfd):
 def test_a_port_that_is_taken_is_a_line(server):
     with pytest.raises(errors.UsageError, match=r"--port \d+: Address already in use; choose"):
         rest.Server(server.server_port, server.served)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *(("localhost", 200), ("LocalHost:8501", 200), ("127.0.0.1:1", 200), ("[::1]:8501", 200)),
+        *(("evil.example", 403), ("evil.example:8501", 403), ("127.0.0.1.evil.example", 403)),
+        *(("localhost@evil.example", 403), ("", 403), ("[::1]evil.example", 403)),
+    ],
+)
+def test_only_names_of_this_machine_are_answered(server, host, status):
+    found, _ = _raw(server, "GET /example HTTP/1.1", hosts=[host])
+    assert found == status
+    found, _ = _raw(server, POST, "Content-Length: 2", body=b"{}", hosts=[host])
+    assert (found == 403) == (status == 403)
+
+
+def test_a_second_name_does_not_hide_the_first(server):
+    status, answer = _raw(server, "GET /example HTTP/1.1", hosts=["localhost", "evil.example"])
+    assert status == 403
+    assert answer["error"] == f"Host: 'evil.example' is not this server; use {server.address}"
 
 
 def test_only_this_machine_is_answered(server):

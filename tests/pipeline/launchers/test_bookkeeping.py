@@ -7,7 +7,8 @@ import dataclasses
 
 import pytest
 
-from pipeline import config, errors, manifest, storage
+from pipeline import config, config_file, errors, manifest, storage
+from pipeline import job as jobs
 from pipeline.job import Job
 from pipeline.launchers import bookkeeping
 from pipeline.run_folder import RunFolder
@@ -65,6 +66,16 @@ def test_a_schedule_must_fit_into_the_steps_that_epochs_make(tmp_path):
             )
         ):
             bookkeeping.resolved(job, counted)
+
+
+def test_a_config_with_a_secret_is_warned_about(tmp_path, capsys):
+    wanted = config_file.load("mnist", ["model={name: my:fn, params: {api_token: abc123}}"])
+    job = jobs.plan("mnist", [], run="r", storage_root=str(tmp_path))
+    storage.makedirs(job.run.path)
+    bookkeeping.open_run(dataclasses.replace(job, config=wanted))
+    said = capsys.readouterr().out
+    assert "warning: model.params.api_token looks like a secret. config.yaml of the run" in said
+    assert "abc123" not in said
 
 
 def test_records_of_another_schema(tmp_path):

@@ -34,6 +34,12 @@ def test_pods_find_the_config_that_was_planned(tmp_path):
     assert config_file.load(str(tmp_path / name)) == wanted.config
 
 
+def test_a_secret_is_not_in_what_is_applied():
+    documents = k8s_job.documents(plan("model={name: my:fn, params: {api_token: abc123}}"), "s")
+    assert "abc123" not in json.dumps(documents)
+    assert "api_token: '[hidden]'" in documents[0]["data"]["config.yaml"]
+
+
 def test_the_evaluator_is_left_to_finish():
     assert k8s_job.render(plan(), "s")["spec"]["runPolicy"]["cleanPodPolicy"] == "None"
 
