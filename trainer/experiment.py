@@ -52,6 +52,7 @@ class Experiment:
     eval_spec: Any
     evaluation: Evaluation
     stop: StopHook
+    position: Position | None
 
 
 def build(
@@ -97,6 +98,7 @@ def build(
         ),
         evaluation,
         stop,
+        position,
     )
 
 
@@ -147,6 +149,10 @@ def _extended(
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
         known = (ledger.BLOCK, ledger.RECORD, ledger.PLACE)
         blocks, records, places = (features.pop(name, None) for name in known)
+        counted = position if mode == tf.estimator.ModeKeys.TRAIN else None
+        if counted is not None:
+            features, labels = counted.let_in((features, labels), blocks, places)
+            offered["labels"] = labels
         scope = tf.compat.v1.get_variable_scope()
         _seed(job)
         with tf.compat.v1.variable_scope(scope, partitioner=cut):
@@ -163,15 +169,16 @@ def _extended(
             and task.cluster
         ):
             staleness.watch(spec)
-        if mode == tf.estimator.ModeKeys.TRAIN and position is not None:
+        if counted is not None:
             divergence.watch(blocks, records)
             # After the update: what is counted has been applied, or waited for with the others.
             with tf.control_dependencies([spec.train_op]):
-                spec = spec._replace(train_op=tf.group(position.count(blocks, places)))
+                spec = spec._replace(train_op=tf.group(counted.count(blocks, places)))
         saves.keep_known(spec.scaffold)
         hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
         # What stays in a collection is written with every checkpoint, which hooks cannot be.
-        tf.compat.v1.get_default_graph().clear_collection(optimizers.HOOKS)
+        for name in (optimizers.HOOKS, optimizers.WITH_UPDATE):
+            tf.compat.v1.get_default_graph().clear_collection(name)
         return spec._replace(training_hooks=(*spec.training_hooks, *hooks)) if hooks else spec
 
     return extended

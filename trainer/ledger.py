@@ -14,6 +14,7 @@ and counting it: that batch is read again.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -118,34 +119,34 @@ class Variables:
 
     Where processes go on while the variables are saved, one after the other, the counts must not be
     ahead of the parameters: what they hold would never be read. Then the train op counts `apart`,
-    and the chief has a copy taken before each save (`copy`).
+    in variables on one server, which is lost with all of a batch or nothing, and the chief has a
+    copy taken before each save (`copy`).
     """
 
     def __init__(self, blocks: order.Blocks, *, apart: bool = False) -> None:
         number = len(blocks.records)
+        self._live = self._make(number, "/live", saved=False) if apart else []
         self._saved = self._make(number, "", saved=True)
-        self._live = self._make(number, "/live", saved=False) if apart else self._saved
-        self.applied, self.reached, self.readers = self._live
+        self.applied, self.reached, self.readers = self._live or self._saved
         variable(IDENTITY, [], tf.int64, saved=True, value=blocks.identity)
 
     @staticmethod
     def _make(number: int, suffix: str, *, saved: bool) -> list[Any]:
-        return [
-            variable(APPLIED + suffix, [number], tf.int32, saved=saved),
-            variable(REACHED + suffix, [number], tf.int32, saved=saved),
-            variable(READERS + suffix, [MOST_READERS], tf.int64, saved=saved),
-        ]
+        applied = variable(APPLIED + suffix, [number], tf.int32, saved=saved)
+        with contextlib.nullcontext() if saved else server_of(applied):
+            return [
+                applied,
+                variable(REACHED + suffix, [number], tf.int32, saved=saved),
+                variable(READERS + suffix, [MOST_READERS], tf.int64, saved=saved),
+            ]
 
     def build(self) -> None:
         """Makes the ops for `restore` and `copy`; the graph is finalized after this."""
-        self._restore = [_assign(live, saved) for live, saved in self._pairs]
-        self._copy = [_assign(saved, live) for live, saved in self._pairs]
+        pairs = list(zip(self._live, self._saved, strict=True))
+        self._restore = [_assign(live, saved) for live, saved in pairs]
+        self._copy = [_assign(saved, live) for live, saved in pairs]
         applied, reached, _ = self._saved
         self._excess = tf.reduce_sum(tf.abs(applied.read_value() - reached.read_value()))
-
-    @property
-    def _pairs(self) -> list[tuple[Any, Any]]:
-        return list(zip(self._live, self._saved, strict=True))
 
     def restore(self, session: Any) -> None:
         """Begins to count where the checkpoint is."""
@@ -173,13 +174,22 @@ class Variables:
         the same, but nothing goes on behind it. Under a strategy every copy of the variables counts
         the batches of all replicas.
         """
-        by = tf.fill(tf.shape(blocks), rank % MOST_READERS)
-        reads = tf.stack([blocks, tf.where(in_turn, places, 0), by], axis=1)
+        reads = self.reads(blocks, tf.where(in_turn, places, 0), rank)
         if not tf.distribute.has_strategy():
-            return _count(self.applied, self.reached, self.readers, reads)
+            return self.add(reads)
         context = tf.distribute.get_replica_context()
         args = (self.applied, self.reached, self.readers, reads)
         return context.merge_call(_count_of_all_replicas, args=args)
+
+    @staticmethod
+    def reads(blocks: tf.Tensor, places: tf.Tensor, rank: int) -> tf.Tensor:
+        """Returns what there is to count of a batch, `[batch, 3]` int32."""
+        by = tf.fill(tf.shape(blocks), rank % MOST_READERS)
+        return tf.stack([blocks, places, by], axis=1)
+
+    def add(self, reads: tf.Tensor) -> Any:
+        """Returns the op that counts `reads`, of any number of batches."""
+        return _count(self.applied, self.reached, self.readers, reads)
 
 
 def _count_of_all_replicas(strategy: Any, *values: Any) -> Any:

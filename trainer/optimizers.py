@@ -29,6 +29,8 @@ _BY_NAME: dict[str, Callable[[Any, optimizer_config.Optimizer], Any]] = {
 
 # Hooks a train op cannot do without; the Estimator gets those found here.
 HOOKS = "pipeline/training_hooks"
+# Functions that return ops: run with each update of all processes together, after it.
+WITH_UPDATE = "pipeline/with_update"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,13 +202,35 @@ class _Clipping(_Wrapping):
         return [(g, v) for g, (_, v) in zip(clipped, known, strict=True)]
 
 
+class _Accompanied(_Wrapping):
+    """Runs what `WITH_UPDATE` has after the update; the next one waits for that."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(use_locking=False, name="Accompanied")
+        self._inner = inner
+
+    @property
+    def inner(self) -> Any:
+        """The optimizer that updates."""
+        return self._inner
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the update and what goes with it."""
+        update = super().apply_gradients(*args, **kwargs)
+        with tf.control_dependencies([update]):
+            others = [make() for make in tf.compat.v1.get_collection(WITH_UPDATE)]
+        return tf.group(update, *others)
+
+
 class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
     """Averages gradients of all processes, and asks for the hooks it needs."""
 
     def __init__(self, inner: Any, how: Updates) -> None:
         assert how.synchronize is not None
         aggregate, total = how.synchronize
-        super().__init__(inner, replicas_to_aggregate=aggregate, total_num_replicas=total)
+        super().__init__(
+            _Accompanied(inner), replicas_to_aggregate=aggregate, total_num_replicas=total
+        )
         self._is_chief_process = how.is_chief
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:

@@ -15,7 +15,8 @@ from pipeline import topology
 
 
 class LeastLoaded:
-    """Chooses for each variable the server that holds the fewest bytes so far.
+    """Chooses for each variable the server that holds the fewest bytes so far, unless one is asked
+    for.
 
     Deterministic: every process builds its own copy of the graph and must choose alike.
     """
@@ -25,7 +26,8 @@ class LeastLoaded:
 
     def __call__(self, op: Any) -> int:
         """Returns the index of the server for the variable that `op` makes."""
-        server = self.bytes.index(min(self.bytes))
+        asked = tf.DeviceSpec.from_string(op.device).task
+        server = self.bytes.index(min(self.bytes)) if asked is None else asked
         self.bytes[server] += _bytes_of(op)
         return server
 

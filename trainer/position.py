@@ -16,7 +16,17 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors, topology
-from trainer import dealing, feeding, holdings, ledger, order, signals, staleness
+from trainer import (
+    dealing,
+    feeding,
+    holdings,
+    ledger,
+    optimizers,
+    order,
+    pending,
+    signals,
+    staleness,
+)
 from trainer.absence import Absence
 
 _POLL = 0.1  # seconds
@@ -40,18 +50,20 @@ class Position:
         number = order.open_blocks(blocks, job.train.open_blocks, readers)
         self.feed = feeding.Feed(blocks, job.train.seed, number)
         self.sizes = holdings.sizes(blocks.records, topology.batch_per_replica(job), number)
-        self.in_turn = job.cluster.strategy in staleness.ASYNCHRONOUS and holdings.can_take_turns(
+        self.together = job.cluster.strategy not in staleness.ASYNCHRONOUS
+        self.in_turn = not self.together and holdings.can_take_turns(
             blocks.due, topology.batch_per_replica(job), number, task.num_readers
         )
         if not self.shared:
             backlog = order.Backlog(blocks, job.train.seed, reached)
             self.feed.begin(lambda: feeding.dealt(backlog, task.rank, task.num_readers))
 
-    def count(self, blocks: tf.Tensor, places: tf.Tensor) -> Any:
-        """Makes the variables and returns the op that counts a batch; once a replica."""
-        self.counts = ledger.Variables(self.blocks, apart=self.shared)
+    def let_in(self, batch: Any, blocks: tf.Tensor, places: tf.Tensor) -> Any:
+        """Returns `batch`, any structure of tensors, as a step is to use it. On parameter
+        servers a step whose session was left behind fails before it has it."""
         if not self.shared:
-            return self.counts.count(blocks, places, self.task.rank)
+            return batch
+        self.counts = ledger.Variables(self.blocks, apart=True)
         self.dealer = dealing.Dealer(
             self.counts.reached,
             rank=self.task.rank,
@@ -59,7 +71,31 @@ class Position:
             width=self.sizes.width,
             chunk=self.sizes.chunk,
         )
+        admitted = self.dealer.let_in()
+        if self.together:
+            self.pending = pending.Pending(self.counts, topology.batch_per_replica(self.job))
+            with tf.control_dependencies([admitted]):
+                admitted = self.pending.put(self.counts.reads(blocks, places, self.task.rank))
+            tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, self.pending.count)
+        with tf.control_dependencies([admitted]):
+            return tf.nest.map_structure(tf.identity, batch, expand_composites=True)
+
+    def count(self, blocks: tf.Tensor, places: tf.Tensor) -> Any:
+        """Returns the op that counts a batch which has been applied; once a replica."""
+        if not self.shared:
+            self.counts = ledger.Variables(self.blocks)
+            return self.counts.count(blocks, places, self.task.rank)
+        if self.together:
+            return tf.no_op()  # it is counted with the update
         return self.counts.count(blocks, places, self.task.rank, self.dealer.in_turn())
+
+    def before_session(self, session: Any) -> None:
+        """Must be called before a session is made for training, with a session on the same graph
+        and before anything is put back to a checkpoint."""
+        if self.shared and self.task.is_chief:
+            self.dealer.close(session)
+        elif self.shared:
+            self.dealer.leave(session)
 
     def before_save(self, session: Any) -> None:
         """Must be called before a checkpoint is saved."""
@@ -82,15 +118,19 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         self._dealer = self._position.dealer
         self._dealer.build()
         self._position.counts.build()
+        if self._position.together:
+            self._left_over = self._position.pending.taken()
         self._readers = self._position.counts.readers.read_value()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Finds what this process holds and takes more; the pipeline starts to read after this."""
         p = self._position
         if p.task.is_chief:
-            self._dealer.leave_behind(session)
             p.counts.restore(session)
+            if p.together:
+                session.run(self._left_over)
             self._dealer.lay_out(session)
+        _recover_when_refused(session)
         start = self._begin(session)
         backlog = order.Backlog(p.blocks, p.job.train.seed, start.base)
         self._start = start
@@ -118,22 +158,17 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         raise errors.RetryableError(f"the chief has not said within {_PATIENCE:g} s what to read")
 
     def before_run(self, run_context: Any) -> Any:
-        """Says with each step which session makes it, and looks whether that was left behind."""
+        """Says with each step which session makes it."""
         return tf.compat.v1.train.SessionRunArgs(
-            self._dealer.newest_token, feed_dict={self._dealer.token: self._start.token}
+            None, feed_dict={self._dealer.token: self._start.token}
         )
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Takes what the next step may need. Raises the error that has the session created anew if
-        it was left behind."""
-        self._check(int(run_values.results))
+        """Takes what the next step may need. Raises the error that has the session made again if it
+        was left behind."""
         self._held.applied_batch()
         self._refill(run_context.session)
         self._replace_lost(run_context.session)
-
-    def _check(self, token: int) -> None:
-        if token != self._start.token:
-            raise tf.errors.AbortedError(None, None, "what this process was to read was dealt anew")
 
     def _refill(self, session: Any) -> None:
         """Takes pieces until there is enough for some steps.
@@ -154,8 +189,12 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             else:
                 time.sleep(_POLL)
                 held.release(dealer.reached_of(session, held.waiting_blocks))
-                self._check(dealer.token_now(session))
+                dealer.check(session, self._start.token)
                 self._replace_lost(session)
+
+    def end(self, session: Any) -> None:
+        """Says that this process makes no more steps."""
+        self._dealer.leave(session)
 
     def _replace_lost(self, session: Any) -> None:
         """As the chief, takes over what readers hold that have not been seen for long."""
@@ -165,3 +204,18 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         for rank in self._absence.lost(session.run(self._readers), self._clock()):
             taken = self._dealer.take_back(session, rank, first)
             self._held.add(at - first for at in taken)
+
+
+def _recover_when_refused(session: Any) -> None:
+    """Makes a step that is not let in raise the error that has `session` made again."""
+    run = session.run
+
+    def recovering(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(*args, **kwargs)
+        except tf.errors.OpError as error:
+            if dealing.refused(error):
+                raise dealing.refusal() from error
+            raise
+
+    session.run = recovering

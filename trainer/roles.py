@@ -33,6 +33,7 @@ from trainer import (
     new_data,
     quiet,
     saves,
+    session_manager,
     signals,
     unreadable,
 )
@@ -163,11 +164,11 @@ def _train(
         run.remove(run_folder.TRAINING_DONE)
         janitor.Janitor(run.path, job.train.keep_checkpoints).open()
     elif topology.PS in task.cluster:
-        # It has made the variables then: a worker that looks too early sleeps for 30 seconds before
-        # it looks again (traps A3).
+        # It has made the variables then: a session does not wait for them as long as that may take.
         _await_chief(run, ["training", "done"], reporter)
     ends.Watch(run, task, reporter).start()
-    tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
+    with _sessions(task, parts):
+        tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
     if not task.is_chief:
         storage.remove(saves.own_folder(run.path, task))
     if signals.stop_requested.is_set():
@@ -182,6 +183,12 @@ def _train(
         _declare_done(job, run, parts.stop.reason)
         if not task.cluster:
             parts.evaluation.finish()
+
+
+def _sessions(task: topology.Task, parts: experiment.Experiment) -> Any:
+    if topology.PS not in task.cluster or parts.position is None:
+        return contextlib.nullcontext()
+    return session_manager.calling(parts.position.before_session)
 
 
 def _await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> None:

@@ -22,13 +22,14 @@ import tensorflow as tf
 
 from pipeline import run_folder, run_record, topology
 from pipeline.run_folder import RunFolder
-from tests.faults import moments
+from tests.faults import moments, witness
 from tests.trainer import user_code
 from trainer.models import mnist_mlp
 
 ENTRY = f"{__name__}:run_task"
 HOOK = f"{__name__}:Faults"
 _PLACE = "PIPELINE_FAULTS"
+_LONG, _SHORT = 2.0, 0.15  # seconds
 _PATIENCE = 60.0  # seconds; keeps a broken test from hanging for ever
 _PACE_READ = 0.5  # seconds
 _STEP = "step"
@@ -262,6 +263,35 @@ def _with_evaluation_hook(hook):
 killed_in_last_evaluation = _with_evaluation_hook(_KillInLastEvaluation)
 slow_evaluation = _with_evaluation_hook(_WaitUntilDeleted)
 nan_model_fn = user_code.nan_model_fn
+
+
+class _SlowSaver(tf.compat.v1.train.Saver):
+    """Takes long to restore, as large models do; the parameters are there before it is done."""
+
+    def restore(self, sess, save_path):
+        super().restore(sess, save_path)
+        if own_name() == "chief-0":
+            time.sleep(_LONG)
+
+
+def slowly_restored(features, labels, mode, params):
+    """The witness, which takes long to restore."""
+    spec = witness.model_fn(features, labels, mode, params)
+    if mode != tf.estimator.ModeKeys.TRAIN:
+        return spec
+    saver = _SlowSaver(sharded=True, defer_build=True, save_relative_paths=True)
+    return spec._replace(scaffold=tf.compat.v1.train.Scaffold(saver=saver))
+
+
+def paused(features, labels, mode, params):
+    """The witness, whose workers stand still when an update is applied, before they do anything
+    else."""
+    spec = witness.model_fn(features, labels, mode, params)
+    if mode != tf.estimator.ModeKeys.TRAIN or own_name() == "chief-0":
+        return spec
+    with tf.control_dependencies([spec.train_op]):
+        pause = tf.numpy_function(lambda: time.sleep(_SHORT), [], [])
+    return spec._replace(train_op=pause)
 
 
 class TellTale(tf.compat.v1.train.SessionRunHook):

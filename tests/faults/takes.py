@@ -20,7 +20,6 @@ def session(target: str, job: str) -> tuple[dealing.Dealer, Any, Any]:
     with tf.Graph().as_default() as graph, tf.compat.v1.device(placed):
         reached = ledger.variable(ledger.REACHED, [4], tf.int32, saved=True)
         dealer = dealing.Dealer(reached, rank=RANK, num_readers=2, width=WIDTH, chunk=CHUNK)
-        dealer.in_turn()
         dealer.build()
         made = tf.compat.v1.global_variables_initializer()
     filters = tf.compat.v1.ConfigProto(device_filters=["/job:ps", job])

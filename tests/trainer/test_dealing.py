@@ -24,6 +24,7 @@ class _Reader:
             self.dealer = dealing.Dealer(
                 self.reached, rank=rank, num_readers=READERS, width=WIDTH, chunk=CHUNK
             )
+            self.let_in = self.dealer.let_in()
             self.in_turn = self.dealer.in_turn()
             self.dealer.build()
             self.initial = tf.compat.v1.global_variables_initializer()
@@ -31,6 +32,14 @@ class _Reader:
 
     def is_in_turn(self, start):
         return bool(self.session.run(self.in_turn, {self.dealer.token: start.token}))
+
+    def is_let_in(self, start):
+        try:
+            self.session.run(self.let_in, {self.dealer.token: start.token})
+        except tf.errors.OpError as error:
+            assert dealing.refused(error), error
+            return False
+        return True
 
     def take(self, kept=()):
         return self.dealer.take(self.session, kept)
@@ -49,8 +58,13 @@ def readers():
         reader.session.close()
 
 
+def _leave(readers):
+    for reader in readers[1:]:
+        reader.dealer.leave(reader.session)
+
+
 def _chief_starts(readers):
-    readers[0].dealer.leave_behind(readers[0].session)
+    readers[0].dealer.close(readers[0].session, wait=lambda seconds: _leave(readers))
     readers[0].dealer.lay_out(readers[0].session)
     return readers[0].begin()
 
@@ -102,7 +116,55 @@ def test_a_chief_that_starts_again_leaves_all_behind(readers):
     assert readers[1].is_in_turn(before)
     after = _chief_starts(readers)
     assert not readers[1].is_in_turn(before)
+    assert not readers[1].is_let_in(before)
     assert (after.first, after.held) == (2, [])
+
+
+def test_no_step_is_let_in_from_when_the_chief_closes_until_it_has_laid_out(readers):
+    """It waits for those under way, which are in turn."""
+    _chief_starts(readers)
+    chief, reader = readers[0], readers[1]
+    before = reader.begin()
+    assert reader.is_let_in(before)
+    waited = []
+
+    def wait(seconds):
+        assert not reader.is_let_in(before)
+        assert reader.is_in_turn(before), "a batch that has just been applied counts"
+        waited.append(reader.begin())
+        with pytest.raises(tf.errors.AbortedError, match="was dealt anew"):
+            reader.dealer.check(reader.session, before.token)
+
+    chief.dealer.close(chief.session, wait)
+    assert waited == [None], "who asks to begin makes no step, and is not waited for"
+    assert reader.begin() is None
+    chief.dealer.lay_out(chief.session)
+    assert reader.is_let_in(reader.begin())
+
+
+def test_who_does_not_end_its_step_is_left_behind(readers, monkeypatch):
+    monkeypatch.setattr(dealing, "_PATIENCE", 0.0)
+    _chief_starts(readers)
+    stuck = readers[1].begin()
+    readers[0].dealer.close(readers[0].session)
+    assert not readers[1].is_in_turn(stuck)
+    readers[0].dealer.lay_out(readers[0].session)
+    assert not readers[1].is_let_in(stuck)
+    assert readers[2].begin() is not None
+
+
+def test_who_has_left_is_not_waited_for(readers):
+    _chief_starts(readers)
+    readers[1].begin()
+    _leave(readers)
+    readers[0].dealer.close(readers[0].session, wait=pytest.fail)
+
+
+def test_a_server_that_has_just_started_is_closed(readers):
+    """Nobody can have begun."""
+    readers[1].dealer.leave(readers[1].session)
+    readers[0].dealer.close(readers[0].session, wait=pytest.fail)
+    assert readers[1].begin() is None
 
 
 def test_what_one_left_behind_takes_is_not_lost(readers):
@@ -144,11 +206,11 @@ def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
     with tf.Graph().as_default() as graph, strategy.scope():
         reached = ledger.variable(ledger.REACHED, [BLOCKS], tf.int32, saved=True)
         dealer = dealing.Dealer(reached, rank=1, num_readers=READERS, width=WIDTH, chunk=CHUNK)
-        dealer.in_turn()
+        in_turn = dealer.in_turn()
         dealer.build()
-    of_ledger, *own = [op.device for op in graph.get_operations() if op.type == "VarHandleOp"]
-    assert len(own) == 5
-    assert {*own} == {dealer.newest_token.device} != {of_ledger}
+    devices = [op.device for op in graph.get_operations() if op.type == "VarHandleOp"]
+    assert len(devices) == 6
+    assert {*devices} == {in_turn.device}
 
 
 def test_the_state_of_a_thousand_readers_is_small(readers):

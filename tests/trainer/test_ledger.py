@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import errors
-from trainer import checkpoints, ledger, order
+from pipeline import errors, topology
+from trainer import checkpoints, ledger, order, placement
 from trainer.input import Records
 
 
@@ -117,6 +117,15 @@ def test_counts_apart_are_saved_as_they_were_copied():
         assert session.run(saved[ledger.APPLIED]).tolist() == [0, 2, 0, 0]
         assert session.run(saved[ledger.REACHED]).tolist() == [0, 2, 7, 0]
         assert session.run(saved[ledger.READERS])[0] == 2
+
+
+def test_counts_apart_are_lost_together_or_not_at_all():
+    """A batch that is counted on one server and not on another could not be told from two."""
+    cluster = {"chief": ("h:1",), "ps": ("h:2", "h:3", "h:4")}
+    placed = placement.device_fn(topology.Task("chief", 0, cluster))
+    with tf.Graph().as_default(), tf.compat.v1.device(placed):
+        made = ledger.Variables(_blocks(4), apart=True)
+        assert len({v.device for v in (made.applied, made.reached, made.readers)}) == 1
 
 
 def test_a_reader_beyond_the_most_is_counted_with_another():

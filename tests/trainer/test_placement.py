@@ -45,6 +45,13 @@ def test_each_goes_where_there_is_the_least_and_not_in_turn():
         assert [_server(v) for v in placed] == [0, 1, 1, 1, 1]
 
 
+def test_one_that_is_asked_for_is_taken_and_counted_there():
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
+        with tf.device("/job:ps/task:0"):
+            assert [_server(_variable(name, 10)) for name in "ab"] == [0, 0]
+        assert [_server(_variable(name, 10)) for name in "cd"] == [1, 1]
+
+
 def test_the_size_is_that_in_bytes():
     with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
         _variable("wide", 10, dtype=tf.float64)
