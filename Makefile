@@ -61,7 +61,7 @@ $(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %
 	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix test-gcp soak lint bench lock clean
+.PHONY: help setup data schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix test-gcp soak lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -111,6 +111,10 @@ schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DA
 preprocess: $(VENV)/.installed $(if $(filter gcp,$(CLUSTER)),$(if $(call on,DRY_RUN),,$(VENV)/.installed-gcp)) ## raw data to records, in STORAGE/records/CONFIG; again if up to date with FORCE=1
 	@$(RUN_PY) preprocessing.main $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,NUM_WORKERS,num_workers) \
 		$(if $(call on,FORCE),--force)
+
+clean-records: $(VENV)/.installed ## list the builds of all records (or of CONFIG=), and remove those that no run names; named ones too with FORCE=1
+	@$(RUN_PY) preprocessing.clean_records $(if $(filter-out file,$(origin CONFIG)),$(call given,CONFIG,config)) \
+		$(call given,STORAGE,storage) $(if $(call on,FORCE),--force) $(if $(call on,DRY_RUN),--dry_run)
 
 replay-dead-letter: $(VENV)/.installed ## make CONFIG's records again with the dead letters you corrected, in place or in FIXED=
 	@$(RUN_PY) preprocessing.replay_dead_letters $(COMMON) $(call given,FIXED,fixed) $(call given,NUM_WORKERS,num_workers)

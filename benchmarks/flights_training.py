@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.result import Result
-from pipeline import config, config_file, run_folder
+from pipeline import builds, config, config_file, run_folder
 
 _ROUNDS = 3
 # Steps before the measured ones. The first checkpoint, at step 1,000 as in the shipped job, is
@@ -125,7 +125,7 @@ class _Parts:
 
         quiet.configure_logging(verbose=False)
         self.job = _job()
-        records_folder = run_folder.records_folder(folder, self.job.name)
+        records_folder = builds.current(run_folder.records_folder(folder, self.job.name))
         self.records = Records(self.job, records_folder, manifest.read(records_folder))
         self.transforms = self.records.transforms
         how = optimizers.updates(self.job, topology.Task("chief", 0))

@@ -15,7 +15,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from pipeline import config_file, manifest, run_folder
+from pipeline import builds, config_file, manifest, run_folder
 from trainer import features, feeding, input, ledger, order
 
 _ROUNDS, _BATCH = 9, 128
@@ -26,7 +26,7 @@ def reading(folder: str) -> dict[str, float]:
     """Returns the examples/s of the training input and of a bare one, each over two epochs."""
     tf.compat.v1.disable_eager_execution()
     job = config_file.load("mnist", [f"train.batch_size={_BATCH}"])
-    path = run_folder.records_folder(folder, job.name)
+    path = builds.current(run_folder.records_folder(folder, job.name))
     records = input.Records(job, path, manifest.read(path))
     pipelines = {"ours": lambda: _ours(records), "bare": lambda: _bare(records)}
     steps = records.blocks("train").total_records // _BATCH

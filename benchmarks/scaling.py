@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from benchmarks.flights import command_seconds
 from benchmarks.result import Result
-from pipeline import config_file, errors, manifest, run_folder
+from pipeline import builds, config_file, errors, manifest, run_folder
 
 REPEATS = 10
 ROUNDS = 3
@@ -96,6 +96,6 @@ def _job(folder: str, table: pathlib.Path, workers: int) -> tuple[float, str]:
     flags = [f"--set=data.inputs.train.files={table}", f"--num_workers={workers}"]
     seconds = command_seconds(folder, flags)
     records = run_folder.records_folder(f"{folder}/whole", "flights")
-    made = manifest.read(records).sha256
+    made = manifest.read(builds.current(records)).sha256
     shutil.rmtree(records)
     return seconds, made

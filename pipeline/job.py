@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline import (
+    builds,
     compatibility,
     config,
     config_file,
@@ -30,8 +31,13 @@ class Job:
     name: str
     storage_root: str
     run: RunFolder
+    # Folder of the build that the run is pinned to; before it is, of the current one.
     records: str
     isolate: isolation.Isolate = isolation.Isolate.AUTO
+
+    def with_records(self, records: str) -> Job:
+        """Returns the job with the build at `records`."""
+        return dataclasses.replace(self, records=records)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -68,12 +74,13 @@ def plan(
     wanted = config_file.load(config_name, list(overrides))
     name = run or run_folder.run_name(wanted)
     root = storage.absolute(storage_root)
+    run_ = RunFolder(run_folder.run_folder(root, name))
     job = Job(
         config=wanted,
         name=name,
         storage_root=root,
-        run=RunFolder(run_folder.run_folder(root, name)),
-        records=run_folder.records_folder(root, wanted.name),
+        run=run_,
+        records=builds.of_run(root, run_, wanted.name) if look else storage.join(root, "records"),
     )
     compatibility.check(wanted)
     if look:

@@ -103,6 +103,8 @@ class Manifest(config.Section):
     version: int = VERSION
     # Of the data section and the raw files; equal fingerprints need no second run.
     fingerprint: str
+    # Of the data section alone; `None` in records of earlier versions.
+    settings: str | None = None
     columns: dict[str, config.Column]
     label: str
     block_records: int

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, config_file, repair, run_folder, storage
+from pipeline import builds, cli, config_file, repair, run_folder, storage
 
 _CONFIG = flags.DEFINE_string("config", "mnist", "Name in configs/, or path of a config file.")
-_RECORDS = flags.DEFINE_string("records", "", "Folder of a manifest.json, instead of a config.")
+_RECORDS = flags.DEFINE_string(
+    "records", "", "Folder of records or of a build, instead of a config."
+)
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
 _REPAIR = flags.DEFINE_bool("repair", False, "Leave damaged shards out of the manifest.")
 
@@ -27,6 +29,7 @@ def main() -> None:
     else:
         job = config_file.load(_CONFIG.value)
         folder = run_folder.records_folder(_STORAGE.value, job.name)
+    folder = builds.current(folder)
     repair.run(folder) if _REPAIR.value else repair.verify(folder)
 
 

@@ -76,15 +76,16 @@ class Follower:
 
 
 class Job:
-    """The job that makes the records in a folder, of what has a certain fingerprint."""
+    """The job that makes a build of a base in a folder, of what has a certain fingerprint."""
 
-    def __init__(self, follower: Follower, records: str, fingerprint: str) -> None:
+    def __init__(self, follower: Follower, records: str, base: str, fingerprint: str) -> None:
         self._follower, self._records, self._fingerprint = follower, records, fingerprint
+        self._path = layout.elsewhere(records, base)
 
     def folders(self) -> layout.Folders | None:
         """Returns the folders of the job if it has been submitted, and left.
 
-        Raises `UsageError` if one is at work that makes other records.
+        Raises `UsageError` if one is at work on other raw data.
         """
         kept = self._kept()
         if kept is None:
@@ -93,7 +94,7 @@ class Job:
             return layout.Folders(self._records, kept["build"], kept["temporary"])
         if self._follower.look(kept["job"]).get("currentState") not in ENDED:
             raise errors.UsageError(
-                f"{self._records!r}: a job for another config or other raw data is at work "
+                f"{self._records!r}: a job for other raw data is at work "
                 f"({link(kept['job'])}). Wait for it, or cancel it there"
             )
         self._forget()
@@ -107,7 +108,7 @@ class Job:
             "build": folders.build_name,
             "temporary": folders.temporary_name,
         }
-        storage.write_text(layout.elsewhere(self._records), json.dumps(kept, indent=1) + "\n")
+        storage.write_text(self._path, json.dumps(kept, indent=1) + "\n")
         self.follow()
 
     def follow(self) -> None:
@@ -139,11 +140,11 @@ class Job:
         return self._follower.api.refusal(status, said)
 
     def _kept(self) -> dict[str, str] | None:
-        path = layout.elsewhere(self._records)
-        return dict(json.loads(storage.read_text(path))) if storage.exists(path) else None
+        exists = storage.exists(self._path)
+        return dict(json.loads(storage.read_text(self._path))) if exists else None
 
     def _forget(self) -> None:
-        storage.remove(layout.elsewhere(self._records))
+        storage.remove(self._path)
 
 
 @contextlib.contextmanager

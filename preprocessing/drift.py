@@ -6,7 +6,7 @@ import collections
 import dataclasses
 from collections.abc import Sequence
 
-from pipeline import config, errors, manifest, run_folder
+from pipeline import builds, config, errors, manifest, run_folder
 from pipeline.drift_config import Drift
 from preprocessing import distances
 from preprocessing.distances import Distance
@@ -73,7 +73,9 @@ def find(name: str, storage_root: str) -> Side:
     before, _, last = name.rpartition(":")
     if before and last in config.SPLITS:
         records, split = before, last
-    folder = records if "/" in records else run_folder.records_folder(storage_root, records)
+    folder = builds.current(
+        records if "/" in records else run_folder.records_folder(storage_root, records)
+    )
     contents = manifest.read(folder)
     contents.split(split)
     if split not in contents.statistics:

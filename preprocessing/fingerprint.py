@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from typing import Any
 
-from pipeline import config, errors, manifest, storage
+from pipeline import builds, config, errors, manifest, storage
 from preprocessing.sources.base import RawFile
 
 # Raised when the same config and files would give other bytes than before.
 FORMAT = 2
-# Where raw files come from and lie; their contents are hashed, and count.
-_NOT_IN_RECORDS = {"inputs", "download", "error_budget", *config.Data.OF_READING}
 _READ_BYTES = 1 << 20
 # More files than this (images) are named by folder, or the manifest would grow with the data.
 MAX_LISTED = 1000
@@ -49,25 +46,27 @@ def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:
     return config.digest(
         {
             "format": FORMAT,
-            "data": _values(data),
+            "data": builds.deciding(data),
             "sources": [source.model_dump(mode="json") for source in found],
         }
     )
 
 
-def build_name(data: config.Data, files: list[RawFile]) -> str:
-    """Names the folder of the shards, before all raw files have been hashed.
+def base(data: config.Data, files: list[RawFile]) -> str:
+    """Returns what the name of a build begins with, before all raw files have been hashed.
 
-    Two sets that differ in the contents of files alone may share it. That does no harm: the
-    manifest of the one is withdrawn and its folder removed before the other is written.
+    Builds of files that differ in their contents alone may share it; they are numbered. Raises
+    `DataError` naming a file that does not exist.
     """
-    names = [[file.name, storage.size(file.path)] for file in files]
-    return config.digest({"format": FORMAT, "data": _values(data), "files": names})[:12]
+    names = [[file.name, _size(file)] for file in files]
+    return config.digest({"format": FORMAT, "data": builds.deciding(data), "files": names})[:12]
 
 
-def _values(data: config.Data) -> dict[str, Any]:
-    """Returns what was set. A key that a later version adds does not rename older records."""
-    return data.model_dump(mode="json", exclude=_NOT_IN_RECORDS, exclude_defaults=True)
+def _size(file: RawFile) -> int:
+    try:
+        return storage.size(file.path)
+    except FileNotFoundError:
+        raise errors.DataError(f"{file.path!r}: no such file") from None
 
 
 def _source(file: RawFile, stop: threading.Event) -> manifest.Source:

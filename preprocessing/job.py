@@ -1,20 +1,22 @@
 """The whole of preprocessing: from a config to published records.
 
-Order matters: the old manifest is withdrawn before anything is written, and the new one is
-the last thing to appear, so whatever is killed when, records are complete or are not there.
+Order matters: a build is written in a folder of its own, its manifest when all else is there, and
+then the pointer that makes it the current one. Whatever is killed when, a build is complete or is
+not there, and earlier ones are as they were.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from pipeline import config, errors, manifest, progress, run_folder, storage, terminal
+from pipeline import builds, config, errors, manifest, progress, run_folder, storage, terminal
 from pipeline.processes import ForkServer
 from preprocessing import (
     corrections,
@@ -43,67 +45,85 @@ def run(
     pipeline_options: Sequence[str] = (),
     force: bool = False,
     elsewhere: dataflow_job.Follower | None = None,
+    for_run: run_folder.RunFolder | None = None,
 ) -> manifest.Manifest:
     """Makes the records of `job` below `storage_root` unless they are there already, and then too
-    with `force`. Waits for another run that makes them. `elsewhere` follows a job on Dataflow.
+    with `force`. Waits for another process that makes them. `elsewhere` follows a job on Dataflow.
+    The build is the current one then, and the one that `for_run` is pinned to.
 
     Raises `DataError` for bad raw data, `UsageError` for a place that cannot be written to,
-    `RetryableError` for a full disk; none leaves a manifest.
+    `RetryableError` for a full disk; after any of them, finished builds are as they were.
     """
-    folder = run_folder.records_folder(storage_root, job.name)
+    records = run_folder.records_folder(storage_root, job.name)
+    how = _How(num_workers, tuple(pipeline_options), force, elsewhere)
     try:
-        storage.makedirs(folder)
-        with layout.locked(folder):
-            return _run(job.data, folder, num_workers, pipeline_options, force, elsewhere)
+        storage.makedirs(records)
+        source = corrections.over(sources.choose(job.data), records)
+        base = fingerprint.base(job.data, source.files())
+        with layout.locked(records, base):
+            build, made = _build(job.data, source, records, base, how)
+            if for_run is not None:
+                builds.pin(for_run, job.name, build)
+            builds.make_current(records, build)
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot write records in {folder!r}") from None
+        raise errors.from_os_error(error, f"cannot write records in {records!r}") from None
+    _say_what_is_kept(records, build)
+    return made
 
 
-def _run(
-    data: config.Data,
-    folder: str,
-    num_workers: int,
-    pipeline_options: Sequence[str],
-    force: bool,
-    elsewhere: dataflow_job.Follower | None,
-) -> manifest.Manifest:
+@dataclasses.dataclass(frozen=True)
+class _How:
+    num_workers: int
+    pipeline_options: tuple[str, ...]
+    force: bool
+    elsewhere: dataflow_job.Follower | None
+
+
+def _build(
+    data: config.Data, source: Source, records: str, base: str, how: _How
+) -> tuple[str, manifest.Manifest]:
+    """Returns the name and the manifest of a finished build of `data`. The lock must be held."""
     started = time.monotonic()
-    layout.clean(folder)
-    source = corrections.over(sources.choose(data), folder)
+    layout.adopt(records)
+    used = layout.numbered(records, base)
+    layout.sweep(records, base)
     with _hashing(source) as hashes:
-        published = None if force else _published(folder)
-        # Without files nobody knows what a transform of the user's own has read.
-        known = published if source.files() else None
-        if known and known.fingerprint == fingerprint.fingerprint(data, hashes.result()):
-            shown = terminal.shown(folder)
-            print(f"{shown}: up to date ({_counts(known)}), nothing to do", flush=True)
-            return known
-        with _workers(data, num_workers, pipeline_options) as server:
+        if not how.force and not _without_files(source):
+            for build, found in _finished(records, base):
+                if found.fingerprint == fingerprint.fingerprint(data, hashes.result()):
+                    shown = terminal.shown(storage.join(records, build))
+                    print(f"{shown}: up to date ({_counts(found)}), nothing to do", flush=True)
+                    return build, found
+        with _workers(data, how) as server:
             chunks = [chunk for split in sorted(data.inputs) for chunk in source.plan(split)]
             _say_what_is_read(data, chunks, source)
             job = None
-            if elsewhere is not None:
+            if how.elsewhere is not None:
                 made_of = fingerprint.fingerprint(data, hashes.result())
-                job = dataflow_job.Job(elsewhere, folder, made_of)
+                job = dataflow_job.Job(how.elsewhere, records, base, made_of)
             left = job.folders() if job else None
-            folders = left or _make_room(folder, fingerprint.build_name(data, source.files()))
+            folders = left or layout.prepare(records, base, used)
             try:
                 if job and left:
                     with _reporting(folders, None):
                         job.follow()
                 else:
-                    _run_beam(
-                        chunks, source, data, folders, num_workers, pipeline_options, server, job
-                    )
+                    _run_beam(chunks, source, data, folders, how, server, job)
                 _judge_rows(data, folders)
                 result = _manifest(data, folders, hashes.result())
-                manifest.write(folder, result, new=True)
+                same = None if how.force else _equal(records, base, result)
+                if same is None:
+                    manifest.write(folders.build, result, new=True)
             finally:
                 if job is None or not job.goes_on():
-                    storage.remove(folders.temporary)
-    layout.clean(folder)
-    _say_what_was_made(result, folder, time.monotonic() - started)
-    return result
+                    layout.remove(folders.temporary)
+                    if not builds.is_published(records, folders.build_name):
+                        layout.abandon(folders.build)
+    build = same or folders.build_name
+    if same:
+        layout.remove(folders.build)
+    _say_what_was_made(result, storage.join(records, build), time.monotonic() - started)
+    return build, result
 
 
 Hashes: TypeAlias = "concurrent.futures.Future[tuple[manifest.Source, ...]]"
@@ -120,23 +140,32 @@ def _hashing(source: Source) -> Iterator[Hashes]:
             stop.set()
 
 
-def _published(folder: str) -> manifest.Manifest | None:
-    """Returns the manifest of an earlier run if its shards are all there with the right size."""
-    try:
-        found = manifest.read(folder)
-    except errors.DataError:
-        return None
-    for damage in manifest.damages(folder, found, contents=False):
-        print(f"{damage}; making the records again", flush=True)
-        return None
-    return found
+def _finished(records: str, base: str) -> Iterator[tuple[str, manifest.Manifest]]:
+    """Yields the builds of a base whose shards are all there with the right size, newest first."""
+    for build in layout.numbered(records, base):
+        folder = storage.join(records, build)
+        try:
+            found = manifest.read(folder)
+        except errors.DataError:
+            continue
+        damage = next(manifest.damages(folder, found, contents=False), None)
+        if damage is None:
+            yield build, found
+        else:
+            print(f"{damage}; making the records again", flush=True)
 
 
-def _make_room(folder: str, build_name: str) -> layout.Folders:
-    """Withdraws what another config or other raw files made, and creates the new folders."""
-    storage.remove(manifest.path_in(folder))
-    layout.clean(folder)
-    return layout.prepare(folder, build_name)
+def _without_files(source: Source) -> bool:
+    """True if nobody knows what a transform of the user's own will read."""
+    return not source.files()
+
+
+def _equal(records: str, base: str, made: manifest.Manifest) -> str | None:
+    """Returns a finished build with the same records: of inputs that nobody can hash, they may be
+    what they were."""
+    return next(
+        (build for build, found in _finished(records, base) if found.sha256 == made.sha256), None
+    )
 
 
 def _cloud(data: config.Data, pipeline_options: Sequence[str]) -> bool:
@@ -144,13 +173,11 @@ def _cloud(data: config.Data, pipeline_options: Sequence[str]) -> bool:
     return bool(pipeline_options) or data.source not in sources.SOURCES
 
 
-def _workers(
-    data: config.Data, num_workers: int, pipeline_options: Sequence[str]
-) -> contextlib.AbstractContextManager[ForkServer | None]:
+def _workers(data: config.Data, how: _How) -> contextlib.AbstractContextManager[ForkServer | None]:
     """Starts the server of worker processes as early as it is known that there will be any."""
-    if num_workers == 1 or any(option.startswith("--runner") for option in pipeline_options):
+    if how.num_workers == 1 or any(o.startswith("--runner") for o in how.pipeline_options):
         return contextlib.nullcontext()
-    return worker_server.start(_cloud(data, pipeline_options))
+    return worker_server.start(_cloud(data, how.pipeline_options))
 
 
 def _run_beam(
@@ -158,15 +185,14 @@ def _run_beam(
     source: Source,
     data: config.Data,
     folders: layout.Folders,
-    num_workers: int,
-    pipeline_options: Sequence[str],
+    how: _How,
     server: ForkServer | None,
     job: dataflow_job.Job | None,
 ) -> None:
-    import_beam(cloud=_cloud(data, pipeline_options))
+    import_beam(cloud=_cloud(data, how.pipeline_options))
     from preprocessing import beam_options, stages
 
-    options = beam_options.build(pipeline_options, num_workers)
+    options = beam_options.build(how.pipeline_options, how.num_workers)
     local = f", workers: {beam_options.workers(options)}" if beam_options.is_local(options) else ""
     print(f"running on Beam's {beam_options.runner_name(options)}{local}", flush=True)
     rows = None if any(chunk.rows is None for chunk in chunks) else sum(c.rows or 0 for c in chunks)
@@ -240,6 +266,7 @@ def _manifest(
     assert written == read or (data.key and written < read), f"{read} were read, {written} written"
     return manifest.Manifest(
         fingerprint=fingerprint.fingerprint(data, found),
+        settings=config.digest(builds.deciding(data)),
         columns=data.columns,
         label=data.label,
         block_records=data.block_records,
@@ -254,7 +281,7 @@ def _empty_shard(folders: layout.Folders, split: str, index: int, total: int) ->
     from preprocessing import assemble
 
     name = folders.shard_name(split, index, total)
-    return assemble.write_shard(storage.join(folders.records, name), name, [], block_records=1)[0]
+    return assemble.write_shard(storage.join(folders.build, name), name, [], block_records=1)[0]
 
 
 def _say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> None:
@@ -274,6 +301,19 @@ def _say_what_was_made(result: manifest.Manifest, folder: str, seconds: float) -
         f"({records / seconds:,.0f}/s), in {terminal.shown(folder)}",
         flush=True,
     )
+
+
+def _say_what_is_kept(records: str, current: str) -> None:
+    """Says what builds besides the current one take, in the words of their manifests."""
+    others = [build for build in builds.published(records) if build != current]
+    if others:
+        size = sum(builds.size(storage.join(records, build)) for build in others)
+        print(
+            f"{len(others)} other {'build' if len(others) == 1 else 'builds'} of these records "
+            f"{'takes' if len(others) == 1 else 'take'} {size / 1e6:,.1f} MB; make clean-records "
+            "lists them, and removes those that no run uses",
+            flush=True,
+        )
 
 
 def _counts(result: manifest.Manifest) -> str:

@@ -4,14 +4,14 @@
 
 MNIST takes about five seconds. Prints what is read, a progress bar, and records per split; run
 again on the same config and inputs it does nothing, unless --force is given. Records go to
-<storage>/records/<config>/.
+<storage>/records/<config>/<build>/; builds that were made before stay.
 """
 
 from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, config_file, errors
+from pipeline import cli, config_file, errors, run_folder
 from preprocessing import dataflow, dataflow_job, job
 
 _CONFIG = flags.DEFINE_string(
@@ -25,6 +25,7 @@ _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated b
 
 _CLUSTER = flags.DEFINE_enum("cluster", "local", ["local", "gcp"], "Here, or on Dataflow.")
 _FORCE = flags.DEFINE_bool("force", False, "Make the records again though they are up to date.")
+_RUN = flags.DEFINE_string("run", None, "Run that is to train on them. Default: none.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the options, for --cluster=gcp.")
 
 
@@ -47,8 +48,15 @@ def main() -> None:
         num_workers=_WORKERS.value,
         pipeline_options=options,
         force=_FORCE.value,
+        for_run=_run_folder(),
         elsewhere=dataflow_job.follower(wanted.gcp) if _CLUSTER.value == "gcp" else None,
     )
+
+
+def _run_folder() -> run_folder.RunFolder | None:
+    if _RUN.value is None:
+        return None
+    return run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, exported, run_folder, terminal, versions
+from pipeline import builds, cli, exported, run_folder, terminal, versions
 from preprocessing import prediction_input, predictions
 from preprocessing.prediction_output import FORMATS
 
@@ -40,7 +40,7 @@ def main() -> None:
     given, budget = _INPUT.value or None, _BUDGET.value
     output = predictions.output(run, export, given, _OUTPUT.value or None, _FORMAT.value)
     if given is None:
-        records = run_folder.records_folder(_STORAGE.value, job.name)
+        records = builds.of_run(_STORAGE.value, run, job.name)
         asked = prediction_input.of_split(job, records, budget)
     else:
         asked = prediction_input.of_files(given, job, export.classes, budget)

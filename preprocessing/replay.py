@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline import config, errors, manifest, run_folder, storage
-from preprocessing import corrections, enforce, job, layout, sources
+from preprocessing import corrections, enforce, fingerprint, job, layout, sources
 from preprocessing.corrections import Correction
 
 
@@ -30,7 +30,7 @@ def run(
     `DataError` for lines that are no dead letters.
     """
     records = run_folder.records_folder(storage_root, job_config.name)
-    paths = [fixed] if fixed else _letter_files(records)
+    paths = [fixed] if fixed else _letter_files(records, job_config.data)
     found = [one for path in paths for one in _edited(path, job_config.data)]
     if not found:
         raise errors.UsageError(
@@ -44,7 +44,9 @@ def run(
         job_config, storage_root, num_workers=num_workers, pipeline_options=pipeline_options
     )
     names = _names(job_config.data)
-    letters = [letter for path in _letter_files(records) for letter in _lines(path)]
+    letters = [
+        letter for path in _letter_files(records, job_config.data) for letter in _lines(path)
+    ]
     again = {(names.get(x["file"], x["file"]), x["row"]): _kind(x) for x in letters}
     print("\n".join(summary(found, again)))
     return made
@@ -69,15 +71,10 @@ def summary(found: list[Correction], again: dict[tuple[str, int], str]) -> list[
     return [f"replayed {len(found):,} corrected rows:", *lines]
 
 
-def _letter_files(records: str) -> list[str]:
-    """Returns the dead letters of the newest build: that of the manifest, or of a failed run."""
-    builds = layout.builds(records)
-    files = [
-        storage.join(records, build, layout.DEAD_LETTERS, name)
-        for build in builds
-        for name in storage.listdir(storage.join(records, build, layout.DEAD_LETTERS))
-    ]
-    return [path for path in files if path.endswith(".jsonl")]
+def _letter_files(records: str, data: config.Data) -> list[str]:
+    """Returns the dead letters of the newest build with these settings and inputs."""
+    source = corrections.over(sources.choose(data), records)
+    return layout.letters(records, fingerprint.base(data, source.files()))
 
 
 def _lines(path: str) -> list[dict[str, Any]]:

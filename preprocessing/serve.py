@@ -14,7 +14,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, exported, run_folder, versions
+from pipeline import builds, cli, exported, run_folder, versions
 from preprocessing import serving
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
@@ -30,7 +30,7 @@ def main() -> None:
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
     job, export = run.read_config(), exported.find(run, _EXPORT.value)
-    records = run_folder.records_folder(_STORAGE.value, job.name)
+    records = builds.of_run(_STORAGE.value, run, job.name)
     serving.serve(job, export, _PORT.value, records)
 
 

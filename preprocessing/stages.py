@@ -181,7 +181,7 @@ class WriteShard(beam.DoFn):
             learned.append(analyze.of_batch(batch, split, self._data))
 
         name = self._folders.shard_name(split, index, order.shards_of(self._data, split))
-        path = storage.join(self._folders.records, name)
+        path = storage.join(self._folders.build, name)
         with faults.carried(f"cannot write {path!r}"):
             shard, repeated = assemble.write_shard(
                 path,

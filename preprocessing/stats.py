@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, config_file, manifest, run_folder, storage, terminal
+from pipeline import builds, cli, config_file, manifest, run_folder, storage, terminal
 from preprocessing import page
 
 _CONFIG = flags.DEFINE_string(
@@ -22,7 +22,7 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written
 def main() -> None:
     """Reads the manifest, writes the page, and says where it is."""
     job = config_file.load(_CONFIG.value, _SET.value)
-    folder = run_folder.records_folder(_STORAGE.value, job.name)
+    folder = builds.current(run_folder.records_folder(_STORAGE.value, job.name))
     contents = manifest.read(folder)
     path = storage.join(folder, "stats.html")
     storage.write_text(path, page.render(contents, f"Records of {job.name}"))

@@ -9,7 +9,7 @@ import signal
 import numpy as np
 import pytest
 
-from pipeline import config, config_file, manifest, run_folder
+from pipeline import builds, config, config_file, manifest, run_folder
 from tests import small_mnist
 from tests.cloud.fixtures import cloud, service  # noqa: F401
 
@@ -38,8 +38,8 @@ class SmallRecords:
 
     @property
     def folder(self) -> str:
-        """The records folder."""
-        return run_folder.records_folder(str(self.storage), self.job.name)
+        """The folder of their build."""
+        return builds.current(run_folder.records_folder(str(self.storage), self.job.name))
 
     @property
     def config_path(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline import config, config_file, exported, run_folder, topology
+from pipeline import builds, config, config_file, exported, run_folder, topology
 from pipeline.run_folder import RunFolder
 from preprocessing import job as preprocessing
 from trainer import experiment, exporters
@@ -132,7 +132,9 @@ def publish(folder: pathlib.Path, kind: dict[str, str]) -> Published:
     (folder / "job.yaml").write_text(CONFIG.format(**kind))
     job = config_file.load(str(folder / "job.yaml"))
     contents = preprocessing.run(job, str(folder))
-    source = Records(job, run_folder.records_folder(str(folder), job.name), contents)
+    source = Records(
+        job, builds.current(run_folder.records_folder(str(folder), job.name)), contents
+    )
     run = RunFolder(run_folder.run_folder(str(folder), f"{job.name}-1"))
     task = topology.Task(topology.EVALUATOR, 0)
     estimator = experiment.estimator(job, run, task, source.transforms)

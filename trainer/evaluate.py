@@ -13,7 +13,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, run_folder, storage, terminal, versions
+from pipeline import builds, cli, run_folder, storage, terminal, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
@@ -31,7 +31,7 @@ def main() -> None:
     from trainer.judged import Judged
 
     quiet.configure_logging(verbose=False)
-    folder = run_folder.records_folder(_STORAGE.value, run.read_config().name)
+    folder = builds.of_run(_STORAGE.value, run, run.read_config().name)
     judged = Judged(run, folder, _SPLIT.value or None, [s for s in _SLICES.value if s])
     found: dict[str, list[scores.Row]] = {}
     for checkpoint in judged.checkpoints(_CHECKPOINT.value or None):

@@ -10,7 +10,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, errors, exclusions, manifest, run_folder, versions
+from pipeline import builds, cli, errors, exclusions, manifest, run_folder, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
@@ -27,7 +27,7 @@ def main() -> None:
     if checkpoint is None:
         raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
     job = run.read_config()
-    folder = run_folder.records_folder(_STORAGE.value, job.name)
+    folder = builds.of_run(_STORAGE.value, run, job.name)
     contents = manifest.read(folder)
     records = trainer_input.Records(job, folder, contents, exclusions.read(run))
     blocks = records.blocks("train")

@@ -10,7 +10,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, run_folder, versions
+from pipeline import builds, cli, run_folder, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
@@ -24,7 +24,7 @@ def main() -> None:
     from trainer import checkpoints, migration, quiet
 
     quiet.configure_logging(verbose=False)
-    folder = run_folder.records_folder(_STORAGE.value, run.read_config().name)
+    folder = builds.of_run(_STORAGE.value, run, run.read_config().name)
     wanted = checkpoints.chosen(run.path, _CHECKPOINT.value or None)
     migrated = migration.Migration(run, folder)
     for checkpoint in wanted:

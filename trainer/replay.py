@@ -10,7 +10,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, manifest, run_folder, versions
+from pipeline import builds, cli, manifest, run_folder, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
@@ -25,7 +25,7 @@ def main() -> None:
     quiet.configure_logging(verbose=False)
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
     job = run.read_config()
-    folder = run_folder.records_folder(_STORAGE.value, job.name)
+    folder = builds.of_run(_STORAGE.value, run, job.name)
     records = trainer_input.Records(job, folder, manifest.read(folder))
     found = repeat.repeat(run, records, print)
     if found.first is None:

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import (
+    builds,
     cloud_errors,
     config,
     errors,
@@ -64,7 +65,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
         if task.is_chief:
             records = _open_records(job, run, records_path, task, reporter)
             _warn(run, records, reporter)
-            new_data.settle(job, run, records.blocks("train"), reporter)
+            _settle_records(job, run, records, reporter)
         # The chief's first word is what the others wait for before they look at checkpoints.
         reporter.say("starting")
         if task.job_name == topology.PS:
@@ -119,6 +120,19 @@ def _open_records(
     else:
         records.excluded = exclusions.read(run)
     return records
+
+
+def _settle_records(
+    job: config.Config, run: RunFolder, records: Records, reporter: Reporter
+) -> None:
+    """Makes the newest checkpoint one of the records the run is pinned to; if it must not, the run
+    is pinned to those before again."""
+    try:
+        new_data.settle(job, run, records.blocks("train"), reporter)
+    except errors.DataError:
+        builds.restore(run)
+        raise
+    builds.settle(run)
 
 
 def _work(

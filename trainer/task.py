@@ -15,11 +15,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import time
 from collections.abc import Iterator
 
 from absl import flags
 
 from pipeline import (
+    builds,
     cli,
     compatibility,
     config,
@@ -28,6 +30,7 @@ from pipeline import (
     epochs,
     fatal,
     isolation,
+    liveness,
     manifest,
     run_folder,
     run_lock,
@@ -77,18 +80,34 @@ def main() -> None:
     if task.cluster:
         environment.hide_proxies_from_grpc(os.environ)
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
-    records = run_folder.records_folder(_STORAGE.value, job.name)
+    run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
+    records = _records_for(job, run, task)
     job = epochs.resolve(job, manifest.read(records)) if job.train.epochs else job
     compatibility.check(job)
-    run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
     task_log.keep(run, task.name)
     with _alone(run, task), fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):
+        if task.is_chief:
+            builds.pin_to(_STORAGE.value, run, job.name, records)
         _agree(run, job, task)
+        records = builds.of_run(_STORAGE.value, run, job.name)
         if task.job_name in task.cluster:  # an evaluator starts no server
             print(isolation.note([task.cluster[task.job_name][task.task_index]]), flush=True)
         run_task(run.path, records, task)
     if task.is_chief and task.cluster and not _has_evaluator(run):
         print("nobody has evaluated or exported: start --job_name=evaluator, which does it now too")
+
+
+def _records_for(job: config.Config, run: run_folder.RunFolder, task: topology.Task) -> str:
+    """Returns the build to train on. While other processes of the run are at work, this one was
+    started again, and stays with the records that they read."""
+    now = time.time()
+    others = [s for name, s in run_folder.read_statuses(run).items() if name != task.name]
+    working = any(
+        liveness.of_process(run, one, now) not in (*run_folder.ENDED, "gone", "silent")
+        for one in others
+    )
+    moves = job.train.on_new_data != "refuse" and not working
+    return builds.wanted(_STORAGE.value, job, run, moves=moves)
 
 
 def _has_evaluator(run: run_folder.RunFolder) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline import (
+    builds,
     cloud_preflight,
     display,
     errors,
@@ -53,6 +54,7 @@ class GcpLauncher:
         gcp = job.config.gcp
         gcp.check()
         _check_places(job)
+        job = _with_records(job)
         contents = bookkeeping.checked_manifest(job)
         service = Service(str(gcp.project), str(gcp.region))
         with run_lock.held(job.run):
@@ -120,6 +122,7 @@ def _submitted(
         job.run.remove(fatal.MARKER)
         submission = secrets.token_hex(8)
         fatal.begin(job.run, submission)
+        builds.pin_to(job.storage_root, job.run, job.config.name, job.records)
         record.manifest = contents.sha256
         job = bookkeeping.resolved(job, contents)
         name = service.create(gcp_job.render(job, submission))
@@ -129,6 +132,12 @@ def _submitted(
     record.job = name
     run_record.write(job.run, record)
     return job, record, name
+
+
+def _with_records(job: Job) -> Job:
+    """Returns the job with the build that it asks for."""
+    moves = job.config.train.on_new_data != "refuse"
+    return job.with_records(builds.wanted(job.storage_root, job.config, job.run, moves=moves))
 
 
 def _found(job: Job, record: RunRecord | None, name: str) -> RunRecord:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from pipeline import (
+    builds,
     compatibility,
     copies,
     display,
@@ -79,6 +80,8 @@ class LocalLauncher:
                     isolated=network.isolated,
                 ) as server:
                     self._preprocess(job, stop, children, beat)
+                    pinned = builds.of_run(job.storage_root, job.run, job.config.name)
+                    job = job.with_records(pinned)
                     contents = bookkeeping.checked_manifest(job)
                     record.manifest = contents.sha256
                     job = bookkeeping.resolved(job, contents)
@@ -101,6 +104,7 @@ class LocalLauncher:
             *self.preprocessing,
             f"--config={job.run.config_path}",
             f"--storage={job.storage_root}",
+            f"--run={job.name}",
         ]
         code = run_command(command, environment=children, stop=stop, poll=beat)
         if stop.count:

@@ -22,7 +22,7 @@ def records(service, small_records) -> Cloud:
     """Records on gs://, as preprocessing has left them."""
     cloud = of_service(service, "vertex")
     for path in (small_records.storage / "records").rglob("*"):
-        if path.is_file() and path.name != ".lock":
+        if path.is_file() and not path.name.startswith(".lock"):
             name = str(path.relative_to(small_records.storage))
             cloud.put(f"out/{name}", path.read_bytes())
     cloud.put("small.yaml", (small_records.storage / "small.yaml").read_bytes())

@@ -110,11 +110,18 @@ def test_the_second_launch_went_on_from_the_first(job):
     )
 
 
+def _manifest(job):
+    """Returns the folder of the current build, and its manifest."""
+    current = json.loads(job.cloud.data("out/records/small/current.json"))["build"]
+    build = f"out/records/small/{current}"
+    return build, json.loads(job.cloud.data(f"{build}/manifest.json"))
+
+
 def test_everything_is_where_it_would_be_on_a_disk(job, small_records):
     names = job.cloud.names("out")
-    manifest = json.loads(job.cloud.data("out/records/small/manifest.json"))
+    build, manifest = _manifest(job)
     shards = [s["path"] for split in manifest["splits"].values() for s in split["shards"]]
-    assert {f"out/records/small/{shard}" for shard in shards} <= set(names)
+    assert {f"{build}/{shard}" for shard in shards} <= set(names)
     assert not [name for name in names if "_tmp-" in name or "temp" in name or "staging" in name]
     for kind in ("best", "final"):
         exported = [name for name in names if name.startswith(f"out/runs/r/export/{kind}/")]
@@ -131,7 +138,7 @@ def test_records_on_gs_are_those_of_a_disk(job, small_records):
         for split in small_records.contents.splits.values()
         for shard in split.shards
     }
-    manifest = json.loads(job.cloud.data("out/records/small/manifest.json"))
+    _, manifest = _manifest(job)
     remote = [s for split in manifest["splits"].values() for s in split["shards"]]
     assert sorted(s["crc32c"] for s in remote) == sorted(local.values())
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from pipeline import config, config_file, errors, run_folder, topology
+from pipeline import builds, config, config_file, errors, topology
 from tests import small_mnist
 from tests.faults import injected, moments, verdict, witness
 from tests.faults.launched import LaunchedRun
@@ -151,7 +151,7 @@ class Soak:
         if lost:
             self._tally.lost += 1
             return
-        records = run_folder.records_folder(str(self._folder), self._config(steps).name)
+        records = builds.of_run(str(self._folder), run.run, self._config(steps).name)
         found = verdict.of(
             run.run.path, records, self._config(steps), pids=(), workers_lost=run.workers_lost
         )

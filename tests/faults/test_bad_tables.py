@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline import errors, manifest, run_folder
+from pipeline import builds, errors, manifest, run_folder
 from preprocessing import job, sources
 from tests.preprocessing import tables
 
@@ -31,10 +31,10 @@ def _run(root: pathlib.Path, pattern: str, **data) -> tuple[int, list[dict]]:
     loaded = tables.make_config(root / pattern, error_budget=1e9, **data)
     with contextlib.redirect_stdout(io.StringIO()):
         made = job.run(loaded, str(root))
-    folder = pathlib.Path(run_folder.records_folder(str(root), loaded.name))
+    folder = pathlib.Path(builds.current(run_folder.records_folder(str(root), loaded.name)))
     letters = [
         json.loads(line)
-        for path in folder.glob("*/dead_letter/*.jsonl")
+        for path in folder.glob("dead_letter/*.jsonl")
         for line in path.read_text().splitlines()
     ]
     manifest.verify(str(folder), made, contents=True)

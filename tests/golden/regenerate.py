@@ -9,7 +9,7 @@ import tempfile
 
 import numpy as np
 
-from pipeline import config_file, manifest, run_folder
+from pipeline import builds, config_file, manifest, run_folder
 from preprocessing import job
 from tests.preprocessing import idx_files
 
@@ -40,7 +40,8 @@ def write_records(folder: pathlib.Path) -> None:
     with tempfile.TemporaryDirectory() as storage_root:
         loaded = config_file.load(str(CONFIG))
         made = job.run(loaded, storage_root)
-        source = pathlib.Path(run_folder.records_folder(storage_root, loaded.name))
+        records = run_folder.records_folder(storage_root, loaded.name)
+        source = pathlib.Path(builds.current(records))
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         shutil.copy(source / manifest.FILE_NAME, folder)

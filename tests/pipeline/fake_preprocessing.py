@@ -12,6 +12,7 @@ from pipeline import cli, config_file, errors, manifest, run_folder, storage
 
 _CONFIG = flags.DEFINE_string("config", None, "", required=True)
 _STORAGE = flags.DEFINE_string("storage", None, "", required=True)
+_RUN = flags.DEFINE_string("run", None, "", required=True)
 
 
 def main() -> None:

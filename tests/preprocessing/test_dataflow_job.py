@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httplib2
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from pipeline import config, config_file, errors, manifest
+from pipeline import builds, config, config_file, errors, manifest
 from preprocessing import beam_options, dataflow_job, faults, job
 from preprocessing.dataflow_job import Follower
 from tests.cloud.dataflow import PLACE
 
+BASE = "0123456789ab"
 RUNNING, DONE, FAILED = "JOB_STATE_RUNNING", "JOB_STATE_DONE", "JOB_STATE_FAILED"
 
 
@@ -64,7 +66,7 @@ def test_a_job_is_followed_to_its_end_and_its_records_published(cloud, dataflow,
     )
     order = [said.index(f"Dataflow: {state}\n") for state in ("pending", "running", "done")]
     assert order == sorted(order) and said.count("Dataflow: running") == 1
-    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow.json" in name]
+    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
 
 
 def leave(cloud, dataflow, wanted: config.Config) -> None:
@@ -75,13 +77,13 @@ def leave(cloud, dataflow, wanted: config.Config) -> None:
 
 def test_one_that_was_left_is_found_again_and_not_sent_again(cloud, dataflow, wanted, monkeypatch):
     leave(cloud, dataflow, wanted)
-    assert "out/records/small/manifest.json" not in cloud.names()
+    assert not [name for name in cloud.names() if name.endswith(("manifest.json", "current.json"))]
     monkeypatch.setattr(beam_options, "runner", never)
     dataflow.states = [RUNNING, DONE]
     made = run(cloud, wanted)
-    local = manifest.read(job.run_folder.records_folder(cloud.path("out"), "small"))
+    local = manifest.read(builds.current(cloud.path("out/records/small")))
     assert made == local
-    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow.json" in name]
+    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
 
 
 def test_ctrl_c_may_also_cancel_it(cloud, dataflow, wanted):
@@ -89,19 +91,31 @@ def test_ctrl_c_may_also_cancel_it(cloud, dataflow, wanted):
     with pytest.raises(errors.RetryableError, match=r"^the job on Dataflow is cancelled$"):
         run(cloud, wanted, sleep=interrupt, wants_to_cancel=lambda what: True)
     assert dataflow.cancelled == ["2026-11-21_1"]
-    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow.json" in name]
+    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
 
 
-def test_a_job_for_other_records_is_not_disturbed_until_it_has_ended(cloud, dataflow, wanted):
+def test_a_job_for_other_settings_does_not_disturb_one_that_was_left(cloud, dataflow, wanted):
     leave(cloud, dataflow, wanted)
     other = wanted.model_copy(update={"data": wanted.data.model_copy(update={"block_records": 16})})
+    dataflow.states = [DONE]
+    assert run(cloud, other).block_records == 16
+    dataflow.states = [RUNNING, DONE]
+    assert run(cloud, wanted).block_records == 32
+    assert len([name for name in cloud.names() if name.endswith("manifest.json")]) == 2
+    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
+
+
+def test_a_job_on_other_raw_data_is_not_disturbed_until_it_has_ended(cloud, dataflow):
+    made = dataflow_job.Job(follower(), cloud.path("records"), BASE, "f")
     dataflow.states = [RUNNING]
-    with pytest.raises(
-        errors.UsageError, match=r"a job for another config or other raw data is at"
-    ):
-        run(cloud, other)
-    dataflow.states = [FAILED, DONE]  # the first is the end of the other
-    assert run(cloud, other).splits["test"].records == 500
+    kept = {"job": f"{PLACE}/jobs/1", "fingerprint": "f", "build": BASE, "temporary": "_tmp-1"}
+    cloud.put(f"records/dataflow-{BASE}.json", json.dumps(kept).encode())
+    assert made.folders().build_name == BASE
+    other = dataflow_job.Job(follower(), cloud.path("records"), BASE, "g")
+    with pytest.raises(errors.UsageError, match=r"a job for other raw data is at work \(https://"):
+        other.folders()
+    dataflow.states = [FAILED]
+    assert other.folders() is None and made.folders() is None
 
 
 @pytest.mark.parametrize(
@@ -119,7 +133,7 @@ def test_failures_are_told(cloud, dataflow, wanted, messages, kind, words):
     dataflow.states, dataflow.messages = [FAILED], messages
     with pytest.raises(kind, match=words):
         run(cloud, wanted)
-    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow.json" in name]
+    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
 
 
 def test_what_a_worker_meant_to_say_arrives(cloud, dataflow, wanted):
@@ -145,7 +159,7 @@ class HttpError(Exception):
 
 
 def test_what_the_service_says_to_beam_is_one_line(cloud):
-    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), "f")
+    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), BASE, "f")
     with (
         pytest.raises(
             errors.RetryableError, match=rf"^Dataflow, {PLACE}: too many jobs \(429\). T"
@@ -158,7 +172,7 @@ def test_what_the_service_says_to_beam_is_one_line(cloud):
 
 
 def test_a_service_that_beam_does_not_reach_is_one_line(cloud):
-    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), "f")
+    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), BASE, "f")
     with (
         pytest.raises(errors.RetryableError, match=r"^Dataflow cannot be reached \(no server\). L"),
         dataflow_job.explained(made),

@@ -91,11 +91,11 @@ def test_hashing_can_be_stopped(tmp_path):
     assert found.bytes == 0
 
 
-def test_the_folder_is_named_by_config_and_files(tmp_path):
+def test_builds_are_named_by_config_and_files(tmp_path):
     (tmp_path / "raw").write_bytes(b"abc")
     files = [base.RawFile("raw", str(tmp_path / "raw"))]
     data, other = (idx_files.make_config(_INPUTS, seed=seed).data for seed in (0, 1))
-    before = fingerprint.build_name(data, files)
-    assert len(before) == 12 and before != fingerprint.build_name(other, files)
+    before = fingerprint.base(data, files)
+    assert len(before) == 12 and before != fingerprint.base(other, files)
     (tmp_path / "raw").write_bytes(b"abcd")
-    assert before != fingerprint.build_name(data, files)
+    assert before != fingerprint.base(data, files)

@@ -13,8 +13,8 @@ import subprocess
 import pytest
 import tensorflow as tf
 
-from pipeline import config, config_file, errors, manifest, run_folder
-from preprocessing import beam_options, job
+from pipeline import builds, config, config_file, errors, manifest, run_folder
+from preprocessing import beam_options, job, layout
 from preprocessing.sources.idx import IdxSource
 from tests.golden import regenerate
 from tests.preprocessing import idx_files
@@ -38,8 +38,13 @@ def root(tmp_path) -> pathlib.Path:
     return tmp_path / "output"
 
 
-def _folder(root, job_config) -> pathlib.Path:
+def _records(root, job_config) -> pathlib.Path:
     return pathlib.Path(run_folder.records_folder(str(root), job_config.name))
+
+
+def _folder(root, job_config) -> pathlib.Path:
+    """Returns the folder of the current build."""
+    return pathlib.Path(builds.current(str(_records(root, job_config))))
 
 
 def _run(job_config, root, **options) -> tuple[manifest.Manifest, str]:
@@ -54,17 +59,12 @@ def _files(folder: pathlib.Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != ".lock"
+        if path.is_file() and not path.name.startswith(".lock")
     }
 
 
-def _assert_nothing_is_left(folder: pathlib.Path) -> None:
-    assert not (folder / "manifest.json").exists()
-    assert not list(folder.glob("_tmp-*"))
-
-
-def _build(made: manifest.Manifest) -> str:
-    return made.splits["train"].shards[0].path.partition("/")[0]
+def _assert_nothing_is_left(records: pathlib.Path) -> None:
+    assert not list(records.glob("[!.]*")), "only locks stay"
 
 
 def _examples(folder, split: manifest.Split) -> list[tuple[bytes, int]]:
@@ -150,19 +150,19 @@ def test_more_shards_than_rows_leaves_some_empty(tmp_path, root):
 
 def test_a_second_run_does_nothing_and_needs_no_beam(tiny, root, monkeypatch):
     first, _ = _run(tiny, root)
-    before = {p: p.stat().st_mtime_ns for p in _folder(root, tiny).rglob("*") if p.is_file()}
+    records = _records(root, tiny)
+    before = {p: p.stat().st_mtime_ns for p in records.rglob("[!.]*") if p.is_file()}
     monkeypatch.setattr(job, "import_beam", lambda **_: pytest.fail("imported Beam"))
     again, said = _run(tiny, root)
     assert again == first
     assert "up to date" in said and "nothing to do" in said
-    del before[_folder(root, tiny) / ".lock"]
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in before.items())
 
 
 @pytest.mark.parametrize("damage", ["remove", "shorten", "manifest"])
 def test_damaged_records_are_made_again(tiny, root, damage):
     made, _ = _run(tiny, root)
-    whole = _files(_folder(root, tiny))
+    before, whole = _folder(root, tiny).name, _files(_folder(root, tiny))
     shard = _folder(root, tiny) / made.splits["train"].shards[1].path
     if damage == "remove":
         shard.unlink()
@@ -170,27 +170,124 @@ def test_damaged_records_are_made_again(tiny, root, damage):
         os.truncate(shard, 10)
     else:
         (_folder(root, tiny) / "manifest.json").write_text("{}")
+    left = _files(_folder(root, tiny))
     _, said = _run(tiny, root)
     assert _files(_folder(root, tiny)) == whole
+    assert _files(_records(root, tiny) / before) == left, "a run may be reading it"
     assert ("; making the records again" in said) is (damage != "manifest")
+    assert "1 other build of these records takes " in said
 
 
-def test_another_config_replaces_the_records(tiny, root):
+def test_another_config_makes_another_build_and_the_first_is_found_again(tiny, root, monkeypatch):
     first, _ = _run(tiny, root)
-    second, _ = _run(idx_files.make_config(dict(tiny.data.inputs), seed=5), root)
+    kept, whole = _folder(root, tiny), _files(_folder(root, tiny))
+    second, said = _run(idx_files.make_config(dict(tiny.data.inputs), seed=5), root)
     assert first.sha256 != second.sha256
-    builds = [path.name for path in _folder(root, tiny).iterdir() if path.is_dir()]
-    assert builds == [_build(second)] != [_build(first)]
+    assert _folder(root, tiny) != kept and _files(kept) == whole
+    assert "1 other build of these records takes 0.1 MB; make clean-records lists them" in said
+    monkeypatch.setattr(job, "import_beam", lambda **_: pytest.fail("imported Beam"))
+    again, said = _run(tiny, root)
+    assert again == first and f"{kept}: up to date" in said
+    assert _folder(root, tiny) == kept, "what was asked for last is current"
+
+
+def test_other_bytes_of_the_same_length_make_another_build(tiny, root):
+    _run(tiny, root)
+    kept, whole = _folder(root, tiny), _files(_folder(root, tiny))
+    raw = pathlib.Path(tiny.data.inputs["train"]["labels"])
+    raw.write_bytes(raw.read_bytes()[:-1] + b"\x05")
+    _run(tiny, root)
+    assert _folder(root, tiny).name == f"{kept.name}-2" and _files(kept) == whole
+
+
+def test_the_build_is_pinned_for_a_run(tiny, root):
+    run = run_folder.RunFolder(str(root / "runs" / "a"))
+    other = idx_files.make_config(dict(tiny.data.inputs), seed=5)
+    _run(tiny, root, for_run=run)
+    first = _folder(root, tiny).name
+    assert builds.read_pin(run) == builds.Pin(tiny.name, first)
+    _run(other, root)
+    assert builds.read_pin(run) == builds.Pin(tiny.name, first)
+    assert builds.of_run(str(root), run, tiny.name) == str(_records(root, tiny) / first)
+    _run(other, root, for_run=run)
+    second = _folder(root, tiny).name
+    assert builds.read_pin(run) == builds.Pin(tiny.name, second, before=first)
 
 
 def test_what_killed_runs_left_is_removed(tiny, root):
-    folder = _folder(root, tiny)
-    for name in ("_tmp-0123", "0123456789ab"):
+    folder = _records(root, tiny)
+    for name in ("_tmp-0123", "_tmp-0123456789ab-77", "0123456789ab"):
         (folder / name).mkdir(parents=True)
         (folder / name / "train-00000-of-00001.tfrecord").touch()
+    _run(tiny, root)
+    names = {path.name for path in folder.glob("[!.]*")}
+    assert names == {"current.json", _folder(root, tiny).name}
+
+
+def test_what_another_process_is_making_is_left_alone(tiny, root):
+    folder = _records(root, tiny)
+    layout_folders = layout.prepare(str(folder), "0123456789ab")
+    with layout.locked(str(folder), "0123456789ab"):
+        _run(tiny, root)
+        assert os.path.isdir(layout_folders.build) and os.path.isdir(layout_folders.temporary)
+    _run(tiny, root)
+    assert not os.path.exists(layout_folders.build) and not os.path.exists(layout_folders.temporary)
+
+
+def test_inputs_that_cannot_be_hashed_are_made_again_and_kept_once(tiny, root, monkeypatch):
+    first, _ = _run(tiny, root)
+    whole = _files(_records(root, tiny))
+    monkeypatch.setattr(job, "_without_files", lambda source: True)
+    again, said = _run(tiny, root)
+    assert again == first and "80 records in " in said
+    assert _files(_records(root, tiny)) == whole
+
+
+def test_records_of_an_earlier_version_are_used_again(tiny, root, monkeypatch):
+    """They have one manifest, next to the folder of their shards."""
     made, _ = _run(tiny, root)
-    names = {path.name for path in folder.iterdir()}
-    assert names == {".lock", "manifest.json", _build(made)}
+    folder, build = _records(root, tiny), _folder(root, tiny)
+    whole = _files(build)
+    _as_earlier_version(folder, build.name)
+    assert manifest.read(builds.current(str(folder))).splits["train"].records > 0
+    monkeypatch.setattr(job, "import_beam", lambda **_: pytest.fail("imported Beam"))
+    again, said = _run(tiny, root)
+    assert "up to date" in said and _folder(root, tiny) == build
+    assert again == made.model_copy(update={"settings": None})
+    assert {name: content for name, content in _files(build).items() if name in whole} | {
+        "manifest.json": whole["manifest.json"]
+    } == whole
+
+
+def _as_earlier_version(folder: pathlib.Path, build: str) -> None:
+    """Moves a build to where versions before builds had it."""
+    found = manifest.read(str(folder / build))
+    splits = {
+        name: split.model_copy(
+            update={
+                "shards": tuple(
+                    shard.model_copy(update={"path": f"{build}/{shard.path}"})
+                    for shard in split.shards
+                )
+            }
+        )
+        for name, split in found.splits.items()
+    }
+    (folder / build / "manifest.json").unlink()
+    (folder / "current.json").unlink()
+    manifest.write(str(folder), found.model_copy(update={"splits": splits, "settings": None}))
+
+
+def test_other_settings_leave_records_of_an_earlier_version(tiny, root):
+    _run(tiny, root)
+    folder, build = _records(root, tiny), _folder(root, tiny)
+    shards = {name: data for name, data in _files(build).items() if name.startswith("t")}
+    _as_earlier_version(folder, build.name)
+    old = (folder / "manifest.json").read_bytes()
+    _run(idx_files.make_config(dict(tiny.data.inputs), seed=5), root)
+    assert _folder(root, tiny) != build and shards.items() <= _files(build).items()
+    assert (folder / "manifest.json").read_bytes() == old, "runs were started with it"
+    manifest.verify(str(build), manifest.read(str(build)), contents=True)
 
 
 def _break_label(inputs):
@@ -238,23 +335,35 @@ def test_bad_input_ends_with_65_and_leaves_nothing(tiny, root, damage, message):
         _run(tiny, root)
     assert info.value.exit_code == 65
     assert "\n" not in str(info.value)
-    _assert_nothing_is_left(_folder(root, tiny))
+    _assert_nothing_is_left(_records(root, tiny))
 
 
 def test_bad_input_met_by_a_worker_process(tiny, root, capfd):
     _break_label(tiny.data.inputs["train"])
     with pytest.raises(errors.DataError, match=r"row 33: column 'label' is 11, allowed is 0 to 9"):
         _run(tiny, root, num_workers=2)
-    _assert_nothing_is_left(_folder(root, tiny))
+    _assert_nothing_is_left(_records(root, tiny))
     assert capfd.readouterr().err == ""
 
 
-def test_bad_input_withdraws_older_records_only_once_work_begins(tiny, root):
+@pytest.mark.parametrize("damage", [_break_label, _wrong_magic, _missing])
+def test_bad_input_leaves_published_records_as_they_are(tiny, root, damage):
     _run(tiny, root)
-    _wrong_magic(tiny.data.inputs["train"])
-    with pytest.raises(errors.DataError, match="begins with"):
+    before = _files(_records(root, tiny))
+    damage(tiny.data.inputs["train"])
+    with pytest.raises(errors.DataError):
         _run(tiny, root)
-    assert (_folder(root, tiny) / "manifest.json").exists()
+    assert _files(_records(root, tiny)) == before
+
+
+def test_a_wrong_rule_leaves_published_records_as_they_are(tiny, root):
+    _run(tiny, root)
+    before = _files(_records(root, tiny))
+    label = tiny.data.columns["label"].model_copy(update={"max": 5})
+    data = tiny.data.model_copy(update={"columns": {**tiny.data.columns, "label": label}})
+    with pytest.raises(errors.DataError, match="allowed is 0 to 5"):
+        _run(tiny.model_copy(update={"data": data}), root)
+    assert _files(_records(root, tiny)) == before
 
 
 def test_the_error_is_gone_when_the_input_is_repaired(tiny, root):
@@ -271,17 +380,18 @@ def test_a_bug_keeps_its_traceback(tiny, root, monkeypatch):
     monkeypatch.setattr(IdxSource, "read", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         _run(tiny, root)
-    _assert_nothing_is_left(_folder(root, tiny))
+    _assert_nothing_is_left(_records(root, tiny))
 
 
 def test_what_is_up_to_date_is_made_again_if_forced(tiny, root):
     made, _ = _run(tiny, root)
-    (mark,) = (path.parent / "mark" for path in _folder(root, tiny).glob("*/train-00000-*"))
-    mark.touch()
+    first = _folder(root, tiny)
     job.run(tiny, str(root))
-    assert mark.exists()
+    assert _folder(root, tiny) == first
     assert job.run(tiny, str(root), force=True) == made
-    assert not mark.exists()
+    assert _folder(root, tiny).name == f"{first.name}-2" and _files(first)
+    job.run(tiny, str(root))
+    assert _folder(root, tiny).name == f"{first.name}-2", "the newest of equal builds"
 
 
 @pytest.mark.parametrize("place", ["a_file", "a_file/below", "/proc/nothing", "/dev/null/x"])
@@ -312,7 +422,7 @@ def test_full_disk(tmp_path, small_disk, workers):
     with pytest.raises(errors.RetryableError, match=r"No space left on device\. Free some") as info:
         _run(job_config, small_disk, num_workers=workers)
     assert info.value.exit_code == 75
-    _assert_nothing_is_left(_folder(small_disk, job_config))
+    _assert_nothing_is_left(_records(small_disk, job_config))
 
 
 def test_nothing_is_connected_to(tiny, root, monkeypatch):
@@ -331,4 +441,4 @@ def test_nothing_is_connected_to(tiny, root, monkeypatch):
 def test_a_flag_beam_does_not_have(tiny, root):
     with pytest.raises(errors.UsageError, match="Beam has no --nonsense"):
         _run(tiny, root, pipeline_options=["--nonsense=1"])
-    _assert_nothing_is_left(_folder(root, tiny))
+    _assert_nothing_is_left(_records(root, tiny))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -16,8 +18,9 @@ def _shard(path, records=5):
     return manifest.Shard(path=path, records=records, bytes=9, crc32c="00000000", blocks=(0,))
 
 
-def _publish(folder, build):
-    shard = _shard(f"{build}/train-00000-of-00001.tfrecord")
+def _publish(folder):
+    shard = _shard("train-00000-of-00001.tfrecord")
+    folder.mkdir()
     manifest.write(
         str(folder),
         manifest.Manifest(
@@ -35,8 +38,11 @@ def test_names(tmp_path):
     folders = layout.prepare(str(tmp_path), _BUILD)
     assert folders.build == str(tmp_path / "0123456789ab")
     assert os.path.isdir(folders.build) and os.path.isdir(folders.temporary)
-    name = folders.shard_name("train", 3, 8)
-    assert name == "0123456789ab/train-00003-of-00008.tfrecord"
+    assert folders.shard_name("train", 3, 8) == "train-00003-of-00008.tfrecord"
+    assert layout.prepare(str(tmp_path), _BUILD).build_name == "0123456789ab-2"
+    assert layout.prepare(str(tmp_path), _BUILD, ["0123456789ab-9"]).build_name == "0123456789ab-10"
+    assert layout.numbered(str(tmp_path), _BUILD) == [f"{_BUILD}-10", f"{_BUILD}-2", _BUILD]
+    assert layout.numbered(str(tmp_path), "b" * 12) == []
 
 
 def test_receipts_come_back(tmp_path):
@@ -49,29 +55,83 @@ def test_receipts_come_back(tmp_path):
     assert folders.rows_finished() == 12
 
 
-def test_clean_removes_what_no_manifest_names_and_nothing_else(tmp_path):
-    _publish(tmp_path, "aaaaaaaaaaaa")
-    for name in ("aaaaaaaaaaaa", "bbbbbbbbbbbb", "_tmp-1", "mine", "aaaaaaaaaaaa-mine"):
+def test_sweeping_removes_what_is_unfinished_and_nothing_else(tmp_path):
+    _publish(tmp_path / "aaaaaaaaaaaa")
+    for name in (
+        "bbbbbbbbbbbb",
+        "cccccccccccc-2",
+        "_tmp-1",
+        f"_tmp-{_BUILD}-1",
+        "mine",
+        "aaaa-mine",
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x").touch()
-    (tmp_path / "manifest.json.77-00000000.tmp").touch()
-    (tmp_path / ".lock").touch()
-    assert layout.clean(str(tmp_path)) == 3
-    left = ["mine", "aaaaaaaaaaaa", "aaaaaaaaaaaa-mine", ".lock", "manifest.json"]
-    assert sorted(os.listdir(tmp_path)) == sorted(left)
+    for name in ("corrections.jsonl", "current.json.77-00000000.tmp", "old.json.7-00000000.tmp"):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / "old.json.7-00000000.tmp", (0, 0))
+    layout.sweep(str(tmp_path), "bbbbbbbbbbbb")
+    left = [
+        "mine",
+        "aaaaaaaaaaaa",
+        "aaaa-mine",
+        "corrections.jsonl",
+        "current.json.77-00000000.tmp",
+    ]
+    assert sorted(_names(tmp_path)) == sorted(left)
 
 
-def test_clean_without_a_usable_manifest(tmp_path):
-    (tmp_path / "bbbbbbbbbbbb").mkdir()
-    (tmp_path / "manifest.json").write_text("{")
-    assert layout.clean(str(tmp_path)) == 1
-    assert layout.clean(str(tmp_path / "absent")) == 0
+def _names(folder):
+    return [name for name in os.listdir(folder) if not name.startswith(".lock")]
+
+
+def test_sweeping_leaves_what_others_are_at_work_on(tmp_path):
+    folders = layout.prepare(str(tmp_path), _BUILD)
+    elsewhere = layout.prepare(str(tmp_path), "b" * 12)
+    job = {"build": elsewhere.build_name, "temporary": elsewhere.temporary_name}
+    pathlib.Path(layout.elsewhere(str(tmp_path), "b" * 12)).write_text(json.dumps(job))
+    before = _names(tmp_path)
+    with layout.locked(str(tmp_path), _BUILD):
+        layout.sweep(str(tmp_path), "a" * 12)
+        assert _names(tmp_path) == before
+    layout.sweep(str(tmp_path), "a" * 12)
+    left = {*_names(tmp_path)}
+    assert left == {*before} - {folders.build_name, folders.temporary_name}
+
+
+def test_dead_letters_of_failed_runs_stay_until_their_settings_are_used_again(tmp_path):
+    (tmp_path / _BUILD / "dead_letter").mkdir(parents=True)
+    (tmp_path / _BUILD / "dead_letter" / "train.jsonl").touch()
+    (tmp_path / _BUILD / "train-00000-of-00001.tfrecord").touch()
+    layout.sweep(str(tmp_path), "a" * 12)
+    assert os.listdir(tmp_path / _BUILD) == ["dead_letter"]
+    for base in (_BUILD, "a" * 12):
+        assert layout.letters(str(tmp_path), base) == [
+            f"{tmp_path}/{_BUILD}/dead_letter/train.jsonl"
+        ]
+    _publish(tmp_path / "aaaaaaaaaaaa")
+    assert layout.letters(str(tmp_path), "a" * 12) == []
+    layout.sweep(str(tmp_path), _BUILD)
+    assert _names(tmp_path) == ["aaaaaaaaaaaa"]
+
+
+def test_a_lock_is_free_or_not(tmp_path):
+    with layout.free(str(tmp_path), _BUILD) as first, layout.free(str(tmp_path), _BUILD) as second:
+        assert (first, second) == (True, False)
+    with layout.free(str(tmp_path), _BUILD) as again:
+        assert again
+
+
+def test_a_lock_on_gs_is_free_or_not(cloud):
+    with layout.free(cloud.root, _BUILD) as first:
+        assert first
+    assert cloud.names() == []
 
 
 def test_who_comes_second_waits_and_says_for_whom(tmp_path):
     script = (
         "import sys; from preprocessing import layout\n"
-        "with layout.locked(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
+        "with layout.locked(sys.argv[1], 'b' * 12): print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
     piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -82,5 +142,5 @@ def test_who_comes_second_waits_and_says_for_whom(tmp_path):
         holder.kill()
         assert waiting.stdout.readline() == "held\n"
         waiting.kill()
-    with layout.locked(str(tmp_path)):
-        assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
+    with layout.locked(str(tmp_path), "b" * 12):
+        assert (tmp_path / ".lock-bbbbbbbbbbbb").read_text() == f"{os.getpid()}\n"

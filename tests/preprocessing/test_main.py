@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from pipeline import manifest
+from pipeline import builds, manifest
 from tests.golden import regenerate
 from tests.preprocessing import idx_files
 
@@ -45,7 +45,7 @@ def test_the_command_line_is_frozen():
     flags = [line.split(":")[0].strip() for line in lines if line.strip().startswith("--")]
     assert flags == [
         *("--cluster", "--config", "--[no]dry_run", "--[no]force", "--num_workers"),
-        *("--pipeline_options", "--set", "--storage"),
+        *("--pipeline_options", "--run", "--set", "--storage"),
     ]
 
 
@@ -158,13 +158,15 @@ def test_killed_at_any_point_it_leaves_no_manifest_and_runs_again(tmp_path, stag
         children = _children(process.pid)
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL, "it ended before it was killed"
-    assert not (folder / "manifest.json").exists()
+    assert not [*folder.glob("**/manifest.json"), *folder.glob("current.json")]
     assert any(folder.glob("_tmp-*"))
     _wait(lambda: not any(map(_alive, children)))
     again = _run(*flags)
     assert (again.returncode, again.stderr) == (0, "")
     assert not any(folder.glob("_tmp-*"))
-    manifest.verify(str(folder), manifest.read(str(folder)), contents=True)
+    build = builds.current(str(folder))
+    manifest.verify(build, manifest.read(build), contents=True)
+    assert [path.parent for path in folder.glob("**/*.tfrecord") if str(path.parent) != build] == []
 
 
 def test_interrupted_it_cleans_up_and_says_so(tmp_path):
@@ -180,8 +182,7 @@ def test_interrupted_it_cleans_up_and_says_so(tmp_path):
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 75
         assert process.stderr.read() == "error: interrupted. Run the same command again to go on.\n"
-    assert not (folder / "manifest.json").exists()
-    assert not any(folder.glob("_tmp-*"))
+    assert not any(folder.glob("*")), "only locks stay"
 
 
 def _wait(condition) -> None:

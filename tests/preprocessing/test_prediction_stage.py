@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline import errors, exported
+from pipeline import builds, errors, exported
 from preprocessing import beam_options, dead_letters, prediction_input, prediction_stage
 from tests import exports
 
@@ -32,7 +32,9 @@ def _run(published, asked, folder, batch=64, workers=1):
 @pytest.mark.parametrize("batch", [1000, 7])
 def test_every_row_is_answered_in_order_as_the_estimator_does(classifier, tmp_path, batch):
     """Of the test split: what `Estimator.predict` reads are the same records."""
-    asked = prediction_input.of_split(classifier.job, str(classifier.storage / "records/punctual"))
+    asked = prediction_input.of_split(
+        classifier.job, builds.current(str(classifier.storage / "records/punctual"))
+    )
     found = _run(classifier, asked, tmp_path, batch)
     wanted = classifier.predicted()
     classes = classifier.export.classes
@@ -47,7 +49,9 @@ def test_every_row_is_answered_in_order_as_the_estimator_does(classifier, tmp_pa
 
 
 def test_a_number_is_answered_as_the_estimator_does(regressor, tmp_path):
-    asked = prediction_input.of_split(regressor.job, str(regressor.storage / "records/minutes"))
+    asked = prediction_input.of_split(
+        regressor.job, builds.current(str(regressor.storage / "records/minutes"))
+    )
     found = _run(regressor, asked, tmp_path)
     wanted = regressor.predicted()["predictions"][:, 0]
     np.testing.assert_allclose([row["prediction"] for row in found], wanted, rtol=1e-6, atol=1e-6)

@@ -10,7 +10,7 @@ import shlex
 import pytest
 from PIL import Image
 
-from pipeline import config, config_file, run_folder
+from pipeline import builds, config, config_file, run_folder
 from preprocessing import serving
 from preprocessing.rest import Served, Server
 
@@ -21,7 +21,8 @@ def served(classifier):
 
 
 def _records(published):
-    return run_folder.records_folder(str(published.storage), published.job.name)
+    records = run_folder.records_folder(str(published.storage), published.job.name)
+    return builds.current(records)
 
 
 def test_the_example_is_a_record_that_was_never_trained_on(classifier, served):

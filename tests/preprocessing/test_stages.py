@@ -66,7 +66,7 @@ def test_a_bundle_that_runs_twice_changes_nothing(data, folders, spilled):
     writer = stages.WriteShard(data, folders)
     assert list(writer.process((key, [segment]), {})) == []
     before = folders.receipts()
-    path = f"{folders.records}/{before[key].path}"
+    path = f"{folders.build}/{before[key].path}"
     with open(path, "rb") as file:
         content = file.read()
     assert list(writer.process((key, [segment]), {})) == []

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config, config_file, errors, manifest, run_folder
+from pipeline import builds, config, config_file, errors, manifest, run_folder
 from preprocessing import job
 from tests.preprocessing import tables
 from trainer import features
@@ -23,11 +23,11 @@ SAMPLE = config_file.SHIPPED.parent / "data" / "flights" / "sample.csv.gz"
 
 
 def _run(job_config, root, **options) -> tuple[manifest.Manifest, pathlib.Path, str]:
-    """Returns the manifest, the records folder, and what was printed."""
+    """Returns the manifest, the folder of the build, and what was printed."""
     said = io.StringIO()
-    folder = pathlib.Path(run_folder.records_folder(str(root), job_config.name))
     with contextlib.redirect_stdout(said):
         made = job.run(job_config, str(root), **options)
+    folder = pathlib.Path(builds.current(run_folder.records_folder(str(root), job_config.name)))
     return made, folder, said.getvalue()
 
 
@@ -47,7 +47,7 @@ def _records(
 
 
 def _letters(folder) -> list[dict]:
-    (path,) = folder.glob("*/dead_letter/train.jsonl")
+    (path,) = folder.glob("dead_letter/train.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -116,7 +116,7 @@ def test_more_than_the_budget_fails_before_there_is_a_manifest(mixed, tmp_path):
         errors.DataError, match=r"4 of 304 rows are bad, data.error_budget 0\.01 al"
     ):
         _run(tight, tmp_path)
-    folder = tmp_path / "records" / "table"
+    (folder,) = (tmp_path / "records" / "table").glob("[0-9a-f]*/")
     assert not (folder / "manifest.json").exists()
     assert len(_letters(folder)) == 4, "they must stay to be looked at"
 

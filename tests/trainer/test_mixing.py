@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import config_file, manifest, run_folder
+from pipeline import builds, config_file, manifest, run_folder
 from preprocessing import job as preprocessing
 from tests import reading, record_sets
 from tests.preprocessing import examples, idx_files
@@ -170,7 +170,8 @@ def preprocessed(tmp_path_factory, rows_by_label):
         (folder / role).write_bytes(idx_files.idx_bytes(values))
         settings.append(f"data.inputs.train.{role}={folder / role}")
     job = config_file.load("mnist", settings)
-    return run_folder.records_folder(str(folder), job.name), preprocessing.run(job, str(folder))
+    made = preprocessing.run(job, str(folder))
+    return builds.current(run_folder.records_folder(str(folder), job.name)), made
 
 
 # How many blocks asynchronous processes mix at once depends on their number: one is the least.

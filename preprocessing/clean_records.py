@@ -1,0 +1,44 @@
+"""Lists the builds of records, and removes those that are neither current nor named by a run.
+
+    python -m preprocessing.clean_records                  all records below --storage
+    make clean-records [CONFIG=flights] [DRY_RUN=1] [FORCE=1]
+
+--force removes builds that runs name, too: those runs can then not be resumed or evaluated until
+the records are made again. The current build stays in any case, and so does one that a run is
+training on. Dead letters of failed preprocessing go with their build.
+"""
+
+from __future__ import annotations
+
+from absl import flags
+
+from pipeline import cli, config_file, run_folder, terminal
+from preprocessing import cleaning
+
+_CONFIG = flags.DEFINE_string("config", None, "Config whose records to clean. Default: all.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
+_FORCE = flags.DEFINE_bool("force", False, "Remove builds that runs name, too.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only list the builds.")
+
+
+def main() -> None:
+    """Prints a line for each build, and what was freed."""
+    root = _STORAGE.value
+    chosen = [config_file.load(_CONFIG.value).name] if _CONFIG.value else cleaning.names(root)
+    freed = 0
+    for name in chosen:
+        if _DRY_RUN.value:
+            listed = cleaning.find(root, name)
+            found = [(b, b.needed(force=_FORCE.value) or "would be removed") for b in listed]
+        else:
+            found = list(cleaning.clean(root, name, force=_FORCE.value))
+        if found:
+            print(terminal.shown(run_folder.records_folder(root, name)))
+            print("\n".join(cleaning.lines(found)), flush=True)
+        freed += sum(build.bytes for build, why in found if not why)
+    if not _DRY_RUN.value:
+        print(f"{freed / 1e6:,.1f} MB freed")
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,42 @@
+"""The command, as a process of its own: the list, and what it removes when."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+from pipeline import builds, config_file
+from tests.pipeline.test_builds import publish
+
+NEW, OLD = "a" * 12, "b" * 12
+
+
+def _run(root, *flags: str) -> list[str]:
+    command = [sys.executable, "-m", "preprocessing.clean_records", f"--storage={root}", *flags]
+    cwd = config_file.SHIPPED.parent
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_it_lists_and_removes(tmp_path):
+    for name in ("mnist", "flights"):
+        folder = tmp_path / "records" / name
+        publish(folder / OLD, made=1000)
+        publish(folder / NEW, made=2000)
+        builds.make_current(str(folder), NEW)
+    listed = _run(tmp_path, "--dry_run", "--config=mnist")
+    assert listed[0] == f"{tmp_path}/records/mnist" and len(listed) == 3
+    assert re.fullmatch(rf"  {NEW} +0\.0 MB  1970-.*  current", listed[1])
+    assert re.fullmatch(rf"  {OLD} +0\.0 MB  1970-.*  would be removed", listed[2])
+    assert _run(tmp_path, "--config=mnist")[-1] == "0.0 MB freed"
+    assert builds.published(str(tmp_path / "records/mnist")) == [NEW]
+    assert builds.published(str(tmp_path / "records/flights")) == [NEW, OLD]
+    removed = _run(tmp_path)
+    assert [line.split()[-1] for line in removed[1:3]] == ["current", "removed"]
+    assert builds.published(str(tmp_path / "records/flights")) == [NEW]
+
+
+def test_without_records_there_is_nothing_to_do(tmp_path):
+    assert _run(tmp_path) == ["0.0 MB freed"]
