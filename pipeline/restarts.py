@@ -18,6 +18,8 @@ FINAL_CODES = (
     errors.DataError.exit_code,
     errors.ModelError.exit_code,
 )
+# All that train, as what is started again.
+_GANG = "gang"
 # What TensorFlow's server and the system say when a port is taken.
 _PORT_TAKEN = ("could not start grpc server", "address already in use", "address in use")
 
@@ -28,7 +30,8 @@ class Loss:
 
     `code` is its exit code, or minus the number of the signal that killed it; `worked` is true if
     it had made steps (or evaluated) before, `stalled` if it was killed because training as a whole
-    made no progress.
+    made no progress. `reached` is the newest step it made (of an evaluator, the step it evaluated)
+    since it was started, `None` if none; of what makes no steps itself, that of the run.
     """
 
     task: topology.Task
@@ -36,6 +39,7 @@ class Loss:
     cause: str
     worked: bool
     stalled: bool = False
+    reached: int | None = None
 
     @property
     def port_taken(self) -> bool:
@@ -46,18 +50,21 @@ class Loss:
 @dataclasses.dataclass(frozen=True)
 class Decision:
     """What happens next: `task` starts that one again, `gang` all but the evaluator on new
-    ports, `fail` ends the run with `code`."""
+    ports, `fail` ends the run with `code`; the `note` says why, besides the cause."""
 
     action: Literal["task", "gang", "fail"]
     delay: float = 0.0
     code: int = 0
+    note: str = ""
 
 
 class Policy:
-    """Decides about losses: bounded attempts, with growing pauses.
+    """Decides about losses: attempts are bounded by progress, with growing pauses between them.
 
-    At most `most` restarts of one task within `window` seconds. A Python error before any step was
-    made will most likely come again: it is tried once more only.
+    At most `most` restarts in a row bring nothing new: no step (of the evaluator, no evaluation)
+    after the newest there was. What fails by itself at the same place ends the run by that; what is
+    killed from outside now and then does not. A Python error before any step was made will most
+    likely come again: it is tried once more only.
     """
 
     def __init__(
@@ -69,10 +76,14 @@ class Policy:
         delays: tuple[float, ...] = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0),
         most_port_changes: int = 3,
     ) -> None:
-        self._unit = unit
+        """A pause is chosen by how many restarts there were within `window` seconds."""
+        self.unit = unit
         self._most, self._window, self._delays = most, window, delays
         self._most_port_changes = most_port_changes
         self._restarts: dict[str, list[float]] = collections.defaultdict(list)
+        # By what is started again: how far it has got, and its restarts since it has got there.
+        self._reached: dict[str, int] = {}
+        self._idle: collections.Counter[str] = collections.Counter()
         self._useless: collections.Counter[str] = collections.Counter()
         self._port_changes = 0
 
@@ -80,20 +91,40 @@ class Policy:
         """Returns what to do about `loss`, and counts it."""
         if loss.code in FINAL_CODES:
             return Decision("fail", code=loss.code)
+        name = self._restarted(loss)
+        self._note_progress(name, loss)
         if loss.port_taken:
             self._port_changes += 1
             if self._port_changes > self._most_port_changes:
                 return Decision("fail", code=errors.RetryableError.exit_code)
             return Decision("gang")
-        name = loss.task.name
-        self._useless[name] = 0 if loss.worked or loss.code != 1 else self._useless[name] + 1
+        task = loss.task.name
+        self._useless[task] = 0 if loss.worked or loss.code != 1 else self._useless[task] + 1
+        if self._useless[task] > 1 or self._idle[name] >= self._most:
+            what = "evaluation" if loss.task.job_name == topology.EVALUATOR else "step"
+            note = f"{self._idle[name]} restarts in a row brought no new {what}"
+            return Decision(
+                "fail",
+                code=loss.code if loss.code > 0 else errors.RetryableError.exit_code,
+                note=note if self._idle[name] >= self._most else "",
+            )
+        self._idle[name] += 1
         recent = [time for time in self._restarts[name] if now - time < self._window]
-        if self._useless[name] > 1 or len(recent) >= self._most:
-            return Decision("fail", code=loss.code if loss.code > 0 else 75)
         self._restarts[name] = [*recent, now]
         delay = self._delays[min(len(recent), len(self._delays) - 1)]
-        alone = loss.task.job_name == topology.EVALUATOR or self._unit == "task"
-        return Decision("task" if alone and not loss.stalled else "gang", delay=delay)
+        return Decision("gang" if name == _GANG else "task", delay=delay)
+
+    def _restarted(self, loss: Loss) -> str:
+        """Returns the task that is started again, or the name of all that train."""
+        if loss.task.job_name == topology.EVALUATOR:
+            return loss.task.name
+        return _GANG if loss.stalled or self.unit == "gang" else loss.task.name
+
+    def _note_progress(self, name: str, loss: Loss) -> None:
+        if loss.reached is not None and loss.reached > self._reached.get(name, -1):
+            self._reached[name] = loss.reached
+            self._idle[name] = 0
+            self._port_changes = 0
 
 
 class Restart(pydantic.BaseModel):

@@ -12,19 +12,18 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from typing import Literal
 
 from pipeline import (
     environment,
     errors,
     isolation,
-    last_words,
     restarts,
     run_folder,
     storage,
     topology,
     watchdog,
 )
+from pipeline.members import Member
 from pipeline.pace import Pace
 from pipeline.plan import Graces, Observer, Plan
 from pipeline.ports import Reservation
@@ -33,23 +32,6 @@ from pipeline.run_folder import Status
 from pipeline.tolerance import Tolerance
 
 _TAIL_LINES = 15
-
-
-@dataclasses.dataclass
-class _Member:
-    role: str
-    index: int
-    task: topology.Task
-    state: Literal["due", "running", "done"] = "due"
-    due: float = 0.0
-    pid: int = 0
-    log_start: int = 0
-    # Why it is being killed, if it hangs.
-    hang: watchdog.Hang | None = None
-
-    @property
-    def name(self) -> str:
-        return self.task.name
 
 
 class Supervisor:
@@ -75,7 +57,7 @@ class Supervisor:
         self._graces = graces or Graces()
         self._clock, self._wall_clock = clock, wall_clock
         self._ports: Reservation | None = None
-        self._members: dict[str, _Member] = {}
+        self._members: dict[str, Member] = {}
         self._backlog: list[Event] = []
         self._observed = -1e9
         self._reading = Tolerance("reading what the processes report", clock=clock)
@@ -127,7 +109,9 @@ class Supervisor:
                 self._observer.say(isolation.note(self._ports.addresses))
         for role, count in counts.items():
             for index in range(count):
-                member = _Member(role, index, topology.Task(role, index, self.cluster))
+                task = topology.Task(role, index, self.cluster)
+                log = os.path.join(self._plan.logs, f"{task.name}.log")
+                member = Member(role, index, task, log)
                 if role != topology.EVALUATOR or member.name not in self._members:
                     self._members[member.name] = member
 
@@ -162,7 +146,7 @@ class Supervisor:
     def _start_due(self) -> None:
         for member in self._members.values():
             if member.state == "due" and member.due <= self._clock():
-                log = self._log(member.name)
+                log = member.log
                 member.log_start = os.path.getsize(log) if os.path.exists(log) else 0
                 member.state, member.pid, member.hang = "running", 0, None
                 arguments = (self._plan.run.path, self._plan.records, member.task)
@@ -186,7 +170,7 @@ class Supervisor:
                 self._backlog.append(event)
         self._stop.drain()
 
-    def _judge(self, member: _Member, code: int) -> None:
+    def _judge(self, member: Member, code: int) -> None:
         """Decides what the end of a process means."""
         if code == 0 and member.role != topology.PS:
             self._check_markers(member)
@@ -202,21 +186,14 @@ class Supervisor:
                 f"{member.name}: No space left on the device of {self._plan.run.path!r}. Free some "
                 "space and run the same command again to resume."
             )
-        cause = self._cause(member, code)
-        worked = self._status_of(member)
-        loss = restarts.Loss(
-            member.task,
-            code,
-            cause,
-            worked=worked is not None and (worked.loss or worked.evaluation) is not None,
-            stalled=member.hang is not None and member.hang.name is None,
-        )
+        newest = self.pace.newest_step
+        loss = member.loss(self._plan.run, code, newest_step=newest, unit=self._policy.unit)
         decision = self._policy.decide(loss, self._clock())
         if decision.action == "fail":
-            raise self._failure(member, loss, decision.code)
+            raise self._failure(member, loss, decision)
         self._restart(member, loss, decision)
 
-    def _has_no_part_left(self, member: _Member) -> bool:
+    def _has_no_part_left(self, member: Member) -> bool:
         """True if training is over and all that is left to do is the evaluator's.
 
         A parameter server even ends by itself then, and a chief that was lost after it said that
@@ -226,7 +203,7 @@ class Supervisor:
             return False
         return self._plan.run.read(run_folder.TRAINING_DONE) is not None
 
-    def _check_markers(self, member: _Member) -> None:
+    def _check_markers(self, member: Member) -> None:
         """A process that ended well has left the file that says what it has done."""
         evaluates = self._plan.counts.get(topology.EVALUATOR, 0) == 0
         expected = {
@@ -235,10 +212,10 @@ class Supervisor:
         }.get(member.role)
         if expected is not None and self._plan.run.read(expected) is None:
             raise errors.PipelineError(
-                f"{member.name}: ended without writing {expected}. Log: {self._log(member.name)}"
+                f"{member.name}: ended without writing {expected}. Log: {member.log}"
             )
 
-    def _restart(self, member: _Member, loss: restarts.Loss, decision: restarts.Decision) -> None:
+    def _restart(self, member: Member, loss: restarts.Loss, decision: restarts.Decision) -> None:
         what = "it" if decision.action == "task" else "all training processes"
         again = f"in {decision.delay:g} s" if decision.delay else "now"
         self._observer.say(f"{member.name}: {loss.cause}; starting {what} again {again}")
@@ -264,17 +241,20 @@ class Supervisor:
             member = self._members[member.name]
         member.state, member.due = "due", self._clock() + decision.delay
 
-    def _failure(self, member: _Member, loss: restarts.Loss, code: int) -> errors.PipelineError:
-        log = self._log(member.name)
+    def _failure(
+        self, member: Member, loss: restarts.Loss, decision: restarts.Decision
+    ) -> errors.PipelineError:
+        log, code = member.log, decision.code
         if code not in restarts.FINAL_CODES:
-            for line in self._tail(member)[-_TAIL_LINES:]:
+            for line in member.tail()[-_TAIL_LINES:]:
                 self._observer.say(f"{member.name} | {line}")
+        note = f"; {decision.note}" if decision.note else ""
         again = "Run the same command again to resume."
         hint = {errors.RetryableError.exit_code: f" {again}", 1: f" Mend that. {again}"}.get(
             code, ""
         )
         return errors.of_exit_code(
-            code, f"{member.name}: {loss.cause.rstrip('.')}.{hint} Log: {log}"
+            code, f"{member.name}: {loss.cause.rstrip('.')}{note}.{hint} Log: {log}"
         )
 
     def _check_result(self) -> None:
@@ -357,7 +337,7 @@ class Supervisor:
             self._receive(min(self._graces.poll, max(0.0, deadline - self._clock()) + 0.01))
             pending = self._running(roles)
 
-    def _running(self, roles: Iterable[str]) -> list[_Member]:
+    def _running(self, roles: Iterable[str]) -> list[Member]:
         wanted = set(roles)
         return [m for m in self._members.values() if m.role in wanted and m.state == "running"]
 
@@ -378,20 +358,3 @@ class Supervisor:
         self.pace.see(s for n, s in statuses.items() if self._members[n].role in training)
         self._recoveries = [one for one in self._recoveries if not one.see(statuses)]
         self._observer.show(statuses)
-
-    def _status_of(self, member: _Member) -> Status | None:
-        status = run_folder.read_status(self._plan.run, member.name)
-        return status if status is not None and status.pid == member.pid else None
-
-    def _cause(self, member: _Member, code: int) -> str:
-        """Returns one line on why a process ended."""
-        if member.hang is not None:
-            return member.hang.cause
-        return last_words.cause(self._status_of(member), code, self._tail(member))
-
-    def _log(self, name: str) -> str:
-        return os.path.join(self._plan.logs, f"{name}.log")
-
-    def _tail(self, member: _Member) -> list[str]:
-        """Returns the last lines that this attempt of a process has put out."""
-        return last_words.tail(self._log(member.name), member.log_start)

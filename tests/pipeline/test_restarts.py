@@ -8,8 +8,8 @@ WORKER = topology.Task("worker", 0, {"chief": ("h:1",), "worker": ("h:2",), "ps"
 EVALUATOR = topology.Task("evaluator", 0, {})
 
 
-def loss(code=-9, cause="killed", *, worked=True, task=WORKER):
-    return Loss(task, code, cause, worked=worked)
+def loss(code=-9, cause="killed", *, worked=True, task=WORKER, reached=None):
+    return Loss(task, code, cause, worked=worked, reached=reached)
 
 
 @pytest.mark.parametrize("code", [64, 65, 70])
@@ -34,10 +34,39 @@ def test_pauses_grow_and_attempts_end():
     assert decisions[-1].code == 75, "a killed process may well work the next time"
 
 
-def test_attempts_that_are_long_past_do_not_count():
-    policy = Policy("task", most=2, window=100.0)
-    actions = [policy.decide(loss(), time).action for time in (0.0, 1.0, 200.0, 201.0, 202.0)]
-    assert actions == ["task"] * 4 + ["fail"]
+@pytest.mark.parametrize("unit", ["task", "gang"])
+@pytest.mark.parametrize("task", [WORKER, EVALUATOR])
+def test_what_makes_no_progress_ends_the_run_however_slowly_it_fails(unit, task):
+    policy = Policy(unit)
+    decisions = [policy.decide(loss(task=task, reached=500), 75.0 * n) for n in range(12)]
+    assert [d.action for d in decisions[:11]].count("fail") == 1
+    assert decisions[10].action == "fail"
+    what = "evaluation" if task is EVALUATOR else "step"
+    assert decisions[10].note == f"10 restarts in a row brought no new {what}"
+
+
+@pytest.mark.parametrize("unit", ["task", "gang"])
+@pytest.mark.parametrize("task", [WORKER, EVALUATOR])
+def test_with_progress_there_is_no_bound_but_the_pauses(unit, task):
+    policy = Policy(unit)
+    decisions = [policy.decide(loss(task=task, reached=n), 1.0 * n) for n in range(1000)]
+    assert "fail" not in {d.action for d in decisions}
+    assert decisions[-1].delay == 8.0
+    assert policy.decide(loss(task=task, reached=1000), 5000.0).delay == 0.0
+
+
+def test_a_step_that_was_made_before_is_no_progress():
+    """It fell back to its checkpoint, and fails at the same step or before it again."""
+    policy = Policy("task", most=3)
+    reached = [575, 570, 575, 571]
+    assert [policy.decide(loss(reached=n), 0.0).action for n in reached][-1] == "fail"
+
+
+def test_all_that_train_are_counted_as_one_where_they_are_started_as_one():
+    policy = Policy("gang", most=2)
+    members = [topology.Task(role, 0, WORKER.cluster) for role in ("chief", "worker", "ps")]
+    actions = [policy.decide(loss(task=task, reached=7), 0.0).action for task in members]
+    assert actions == ["gang", "gang", "fail"]
 
 
 def test_each_task_has_attempts_of_its_own():

@@ -1,0 +1,62 @@
+"""One place in a run's cluster, and the process that fills it: its attempts and their losses."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from pipeline import last_words, restarts, run_folder, topology, watchdog
+from pipeline.run_folder import RunFolder, Status
+
+
+@dataclasses.dataclass
+class Member:
+    """A task of the run, with the process that does it at the moment. `log` is a local file."""
+
+    role: str
+    index: int
+    task: topology.Task
+    log: str
+    state: Literal["due", "running", "done"] = "due"
+    due: float = 0.0
+    pid: int = 0
+    log_start: int = 0
+    # Why it is being killed, if it hangs.
+    hang: watchdog.Hang | None = None
+
+    @property
+    def name(self) -> str:
+        """How the process is spoken of."""
+        return self.task.name
+
+    def tail(self) -> list[str]:
+        """Returns the last lines that this attempt of the process has put out."""
+        return last_words.tail(self.log, self.log_start)
+
+    def loss(
+        self, run: RunFolder, code: int, *, newest_step: int | None, unit: Literal["task", "gang"]
+    ) -> restarts.Loss:
+        """Returns what a policy is told of the end of the process with an exit `code`.
+
+        `newest_step` is that of the run, and `unit` what is started again after a loss.
+        """
+        status = run_folder.read_status(run, self.name)
+        if status is not None and status.pid != self.pid:
+            status = None  # of an earlier attempt
+        stalled = self.hang is not None and self.hang.name is None
+        together = stalled or unit == "gang" or self.role == topology.PS
+        reached = newest_step if together else _reached(status)
+        if self.role == topology.EVALUATOR:
+            reached = _evaluated(status)
+        cause = self.hang.cause if self.hang else last_words.cause(status, code, self.tail())
+        worked = status is not None and (status.loss or status.evaluation) is not None
+        return restarts.Loss(self.task, code, cause, worked, stalled=stalled, reached=reached)
+
+
+def _reached(status: Status | None) -> int | None:
+    return status.step if status is not None and status.loss is not None else None
+
+
+def _evaluated(status: Status | None) -> int | None:
+    evaluation = status.evaluation if status is not None else None
+    return int(evaluation["step"]) if evaluation else None
