@@ -18,6 +18,7 @@ from pipeline import config, manifest
 # Bytes of records that are mixed with each other, as they are in the files. Parsed, most take less;
 # long lists of small integers take up to eight times as much. Twice that is held for a moment.
 _MIXED = 64 << 20
+_LAPS = 3  # epochs whose order a backlog keeps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,27 +159,49 @@ class Backlog:
         self._blocks, self._seed = np.flatnonzero(blocks.due), seed
         self._records = blocks.records[self._blocks]
         self._applied = np.asarray(applied, np.int64)[self._blocks]
-        self._first_epoch = int((self._applied // self._records).min())
+        epochs_applied = self._applied // self._records
+        self._first_epoch = int(epochs_applied.min())
+        # Epochs of which something is done, and the one behind them, have an order of their own.
+        # Each later one is whole, and its order a function of seed and epoch.
+        begun = int(epochs_applied.max()) - self._first_epoch
+        self._own_laps = begun + 1 if begun else 0
         self._epoch_before = np.empty(0, np.int64)
         self._laps: list[np.ndarray] = []
         self._starts = [0]
+        self._whole: dict[int, np.ndarray] = {}  # the epochs that were asked for last
 
     def __getitem__(self, position: int) -> Piece:
         """Returns the piece at `position`, however far."""
-        while position >= self._starts[-1]:
+        while position >= self._starts[-1] and len(self._laps) < self._own_laps:
             self._lay_out_next()
-        lap = bisect.bisect_right(self._starts, position) - 1
-        block = int(self._laps[lap][position - self._starts[lap]])
-        epoch = self._first_epoch + lap
+        if position < self._starts[-1]:
+            lap = bisect.bisect_right(self._starts, position) - 1
+            epoch = self._first_epoch + lap
+            block = int(self._laps[lap][position - self._starts[lap]])
+        else:
+            later, at = divmod(position - self._starts[-1], len(self._records))
+            epoch = self._first_epoch + len(self._laps) + later
+            block = int(self._order(epoch)[at])
         done = int(self._applied[block] - epoch * self._records[block])
         return Piece(int(self._blocks[block]), epoch, max(0, done))
+
+    def _order(self, epoch: int) -> np.ndarray:
+        """Returns the order of a whole epoch. Readers go from one to the next, and for a while
+        ask for both; few are kept, as each has an entry a block."""
+        order = self._whole.get(epoch)
+        if order is None:
+            order = epoch_order(len(self._records), self._seed, epoch).astype(np.int32)
+            self._whole[epoch] = order
+            for old in list(self._whole)[:-_LAPS]:
+                self._whole.pop(old, None)
+        return order
 
     def left(self, piece: Piece) -> int:
         """Returns how many records are to be read of a piece."""
         return int(self._sizes[piece.block]) - piece.skip
 
     def _lay_out_next(self) -> None:
-        """Appends the next epoch that has anything left."""
+        """Appends the next epoch of which something may be done, or that comes behind such."""
         epoch = self._first_epoch + len(self._laps)
         order = epoch_order(len(self._records), self._seed, epoch)
         # Any blocks may be left of the epoch before. If they are its last, this changes nothing.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from collections.abc import Iterable
 
 import numpy as np
@@ -131,6 +132,44 @@ def test_stopping_in_between_changes_nothing(shards, seed, before, after, exclud
     gone_on = order.Backlog(blocks, seed, _read(blocks, seed, nothing, before))
     for position in range(after):
         assert gone_on[position] == at_once[before + position]
+
+
+def _chained(blocks, seed, applied, laps):
+    """The blocks of the next epochs, each laid out behind the one before, as all once were."""
+    number = len(blocks.records)
+    epoch = int((applied // blocks.records).min())
+    before, found = np.empty(0, np.int64), []
+    for lap in range(epoch, epoch + laps):
+        expected = order._behind(order.epoch_order(number, seed, lap), before)
+        is_left = applied[expected] < (lap + 1) * blocks.records[expected]
+        before = np.concatenate([expected[~is_left], expected[is_left]])
+        found += [(int(block), lap) for block in expected[is_left]]
+    return found
+
+
+@given(SHARDS, SEEDS, st.data())
+def test_the_order_of_an_epoch_does_not_depend_on_what_was_asked_for_before(shards, seed, data):
+    blocks = _blocks(shards)
+    applied = np.array([data.draw(st.integers(0, 3 * int(n))) for n in blocks.records])
+    expected = _chained(blocks, seed, applied, 8)
+    asked = data.draw(st.lists(st.integers(0, len(expected) - 1)))
+    backlog = order.Backlog(blocks, seed, applied)
+    for position in (*asked, *range(len(expected)), *asked):
+        piece = backlog[position]
+        assert (piece.block, piece.epoch) == expected[position]
+
+
+def test_memory_does_not_grow_with_the_epochs():
+    number = 10_000
+    zeros = np.zeros(number, np.int64)
+    backlog = order.Backlog(order.Blocks(("a",), zeros, zeros, zeros + 8), 1, zeros)
+    tracemalloc.start()
+    try:
+        for epoch in range(100):
+            backlog[epoch * number]
+        assert tracemalloc.get_traced_memory()[0] < 10 * 8 * number
+    finally:
+        tracemalloc.stop()
 
 
 @given(SHARDS, SEEDS, EXCLUDED, st.data())
