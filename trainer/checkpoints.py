@@ -7,13 +7,12 @@ import hashlib
 import itertools
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 
 import tensorflow as tf
 
-from pipeline import errors, exported, storage
+from pipeline import errors, exported, scratch, storage
 from pipeline.run_folder import RunFolder
 from trainer import bundle, checkpoint_list
 
@@ -268,12 +267,11 @@ def pinned(checkpoint: str) -> Iterator[str]:
     step is saved again.
     """
     folder, _, name = checkpoint.rpartition("/")
-    target = storage.join(folder, "pinned")
-    if storage.is_remote(target):
-        target = os.path.join(tempfile.gettempdir(), f"estimator-pipeline-pinned-{os.getpid()}")
-    storage.remove(target)
-    storage.makedirs(target)
-    try:
+    if storage.is_remote(folder):
+        place = scratch.folder("pinned")
+    else:
+        place = _emptied(storage.join(folder, "pinned"))
+    with place as target:
         files = _files(checkpoint)
         before = _versions(folder, files)
         for file in files:
@@ -281,8 +279,17 @@ def pinned(checkpoint: str) -> Iterator[str]:
         if _versions(folder, files) != before:
             raise FileNotFoundError(checkpoint)
         yield storage.join(target, name)
+
+
+@contextlib.contextmanager
+def _emptied(folder: str) -> Iterator[str]:
+    """Yields a folder that is made new, and removes it afterwards."""
+    storage.remove(folder)
+    storage.makedirs(folder)
+    try:
+        yield folder
     finally:
-        storage.remove(target)
+        storage.remove(folder)
 
 
 def _files(checkpoint: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, errors, storage, topology
+from pipeline import config, errors, scratch, storage, topology
 from pipeline.run_folder import RunFolder
 from trainer import checkpoints
 
@@ -34,18 +34,20 @@ def hooks(
     """Returns the hooks by which a training process saves.
 
     The chief calls `before_save`, saves, and takes `actions` after each save, in order. Workers of
-    an all-reduce save beside it, because saving is a step all of them make together.
+    an all-reduce save to the disk of their host, because saving is a step all of them make
+    together; nobody reads that, and it is removed at once.
     """
     if task.is_chief:
         return [_saver_hook(run.path, job.train.save_steps, [_Listener(actions, before_save)])]
     if job.cluster.strategy == "multi_worker_mirrored":
-        folder = own_folder(run.path, task)
-        return [_ForgetHook(), _saver_hook(folder, job.train.save_steps, [])]
+        folder = scratch.make("saves")
+        hook = _saver_hook(folder, job.train.save_steps, [_Unread(folder)])
+        return [_ForgetHook(), hook]
     return []
 
 
 def own_folder(model_dir: str, task: topology.Task) -> str:
-    """Returns where a worker of an all-reduce writes; TensorFlow puts its events there too."""
+    """Returns where TensorFlow puts the events of a worker of an all-reduce."""
     return storage.join(model_dir, f"tmp_{task.job_name}_{task.task_index}")
 
 
@@ -118,11 +120,34 @@ class _Listener(tf.compat.v1.train.CheckpointSaverListener):
             action(int(global_step_value), seconds)
 
 
+class _Unread(tf.compat.v1.train.CheckpointSaverListener):
+    """Removes a checkpoint as soon as it is written, as nobody reads it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        """Only TensorFlow's events stay."""
+        _forget()
+        for name in storage.listdir(self._folder):
+            if name.startswith(("model.ckpt", "checkpoint")):
+                storage.remove(storage.join(self._folder, name))
+
+    def end(self, session: Any, global_step_value: int) -> None:
+        """There is no save after this."""
+        scratch.remove(self._folder)
+
+
+def _forget() -> None:
+    """Has the Savers of the graph delete nothing of what they have written or restored."""
+    for saver in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS):
+        saver.set_last_checkpoints_with_time([])
+
+
 class _ForgetHook(tf.compat.v1.train.SessionRunHook):
     """Makes a worker forget the checkpoints it was restored from: they are the chief's, and it
     would delete them when it has made enough of its own (traps A19)."""
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Empties the list the Saver was given when it restored."""
-        for saver in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS):
-            saver.set_last_checkpoints_with_time([])
+        _forget()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import pytest
 import tensorflow as tf
 from tensorflow.python.checkpoint import checkpoint_management
@@ -22,10 +24,10 @@ def hooks_of(small_records, tmp_path):
     """Returns a function from a task to its hooks, and the saves of which they tell."""
     seen = []
 
-    def build(task, strategy="multi_worker_mirrored"):
+    def build(task, strategy="multi_worker_mirrored", folder=tmp_path):
         job = small_records.config(f"cluster.strategy={strategy}", "train.save_steps=3")
         actions = [lambda step, seconds: seen.append((step, seconds))]
-        return saves.hooks(job, RunFolder(str(tmp_path)), task, actions)
+        return saves.hooks(job, RunFolder(str(folder)), task, actions)
 
     return build, seen
 
@@ -87,17 +89,30 @@ def test_evaluating_in_turn_is_no_part_of_the_time_of_a_save(hooks_of, tmp_path)
     assert order == [(0, 1), (1, 2)]
 
 
-def test_a_worker_of_an_all_reduce_saves_aside_and_deletes_nothing_of_the_chiefs(
-    hooks_of, tmp_path
+def test_a_worker_of_an_all_reduce_saves_to_its_own_disk_and_deletes_nothing_of_the_chiefs(
+    hooks_of, tmp_path, monkeypatch
 ):
-    """It has been restored from the chief's, so its Saver would take them for its own."""
+    """It has been restored from the chief's, so its Saver would take them for its own. At most one
+    checkpoint takes up space there, and none afterwards."""
+    run, local = tmp_path / "run", tmp_path / "local"
+    local.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(local))
+
+    class Look(_train.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            [folder] = local.iterdir()
+            there.append(steps(folder))
+
     build, seen = hooks_of
-    train(tmp_path, 6, build(CHIEF))
-    before = steps(tmp_path)
-    told = len(seen)
-    train(tmp_path, 15, build(WORKER))
-    assert steps(tmp_path) == before == [3, 6]
-    assert steps(tmp_path / "tmp_worker_1") == [12, 15]
+    train(run, 6, build(CHIEF, folder=run))
+    before = {path.name: path.stat().st_ino for path in run.glob("model.ckpt-*")}
+    told, there = len(seen), []
+    hooks = build(WORKER, folder=run)
+    hooks[-1]._listeners.insert(0, Look())
+    train(run, 15, hooks)
+    assert there == [[6], [9], [12], [15]]
+    assert {path.name: path.stat().st_ino for path in run.glob("model.ckpt-*")} == before
+    assert not list(run.glob("tmp_*")) and not list(local.iterdir())
     assert len(seen) == told
 
 
