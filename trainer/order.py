@@ -242,23 +242,39 @@ def ledger(blocks: Blocks, applied: np.ndarray, reached: np.ndarray) -> list[Epo
     Both arrays are `[blocks]`, over all epochs: how often records of a block were applied, and how
     many of them its reading is past. Where they differ, the difference is booked in the epoch that
     the block is in, as records applied more than once or never.
+
+    It takes time for each block and each epoch, not for each block in each epoch.
     """
     records = blocks.records
     applied, reached = np.asarray(applied, np.int64), np.asarray(reached, np.int64)
     epochs = max(int((-(-reached // records)).max(initial=0)), int(applied.any()))
     more = _booked(np.maximum(applied - reached, 0), reached, records, epochs)
     never = _booked(np.maximum(reached - applied, 0), reached, records, epochs)
-    rows = []
-    for epoch in range(epochs):
-        due = blocks.total_records
-        past = int(_past(reached, records, epoch).sum())
-        once = past - more[epoch] - never[epoch]
-        skipped = 0
-        if blocks.excluded is not None:
-            skipped = int((records - _past(reached, records, epoch))[blocks.excluded].sum())
-        left = due - past - skipped
-        rows.append(Epoch(epoch, due, once, more[epoch], never[epoch], skipped, left))
-    return rows
+    due = blocks.total_records
+    bad = np.zeros(len(records), bool) if blocks.excluded is None else blocks.excluded
+    behind = _unread(reached[~bad], records[~bad], epochs)
+    skipped = _unread(reached[bad], records[bad], epochs)
+    return [
+        Epoch(
+            epoch,
+            due,
+            due - behind[epoch] - skipped[epoch] - more[epoch] - never[epoch],
+            more[epoch],
+            never[epoch],
+            skipped[epoch],
+            behind[epoch],
+        )
+        for epoch in range(epochs)
+    ]
+
+
+def _unread(reached: np.ndarray, records: np.ndarray, epochs: int) -> list[int]:
+    """Returns how many records of each epoch the reading of blocks is not past."""
+    epoch, past = np.divmod(reached, records)  # the one each block is in, and how far
+    # Of whole numbers below 2**53, which sums of them as floats are exact for.
+    under_way = np.bincount(epoch, records - past, minlength=epochs)[:epochs]
+    begun = np.bincount(epoch + 1, records, minlength=epochs)[:epochs].cumsum()
+    return [int(number) for number in under_way + begun]
 
 
 def _past(reached: np.ndarray, records: np.ndarray, epoch: int) -> np.ndarray:
@@ -271,7 +287,8 @@ def _booked(
     """Spreads the amounts of blocks over epochs, from the one each is in backwards: no more than
     it is past there."""
     found = [0] * epochs
-    rest = amounts
+    some = np.flatnonzero(amounts)
+    rest, reached, records = amounts[some], reached[some], records[some]
     for epoch in reversed(range(epochs)):
         if not rest.any():
             break

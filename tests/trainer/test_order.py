@@ -215,6 +215,36 @@ def test_every_record_due_is_in_one_column_of_the_ledger(shards, data):
     assert sum(row.left for row in rows) == len(rows) * blocks.total_records - reached.sum()
 
 
+@given(SHARDS, st.sets(st.integers(0, 3)), st.data())
+def test_the_ledger_is_that_of_looking_at_each_block_in_each_epoch(shards, excluded, data):
+    blocks = _blocks(shards, excluded)
+    reached = np.array([data.draw(st.integers(0, 5 * int(n))) for n in blocks.records])
+    applied = reached + np.array([data.draw(st.integers(-7, 7)) for _ in reached])
+    bad = ~blocks.due.astype(bool)
+    for row in order.ledger(blocks, np.maximum(applied, 0), reached):
+        past = np.clip(reached - row.epoch * blocks.records, 0, blocks.records)
+        unread = blocks.records - past
+        assert (row.left, row.skipped) == (unread[~bad].sum(), unread[bad].sum())
+        assert row.once + row.more + row.never == past.sum()
+
+
+def test_a_ledger_of_many_blocks_and_epochs_looks_at_each_block_a_few_times(monkeypatch):
+    """Two of a million blocks have been read again, in the tenth of a thousand epochs."""
+    records = np.full(1_000_000, 256)
+    blocks = order.Blocks(("a",), records * 0, records * 0, records)
+    reached = records * 999 + np.arange(1_000_000) % 256
+    applied = reached + np.where(np.arange(1_000_000) < 2, 5, 0)
+    looked = []
+    past = order._past
+    monkeypatch.setattr(
+        order, "_past", lambda *given: (looked.append(given[0].size), past(*given))[1]
+    )
+    rows = order.ledger(blocks, applied, reached)
+    assert len(rows) == 1000
+    assert sum(row.more for row in rows) == 10
+    assert sum(looked) <= 2 * 1000
+
+
 @pytest.mark.parametrize(
     ("applied", "reached", "row"),
     [
