@@ -72,18 +72,6 @@ def test_a_killed_worker_doubles_no_more_than_its_batch(rig, target):
     _Final(rig).check(twice=(kills + 2) * BATCH)
 
 
-@pytest.mark.parametrize("target", ["worker-0", "chief-0", "ps-0"])
-def test_epochs_after_a_kill_are_whole_under_a_strategy(rig, target):
-    """What one process has read must stay what the others have not, in each epoch to come."""
-    fault = {"by": "chief-0", "at": 70, "do": "kill", "target": target}
-    settings = ("cluster.strategy=parameter_server_strategy", "train.save_steps=50")
-    rig.train(*settings, *WITNESSED, "train.steps=400", faults=(fault,), pace=0.005)
-    assert [restart.role for restart in rig.restarts][:1] == [target.partition("-")[0]]
-    final = _Final(rig)
-    assert (final.counts.reached >= 3 * final.blocks.records).all()
-    final.check(twice=5 * BATCH)
-
-
 def test_what_is_applied_while_a_chief_comes_back_is_read_again_and_counted(rig):
     """However long it takes to restore the parameters: nobody applies anything to them then."""
     fault = {"by": "chief-0", "at": 130, "do": "kill", "target": "chief-0"}

@@ -73,7 +73,8 @@ KILLS = {
 }
 STEPS = {
     **{"multi_worker_mirrored": 100, "parameter_server": 240},
-    **{"parameter_server_sync": 80, "parameter_server_strategy": 160},
+    # Epochs after those that processes were killed in are whole, too.
+    **{"parameter_server_sync": 80, "parameter_server_strategy": 300},
 }
 SIZES = {"parameter_server": ("cluster.workers=2", "cluster.ps=2")}
 
