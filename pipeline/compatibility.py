@@ -49,9 +49,9 @@ def check(job: config.Config) -> None:
 
 def _check_optimizer(job: config.Config) -> None:
     optimizer, strategy = job.train.optimizer, job.cluster.strategy
-    if job.train.steps and optimizer.schedule.name != "constant":
+    if job.train.length is not None and optimizer.schedule.name != "constant":
         try:
-            optimizer.schedule.decay_length(job.train.steps)
+            optimizer.schedule.decay_length(job.train.length.whole)
         except ValueError as error:
             raise errors.UsageError(f"train.optimizer.schedule: {error}") from None
     if optimizer.average is not None and strategy not in _AVERAGING:

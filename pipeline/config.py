@@ -6,6 +6,7 @@ default; unknown keys are refused. `pipeline.config_file` reads files into these
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -254,11 +255,20 @@ class Profile(Section):
         return self
 
 
+@dataclasses.dataclass(frozen=True)
+class Length:
+    """How long training is: it ends at global step `last`, and takes `whole` steps if all of it is
+    made with the present batches. They differ after a change of batch size, strategy or workers."""
+
+    last: int
+    whole: int
+
+
 class Train(Section):
     """How long and on what batches.
 
     `steps` counts global steps: in asynchronous modes each worker's update is one. `epochs` says
-    the same in passes over the records, and is turned into steps when they are counted.
+    the same in passes over the records, and is turned into steps by what has been read of them.
     """
 
     steps: Positive | None = None
@@ -284,12 +294,19 @@ class Train(Section):
     profile: Profile | None = None
     # Training that takes longer is ended there; what it has learned is evaluated and exported.
     max_seconds: Annotated[float, pydantic.Field(gt=0)] | None = None
+    # What the epochs come to: set by `epochs.with_length`, never stored in a config.
+    _length: Length | None = pydantic.PrivateAttr(default=None)
+
+    @property
+    def length(self) -> Length | None:
+        """How long training is in steps; `None` while epochs have not been turned into steps."""
+        return self._length if self.steps is None else Length(self.steps, self.steps)
 
     @property
     def max_steps(self) -> int:
-        """The steps, which must be known by now."""
-        assert self.steps is not None, "epochs have not been turned into steps yet"
-        return self.steps
+        """The global step at which training ends, which must be known by now."""
+        assert self.length is not None, "epochs have not been turned into steps yet"
+        return self.length.last
 
     @pydantic.model_validator(mode="after")
     def _steps_or_epochs(self) -> Train:

@@ -31,11 +31,12 @@ class Display:
 
     def __init__(
         self,
-        max_steps: int,
+        max_steps: int | None,
         *,
         stream: TextIO | None = None,
         progress: Callable[..., Progress] = Progress,
     ) -> None:
+        # Of epochs the chief finds it out.
         self._max_steps = max_steps
         self._stream = sys.stdout if stream is None else stream
         self._make_progress = progress
@@ -66,6 +67,10 @@ class Display:
 
     def _show_training(self, training: list[Status]) -> None:
         step = max(status.step or 0 for status in training)
+        told = [status.max_steps for status in training if status.max_steps is not None]
+        self._max_steps = max(told, default=self._max_steps)
+        if self._max_steps is None:
+            return
         if self._progress is None:
             self._progress = self._make_progress(
                 "training", self._max_steps, unit="steps", stream=self._stream

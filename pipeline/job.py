@@ -11,10 +11,8 @@ from pipeline import (
     compatibility,
     config,
     config_file,
-    epochs,
     errors,
     isolation,
-    manifest,
     redaction,
     run_folder,
     storage,
@@ -88,22 +86,11 @@ def plan(
     return job
 
 
-def counted(job: Job) -> config.Config:
-    """Returns the config with its epochs turned into steps, if there are records to count."""
-    try:
-        return epochs.resolve(job.config, manifest.read(job.records))
-    except errors.DataError:
-        return job.config
-
-
 def changes(job: Job) -> list[str]:
     """Returns what differs from the config the run was last started with, a line each."""
     if not storage.exists(job.run.config_path):
         return []
-    # What was stored of epochs is steps; they are compared when the new ones are known.
-    unknown = () if job.config.train.steps is not None else ("train.steps:", "train.epochs:")
-    found = differences(job.run.read_config(), job.config)
-    return [line for line in found if not line.startswith(unknown)]
+    return differences(job.run.read_config(), job.config)
 
 
 def differences(before: config.Config, after: config.Config) -> list[str]:

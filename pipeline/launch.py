@@ -57,7 +57,7 @@ def main() -> None:
         return
     wanted = dataclasses.replace(wanted, isolate=_ISOLATE.value)
     launcher = launchers.choose(_CLUSTER.value)
-    record = run_record.finished(job.counted(wanted), wanted.run)
+    record = run_record.finished(wanted.config, wanted.run)
     if record is not None:
         print(f"run {wanted.name} is already finished; nothing to do")
     else:

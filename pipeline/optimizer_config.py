@@ -18,7 +18,8 @@ class Schedule(Section):
     During `warm_up_steps` it rises evenly from 0. Then, with t the steps since: `constant` is 1,
     `exponential` `decay_rate ** (t / decay_steps)`, and `cosine` falls from 1 to `end` along half
     a cosine in `decay_steps`, and stays there. Without `decay_steps` it is what is left of
-    `train.steps`.
+    `train.steps`; of `train.epochs`, it follows the records that have been read, so that it goes on
+    where it was after a change of batch size, strategy or workers.
     """
 
     name: Literal["constant", "exponential", "cosine"] = "constant"

@@ -26,6 +26,7 @@ class Pace:
         for status in statuses:
             if status.step is None:
                 continue
+            self.steps = status.max_steps or self.steps  # of epochs the chief finds it out
             if self.start_step is None:
                 self.start_step = status.step
             self.newest_step = max(status.step, self.newest_step or 0)

@@ -185,7 +185,8 @@ STOP = "STOP.json"
 # {"records": {split: count}, "blocks": {split: [number]}, "found": [line]}
 EXCLUDED = "excluded.json"
 # What the evaluating process writes when the final checkpoint has been evaluated and exported.
-# {"final_step": int, "metrics": {"eval": {...}, "test": {...}}, "exports": {...}, "best": {...},
+# {"final_step": int, "epochs": those that all steps were made of, or null,
+# "metrics": {"eval": {...}, "test": {...}}, "exports": {...}, "best": {...},
 # "skipped": [step of a checkpoint that was not evaluated], ...}
 # Paths of exports are relative to the run's folder.
 RESULT = "RESULT.json"

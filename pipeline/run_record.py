@@ -221,5 +221,7 @@ def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
         return None
     if job.train.steps is not None and result["final_step"] >= job.train.steps:
         return record
+    if job.train.epochs is not None and (result.get("epochs") or 0.0) >= job.train.epochs:
+        return record
     stays = record.reason.startswith("early stopping") and run.read_config() == job
     return record if stays else None

@@ -263,9 +263,9 @@ class Supervisor:
             raise errors.PipelineError("every process ended well, but there is no result")
         done = self._plan.run.read(run_folder.TRAINING_DONE) or {}
         self.reason = str(done.get("reason", "steps"))
-        if self.reason == "steps" and result["final_step"] < self._plan.steps:
+        if self.reason == "steps" and result["final_step"] < self.pace.steps:
             raise errors.ModelError(
-                f"training ended at step {result['final_step']} of {self._plan.steps}"
+                f"training ended at step {result['final_step']} of {self.pace.steps}"
             )
 
     def _end_stragglers(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, errors, run_folder, storage
+from pipeline import config, epochs, errors, run_folder, storage
 from pipeline.run_folder import RunFolder
 from trainer import accounts, checkpoints, early_stopping, exporters, skipped
 from trainer.input import Records
@@ -123,7 +123,9 @@ class Evaluation:
         if done is None or done["reason"] != "steps":
             return done
         # One of an earlier start of this run, before it was given more steps.
-        return done if done["final_step"] >= self._job.train.max_steps else None
+        # Of epochs it is found out anew by each chief.
+        wanted = epochs.of_run(self._job, self._run).train.max_steps
+        return done if done["final_step"] >= wanted else None
 
     def _evaluate_newest(self, checkpoint: str) -> Version | None:
         """Returns the checkpoint that was judged, or `None` if a newer one has replaced it."""
@@ -192,10 +194,12 @@ class Evaluation:
         )
         best = self._run.read(exporters.BEST)
         read, _ = accounts.account(checkpoint, self._records.blocks("train"))
+        done = self._run.read(run_folder.TRAINING_DONE) or {}
         self._run.write(
             run_folder.RESULT,
             {
                 "final_step": step,
+                "epochs": self._job.train.epochs if done.get("reason") == "steps" else None,
                 "metrics": metrics,
                 "best": best,
                 "exports": {

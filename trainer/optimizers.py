@@ -46,7 +46,7 @@ class Updates:
     learning_rate: float
     synchronize: tuple[int, int] | None = None
     is_chief: bool = True
-    steps: int | None = None
+    length: config.Length | None = None
     dense: bool = False
     settings: optimizer_config.Optimizer = _DEFAULTS
 
@@ -63,7 +63,7 @@ def updates(job: config.Config, task: topology.Task) -> Updates:
         topology.learning_rate(job),
         synchronize,
         is_chief=task.is_chief,
-        steps=job.train.steps,
+        length=job.train.length,
         # Rows of different numbers cannot be gathered by processes that step together.
         dense=job.cluster.strategy == "multi_worker_mirrored",
         settings=settings,
@@ -106,7 +106,7 @@ def _rate(how: Updates) -> Callable[[], Any]:
     """Returns the learning rate as a function, so that it is made in the graph of the update."""
     return lambda: (
         how.learning_rate
-        * schedules.share(how.settings.schedule, _train.get_or_create_global_step(), how.steps)
+        * schedules.share(how.settings.schedule, _train.get_or_create_global_step(), how.length)
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline import config, errors, storage, topology
+from pipeline import config, epochs, errors, storage, topology
 from pipeline.run_folder import RunFolder
 from trainer import autotuner, divergence, experiment, features, ledger, order, staleness
 from trainer.input import Records
@@ -46,7 +46,7 @@ def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
         diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
         why = "none of its checkpoints was finite" if diverged else "its loss was always finite"
         raise errors.UsageError(f"run {run.name!r}: {why}; nothing to repeat")
-    job, blocks = run.read_config(), records.blocks("train")
+    job, blocks = epochs.of_run(run.read_config(), run), records.blocks("train")
     ledger.counts_in(kept[0].checkpoint, blocks)  # positions are of the records there were
     batches = merged(kept, asynchronous=job.cluster.strategy in staleness.ASYNCHRONOUS)
     for one in kept:

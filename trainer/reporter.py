@@ -36,7 +36,7 @@ class Reporter:
         self,
         run: run_folder.RunFolder,
         task: str,
-        max_steps: int,
+        max_steps: int | None,
         *,
         beat: float | None = None,
         clock: Callable[[], float] = time.monotonic,

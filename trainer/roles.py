@@ -15,6 +15,7 @@ from pipeline import (
     builds,
     cloud_errors,
     config,
+    epochs,
     errors,
     exclusions,
     manifest,
@@ -31,6 +32,7 @@ from trainer import (
     events,
     experiment,
     janitor,
+    length,
     new_data,
     quiet,
     saves,
@@ -58,7 +60,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     quiet.configure_logging()
     job = run.read_config()
     run = dataclasses.replace(run, patience=tolerance.patience(job.cluster))
-    reporter = Reporter(run, task.name, job.train.max_steps)
+    reporter = Reporter(run, task.name, job.train.steps)
     reporter.keep_alive()
     shown_at = os.environ.get(events.VERTEX) if job.gcp.tensorboard else None
     with _explained(reporter), events.written_here(run.path, shown_at):
@@ -66,6 +68,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
             records = _open_records(job, run, records_path, task, reporter)
             _warn(run, records, reporter)
             _settle_records(job, run, records, reporter)
+            job = length.decide(job, run, records.blocks("train"), reporter)
         # The chief's first word is what the others wait for before they look at checkpoints.
         reporter.say("starting")
         if task.job_name == topology.PS:
@@ -73,6 +76,8 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
         if not task.is_chief:
             _await_chief(run, ["starting", "training", "evaluating", "done"], reporter)
             records = _open_records(job, run, records_path, task, reporter)
+            job = epochs.of_run(job, run)
+            reporter.note(max_steps=job.train.max_steps)
         parts = experiment.build(job, run, records, task, reporter)
         try:
             _work(job, run, task, parts, reporter)

@@ -27,11 +27,9 @@ from pipeline import (
     config,
     config_file,
     environment,
-    epochs,
     fatal,
     isolation,
     liveness,
-    manifest,
     run_folder,
     run_lock,
     run_record,
@@ -82,7 +80,6 @@ def main() -> None:
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
     run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
     records = _records_for(job, run, task)
-    job = epochs.resolve(job, manifest.read(records)) if job.train.epochs else job
     compatibility.check(job)
     task_log.keep(run, task.name)
     with _alone(run, task), fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):

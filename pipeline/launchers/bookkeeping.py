@@ -44,15 +44,12 @@ def open_run(job: Job) -> RunRecord:
 
 
 def resolved(job: Job, contents: manifest.Manifest) -> Job:
-    """Turns epochs into steps, in the stored config too, by which every process goes.
-
-    Raises `UsageError` if a schedule does not fit into so many.
-    """
-    wanted = epochs.resolve(job.config, contents)
-    if wanted != job.config:
+    """Says how many steps the epochs of a job come to, if it has epochs; how many of them are left
+    is for the chief to find out. Raises `UsageError` if a schedule does not fit into so many."""
+    wanted = epochs.from_start(job.config, contents)
+    if job.config.train.epochs is not None:
         print(epochs.describe(job.config, contents), flush=True)
         compatibility.check(wanted)
-        storage.write_text(job.run.config_path, config_file.dump(wanted))
     return dataclasses.replace(job, config=wanted)
 
 

@@ -91,7 +91,7 @@ class GcpLauncher:
         """Returns the job when it has ended. Raises the `PipelineError` of why it cannot be
         followed any more."""
         before = ""
-        with display.Display(job.config.train.max_steps) as shown:
+        with display.Display(job.config.train.steps) as shown:
             while True:
                 found = self._look(service, name)
                 state = str(found.get("state", "JOB_STATE_UNSPECIFIED"))

@@ -130,7 +130,7 @@ class LocalLauncher:
         cluster = job.config.cluster
         strategy = topology.STRATEGIES[cluster.strategy]
         patience = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
-        with display.Display(job.config.train.max_steps) as shown:
+        with display.Display(job.config.train.steps) as shown:
             boss = supervisor.Supervisor(
                 plan.Plan(
                     dataclasses.replace(job.run, patience=tolerance.patience(cluster)),

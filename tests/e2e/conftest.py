@@ -33,7 +33,7 @@ MODES = {
         f"train.batch_size={2 * BATCH}",
     ),
     "central_storage": ("cluster.eval_strategy=central_storage",),
-    "multi_worker_mirrored": (),
+    "multi_worker_mirrored": ("train.steps=null", "train.epochs=6.74"),
     "parameter_server": ("cluster.ps=2", "cluster.partition_bytes=100000"),
     "parameter_server_sync": (),
     "parameter_server_strategy": (),

@@ -229,3 +229,12 @@ def test_what_a_step_comes_to_is_said_at_the_start(tmp_path, overrides, line):
     first, second = display.introduction(wanted, resumes=False).splitlines()
     assert first.startswith(f"starting run r1 in {tmp_path}/runs/r1: ")
     assert second == line
+
+
+def test_the_number_of_steps_may_be_the_chiefs_to_say(stream):
+    """It follows from the checkpoint how many steps the epochs of a run come to."""
+    with Display(None, stream=stream) as shown:
+        shown.show(status("chief-0"))
+        shown.show(status("chief-0", step=0, max_steps=534))
+        shown.show(status("chief-0", step=534, max_steps=534))
+    assert "training: 534 steps made; final evaluation and export" in stream.getvalue()

@@ -1,6 +1,7 @@
 import pytest
 
-from pipeline import config_file, epochs, errors, manifest
+from pipeline import config_file, epochs, errors, manifest, run_folder, topology
+from pipeline.config import Length
 
 
 def contents(records):
@@ -40,10 +41,49 @@ def job(count, *overrides):
 )
 def test_epochs_become_steps(count, records, overrides, steps):
     wanted = job(count, *overrides)
-    resolved = epochs.resolve(wanted, contents(records))
-    assert (resolved.train.steps, resolved.train.epochs) == (steps, None)
-    assert resolved.train.max_steps == steps
-    assert config_file.validate(resolved.model_dump(mode="json"), "x") == resolved
+    resolved = epochs.from_start(wanted, contents(records))
+    assert (resolved.train.max_steps, resolved.train.length) == (steps, Length(steps, steps))
+    # What is stored are the epochs.
+    assert resolved.model_dump() == wanted.model_dump()
+    assert config_file.validate(resolved.model_dump(mode="json"), "x") == wanted
+
+
+EIGHT = 8 * 2845
+HALF = 356 * 32  # of a single process, in batches of 32
+ALONE = ["train.batch_size=32", "cluster.strategy=none"]
+TOGETHER = ["train.batch_size=32", "cluster={strategy: mirrored, replicas: 2}"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "step", "read", "last"),
+    [
+        (ALONE, 0, 0, 712),
+        (ALONE, 356, HALF, 712),
+        # Each step of two replicas reads twice as much.
+        (TOGETHER, 356, HALF, 356 + 178),
+        (TOGETHER, 178, HALF, 356),
+        (ALONE, 178, HALF, 178 + 356),
+        (["train.batch_size=64", "cluster.strategy=none"], 356, HALF, 356 + 178),
+        # Killed processes may have left counts behind the steps, or ahead of them.
+        (ALONE, 356, HALF - 64, 714),
+        (ALONE, 712, EIGHT, 712),
+        (ALONE, 712, EIGHT + 24, 712),
+    ],
+)
+def test_what_is_left_follows_from_what_has_been_read(overrides, step, read, last):
+    found = epochs.length(job(8, *overrides), 2845, step=step, read=read)
+    assert found.last == last
+    left, each = EIGHT - read, topology.examples_per_step(job(8, *overrides))
+    assert 0 <= (found.last - step) * each - max(left, 0) < each
+
+
+def test_every_process_goes_by_what_the_chief_has_found(tmp_path):
+    run = run_folder.RunFolder(str(tmp_path))
+    wanted = job(8)
+    assert epochs.of_run(wanted, run).train.length is None
+    run.write(epochs.LENGTH, {"last": 534, "whole": 356})
+    assert epochs.of_run(wanted, run).train.length == Length(534, 356)
+    assert epochs.of_run(config_file.load("mnist"), run) == config_file.load("mnist")
 
 
 def test_what_they_become_is_said():
@@ -54,12 +94,12 @@ def test_what_they_become_is_said():
 
 def test_steps_stay_as_they_are():
     wanted = config_file.load("mnist")
-    assert epochs.resolve(wanted, contents(5)) is wanted
+    assert epochs.from_start(wanted, contents(5)) is wanted
 
 
 def test_without_records_there_is_nothing_to_count():
     with pytest.raises(errors.DataError, match="split 'train': no records"):
-        epochs.resolve(job(1), contents(0))
+        epochs.from_start(job(1), contents(0))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from pipeline import config_file, errors, job, manifest, storage
+from pipeline import config_file, errors, job, storage
 
 
 def plan(tmp_path, *overrides, run="r1"):
@@ -83,30 +83,3 @@ def test_a_secret_that_was_changed_is_not_shown(tmp_path):
     store(plan(tmp_path))
     with pytest.raises(errors.UsageError, match=r"api_token: nothing -> '\[hidden\]'"):
         plan(tmp_path, "model={name: my:fn, params: {api_token: abc123}}")
-
-
-def test_steps_that_came_of_epochs_are_no_change(tmp_path):
-    store(plan(tmp_path))
-    assert job.changes(plan(tmp_path, "train.steps=null", "train.epochs=3")) == []
-
-
-def _shard(records):
-    """Of records of one byte, in blocks of 256."""
-    blocks = tuple(range(0, records, 256))
-    return manifest.Shard(path="a", records=records, bytes=records, crc32c="", blocks=blocks)
-
-
-def test_epochs_are_counted_once_there_are_records(tmp_path):
-    wanted = plan(tmp_path, "train.steps=null", "train.epochs=2")
-    assert job.counted(wanted) == wanted.config
-    contents = manifest.Manifest(
-        fingerprint="f",
-        columns=wanted.config.data.columns,
-        label="label",
-        block_records=256,
-        sources=(),
-        splits={"train": manifest.Split(records=1280, shards=(_shard(1280),))},
-    )
-    storage.makedirs(wanted.records)
-    storage.write_text(manifest.path_in(wanted.records), contents.to_json())
-    assert job.counted(wanted).train.steps == 20

@@ -204,3 +204,15 @@ def test_a_sign_of_life_is_not_worth_failing_for(tmp_path, job):
     (tmp_path / "file").write_text("in the way")
     place = run_folder.RunFolder(str(tmp_path / "file" / "run"))
     run_record.Heartbeat(run_record.begin(job, place), place)()
+
+
+@pytest.mark.parametrize(
+    ("epochs", "made_of", "finished"),
+    [(8, 8.0, True), (4, 8.0, True), (8.5, 8.0, False), (8, None, False)],
+)
+def test_epochs_are_done_when_all_their_steps_were_made(run, published, epochs, made_of, finished):
+    """By how many steps depends on the batches they were made with."""
+    job = config_file.load("mnist", ["train.steps=null", f"train.epochs={epochs}"])
+    run_record.write(run, run_record.begin(job, run).model_copy(update={"status": "done"}))
+    run.write(run_folder.RESULT, {**RESULT, "epochs": made_of})
+    assert (run_record.finished(job, run) is not None) is finished

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors, topology
+from pipeline.config import Length
 from pipeline.optimizer_config import Optimizer, Schedule
 from trainer import optimizers
 
@@ -96,7 +97,8 @@ def test_every_name_the_config_knows_is_made(small_records):
     task = topology.Task("chief", 0)
     for name in FORMULAS:
         job = small_records.config(f"train.optimizer={{name: {name}, learning_rate: 0.2}}")
-        wanted = optimizers.Updates(name, 0.2, steps=6000, settings=job.train.optimizer)
+        length, settings = Length(6000, 6000), job.train.optimizer
+        wanted = optimizers.Updates(name, 0.2, length=length, settings=settings)
         assert optimizers.updates(job, task) == wanted
 
 
@@ -135,7 +137,8 @@ def _after_one_step(**settings) -> np.ndarray:
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.get_variable("x", initializer=tf.constant(START, tf.float32))
         loss = tf.reduce_sum(tf.constant(FACTOR, tf.float32) * x**2) / 2
-        how = optimizers.Updates("sgd", RATE, steps=10, settings=Optimizer(name="sgd", **settings))
+        chosen = Optimizer(name="sgd", **settings)
+        how = optimizers.Updates("sgd", RATE, length=Length(10, 10), settings=chosen)
         op = optimizers.train_op(loss, how)
         session.run(v1.global_variables_initializer())
         session.run(op)

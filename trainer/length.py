@@ -1,0 +1,49 @@
+"""How long a run with `train.epochs` trains: what the ledger of its newest checkpoint leaves.
+
+Steps are not enough to go by: after a change of strategy, batch size or number of workers the same
+records take another number of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import compatibility, config, epochs
+from pipeline.run_folder import RunFolder
+from trainer import checkpoints, ledger, order
+from trainer.reporter import Reporter
+
+
+def decide(
+    job: config.Config, run: RunFolder, blocks: order.Blocks, reporter: Reporter
+) -> config.Config:
+    """Returns `job` with the number of steps its epochs come to, and writes that for all other
+    processes. Without epochs returns `job` itself.
+
+    To be called by the chief only, once it is settled which checkpoint training resumes from.
+    Raises `UsageError` if a schedule of the learning rate does not fit into so many steps.
+    """
+    if job.train.epochs is None:
+        return job
+    checkpoint = checkpoints.newest(run.path)
+    step = 0 if checkpoint is None else checkpoints.step_of(checkpoint)
+    # Blocks that are left out from now on have no part in what is left.
+    included = blocks.due > 0
+    read = int(ledger.counts_in(checkpoint, blocks).reached[included].sum(dtype=np.int64))
+    records = int(blocks.due.sum(dtype=np.int64))
+    found = epochs.length(job, records, step=step, read=read)
+    run.write(epochs.LENGTH, dataclasses.asdict(found))
+    resolved = epochs.with_length(job, found)
+    compatibility.check(resolved)
+    if found.last != found.whole:
+        note = (
+            f"{job.train.epochs:g} epochs of {records:,} records: {read:,} have been read by step "
+            f"{step:,}, which leaves {found.last - step:,} steps, until step {found.last:,}"
+        )
+        tf.get_logger().info(note)
+        reporter.add_note(note)
+    reporter.note(max_steps=found.last)
+    return resolved
