@@ -292,7 +292,8 @@ class Train(Section):
     on_new_data: Literal["refuse", "restart_epoch"] = "refuse"
     hooks: tuple[str, ...] = ()
     profile: Profile | None = None
-    # Training that takes longer is ended there; what it has learned is evaluated and exported.
+    # Training of a run that takes longer, over all its starts, is ended there; what it has learned
+    # is evaluated and exported.
     max_seconds: Annotated[float, pydantic.Field(gt=0)] | None = None
     # What the epochs come to: set by `epochs.with_length`, never stored in a config.
     _length: Length | None = pydantic.PrivateAttr(default=None)

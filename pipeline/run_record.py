@@ -206,12 +206,15 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
     record.skipped = result.get("skipped", [])
 
 
+_FINAL_REASONS = ("early stopping", "deadline")
+
+
 def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
     """Returns the record of a run that has nothing left to do, otherwise `None`: a model that is
     no longer there is exported again.
 
-    One that was stopped early because nothing improved would stop again at once, unless the config
-    is another one now; after `make stop` or a deadline there is more to do.
+    One that ended because nothing improved, or because its seconds were used up, would end again at
+    once, unless the config has changed; after `make stop` there is more to do.
     """
     record, result = read(run), run.read(run_folder.RESULT)
     if record is None or result is None or record.status != "done":
@@ -223,5 +226,5 @@ def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
         return record
     if job.train.epochs is not None and (result.get("epochs") or 0.0) >= job.train.epochs:
         return record
-    stays = record.reason.startswith("early stopping") and run.read_config() == job
+    stays = record.reason.startswith(_FINAL_REASONS) and run.read_config() == job
     return record if stays else None

@@ -23,6 +23,7 @@ from pipeline.run_folder import RunFolder
 from pipeline.tolerance import Tolerance
 from trainer import signals
 from trainer.reporter import Reporter
+from trainer.training_time import TrainingTime
 
 _LOCAL_POLL = 0.5  # seconds between looks at the run folder
 _REMOTE_POLL = 10.0
@@ -45,7 +46,8 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
     """Ends training after the step under way when there is a reason to; `reason` says which.
 
     The chief's `CheckpointSaverHook` then saves as at any end, so no step is lost. `max_seconds`
-    begin with the first session; what comes before, such as waiting for others, does not count.
+    are those of the run, over all its starts, each from its first session on; what comes before,
+    such as waiting for others, does not count.
 
     Training also ends when small files have failed for `patience` seconds: the marker that is
     looked for, or the status of the process, which `writing` tells of. That is a `failure`.
@@ -66,29 +68,36 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
         self._interval = poll_interval(run)
         self._clock = clock
         self._looked = clock()
-        self._deadline: float | None = None
-        self._max_seconds = max_seconds if is_chief else None
+        self._time = TrainingTime(self._run, clock) if is_chief else None
+        self._max_seconds = math.inf if max_seconds is None else max_seconds
         looking = Tolerance("looking for a request to stop", clock=clock)
         self._looking, self._writing, self._patience = looking, writing, patience
         self.reason: str | None = None
         self.failure: errors.RetryableError | None = None
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Begins to count `max_seconds`; one made anew, as after a server was lost, goes on."""
-        if self._max_seconds is not None and self._deadline is None:
-            self._deadline = self._clock() + self._max_seconds
+        """Begins to count the seconds of training, unless that has begun."""
+        if self._time is not None:
+            self._time.begin()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Looks at the signals after each step, at the run folder now and then."""
+        if self._time is not None:
+            self._time.keep()
         self.reason = self.reason or self._find_reason()
         if self.reason is not None:
             run_context.request_stop()
+
+    def end(self, session: Any) -> None:
+        """Keeps the seconds of training."""
+        if self._time is not None:
+            self._time.keep(now=True)
 
     def _find_reason(self) -> str | None:
         if signals.stop_requested.is_set():
             return "signal"
         now = self._clock()
-        if self._deadline is not None and now >= self._deadline:
+        if self._time is not None and self._time.seconds >= self._max_seconds:
             return f"deadline: train.max_seconds={self._max_seconds:g}"
         if now - self._looked < self._interval:
             return None

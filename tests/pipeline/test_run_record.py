@@ -87,9 +87,9 @@ def test_the_result_is_taken_over(run, job):
 
 @pytest.mark.parametrize(
     ("reason", "finished"),
-    [("early stopping: nothing improves", True), ("stop requested", False), ("deadline: 5", False)],
+    [("early stopping: nothing improves", True), ("stop requested", False), ("deadline: 5", True)],
 )
-def test_a_run_that_ended_early_goes_on_unless_nothing_improved(
+def test_a_run_that_ended_early_is_finished_only_if_it_would_end_again_at_once(
     run, job, published, reason, finished
 ):
     storage.write_text(run.config_path, config_file.dump(job))

@@ -75,6 +75,26 @@ def test_a_deadline_begins_with_the_first_session(tmp_path):
     assert stepping.hook.reason == "deadline: train.max_seconds=90"
 
 
+def test_a_deadline_counts_the_seconds_of_earlier_chiefs(tmp_path):
+    """Killed, without a word; only the seconds since they were written last are lost."""
+    first = Stepping(tmp_path, is_chief=True, max_seconds=90)
+    first.hook.after_create_session(None, None)
+    assert not any(first.stops_at(1000.0 + second) for second in range(65))
+    second = Stepping(tmp_path, is_chief=True, max_seconds=90)
+    second.hook.after_create_session(None, None)
+    assert not second.stops_at(1025.0)
+    assert second.stops_at(1030.0)  # 60 and 30
+    second.hook.end(None)
+    # The same command again has nothing left; one that is given more time has the difference.
+    third = Stepping(tmp_path, is_chief=True, max_seconds=90)
+    third.hook.after_create_session(None, None)
+    assert third.stops_at(1000.1)
+    fourth = Stepping(tmp_path, is_chief=True, max_seconds=100)
+    fourth.hook.after_create_session(None, None)
+    assert not fourth.stops_at(1009.9)
+    assert fourth.stops_at(1010.0)
+
+
 @pytest.mark.parametrize(("is_chief", "max_seconds"), [(True, None), (False, 90)])
 def test_only_a_chief_that_was_given_one_has_a_deadline(tmp_path, is_chief, max_seconds):
     stepping = Stepping(tmp_path, is_chief=is_chief, max_seconds=max_seconds)
