@@ -34,8 +34,13 @@ PLACE = "input/place"
 APPLIED = "input/applied"
 REACHED = "input/reached"
 READERS = "input/readers"
-# And whose counts they are: `Blocks.identity`, a scalar int64.
+# And whose counts they are, a scalar int64: `Blocks.identity` in the lower 60 bits, `FORMAT` above.
 IDENTITY = "input/identity"
+# Of what the variables mean. To be raised with any change by which older checkpoints would be read
+# wrong: they can then be resumed with an epoch's start only. Every number has a golden checkpoint,
+# see tests/golden/README.md.
+FORMAT = 0
+_IDENTITY_BITS = 60
 # The same in every checkpoint, so that any number of processes can go on from it. Ranks beyond it
 # are counted with others.
 MOST_READERS = 1024
@@ -55,29 +60,54 @@ class Counts:
 def counts_in(checkpoint: str | None, blocks: order.Blocks) -> Counts:
     """Returns the counts in a checkpoint; zeros if there is none.
 
-    Raises `DataError` if they are of other records: those of the run are no longer there.
+    Raises `DataError` if it has none of this version, or of other records.
     """
     if checkpoint is None:
         zeros = np.zeros(len(blocks.records), np.int64)
         return Counts(zeros, zeros, np.zeros(MOST_READERS, np.int64))
-    if not is_of(checkpoint, blocks):
+    why = mismatch(checkpoint, blocks)
+    if why is not None:
         raise errors.DataError(
-            f"checkpoint {checkpoint!r}: was trained on other records than there are now. Restore "
-            "those, go on with train.on_new_data=restart_epoch, or choose a new RUN="
+            f"checkpoint {checkpoint!r}: {why}. Set train.on_new_data=restart_epoch to keep what "
+            "it has learned and begin an epoch, restore the records it was trained on, or choose a "
+            "new RUN="
         )
     with checkpoints.opened(checkpoint) as saved:
         return Counts(*(saved.read(n).astype(np.int64) for n in (APPLIED, REACHED, READERS)))
 
 
-def is_of(checkpoint: str, blocks: order.Blocks) -> bool:
-    """Returns whether a checkpoint was trained on these records. Raises `DataError` if it does not
-    say."""
+def mismatch(checkpoint: str, blocks: order.Blocks) -> str | None:
+    """Returns why the counts in a checkpoint are not of these records, `None` if they are. Raises
+    `DataError` for a checkpoint that cannot be read."""
+    names = (APPLIED, REACHED, READERS, IDENTITY)
     with checkpoints.opened(checkpoint) as saved:
-        if not all(name in saved for name in (APPLIED, REACHED, READERS, IDENTITY)):
-            raise errors.DataError(
-                f"checkpoint {checkpoint!r}: does not say what it was trained on"
-            )
-        return int(saved.read(IDENTITY)) == blocks.identity
+        missing = [name for name in names if name not in saved]
+        if missing:
+            return f"does not say which records it was trained on ({', '.join(missing)} missing)"
+        found = {name: saved.read(name) for name in names}
+    for name, wanted in unread(blocks).items():
+        if found[name].dtype != wanted.dtype or found[name].ndim != wanted.ndim:
+            return f"has a ledger of another kind ({_kind(name, found[name])})"
+    marked = int(found[IDENTITY])
+    if marked >> _IDENTITY_BITS != FORMAT:
+        return (
+            f"has a ledger of format {marked >> _IDENTITY_BITS}, of another version of this "
+            f"project; this one reads format {FORMAT}"
+        )
+    if marked != _marked(blocks):
+        return "was trained on other records than there are now"
+    for name, wanted in unread(blocks).items():
+        if found[name].shape != wanted.shape:
+            return f"has a ledger of another shape ({_kind(name, found[name])})"
+    return None
+
+
+def _kind(name: str, values: np.ndarray) -> str:
+    return f"{name} is {values.dtype} {list(values.shape)}"
+
+
+def _marked(blocks: order.Blocks) -> int:
+    return FORMAT << _IDENTITY_BITS | blocks.identity
 
 
 def unread(blocks: order.Blocks) -> dict[str, np.ndarray]:
@@ -87,7 +117,7 @@ def unread(blocks: order.Blocks) -> dict[str, np.ndarray]:
         APPLIED: zeros,
         REACHED: zeros,
         READERS: np.zeros(MOST_READERS, np.int64),
-        IDENTITY: np.array(blocks.identity, np.int64),
+        IDENTITY: np.array(_marked(blocks), np.int64),
     }
 
 
@@ -128,7 +158,7 @@ class Variables:
         self._live = self._make(number, "/live", saved=False) if apart else []
         self._saved = self._make(number, "", saved=True)
         self.applied, self.reached, self.readers = self._live or self._saved
-        variable(IDENTITY, [], tf.int64, saved=True, value=blocks.identity)
+        variable(IDENTITY, [], tf.int64, saved=True, value=_marked(blocks))
 
     @staticmethod
     def _make(number: int, suffix: str, *, saved: bool) -> list[Any]:

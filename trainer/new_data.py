@@ -1,7 +1,7 @@
-"""A run whose records were changed since its checkpoint: refused, or gone on with.
+"""A run whose checkpoint does not tell what has been read of the records: refused, or resumed.
 
-What the checkpoint says has been read is of blocks that are no longer there. To go on, the chief
-writes it anew, with everything it has learned and an epoch that begins with the new records.
+It may be of records that have changed since, of a version with another ledger, or of a program that
+keeps none. To resume, the chief writes it again with all it has learned and an epoch that begins.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ def settle(job: config.Config, run: RunFolder, blocks: order.Blocks, reporter: R
     """Makes the newest checkpoint one of `blocks`, if it is not and `train.on_new_data` permits.
 
     To be called by the chief only, before any other process looks at a checkpoint. Raises
-    `DataError` if the change is refused.
+    `DataError` if it does not permit that.
     """
     checkpoint = checkpoints.newest(run.path)
-    if checkpoint is None or ledger.is_of(checkpoint, blocks):
+    why = None if checkpoint is None else ledger.mismatch(checkpoint, blocks)
+    if checkpoint is None or why is None:
         return
     if job.train.on_new_data == "refuse":
         ledger.counts_in(checkpoint, blocks)  # raises
     step = checkpoints.step_of(checkpoint)
-    applied = int(tf.train.load_variable(checkpoint, ledger.APPLIED).sum(dtype=np.int64))
-    values = {**_values(checkpoint), **ledger.unread(blocks)}
+    values = _values(checkpoint)
+    applied = int(np.sum(values.get(ledger.APPLIED, 0), dtype=np.int64))
+    values |= ledger.unread(blocks)
     # Of another name, so that a kill leaves the old one whole.
     written = storage.join(run.path, f"restarted-{blocks.identity:x}.ckpt-{step}")
     _save(values, written)
     older = [path for path in checkpoint_list.read(run.path) if path != written]
     checkpoint_list.write(run.path, [written, *older])
     note = (
-        f"the records are others than before step {step:,}, when {applied:,} had been applied; "
-        f"starting an epoch of {blocks.total_records:,} new ones"
+        f"the checkpoint of step {step:,} {why}; keeping what it has learned, and starting an "
+        f"epoch of {blocks.total_records:,} records ({applied:,} had been applied)"
     )
     tf.get_logger().warning(note)
     reporter.add_note(note)

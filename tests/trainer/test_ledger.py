@@ -18,16 +18,20 @@ def _blocks(number):
 
 
 def _save(folder, **values):
-    values.setdefault("identity", 0)
+    values = {"identity": np.int64(0), **values}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.train.get_or_create_global_step()
         for name, value in values.items():
-            tf.compat.v1.get_variable(f"input/{name}", initializer=np.array(value, np.int32))
+            tf.compat.v1.get_variable(f"input/{name}", initializer=value)
         session.run(tf.compat.v1.global_variables_initializer())
         return tf.compat.v1.train.Saver().save(session, f"{folder}/model.ckpt", global_step=0)
 
 
-COUNTS = {"applied": [10, 4, 0], "reached": [10, 3, 0], "readers": [9, 5]}
+COUNTS = {
+    "applied": np.array([10, 4, 0], np.int32),
+    "reached": np.array([10, 3, 0], np.int32),
+    "readers": np.array([9, 5] + [0] * (ledger.MOST_READERS - 2), np.int64),
+}
 
 
 def test_without_a_checkpoint_nothing_has_been_applied():
@@ -39,17 +43,35 @@ def test_without_a_checkpoint_nothing_has_been_applied():
 def test_counts_come_from_the_checkpoint(tmp_path):
     found = ledger.counts_in(_save(tmp_path, **COUNTS), _blocks(3))
     read = {field.name: getattr(found, field.name).tolist() for field in dataclasses.fields(found)}
-    assert read == COUNTS
+    assert read == {name: values.tolist() for name, values in COUNTS.items()}
 
 
 def test_a_checkpoint_of_other_records_is_refused(tmp_path):
     """As many blocks, but others."""
-    saved = _save(tmp_path, **COUNTS, identity=7)
+    saved = _save(tmp_path, **COUNTS, identity=np.int64(7))
     blocks = dataclasses.replace(_blocks(3), identity=7)
-    assert ledger.counts_in(saved, blocks).applied.tolist() == COUNTS["applied"]
+    assert ledger.counts_in(saved, blocks).applied.tolist() == [10, 4, 0]
     expected = re.escape(f"checkpoint {saved!r}: was trained on other records than there are now")
     with pytest.raises(errors.DataError, match=rf"{expected}.* train\.on_new_data=restart_epoch"):
         ledger.counts_in(saved, _blocks(3))
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"identity": np.int64(3 << 60)}, "has a ledger of format 3, of another version"),
+        ({"identity": np.int64([0])}, r"of another kind \(input/identity is int64 \[1\]\)"),
+        ({"identity": np.float32(0)}, r"of another kind \(input/identity is float32 \[\]\)"),
+        ({"applied": np.zeros(4, np.int32)}, r"another shape \(input/applied is int32 \[4\]\)"),
+        ({"readers": np.zeros(8, np.int64)}, r"another shape \(input/readers is int64 \[8\]\)"),
+    ],
+)
+def test_a_ledger_of_another_version_is_refused_with_a_way_out(tmp_path, changed, why):
+    """In one line, before TensorFlow fails to restore it."""
+    saved = _save(tmp_path, **{**COUNTS, **changed})
+    with pytest.raises(errors.DataError, match=f"{why}.*restart_epoch to keep what it") as error:
+        ledger.counts_in(saved, _blocks(3))
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("missing", [*COUNTS, "identity"])
@@ -60,7 +82,7 @@ def test_a_checkpoint_without_counts_is_refused(tmp_path, missing):
             tf.compat.v1.get_variable(f"input/{name}", [])
         session.run(tf.compat.v1.global_variables_initializer())
         saved = tf.compat.v1.train.Saver().save(session, f"{tmp_path}/model.ckpt")
-    with pytest.raises(errors.DataError, match="does not say what it was trained on"):
+    with pytest.raises(errors.DataError, match=f"does not say which .*input/{missing} missing"):
         ledger.counts_in(saved, _blocks(3))
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from pipeline import config_file, epochs, errors, run_folder
 from pipeline.config import Length
 from pipeline.run_folder import RunFolder
-from tests.faults import injected
+from tests.faults import witness
 from trainer import checkpoints, ledger, length, order
 from trainer.reporter import Reporter
 
@@ -82,15 +82,12 @@ def test_a_schedule_must_fit_into_the_steps(tmp_path):
 def test_epochs_end_where_they_should_after_another_batch_size(commands, task_flags, small_records):
     """The witness counts how often each record was applied."""
     due = small_records.contents.split("train").records
-    model = ("model.name=tests.faults.injected:witnessed", "train.optimizer={name: sgd}")
 
     def train(count, batch):
         settings = ("train.steps=null", f"train.epochs={count}", f"train.batch_size={batch}")
-        commands.run("trainer.task", *task_flags("lengths", *model, *settings))
+        commands.run("trainer.task", *task_flags("lengths", *witness.SETTINGS, *settings))
         run = RunFolder(str(small_records.storage / "runs" / "lengths"))
-        checkpoint = checkpoints.newest(run.path)
-        applied = tf.train.load_variable(checkpoint, injected.WITNESS)
-        return run.read(run_folder.RESULT), applied
+        return run.read(run_folder.RESULT), witness.applied_in(checkpoints.newest(run.path))
 
     result, applied = train(1, 100)
     assert applied.sum() == -(-due // 100) * 100

@@ -68,7 +68,7 @@ def test_other_records_are_refused(run, blocks):
     """As many blocks do not make them the same."""
     with pytest.raises(errors.DataError, match="was trained on other records than there are now"):
         _settle(run, blocks, "refuse")
-    assert ledger.is_of(checkpoints.newest(run.path), OLD)
+    assert ledger.mismatch(checkpoints.newest(run.path), OLD) is None
 
 
 def test_an_epoch_begins_with_the_new_records_and_nothing_learned_is_lost(run):
@@ -82,8 +82,8 @@ def test_an_epoch_begins_with_the_new_records_and_nothing_learned_is_lost(run):
     assert tf.train.get_checkpoint_state(run.path).all_model_checkpoint_paths == [old, written]
     assert status.new_data == {"step": 5, "applied": 15}
     assert status.note == (
-        "the records are others than before step 5, when 15 had been applied; starting an epoch of "
-        "40 new ones"
+        "the checkpoint of step 5 was trained on other records than there are now; keeping what it "
+        "has learned, and starting an epoch of 40 records (15 had been applied)"
     )
 
 
@@ -108,8 +108,8 @@ def test_a_run_goes_on_with_other_records_if_it_may(commands, task_flags, small_
     assert "was trained on other records than there are now" in refused
     output = train(60, "restart_epoch")
     told = (
-        "the records are others than before step 20, when 2,000 had been applied; starting an "
-        f"epoch of {left:,} new ones"
+        "the checkpoint of step 20 was trained on other records than there are now; keeping what "
+        f"it has learned, and starting an epoch of {left:,} records (2,000 had been applied)"
     )
     run = run_folder.RunFolder(str(tmp_path / "runs" / "other"))
     status = run_folder.read_statuses(run)["chief-0"]
