@@ -48,7 +48,7 @@ def test_it_is_the_estimator_s_own_accuracy(table):
         table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
     )
     assert row.metrics["accuracy"].value == pytest.approx(metrics["accuracy"], abs=1e-6)
-    assert row.metrics["auc"].value == pytest.approx(metrics["auc"], abs=5e-4)
+    assert row.metrics["auc"].value == pytest.approx(metrics["auc"], abs=2e-3)
 
 
 def test_numbers_are_cut_into_quarters(table):

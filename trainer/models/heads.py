@@ -62,12 +62,16 @@ def estimator_spec(
     `logits` is `[batch, classes]`, of two classes `[batch, 1]` too; `labels` `[batch]` int64. The
     serving signature returns `class`, `[batch]` int64, and `probabilities`, `[batch, classes]`
     float32. Of a regressor `logits` is `[batch, 1]`, and what is served is `prediction`, `[batch]`.
+    Regressors train on squared errors in units of `params["scale"]`: in units of the label, the
+    gradients of labels about 1e12 overflow in an optimizer that squares them. Evaluations are in
+    units of the label.
     """
     classes = _classes(params)
     # Of two classes tf.estimator wants one logit; softmax of two is the sigmoid of this.
     if classes == 2 and logits.shape[-1] == 2:
         logits = logits[:, 1:] - logits[:, :1]
-    spec = _head(classes, features).create_estimator_spec(
+    scale = scaling(params)[1] if mode == tf.estimator.ModeKeys.TRAIN else 1.0
+    spec = _head(classes, features, scale).create_estimator_spec(
         features=features,
         mode=mode,
         logits=logits,
@@ -83,10 +87,15 @@ def estimator_spec(
     return spec
 
 
-def _head(classes: int, features: Any) -> Any:
+def _head(classes: int, features: Any, scale: float) -> Any:
     weight = WEIGHT if isinstance(features, Mapping) and WEIGHT in features else None
     if classes == 1:
-        return tf.estimator.RegressionHead(weight_column=weight)
+        return tf.estimator.RegressionHead(
+            weight_column=weight,
+            loss_fn=lambda labels, logits: tf.math.squared_difference(
+                labels / scale, logits / scale
+            ),
+        )
     if classes == 2:
         return _Binary(weight_column=weight)
     return tf.estimator.MultiClassHead(classes, weight_column=weight)

@@ -101,3 +101,19 @@ def test_what_else_is_served_as_it_is_predicted(named):
         found = heads.servable(spec).export_outputs
         assert list(found) == ["serving_default"]
         assert list(found["serving_default"].outputs.values()) == [scores]
+
+
+@pytest.mark.parametrize("scale", [1.0, 7e11])
+def test_gradients_do_not_grow_with_the_scale_of_a_regression(scale):
+    """Adam squares them: of labels about 1e12 they overflowed, and the loss was nan at step 3."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        net = v1.get_variable("net", [2, 1], initializer=v1.zeros_initializer())
+        head = heads.Head({"task": "regression", "scale": scale, "optimizer": UPDATES})
+        labels = tf.constant([scale, -3 * scale], tf.float32)
+        v1.train.get_or_create_global_step()
+        spec = head.create_estimator_spec({}, Keys.TRAIN, net, labels)
+        (gradient,) = tf.gradients(spec.loss, net)
+        session.run(v1.global_variables_initializer())
+        loss, found = session.run([spec.loss, gradient])
+    assert loss == pytest.approx(5.0)
+    assert found[:, 0] == pytest.approx([-1.0, 3.0])
