@@ -222,6 +222,12 @@ def _buckets(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
         percentiles = _required(values.percentiles, key, "percentiles", advice)
         cuts = [_at(percentiles, n / step.count) for n in range(1, step.count)]
         boundaries = tuple(sorted(set(cuts)))
+        if 2 * len(boundaries) < len(cuts):
+            raise errors.UsageError(
+                f"{key}: only {len(boundaries)} of the {len(cuts)} boundaries between {step.count} "
+                "buckets are different, because few values make up most rows. Set count: "
+                f"{len(boundaries) + 1}, or give boundaries"
+            )
     filled = step.model_copy(update={"boundaries": boundaries})
     return filled, _ids(values, len(boundaries) + 1)
 

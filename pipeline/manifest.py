@@ -74,8 +74,9 @@ class ColumnStatistics(config.Section):
 
     `count` values are there; as many rows are `missing` one. Moments, extremes and quantiles are of
     those that are finite: mean and variance (`ddof=0`) correctly rounded, `quantiles` at 0, 1, ...
-    100 percent, each at most a 1024th of itself too near to zero. `vocabulary` has values and
-    counts, the most frequent first; `distinct` is how many there are in all, if that was counted.
+    100 percent, each at most 2**-`quantile_bits` of itself too near to zero (exact with 52).
+    `vocabulary` has values and counts, the most frequent first; `distinct` is how many there are in
+    all, if that was counted.
     """
 
     count: int
@@ -86,6 +87,8 @@ class ColumnStatistics(config.Section):
     min: int | float | None = None
     max: int | float | None = None
     quantiles: tuple[float, ...] | None = None
+    # None is 10, in manifests of earlier versions.
+    quantile_bits: int | None = None
     distinct: int | None = None
     vocabulary: tuple[tuple[int | float | str, int], ...] | None = None
 

@@ -160,10 +160,11 @@ def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStati
         # Of equally frequent values the smaller one comes first.
         ordered = sorted(partial.values.items(), key=lambda item: (-item[1], item[0]))
         listed = tuple((v, n) for v, n in ordered if n >= rules.min_count)[: rules.top_k]
-    quantiles = None
+    quantiles = bits = None
     if numbers.least is not None and numbers.greatest is not None:
         found = partial.sketch.percentiles().clip(numbers.least, numbers.greatest).tolist()
         quantiles = (float(numbers.least), *found[1:-1], float(numbers.greatest))
+        bits = partial.sketch.kept_bits
     return manifest.ColumnStatistics(
         count=partial.count,
         missing=partial.missing,
@@ -173,6 +174,7 @@ def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStati
         min=numbers.least,
         max=numbers.greatest,
         quantiles=quantiles,
+        quantile_bits=bits,
         distinct=None if partial.values is None else len(partial.values),
         vocabulary=listed,
     )

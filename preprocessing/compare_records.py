@@ -33,8 +33,7 @@ def main() -> None:
     page = storage.join(storage.absolute(_STORAGE.value), "drift", f"{name}.html")
     storage.makedirs(storage.parent(page))
     storage.write_text(page, drift_page.render(found, a, b))
-    drift.check(found, terminal.shown(page))
-    print(f"no column has drifted; see {terminal.shown(page)}")
+    print(drift.check(found, terminal.shown(page)))
 
 
 if __name__ == "__main__":

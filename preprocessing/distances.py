@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeline.manifest import ColumnStatistics
-from preprocessing.sketch import RELATIVE_ERROR
 
 # Of one in a thousand: of the normal distribution, one- and two-sided, and of Kolmogorov's.
 _NORMAL, _TWO_SIDED, _KOLMOGOROV = 3.09, 3.29, 1.95
+# What manifests of earlier versions keep of a percentile, and do not say.
+_BITS_BEFORE = 10
 # Values that occur so often in two sets together are as good as normally distributed.
 _RARE = 100
 
@@ -73,24 +74,24 @@ def _divergence(p: np.ndarray, q: np.ndarray) -> float:
 def kolmogorov_smirnov(a: ColumnStatistics, b: ColumnStatistics) -> Distance | None:
     """Returns the greatest difference of the two cumulative shares; `None` without numbers.
 
-    By percentiles each share is known within 0.01, and so the difference is, unless both sets are
-    narrow and far from nought, where percentiles themselves (known within a 1024th) say little.
+    By percentiles each share is known within 0.01, and so the difference is, unless percentiles
+    themselves are known too roughly (`ColumnStatistics.quantile_bits`).
     """
     if a.quantiles is None or b.quantiles is None:
         return None
-    bounds = [_bounds(one.quantiles or (), isinstance(one.min, int)) for one in (a, b)]
+    bounds = [_bounds(one) for one in (a, b)]
     places = np.unique(np.concatenate([edge for pair in bounds for edge in pair]))
     (low_a, high_a), (low_b, high_b) = (_shares(places, *pair) for pair in bounds)
     least = max(0.0, float((low_a - high_b).max()), float((low_b - high_a).max()))
     return Distance(least, float(np.maximum(high_a - low_b, high_b - low_a).max()))
 
 
-def _bounds(quantiles: Sequence[float], whole: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Returns between which numbers each percentile really is: sketches cut towards nought."""
-    known = np.array(quantiles)
-    size = np.abs(known)
+def _bounds(one: ColumnStatistics) -> tuple[np.ndarray, np.ndarray]:
+    """Returns between which numbers each percentile really is: sketches cut towards zero."""
+    known, whole = np.array(one.quantiles), isinstance(one.min, int)
+    size, bits = np.abs(known), _BITS_BEFORE if one.quantile_bits is None else one.quantile_bits
     # What numbers that share a bucket may differ by.
-    width = np.where(size > 0, np.exp2(np.frexp(size)[1] - 1) * RELATIVE_ERROR, 0.0)
+    width = np.where(size > 0, np.exp2(np.frexp(size)[1] - 1.0 - bits), 0.0)
     farthest = np.ceil(size + width) - (width > 0) if whole else size + width
     farthest = np.copysign(np.maximum(farthest, size), known)
     farthest[[0, -1]] = known[[0, -1]]

@@ -57,6 +57,12 @@ class Compared:
         return self.broken or far or abs(self.missing[1] - self.missing[0]) > self.missing_limit
 
     @property
+    def undecided(self) -> bool:
+        """Tells if statistics as rough as these cannot say whether the limit is crossed."""
+        far = self.distance is not None and self.distance.greatest > self.limit
+        return far and not self.drifted
+
+    @property
     def severity(self) -> float:
         """How many times the limit it is, distance or missing values, whichever is worse."""
         far = self.distance.middle / max(self.limit, 1e-9) if self.distance else 0.0
@@ -95,7 +101,9 @@ def compare(a: Side, b: Side, limits: Drift) -> list[Compared]:
                 f"drift: {name!r} is no column of {a.name} or {b.name}{errors.nearest(name, names)}"
             )
     found = [_compare(name, a, b, limits) for name in names if name not in limits.ignore]
-    return sorted(found, key=lambda one: (not one.drifted, -one.severity, one.column))
+    return sorted(
+        found, key=lambda one: (not one.drifted, not one.undecided, -one.severity, one.column)
+    )
 
 
 def _compare(name: str, a: Side, b: Side, limits: Drift) -> Compared:
@@ -187,13 +195,15 @@ def table(found: Sequence[Compared], a: Side, b: Side) -> str:
         if not one.broken:
             line += f"{distance:>19}  {limit:>6}"
             line += f"  {one.missing[0]:>9.2%}  {one.missing[1]:>9.2%}  "
-        remarks = [*(["drifted"] if one.drifted else []), *([one.problem] if one.problem else [])]
+        verdict = "drifted" if one.drifted else "undecided" if one.undecided else ""
+        remarks = [text for text in (verdict, one.problem) if text]
         lines.append(f"{line}{': '.join(remarks)}".rstrip())
     return "\n".join(lines)
 
 
-def check(found: Sequence[Compared], page: str) -> None:
-    """Raises `DataError` naming the columns that drifted, the worst first."""
+def check(found: Sequence[Compared], page: str) -> str:
+    """Returns a line on what was found. Raises `DataError` naming the columns that drifted, the
+    worst first."""
     drifted = [one.column for one in found if one.drifted]
     if drifted:
         more = ", ..." if len(drifted) > _NAMED else ""
@@ -201,3 +211,10 @@ def check(found: Sequence[Compared], page: str) -> None:
             f"{len(drifted)} of {len(found)} columns have drifted: "
             f"{', '.join(drifted[:_NAMED])}{more}. See {page}; limits are in the config under drift"
         )
+    open_ = [one.column for one in found if one.undecided]
+    if open_:
+        return (
+            f"no column has drifted for certain; undecided, because their distance is known only "
+            f"roughly: {', '.join(open_)}. See {page}"
+        )
+    return f"no column has drifted; see {page}"

@@ -19,7 +19,8 @@ def render(found: Sequence[Compared], a: Side, b: Side) -> str:
     lead = (
         f"{_key(_A)} A: {html.escape(a.name)}, {a.records:,} records of {a.split}. "
         f"{_key(_B)} B: {html.escape(b.name)}, {b.records:,} records of {b.split}. "
-        f"{drifted} of {len(found)} columns have drifted, the worst first. "
+        f"{drifted} of {len(found)} columns have drifted, the worst first; "
+        f"{sum(one.undecided for one in found)} are undecided. "
         "KS is the Kolmogorov-Smirnov statistic, JS the Jensen-Shannon distance (base 2); both are "
         "0 for equal and 1 for disjoint values."
     )
@@ -32,7 +33,9 @@ def _key(color: str) -> str:
 
 
 def _section(one: Compared, a: Side, b: Side) -> str:
-    verdict = '<b style="color:#b3261e">drifted</b>' if one.drifted else "within limits"
+    verdict = "undecided" if one.undecided else "within limits"
+    if one.drifted:
+        verdict = '<b style="color:#b3261e">drifted</b>'
     plot = ""
     if not one.broken:
         plot = _plot(one.measure, a.column(one.column), b.column(one.column))

@@ -1,9 +1,12 @@
-"""Quantiles of any number of numbers, in little memory and within a stated error.
+"""Quantiles of any number of numbers, in little memory and as exact as that memory allows.
 
 A histogram whose buckets are all numbers that share sign, exponent and the first bits of the
 mantissa as float64: DDSketch (Masson, Rim, Lee 2019, "DDSketch: a fast and fully-mergeable quantile
 sketch with relative-error guarantees") with its logarithm interpolated linearly between powers
-of two. Counts only add up, so merging in any order gives the same sketch.
+of two. How many bits are kept follows from the numbers: as many as give no more than `MOST_BUCKETS`
+buckets. So numbers that are narrow and far from zero, such as the seconds of one day, are told
+apart to a few thousandths of their range. A part never keeps fewer bits than the whole does, so
+merging in any order gives the same sketch.
 """
 
 from __future__ import annotations
@@ -13,11 +16,8 @@ import dataclasses
 import numpy as np
 
 _MANTISSA_BITS = 52
-_KEPT_BITS = 10
-_SHIFT = _MANTISSA_BITS - _KEPT_BITS
-# A quantile is at most this share of itself too near to zero. Numbers of up to 11 binary digits,
-# such as the integers to 2048, are exact.
-RELATIVE_ERROR = 2.0**-_KEPT_BITS
+# 16 bytes each. Fewer different numbers than this are exact.
+MOST_BUCKETS = 2**14
 
 
 def _nothing() -> np.ndarray:
@@ -26,16 +26,25 @@ def _nothing() -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Sketch:
-    """Buckets that hold something, by ascending value, and how much each holds."""
+    """Buckets that hold something, by ascending value, and how much each holds; `cut` is how many
+    of the last bits of each number are left out."""
 
     buckets: np.ndarray = dataclasses.field(default_factory=_nothing)
     counts: np.ndarray = dataclasses.field(default_factory=_nothing)
+    cut: int = 0
+
+    @property
+    def kept_bits(self) -> int:
+        """The bits of the mantissa that are kept: a quantile is at most 2**-kept_bits of itself too
+        near to zero, and exact with all 52."""
+        return _MANTISSA_BITS - self.cut
 
     def merged(self, other: Sketch) -> Sketch:
         """Returns that of both sets of numbers together."""
-        return _summed(
-            np.concatenate([self.buckets, other.buckets]),
-            np.concatenate([self.counts, other.counts]),
+        cut = max(self.cut, other.cut)
+        parts = [_shortened(one.buckets, cut - one.cut) for one in (self, other)]
+        return _fitted(
+            *_summed(np.concatenate(parts), np.concatenate([self.counts, other.counts])), cut
         )
 
     def percentiles(self) -> np.ndarray:
@@ -45,26 +54,40 @@ class Sketch:
         """
         ends = np.cumsum(self.counts)
         ranks = (np.arange(101) * int(ends[-1]) + 99) // 100
-        return _edges(self.buckets)[np.searchsorted(ends, ranks.clip(1))]
+        chosen = self.buckets[np.searchsorted(ends, ranks.clip(1))]
+        # Of each bucket the number that is nearest to zero.
+        return np.copysign((np.abs(chosen) << self.cut).view(np.float64), chosen)
 
 
 def of(values: np.ndarray, counts: np.ndarray) -> Sketch:
     """Returns the sketch of finite `values`, each occurring `counts` times."""
     exact = values.astype(np.float64)
-    # Cutting bits off goes towards zero; without their signs numbers are ordered as their bits are.
-    size = np.abs(exact).view(np.int64) >> _SHIFT
-    return _summed(np.where(exact < 0, -size, size), counts)
+    # Without their signs numbers are ordered as their bits are.
+    size = np.abs(exact).view(np.int64)
+    return _fitted(*_summed(np.where(exact < 0, -size, size), counts), 0)
 
 
-def _summed(buckets: np.ndarray, counts: np.ndarray) -> Sketch:
-    if len(buckets) == 0:
-        return Sketch()
+def _shortened(buckets: np.ndarray, bits: int) -> np.ndarray:
+    """Leaves out that many more bits, which goes towards zero."""
+    return np.sign(buckets) * (np.abs(buckets) >> bits) if bits else buckets
+
+
+def _summed(buckets: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if not len(buckets):
+        return _nothing(), _nothing()
     order = np.argsort(buckets, kind="stable")
     sorted_, counts = buckets[order], counts[order]
     starts = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1]))
-    return Sketch(sorted_[starts], np.add.reduceat(counts, starts))
+    return sorted_[starts], np.add.reduceat(counts, starts)
 
 
-def _edges(buckets: np.ndarray) -> np.ndarray:
-    """Returns the number of each bucket that is nearest to zero."""
-    return np.copysign((np.abs(buckets) << _SHIFT).view(np.float64), buckets)
+def _fitted(buckets: np.ndarray, counts: np.ndarray, cut: int) -> Sketch:
+    """Leaves out as few bits as make the sketch small enough; `buckets` ascend."""
+    if len(buckets) <= MOST_BUCKETS:
+        return Sketch(buckets, counts, cut)
+    enough, too_few = _MANTISSA_BITS + 11 - cut, 0
+    while enough - too_few > 1:
+        middle = (enough + too_few) // 2
+        number = 1 + int(np.count_nonzero(np.diff(_shortened(buckets, middle))))
+        enough, too_few = (middle, too_few) if number <= MOST_BUCKETS else (enough, middle)
+    return Sketch(*_summed(_shortened(buckets, enough), counts), cut + enough)

@@ -61,6 +61,23 @@ def test_quantile_buckets_hold_as_many_each():
     assert counts.max() < 150
 
 
+def test_buckets_whose_boundaries_mostly_coincide_are_refused():
+    job = make({"seats": {"steps": [{"buckets": {"count": 24}}]}})
+    made = contents(job)
+    flat = {
+        name: column.model_copy(update={"quantiles": (0.0,) * 99 + (3.0, 5.0)})
+        for name, column in made.statistics["train"].columns.items()
+    }
+    train = made.statistics["train"].model_copy(update={"columns": flat})
+    made = made.model_copy(update={"statistics": {"train": train}})
+    with pytest.raises(
+        errors.UsageError,
+        match=r"features\.seats: buckets: only 1 of the 23 boundaries between 24 buckets are "
+        r"different, because few values make up most rows\. Set count: 2, or give boundaries",
+    ):
+        feature_plan.plan(job, made)
+
+
 def test_given_settings_are_kept():
     step = _steps("time", {"z_score": {"mean": 1.0, "deviation": 2.0}}).steps[0]
     assert (step.mean, step.deviation) == (1.0, 2.0)

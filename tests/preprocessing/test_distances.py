@@ -89,9 +89,31 @@ def test_any_integers_are_within_the_bounds(a, b):
     assert found.least - 1e-9 <= _ks(one, other) <= found.greatest + 1e-9
 
 
-def test_where_percentiles_say_little_the_bounds_are_wide():
+def test_numbers_that_are_narrow_and_far_from_zero():
     seconds = 1_700_000_000 + RNG.integers(0, 1000, 500)
     found = distances.kolmogorov_smirnov(_statistics(seconds), _statistics(seconds + 500))
+    assert found.least <= _ks(seconds, seconds + 500) <= found.greatest
+    assert found.error <= 0.0101
+
+
+@pytest.mark.parametrize("bits", [None, 10])
+def test_where_percentiles_say_little_the_bounds_are_wide(bits):
+    """As in manifests of earlier versions, which kept 10 bits and did not say so."""
+    seconds = 1_700_000_000 + RNG.integers(0, 1000, 500)
+    size = 2.0**30 / 2**10
+    one, other = (
+        made.model_copy(
+            update={
+                "quantiles": tuple(
+                    float(np.clip(q // size * size, made.min, made.max)) if 0 < n < 100 else q
+                    for n, q in enumerate(made.quantiles)
+                ),
+                "quantile_bits": bits,
+            }
+        )
+        for made in (_statistics(seconds), _statistics(seconds + 500))
+    )
+    found = distances.kolmogorov_smirnov(one, other)
     assert found.least < 0.1 and found.greatest > 0.9
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline import config, errors
 from pipeline.drift_config import Drift
-from preprocessing import drift, job
+from preprocessing import drift, drift_page, job
 from tests.preprocessing import tables
 
 
@@ -119,6 +119,30 @@ def test_numbers_are_compared_though_one_side_has_no_vocabulary_of_them(tmp_path
     for pair in (("with", "without"), ("without", "with")):
         found, _ = _compare(tmp_path, *pair)
         assert [(one.measure, one.drifted) for one in found] == [("KS", True), ("KS", False)]
+
+
+def test_what_the_statistics_cannot_tell_is_undecided(root):
+    """As with manifests of earlier versions, whose percentiles of narrow numbers are all alike."""
+    sides = []
+    for name, quantiles in (("before", (5.0,) * 100 + (5.4,)), ("after", (5.0,) * 99 + (5.4,) * 2)):
+        side = drift.find(name, str(root))
+        size = side.column("size").model_copy(
+            update={"min": 5.0, "max": 5.4, "quantiles": quantiles, "quantile_bits": 2}
+        )
+        statistics = side.contents.statistics["train"]
+        changed = statistics.model_copy(update={"columns": {**statistics.columns, "size": size}})
+        contents = side.contents.model_copy(update={"statistics": {"train": changed}})
+        sides.append(dataclasses.replace(side, contents=contents))
+    limits = Drift.model_validate({"ignore": ["name", "id", "label"]})
+    (size,) = found = drift.compare(*sides, limits)
+    assert (size.drifted, size.undecided) == (False, True)
+    assert drift.table(found, *sides).endswith("undecided")
+    assert drift.check(found, "page") == (
+        "no column has drifted for certain; undecided, because their distance is known only "
+        "roughly: size. See page"
+    )
+    page = drift_page.render(found, *sides)
+    assert "<small>undecided</small>" in page and "; 1 are undecided" in page
 
 
 def test_an_image_is_no_number(root):
