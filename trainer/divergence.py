@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import io
 import math
 from typing import Any
 
@@ -20,15 +21,15 @@ from pipeline import config, errors, records, storage, topology
 from pipeline.run_folder import RunFolder
 from trainer import checkpoints, order, staleness
 
-# In the run folder: `<task>.json`, `<task>.tfrecord`, and the checkpoint.
+# In the run folder: `<task>.json`, `<task>.npz`, `<task>.tfrecord`, and the checkpoint.
 FOLDER = "divergence"
 _COLLECTION = "pipeline/positions"
-_MOST_BATCHES = 10_000
+_MOST_BYTES = 64 << 20  # of positions, in memory
 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """What one process trained on in one step: `positions` are `[records, 2]` int64, each the index
+    """What one process trained on in one step: `positions` are `[records, 2]` int32, each the index
     of a block in the manifest's order and that of a record in it."""
 
     step: int
@@ -38,13 +39,15 @@ class Batch:
 @dataclasses.dataclass(frozen=True)
 class Diverged:
     """What one process has kept. The loss after the last of `batches` was `loss`; `checkpoint` is
-    the path prefix of the pinned checkpoint, of global step `from_step`."""
+    the path prefix of the pinned checkpoint, of global step `from_step`. Batches up to step
+    `dropped`, of those since the checkpoint, were not kept; 0 if all were."""
 
     task: str
     loss: float
     from_step: int
     checkpoint: str
     batches: list[Batch]
+    dropped: int = 0
 
 
 def watch(blocks: tf.Tensor, in_block: tf.Tensor) -> None:
@@ -64,8 +67,11 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
         self._run, self._task, self._blocks = run, task, blocks
         # Of asynchronous processes only the shared count says where their steps belong.
         self._counts_alone = job.cluster.strategy not in staleness.ASYNCHRONOUS or not task.cluster
-        most = min(2 * job.train.save_steps, _MOST_BATCHES)
-        self._batches: collections.deque[Batch] = collections.deque(maxlen=most)
+        # The newest checkpoint may be broken, and the one before it is not.
+        self._most = 2 * job.train.save_steps
+        self._batches: collections.deque[Batch] = collections.deque()
+        self._bytes = 0
+        self._dropped = 0  # the newest step that is not kept any more
         self._step = 0
 
     def begin(self) -> None:
@@ -80,6 +86,7 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
         """Begins to count where the parameters are."""
         self._step = int(session.run(self._global_step))
         self._batches.clear()
+        self._bytes = self._dropped = 0
 
     def before_run(self, run_context: Any) -> Any:
         """Fetches with each step what it was made of: a few bytes a record."""
@@ -89,13 +96,21 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
         """Remembers the batch; keeps what is needed to repeat it if the loss is not finite."""
         loss, global_step, positions = run_values.results
         self._step = self._step + 1 if self._counts_alone else int(global_step)
-        self._batches.append(Batch(self._step, np.concatenate(positions).astype(np.int64)))
+        self._note(np.concatenate(positions).astype(np.int32))
         if not math.isfinite(loss):
             self._keep(float(loss))
             raise errors.ModelError(
                 f"the loss is {loss:g} at step {self._step}, of {self._task.name}. "
                 f"make replay RUN={self._run.name} repeats it"
             )
+
+    def _note(self, positions: np.ndarray) -> None:
+        self._batches.append(Batch(self._step, positions))
+        self._bytes += positions.nbytes
+        while len(self._batches) > self._most or self._bytes > _MOST_BYTES:
+            oldest = self._batches.popleft()
+            self._bytes -= oldest.positions.nbytes
+            self._dropped = oldest.step
 
     def _keep(self, loss: float) -> None:
         checkpoint = checkpoints.keep_finite(self._run.path, FOLDER)
@@ -106,6 +121,13 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
         with storage.open_file(storage.join(folder, f"{self._task.name}.tfrecord"), "wb") as file:
             for payload in payloads(self._blocks, batches[-1].positions):
                 file.write(records.frame(payload))
+        with storage.open_file(storage.join(folder, f"{self._task.name}.npz"), "wb") as file:
+            np.savez_compressed(
+                file,
+                steps=np.array([batch.step for batch in batches], np.int64),
+                sizes=np.array([len(batch.positions) for batch in batches], np.int64),
+                positions=np.concatenate([batch.positions for batch in batches]),
+            )
         self._run.write(
             f"{FOLDER}/{self._task.name}.json",
             {
@@ -115,7 +137,7 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
                 "from_step": step,
                 "checkpoint": None if checkpoint is None else checkpoint.rpartition("/")[2],
                 "records": [place(self._blocks, *p) for p in batches[-1].positions.tolist()],
-                "batches": [[batch.step, batch.positions.tolist()] for batch in batches],
+                "dropped": self._dropped if self._dropped > step else 0,
             },
         )
 
@@ -124,12 +146,12 @@ def place(blocks: order.Blocks, block: int, record: int) -> dict[str, Any]:
     """Returns where a record is: the shard's path, the byte offset of its block, its index there,
     and its index in the shard."""
     shard = int(blocks.shard[block])
-    before = (blocks.shard[:block] == shard).nonzero()[0]
+    first = int(np.searchsorted(blocks.shard, shard))
     return {
         "shard": blocks.paths[shard],
         "block_offset": int(blocks.offset[block]),
         "record": record,
-        "record_in_shard": int(blocks.records[before].sum()) + record,
+        "record_in_shard": int(blocks.records[first:block].sum()) + record,
     }
 
 
@@ -151,8 +173,16 @@ def read(run: RunFolder) -> list[Diverged]:
     for name in names:
         kept = run.read(f"{FOLDER}/{name}")
         if kept is not None and kept["checkpoint"] is not None:
-            batches = [Batch(step, np.array(at, np.int64)) for step, at in kept["batches"]]
+            batches = _batches(storage.join(folder, f"{kept['task']}.npz"))
             checkpoint = storage.join(folder, kept["checkpoint"])
             loss, since = float(kept["loss"]), kept["from_step"]
-            found.append(Diverged(kept["task"], loss, since, checkpoint, batches))
+            dropped = kept["dropped"]
+            found.append(Diverged(kept["task"], loss, since, checkpoint, batches, dropped))
     return found
+
+
+def _batches(path: str) -> list[Batch]:
+    with storage.open_file(path) as file:
+        content = np.load(io.BytesIO(file.read()))
+    parts = np.split(content["positions"], np.cumsum(content["sizes"])[:-1])
+    return [Batch(step, part) for step, part in zip(content["steps"].tolist(), parts, strict=True)]

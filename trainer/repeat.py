@@ -39,13 +39,20 @@ class Repeated:
 def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
     """Repeats the steps of a run that diverged; `say` gets a line for each.
 
-    Raises `UsageError` if the run has not diverged, and `DataError` if it has on other records.
+    Raises `UsageError` if the run has not diverged, or not all steps since the checkpoint were
+    kept, and `DataError` if it has on other records.
     """
     kept = divergence.read(run)
     if not kept:
         diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
         why = "none of its checkpoints was finite" if diverged else "its loss was always finite"
         raise errors.UsageError(f"run {run.name!r}: {why}; nothing to repeat")
+    dropped = max(one.dropped for one in kept)
+    if dropped:
+        raise errors.UsageError(
+            f"run {run.name!r}: steps {kept[0].from_step + 1} to {dropped} were not kept: there "
+            "were too many. Save more often with train.save_steps, and train again"
+        )
     job, blocks = epochs.of_run(run.read_config(), run), records.blocks("train")
     ledger.counts_in(kept[0].checkpoint, blocks)  # positions are of the records there were
     batches = merged(kept, asynchronous=job.cluster.strategy in staleness.ASYNCHRONOUS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import tracemalloc
 import types
 
 import numpy as np
@@ -64,6 +65,43 @@ def test_the_last_finite_checkpoint_and_the_batches_since_are_kept(hook, tmp_pat
     assert tf.train.load_variable(kept.checkpoint, "w").tolist() == [1.0, 0.5]
     assert [batch.step for batch in kept.batches] == [3, 4, 5]
     assert kept.batches[-1].positions.tolist() == [[1, 0], [0, 7]]
+
+
+def test_memory_and_files_are_bounded_and_what_is_missing_is_said(
+    hook, tmp_path, blocks, monkeypatch
+):
+    """At 4,096 records a batch, JSON of 10,000 steps took gigabytes."""
+    monkeypatch.setattr(divergence, "_MOST_BYTES", 1 << 20)
+    hook._most = 1000
+    _listed(tmp_path, _checkpoint(tmp_path, 2, 0.5))
+    positions = np.random.default_rng(1).integers(0, [7, 32], [4096, 2])
+    tracemalloc.start()
+    try:
+        for step in range(1, 200):
+            _after(hook, 0.5, step, positions)
+        assert tracemalloc.get_traced_memory()[0] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(errors.ModelError):
+        _after(hook, np.nan, 200, positions)
+    (kept,) = divergence.read(RunFolder(str(tmp_path)))
+    assert [batch.step for batch in kept.batches] == list(range(169, 201))
+    assert kept.dropped == 168
+    for batch in kept.batches:
+        np.testing.assert_array_equal(batch.positions, positions)
+    for path in (tmp_path / "divergence").iterdir():
+        assert path.suffix == ".tfrecord" or path.stat().st_size < 1 << 20
+
+
+def test_steps_before_the_checkpoint_are_not_missed(hook, tmp_path):
+    """Of four a save, eight batches are kept."""
+    _listed(tmp_path, _checkpoint(tmp_path, 16, 0.5))
+    for step in range(1, 20):
+        _after(hook, 0.5, step, [[0, step]])
+    with pytest.raises(errors.ModelError):
+        _after(hook, np.nan, 20, [[1, 0]])
+    (kept,) = divergence.read(RunFolder(str(tmp_path)))
+    assert ([batch.step for batch in kept.batches], kept.dropped) == ([17, 18, 19, 20], 0)
 
 
 def test_the_batch_itself_is_kept_with_where_its_records_are(hook, tmp_path, blocks, small_records):

@@ -72,6 +72,14 @@ def test_from_checkpoints_that_are_not_finite_nothing_can_be_repeated(small_reco
         repeat.repeat(RunFolder(str(tmp_path)), records, print)
 
 
+def test_steps_that_were_not_kept_are_named(diverged, small_records, tmp_path, monkeypatch):
+    kept = divergence.Diverged("chief-0", np.nan, 3, "model.ckpt-3", [], dropped=7)
+    monkeypatch.setattr(divergence, "read", lambda run: [kept])
+    records = Records(small_records.job, small_records.folder, small_records.contents)
+    with pytest.raises(errors.UsageError, match=r"steps 4 to 7 were not kept, .*train.save_steps"):
+        repeat.repeat(RunFolder(str(tmp_path)), records, print)
+
+
 def test_records_that_are_no_longer_there_are_not_repeated(diverged, small_records):
     """What was kept are places in them."""
     train = small_records.contents.split("train")
