@@ -18,7 +18,8 @@ from tests.faults import injected, moments, verdict, witness
 from tests.faults.launched import LaunchedRun
 from tests.pipeline.process_help import ROOT, child_environment
 
-_SIZES = {
+# By mode, the settings that it is soaked with.
+SIZES = {
     "multi_worker_mirrored": ("cluster.workers=1",),
     "parameter_server": ("cluster.workers=2", "cluster.ps=2"),
     "parameter_server_sync": ("cluster.workers=1", "cluster.ps=1"),
@@ -26,12 +27,13 @@ _SIZES = {
 }
 _SETTINGS = (
     *witness.SETTINGS,
-    *(f"train.hooks=[{injected.HOOK}]", "train.batch_size=32", "train.save_steps=20"),
+    *(f"train.hooks=[{injected.HOOK}]", "train.batch_size=32", "train.save_steps=10"),
     *("train.summary_steps=1000", "eval.throttle_seconds=20"),
 )
 _STEPS, _PACE = 2000, 0.01  # of a run; pause after each step of a process, in seconds
 _PROGRESS = 10  # steps that training must advance between two kills
 _DELAY = 1.0  # seconds that a random kill waits at most after that
+_PAUSED, _PAUSE = 0.5, 0.2  # share of kills before which some process pauses; seconds
 _PATIENCE = 300.0  # seconds without progress after which a run is lost
 _SAME_TASK = 8  # kills of one process between launches; a launcher gives up after ten
 _SHOWN_EVERY = 10.0  # seconds
@@ -68,7 +70,7 @@ class Soak:
 
     def _settings(self, steps: int) -> list[str]:
         mode = self._tally.mode
-        return [f"cluster.strategy={mode}", *_SIZES[mode], *_SETTINGS, f"train.steps={steps}"]
+        return [f"cluster.strategy={mode}", *SIZES[mode], *_SETTINGS, f"train.steps={steps}"]
 
     def _config(self, steps: int) -> config.Config:
         return config_file.load(str(self._folder / "small.yaml"), self._settings(steps))
@@ -82,11 +84,23 @@ class Soak:
         run.start()
         return run
 
+    def run(self, kills: int, matrix: bool) -> None:
+        """Soaks the mode with so many random kills, after the matrix if wanted."""
+        if matrix:
+            self.matrix()
+        self.randomly(kills)
+
     def matrix(self) -> None:
         """One run in which every role is killed at every moment."""
         faults, steps = matrix(self._config(1), self._rng)
         run = self._new_run(steps, faults)
-        lost = self._attend(run, lambda: self._show(run, f"{_fired(run)} of {len(faults)} faults"))
+
+        def act() -> None:
+            done = _fired(run)
+            left = self._remaining(done, len(faults))
+            self._show(run, f"{done} of {len(faults)} faults{left}")
+
+        lost = self._attend(run, act)
         for number, fault in enumerate(faults):
             if run.run.read(f"fired-{number}.json"):
                 self._tally.kills[fault["target"]] += 1 + bool(fault.get("again"))
@@ -117,6 +131,12 @@ class Soak:
     def _attend(self, run: LaunchedRun, act: Callable[[], None]) -> bool:
         """Follows a run to its end, starting it again as often as its launcher was killed. Returns
         true if it was lost."""
+        try:
+            return self._follow(run, act)
+        finally:
+            run.close()
+
+    def _follow(self, run: LaunchedRun, act: Callable[[], None]) -> bool:
         newest, since = -1, time.monotonic()
         while True:
             act()
@@ -126,7 +146,6 @@ class Soak:
                     newest, since = progress, time.monotonic()
                 if time.monotonic() - since > _PATIENCE:
                     self._wrong(run, f"no progress in {_PATIENCE:g} s")
-                    run.close()
                     return True
                 time.sleep(0.05)
                 continue
@@ -168,7 +187,7 @@ class Soak:
 
 
 def _fired(run: LaunchedRun) -> int:
-    return sum(1 for _ in pathlib.Path(run.run.path).glob("fired-*.json"))
+    return sum(1 for _ in pathlib.Path(run.run.path).glob("fired-*[0-9].json"))
 
 
 class Killer:
@@ -181,10 +200,13 @@ class Killer:
         rng: random.Random,
         most: int,
         kills: collections.Counter,
+        *,
+        delay: float = _DELAY,
     ) -> None:
         self._run, self._rng, self._most, self._kills = run, rng, most, kills
-        tasks = [f"{role}-{index}" for role, count in counts.items() for index in range(count)]
-        self._targets = [*tasks, "all", "launcher"]
+        self._delay = delay
+        self._tasks = [f"{role}-{at}" for role, count in counts.items() for at in range(count)]
+        self._targets = [*self._tasks, "all", "launcher"]
         self._of_launch: collections.Counter = collections.Counter()
         self._beyond, self._at = _PROGRESS, 0.0
         self._target = ""
@@ -198,7 +220,10 @@ class Killer:
             self._target = self._rng.choice(self._targets)
             if self._of_launch[self._target] + self._of_launch["all"] >= _SAME_TASK:
                 self._target = "launcher"
-            self._at = time.monotonic() + self._rng.uniform(0, _DELAY)
+            self._at = time.monotonic() + self._rng.uniform(0, self._delay)
+            # Some are found in the middle of what one of them has been late for.
+            if self._rng.random() < _PAUSED:
+                run.pause(self._rng.choice(self._tasks), _PAUSE)
         if time.monotonic() < self._at or not run.kill(self._target):
             return
         role = self._target.partition("-")[0]

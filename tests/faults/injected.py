@@ -79,9 +79,10 @@ class Faults(tf.compat.v1.train.SessionRunHook):
     replaces it while the run goes on."""
 
     def __init__(self) -> None:
-        self._installed = False
         self._step_seen = 0
         self._paced_at = 0.0
+        self._faults = []
+        moments.install(self._due, self._note)
 
     def begin(self):
         self._step = tf.compat.v1.train.get_or_create_global_step()
@@ -89,12 +90,11 @@ class Faults(tf.compat.v1.train.SessionRunHook):
         mine = own_name()
         pace = plan["pace"]
         self._pace = pace[mine] if isinstance(pace, dict) else pace
-        self._faults = [
-            (number, fault) for number, fault in enumerate(plan["faults"]) if fault["by"] == mine
-        ]
+        of_mine = [(n, fault) for n, fault in enumerate(plan["faults"]) if fault["by"] == mine]
+        self._faults = [(n, fault) for n, fault in of_mine if not _has_fired(n)]
         self._step_seen = run_folder.saved_step(the_run()) or 0
-        self._repeat()
-        moments.install(mine, self._due, self._note)
+        self._repeat(of_mine)
+        moments.at_restore(mine, self._due, self._note)
 
     def before_run(self, run_context):
         return tf.compat.v1.train.SessionRunArgs(self._step)
@@ -151,9 +151,9 @@ class Faults(tf.compat.v1.train.SessionRunHook):
             if fault.get("again"):
                 self._again(number, fault["target"])
 
-    def _repeat(self) -> None:
+    def _repeat(self, faults: list[tuple[int, dict]]) -> None:
         """Kills a second time what was killed with this process."""
-        for number, fault in self._faults:
+        for number, fault in faults:
             first = the_run().read(f"fired-{number}.json")
             if fault.get("again") and first and first["pid"] != os.getpid():
                 self._again(number, fault["target"])
@@ -164,6 +164,10 @@ class Faults(tf.compat.v1.train.SessionRunHook):
         pids = pids_of(target)
         if pids and once(f"{number}again", pid=os.getpid(), kill=pids):
             _signal(pids, signal.SIGKILL)
+
+
+def _has_fired(number: int) -> bool:
+    return the_run().read(f"fired-{number}.json") is not None
 
 
 def _can_be_met(target: str) -> bool:

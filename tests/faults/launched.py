@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from pipeline import run_folder, run_record, topology
+from pipeline import parent_death, run_folder, run_record, topology
 from pipeline.run_folder import RunFolder
 from tests.faults import injected, verdict
 from tests.pipeline.process_help import ROOT, child_environment, is_alive
@@ -59,6 +59,7 @@ class LaunchedRun:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                preexec_fn=parent_death.arrange(),  # a soak that is killed leaves nothing behind
             )
 
     def look(self) -> bool:
@@ -89,6 +90,14 @@ class LaunchedRun:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return bool(pids)
+
+    def pause(self, target: str, seconds: float) -> None:
+        """Stops a task for a moment, as a machine that swaps or migrates would."""
+        for pid in injected.pids_of(target, self.run):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(seconds)
+                os.kill(pid, signal.SIGCONT)
 
     def ended(self) -> int:
         """Returns how the launcher ended; by itself if not negative."""

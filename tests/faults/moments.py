@@ -35,24 +35,30 @@ _POLL = 0.0002  # seconds; small checkpoints are written in milliseconds
 _TAKES = 0.003  # seconds; about what taking blocks lasts
 
 
-def install(task: str, due: Due, note: Callable[..., None]) -> None:
-    """Reports the moments of this process to `due`, then to `note`. Must be called before the
-    session is made, while its graph is the default one."""
+def install(due: Due, note: Callable[..., None]) -> None:
+    """Reports the moments of this process to `due`, then to `note`. Must be called before the input
+    pipeline is made."""
     _wrap(tf.compat.v1.train.Saver, "save", functools.partial(_saving, due))
     _wrap(tf.compat.v1.train.CheckpointSaverHook, "_save", functools.partial(_whole_save, note))
     _wrap(dealing.Dealer, "take", functools.partial(_taking, due))
     windows = feeding.Feed.windows
 
-    def reported(feed: feeding.Feed) -> Iterator:
-        for window in windows(feed):
+    def reported(feed: feeding.Feed, *args) -> Iterator:
+        for window in windows(feed, *args):
             _act(due(TAKING))
             yield window
+
+    feeding.Feed.windows = reported
+
+
+def at_restore(task: str, due: Due, note: Callable[..., None]) -> None:
+    """Reports restores too. Must be called while the graph of the session to come is the default
+    one."""
 
     def restored() -> None:
         _act(due(RESTORED))
         note(RESTORED)
 
-    feeding.Feed.windows = reported
     role, _, index = task.partition("-")
     in_cluster = os.environ.get("TF_CONFIG", "{}") != "{}"
     with tf.device(f"/job:{role}/task:{index}" if in_cluster else None):
