@@ -379,10 +379,11 @@ class Cluster(Section):
     partition_bytes: Positive = 4 << 20
     # How the evaluating process evaluates, whatever trains.
     eval_strategy: Literal["none", "one_device", "mirrored", "central_storage"] = "none"
-    # A process that makes no step for so long hangs, and is started again; before its first step,
-    # and wherever it cannot tell how far it is, for `watchdog_start_seconds`.
+    # A process without progress for so long hangs; before its first step or batch, the latter.
     watchdog_seconds: Annotated[float, pydantic.Field(gt=0)] = 120.0
     watchdog_start_seconds: Annotated[float, pydantic.Field(gt=0)] = 900.0
+    # After Ctrl-C or SIGTERM: to end a step and begin to save. A save under way is finished.
+    stop_seconds: Annotated[float, pydantic.Field(gt=0)] = 30.0
 
 
 class Config(Section):

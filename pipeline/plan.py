@@ -23,7 +23,8 @@ class Observer(Protocol):
 @dataclasses.dataclass(frozen=True)
 class Graces:
     """Seconds given after SIGTERM, before SIGKILL; `stragglers` is how long workers may go on
-    after the chief has ended. A training process may have to write a large checkpoint."""
+    after the chief has ended. `training` is `cluster.stop_seconds`; a save that is under way then
+    is finished all the same."""
 
     training: float = 30.0
     evaluator: float = 5.0

@@ -201,6 +201,8 @@ def beat_interval(run: RunFolder) -> float:
     return _REMOTE_BEAT if storage.is_remote(run.path) else _BEAT
 
 
+# What a save is called as a piece of work: nothing is known of how far it is until it is over.
+SAVING = "saving"
 # The states of a process after which it says no more.
 ENDED = ("done", "stopped", "failed")
 
@@ -246,6 +248,11 @@ class Status:
     # One line on why it failed, with the exit code it ended with.
     error: str | None = None
     exit_code: int | None = None
+
+    @property
+    def is_saving(self) -> bool:
+        """True while it writes a checkpoint."""
+        return self.work is not None and self.work["what"] == SAVING and not self.work["done"]
 
     @property
     def activity(self) -> str:

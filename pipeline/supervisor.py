@@ -60,6 +60,8 @@ class Supervisor:
         self._members: dict[str, Member] = {}
         self._backlog: list[Event] = []
         self._observed = -1e9
+        # What was seen of a save while processes are ended, and since when.
+        self._save: tuple[object, float] = (None, 0.0)
         self._reading = Tolerance("reading what the processes report", clock=clock)
         self._chief_done_at: float | None = None
         self._recoveries: list[restarts.Recovery] = []
@@ -319,8 +321,8 @@ class Supervisor:
                 return  # the fork server is gone, and every process with it
 
     def _end(self, roles: Iterable[str], grace: float, *, patience: int) -> None:
-        """Ends the processes of `roles`: SIGTERM, then SIGKILL after `grace` seconds, or as soon
-        as there have been more than `patience` stop requests."""
+        """Ends the processes of `roles`: SIGTERM, then SIGKILL after `grace` seconds, unless they
+        are at work on a save; or as soon as there have been more than `patience` stop requests."""
         for member in self._members.values():
             if member.role in roles and member.state == "due":
                 member.state = "done"
@@ -330,12 +332,29 @@ class Supervisor:
                 self._server.signal(member.name, signal.SIGTERM)
         deadline, killed = self._clock() + grace, False
         while pending:
-            if not killed and (self._clock() >= deadline or self._stop.count > patience):
+            insisted = self._stop.count > patience
+            if not (killed or insisted) and self._clock() >= deadline and self._saves(pending):
+                deadline = self._clock() + self._graces.poll
+            if not killed and (self._clock() >= deadline or insisted):
                 killed = True
                 for member in pending:
                     self._server.signal(member.name, signal.SIGKILL)
             self._receive(min(self._graces.poll, max(0.0, deadline - self._clock()) + 0.01))
             pending = self._running(roles)
+
+    def _saves(self, pending: list[Member]) -> bool:
+        """True if training processes report a save that is not over and has not stood still."""
+        self._observe(now=True)
+        reported = {m.name: self._statuses[m.name] for m in pending if m.name in self._statuses}
+        saving = {
+            name: status.time
+            for name, status in reported.items()
+            if name.rpartition("-")[0] in topology.TRAINING_ROLES and status.is_saving
+        }
+        sign = (saving, watchdog.checkpoint_files(self._plan.run) if saving else ())
+        if sign != self._save[0]:
+            self._save = (sign, self._clock())
+        return bool(saving) and self._clock() - self._save[1] < self._plan.patience.start
 
     def _running(self, roles: Iterable[str]) -> list[Member]:
         wanted = set(roles)

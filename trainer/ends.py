@@ -27,9 +27,10 @@ from trainer.training_time import TrainingTime
 
 _LOCAL_POLL = 0.5  # seconds between looks at the run folder
 _REMOTE_POLL = 10.0
-# How long a process may take to end by itself, in seconds: after a signal it may have to finish a
-# long step; when training is over there is nothing left to wait for.
-_GRACE_AFTER_SIGNAL = 20.0
+# How long a process may take to end by itself. After a signal it may have to finish a long step; it
+# has this share of `cluster.stop_seconds`, so that a launcher need not kill it. When training is
+# over there is nothing left to wait for, in seconds.
+_SHARE_AFTER_SIGNAL = 2 / 3
 _GRACE_AFTER_END = 3.0
 # How long its last report may take, and how soon a second Ctrl-C is noticed.
 _LAST_REPORT, _MOMENT = 10.0, 0.1
@@ -132,12 +133,17 @@ class Watch:
     second Ctrl-C ends here once it has made a step: nothing else can save that.
     """
 
-    def __init__(self, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:
+    def __init__(
+        self, run: RunFolder, task: topology.Task, reporter: Reporter, *, stop_seconds: float = 30.0
+    ) -> None:
         self._run, self._task, self._reporter = run.impatient, task, reporter
+        self._grace = _SHARE_AFTER_SIGNAL * stop_seconds
         self._interval = poll_interval(run)
         self._looking = Tolerance(f"{task.name}: looking at the run folder")
         # Set when a parameter server has seen that no training process needs it.
         self._unneeded = threading.Event()
+        # True while the chief, as far as is known, writes a checkpoint after a signal.
+        self._chief_saves = False
         self._leaving = threading.Lock()
 
     def start(self) -> None:
@@ -156,6 +162,8 @@ class Watch:
 
     def _look_once(self) -> None:
         stopping = signals.stop_requested.is_set()
+        chief = run_folder.read_status(self._run, f"{topology.CHIEF}-0") if stopping else None
+        self._chief_saves = chief is not None and chief.is_saving
         failure = None if stopping else failure_of_chief(self._run)
         if failure is not None:
             # A launcher ends this process meanwhile, and tells of the chief alone.
@@ -175,7 +183,9 @@ class Watch:
             # A machine that shuts down asks all of them, and those that train are to save.
             self._await_end_of_need()
         training = self._task.job_name in topology.TRAINING_ROLES
-        insisted = signals.insisted.wait(_GRACE_AFTER_SIGNAL if training else 0.0)
+        insisted = signals.insisted.wait(self._grace if training else 0.0)
+        while training and self._chief_saves and not insisted:
+            insisted = signals.insisted.wait(_MOMENT)
         if self._may_have_to_save():
             insisted = signals.insisted.wait()
         what = "stopped"
@@ -189,15 +199,17 @@ class Watch:
         return self._task.is_chief and (self._reporter.has_made_steps or not self._task.cluster)
 
     def _await_end_of_need(self) -> None:
-        deadline = time.monotonic() + _GRACE_AFTER_SIGNAL
-        while time.monotonic() < deadline and not self._unneeded.is_set():
+        deadline = time.monotonic() + self._grace
+        while time.monotonic() < deadline or self._chief_saves:
+            if self._unneeded.is_set():
+                return
             if signals.insisted.wait(_MOMENT):
                 return
 
     def _await_workers(self) -> None:
         """Serves on until no training process says that it still needs this one, if that does not
         take long."""
-        deadline = time.monotonic() + _GRACE_AFTER_SIGNAL
+        deadline = time.monotonic() + self._grace
         while time.monotonic() < deadline:
             with self._looking.survived():
                 if not self._is_needed():

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, model_config, tolerance, topology
+from pipeline import config, model_config, run_folder, tolerance, topology
 from pipeline.run_folder import RunFolder
 from trainer import (
     accounts,
@@ -38,9 +38,6 @@ from trainer.models import heads
 from trainer.position import Position, PositionHook
 from trainer.reporter import Reporter
 from trainer.transforms import Transforms
-
-# What a save is called as a piece of work: nothing is known of how far it is until it is over.
-_SAVING = "saving"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,11 +232,11 @@ def _savers(
     job: config.Config, run: RunFolder, records: Records, position: Position, reporter: Reporter
 ) -> list[Any]:
     def before_save(session: Any) -> None:
-        reporter.progress(_SAVING)
+        reporter.progress(run_folder.SAVING)
         position.before_save(session)
 
     actions = _after_save(job, run, records, reporter)
-    actions.append(lambda step, seconds: reporter.progress(_SAVING, 1, 1))
+    actions.append(lambda step, seconds: reporter.progress(run_folder.SAVING, 1, 1))
     return saves.hooks(job, run, position.task, actions, before_save)
 
 

@@ -149,7 +149,7 @@ def _work(
 ) -> None:
     if task.job_name == topology.EVALUATOR:
         signals.stop_softly()
-        ends.Watch(run, task, reporter).start()
+        ends.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
         parts.evaluation.follow()
     else:
         _train(job, run, task, parts, reporter)
@@ -166,7 +166,7 @@ def _serve(job: config.Config, run: RunFolder, task: topology.Task, reporter: Re
         config=experiment.run_config(job, run, task).session_config,
     )
     reporter.say("serving")
-    ends.Watch(run, task, reporter).start()
+    ends.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
     server.join()
 
 
@@ -185,7 +185,7 @@ def _train(
     elif topology.PS in task.cluster:
         # It has made the variables then: a session does not wait for them as long as that may take.
         _await_chief(run, ["training", "done"], reporter)
-    ends.Watch(run, task, reporter).start()
+    ends.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
     with _sessions(task, parts):
         tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
     if not task.is_chief:

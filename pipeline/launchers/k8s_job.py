@@ -7,6 +7,7 @@ exit code it had: `pipeline.fatal` keeps it from computing again what has failed
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -107,5 +108,11 @@ def _replicas(job: Job, role: str, submission: str) -> dict[str, Any]:
         "replicas": job.counts[role],
         # Not ExitCode, which takes all below 128 for final: our 75 is not.
         "restartPolicy": "OnFailure",
-        "template": {"spec": {"containers": [container], "volumes": [volume]}},
+        "template": {
+            "spec": {
+                "containers": [container],
+                "volumes": [volume],
+                "terminationGracePeriodSeconds": math.ceil(job.config.cluster.stop_seconds),
+            }
+        },
     }

@@ -147,7 +147,7 @@ class LocalLauncher:
                 observer=run_record.Keeper(record, job.run, shown),
                 policy=restarts.Policy(strategy.restart_unit),
                 booked=record.restarts,
-                graces=self.graces,
+                graces=self.graces or plan.Graces(training=cluster.stop_seconds),
             )
             try:
                 boss.run()

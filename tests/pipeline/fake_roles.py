@@ -96,6 +96,16 @@ def _train(run, task):
     raise errors.RetryableError("stopped, saved at step 7")
 
 
+def _save_slowly(run, task):
+    """Is at work on a save when it is asked to stop, until the file `go` is there."""
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    work = {"what": run_folder.SAVING, "done": 0, "total": None}
+    say(run, task, "training", step=7, loss=0.5, work=work)
+    _wait(lambda: pathlib.Path(run.path, "go").exists())
+    pathlib.Path(run.path, "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    raise errors.RetryableError("stopped, saved at step 7")
+
+
 def _hang(run, task):
     """Does not react to SIGTERM, like a session that waits for a lost peer."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

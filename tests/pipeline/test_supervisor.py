@@ -377,6 +377,42 @@ def test_who_does_not_stop_is_killed_after_its_grace(stage):
         )
 
 
+BRIEF = Graces(training=0.2, evaluator=0.1, ps=0.1, poll=0.05)
+
+
+def test_a_save_that_is_under_way_is_finished_after_the_grace(stage):
+    def react(statuses):
+        chief = statuses.get("chief-0")
+        if not stage.stop.count and chief is not None and chief.is_saving:
+            os.kill(os.getpid(), signal.SIGTERM)
+        elif len(looks) > 9:  # while it is ended, others look only once the grace is over
+            (stage.path / "go").touch()
+        looks.extend([1] if stage.stop.count else [])
+
+    looks: list[int] = []
+    stage.notes.react = react
+    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
+        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF)
+
+
+def test_a_save_that_stands_still_is_not_waited_for(stage):
+    when_training(stage, "chief-0")
+    with pytest.raises(errors.RetryableError, match="SIGTERM, before anything was saved"):
+        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF, patience=Limits(60.0, 0.5))
+
+
+def test_a_second_stop_request_kills_a_save(stage):
+    requests = []
+
+    def react(statuses):
+        if "chief-0" in statuses and statuses["chief-0"].is_saving and len(requests) < 9:
+            requests.append(os.kill(os.getpid(), signal.SIGINT))
+
+    stage.notes.react = react
+    with pytest.raises(errors.RetryableError, match="SIGINT, before anything was saved"):
+        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF)
+
+
 def test_a_second_stop_request_kills_at_once(stage):
     when_training(stage, "chief-0")
     say = stage.notes.say

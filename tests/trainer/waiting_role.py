@@ -18,13 +18,13 @@ _CLUSTER = {topology.CHIEF: ("h:1",), topology.WORKER: ("h:3",), topology.PS: ("
 
 def main() -> None:
     task = topology.Task(sys.argv[2], 0, _CLUSTER)
-    if task.is_chief:
-        ends._GRACE_AFTER_SIGNAL = 0.0
     ends._GRACE_AFTER_END = 0.0
     run = RunFolder(sys.argv[1])
     reporter = Reporter(run, task.name, 100)
     signals.stop_softly()
-    ends.Watch(run, task, reporter).start()
+    # The others have a grace in which a second Ctrl-C can come first.
+    stop_seconds = 0.0 if task.is_chief else 600.0
+    ends.Watch(run, task, reporter, stop_seconds=stop_seconds).start()
     reporter.say("training", loss=next(map(float, sys.argv[3:]), None))
     threading.Event().wait()
 
