@@ -47,7 +47,9 @@ COMMON    = $(call given,CONFIG,config) $(call given,STORAGE,storage) $(OVERRIDE
 CLOUD     = $(call setting,PROJECT,gcp.project) $(call setting,REGION,gcp.region) $(call setting,BUCKET,gcp.bucket) \
 	$(call setting,IMAGE,gcp.image) $(if $(call on,DRY_RUN),--dry_run)
 NEED_GCP  = tests/cloud/test_dataflow_runner.py tests/cloud/test_beam.py tests/pipeline/launchers/test_gcp_job.py
-OF_RUN    = $(call given,STORAGE,storage) $(call given,RUN,run)
+# CONFIG= if it was given, not its default.
+OF_CONFIG = $(if $(filter-out file,$(origin CONFIG)),$(call given,CONFIG,config))
+OF_RUN    = $(call given,STORAGE,storage) $(call given,RUN,run) $(OF_CONFIG)
 
 # pip as locked; a line of progress every 20 packages, its own words only if it fails.
 pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r $(1) \
@@ -113,7 +115,7 @@ preprocess: $(VENV)/.installed $(if $(filter gcp,$(CLUSTER)),$(if $(call on,DRY_
 		$(if $(call on,FORCE),--force)
 
 clean-records: $(VENV)/.installed ## list the builds of all records (or of CONFIG=), and remove those that no run names; named ones too with FORCE=1
-	@$(RUN_PY) preprocessing.clean_records $(if $(filter-out file,$(origin CONFIG)),$(call given,CONFIG,config)) \
+	@$(RUN_PY) preprocessing.clean_records $(OF_CONFIG) \
 		$(call given,STORAGE,storage) $(if $(call on,FORCE),--force) $(if $(call on,DRY_RUN),--dry_run)
 
 replay-dead-letter: $(VENV)/.installed ## make CONFIG's records again with the dead letters you corrected, in place or in FIXED=

@@ -18,6 +18,7 @@ from pipeline.launchers import gcp_status
 from pipeline.run_folder import RunFolder
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
 _ROLE = flags.DEFINE_string("role", None, "A role, or one process such as worker-1.")
 _FOLLOW = flags.DEFINE_bool("follow", False, "Go on until the run has ended.")
@@ -27,7 +28,7 @@ _POLL, _REMOTE_POLL = 0.5, 5.0  # seconds
 
 def main() -> None:
     """Prints the logs, process by process; with --follow as lines come."""
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     logs = log_files.Logs(run, _ROLE.value or None)
     record = run_record.read(run)
     if record is not None and record.job is not None:

@@ -6,6 +6,7 @@ on gs://, and from every host.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -38,22 +39,40 @@ def run_folder(storage_root: str, run: str) -> str:
     return storage.child(storage.join(root, "runs"), run, what="--run")
 
 
-def find_run(storage_root: str, run: str | None) -> RunFolder:
-    """Returns the run of that name, or the newest one. Raises `UsageError` if there is none."""
+def find_run(storage_root: str, run: str | None, config_name: str | None = None) -> RunFolder:
+    """Returns the run of that name, or the newest one, of a config (its name or path) if that is
+    given. Raises `UsageError` if there is none, or if the named run is of another config."""
+    wanted = config_file.load(config_name).name if config_name else None
     if run is None:
-        root = storage.join(storage.absolute(storage_root), "runs")
-        folders = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
-        started = [folder for folder in folders if storage.exists(folder.config_path)]
-        if not started:
-            raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
-        return max(started, key=lambda folder: storage.modified(folder.config_path))
+        return _newest_run(storage.join(storage.absolute(storage_root), "runs"), wanted)
     folder = RunFolder(run_folder(storage_root, run))
     if not storage.exists(folder.config_path):
         known = storage.listdir(storage.parent(folder.path))
         raise errors.UsageError(
             f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}"
         )
+    found = folder.read_config().name if wanted else wanted
+    if found != wanted:
+        raise errors.UsageError(
+            f"--config {config_name!r}: is {wanted!r}, but run {run!r} is of {found!r}; give one "
+            "of the two"
+        )
     return folder
+
+
+def _newest_run(root: str, wanted: str | None) -> RunFolder:
+    folders = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
+    started = [folder for folder in folders if storage.exists(folder.config_path)]
+    if not started:
+        raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
+    for folder in sorted(started, key=lambda f: storage.modified(f.config_path), reverse=True):
+        # One that cannot be read, such as of another version, is of no config that is known.
+        with contextlib.suppress(errors.UsageError, errors.DataError):
+            if wanted is None or folder.read_config().name == wanted:
+                return folder
+    raise errors.UsageError(
+        f"no run of {wanted!r} in {root!r}. Train one with make train CONFIG={wanted}."
+    )
 
 
 def run_name(job: config.Config) -> str:

@@ -16,12 +16,13 @@ from pipeline import cli, run_folder, stopping
 from pipeline.launchers import gcp_status
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 
 
 def main() -> None:
     """Writes the stop file."""
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     done = gcp_status.stop(run)
     if done is None:
         stopping.ask(run, now=time.time())

@@ -19,6 +19,7 @@ from preprocessing import prediction_input, predictions
 from preprocessing.prediction_output import FORMATS
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
 _INPUT = flags.DEFINE_string("input", None, "Raw rows or images; the test split if empty.")
 _OUTPUT = flags.DEFINE_string("output", None, "File to write; in the run's folder if empty.")
@@ -35,7 +36,7 @@ _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated b
 def main() -> None:
     """Finds the model and the rows, and hands over."""
     versions.require_estimators()
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     job, export = run.read_config(), exported.find(run, _EXPORT.value)
     given, budget = _INPUT.value or None, _BUDGET.value
     output = predictions.output(run, export, given, _OUTPUT.value or None, _FORMAT.value)

@@ -18,6 +18,7 @@ from pipeline import builds, cli, exported, run_folder, versions
 from preprocessing import serving
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
 _EXPORT = flags.DEFINE_enum("export", "final", exported.KINDS, "Which exported model.")
 _PORT = flags.DEFINE_integer(
@@ -28,7 +29,7 @@ _PORT = flags.DEFINE_integer(
 def main() -> None:
     """Finds the model and hands over."""
     versions.require_estimators()
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     job, export = run.read_config(), exported.find(run, _EXPORT.value)
     records = builds.of_run(_STORAGE.value, run, job.name)
     serving.serve(job, export, _PORT.value, records)

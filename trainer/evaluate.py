@@ -16,6 +16,7 @@ from absl import flags
 from pipeline import builds, cli, run_folder, storage, terminal, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 _SPLIT = flags.DEFINE_string("split", None, "Which split; eval and test if empty.")
 _SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices if none.")
@@ -26,7 +27,7 @@ _PAGE = "evaluation.html"
 def main() -> None:
     """Prints the metrics, a row a checkpoint and split, then a row a slice; writes the page."""
     versions.require_estimators()
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     from trainer import quiet, score_page, scores
     from trainer.judged import Judged
 

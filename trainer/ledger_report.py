@@ -13,6 +13,7 @@ from absl import flags
 from pipeline import builds, cli, errors, exclusions, manifest, run_folder, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 
 
@@ -22,7 +23,7 @@ def main() -> None:
     from trainer import accounts, checkpoints
     from trainer import input as trainer_input
 
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     checkpoint = checkpoints.newest(run.path)
     if checkpoint is None:
         raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")

@@ -13,6 +13,7 @@ from absl import flags
 from pipeline import builds, cli, run_folder, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the newest if empty.")
 
@@ -20,7 +21,7 @@ _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the
 def main() -> None:
     """Migrates each checkpoint that is wanted, and says where it is."""
     versions.require_estimators()
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     from trainer import checkpoints, migration, quiet
 
     quiet.configure_logging(verbose=False)

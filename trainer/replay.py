@@ -13,6 +13,7 @@ from absl import flags
 from pipeline import builds, cli, manifest, run_folder, versions
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 
 
@@ -23,7 +24,7 @@ def main() -> None:
     from trainer import quiet, repeat
 
     quiet.configure_logging(verbose=False)
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None)
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     job = run.read_config()
     folder = builds.of_run(_STORAGE.value, run, job.name)
     records = trainer_input.Records(job, folder, manifest.read(folder))

@@ -1,3 +1,5 @@
+import functools
+import os
 import re
 import threading
 
@@ -36,6 +38,34 @@ def test_equal_configs_have_equal_run_names_that_are_valid():
     assert run_folder.run_name(config_file.load("mnist", ["train.steps=9"])) != name
     long = config_file.load("mnist", ["name=" + "x" * 63])
     assert run_folder.run_folder("/r", run_folder.run_name(long))
+
+
+def _runs(root, *names):
+    """Runs of configs, the last one the newest."""
+    for number, (run, name) in enumerate(names):
+        folder = root / "runs" / run
+        folder.mkdir(parents=True)
+        made = config_file.load("mnist", [f"name={name}"])
+        (folder / "config.yaml").write_text(config_file.dump(made))
+        os.utime(folder / "config.yaml", (number + 1, number + 1))
+
+
+def test_the_newest_run_of_a_config(tmp_path):
+    _runs(tmp_path, ("a", "mnist"), ("b", "mnist"), ("c", "flights"))
+    find = functools.partial(run_folder.find_run, str(tmp_path))
+    assert find(None).name == "c"
+    assert find(None, "mnist").name == "b"
+    assert find("a", "mnist").name == "a"
+    (tmp_path / "runs" / "c" / "config.yaml").write_text("name: [")
+    assert find(None, "mnist").name == "b"
+    with pytest.raises(
+        errors.UsageError, match=r"^no run of 'images' in '.*/runs'\. Train one with make train CON"
+    ):
+        find(None, "images")
+    with pytest.raises(
+        errors.UsageError, match=r"^--config 'flights': is 'flights', but run 'a' is of 'mnist';"
+    ):
+        find("a", "flights")
 
 
 def test_files_of_a_run(tmp_path):
