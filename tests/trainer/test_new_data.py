@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file, errors, manifest, run_folder
-from trainer import checkpoints, ledger, new_data, order
+from pipeline import config_file, errors, manifest, run_folder, topology
+from tests.golden import make_checkpoints, regenerate
+from trainer import checkpoints, experiment, ledger, new_data, order, position
+from trainer.input import Records
 from trainer.reporter import Reporter
 
 WEIGHTS = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -118,6 +121,83 @@ def test_a_run_goes_on_with_other_records_if_it_may(commands, task_flags, small_
     first, *others = run.read(run_folder.RESULT)["input"]
     assert (first["due"], first["once"], first["left"]) == (left, left, 0)
     assert left + sum(row["once"] for row in others) == 40 * 100
+
+
+GOLDEN = make_checkpoints.CHECKPOINTS
+
+
+def _golden(name, folder):
+    """A run with a checkpoint that an earlier version has left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (GOLDEN / name).iterdir():
+        shutil.copy(path, folder)
+    checkpoint = str(folder / f"model.ckpt-{make_checkpoints.STEPS}")
+    tf.compat.v1.train.update_checkpoint_state(str(folder), checkpoint, [checkpoint])
+    return run_folder.RunFolder(str(folder)), checkpoint
+
+
+def test_a_checkpoint_of_the_first_format_resumes_where_it_was(tmp_path):
+    """Made by an earlier version, see tests/golden/README.md."""
+    run, checkpoint = _golden("format0", tmp_path)
+    job = config_file.load(str(regenerate.CONFIG), list(make_checkpoints.SETTINGS))
+    contents = manifest.read(str(regenerate.RECORDS))
+    shards = contents.split("train").shards
+    flat = tuple(s.model_copy(update={"path": s.path.rpartition("/")[2]}) for s in shards)
+    train = contents.split("train").model_copy(update={"shards": flat})
+    contents = contents.model_copy(update={"splits": {**contents.splits, "train": train}})
+    records = Records(job, str(regenerate.RECORDS), contents)
+    blocks, task = records.blocks("train"), topology.Task(topology.CHIEF, 0)
+    new_data.settle(job, run, blocks, Reporter(run, "chief-0", 8))
+    assert checkpoints.newest(run.path) == checkpoint
+    before = ledger.counts_in(checkpoint, blocks)
+    assert before.applied.sum() == make_checkpoints.STEPS * make_checkpoints.BATCH
+    place = position.Position(job, task, blocks, before.reached)
+    estimator = experiment.estimator(job, run, task, records.transforms, place)
+    saver = tf.compat.v1.train.CheckpointSaverHook(run.path, save_steps=100)
+    input_fn = records.train_input_fn(place.feed, task.num_readers)
+    estimator.train(input_fn, hooks=[saver], steps=3)
+    after = ledger.counts_in(checkpoints.newest(run.path), blocks)
+    assert (after.applied == after.reached).all()
+    assert after.applied.sum() == (make_checkpoints.STEPS + 3) * make_checkpoints.BATCH
+
+
+def test_a_checkpoint_of_plain_tf_estimator_is_refused_with_a_way_out(tmp_path):
+    run, checkpoint = _golden("plain", tmp_path)
+    with pytest.raises(errors.DataError) as error:
+        _settle(run, NEW, "refuse")
+    assert str(error.value) == (
+        f"checkpoint {checkpoint!r}: does not say which records it was trained on (input/applied, "
+        "input/reached, input/readers, input/identity missing). Set "
+        "train.on_new_data=restart_epoch to keep what it has learned and begin an epoch, restore "
+        "the records it was trained on, or choose a new RUN="
+    )
+
+
+def test_a_ledger_of_a_later_format_resumes_with_an_epoch(run):
+    """As of a version that was taken back."""
+    checkpoint = checkpoints.newest(run.path)
+    values = {**new_data._values(checkpoint), ledger.IDENTITY: np.int64(5 << 60 | OLD.identity)}
+    new_data._save(values, checkpoint)
+    with pytest.raises(errors.DataError, match="ledger of format 5, of another version of this"):
+        _settle(run, OLD, "refuse")
+    status = _settle(run, OLD, "restart_epoch")
+    assert status.new_data == {"step": 5, "applied": 15}
+    counts = ledger.counts_in(checkpoints.newest(run.path), OLD)
+    assert counts.applied.tolist() == [0, 0, 0]
+
+
+def test_a_run_of_plain_tf_estimator_resumes_with_all_it_has_learned(
+    commands, task_flags, small_records
+):
+    run, checkpoint = _golden("plain", small_records.storage / "runs" / "plain")
+    learned = tf.train.load_variable(checkpoint, "linear/kernel")
+    settings = (*make_checkpoints.SETTINGS, "train.steps=8", "train.on_new_data=restart_epoch")
+    commands.run("trainer.task", *task_flags("plain", *settings))
+    assert run.read(run_folder.RESULT)["final_step"] == 8
+    applied = tf.train.load_variable(checkpoints.newest(run.path), ledger.APPLIED)
+    assert applied.sum() == 3 * make_checkpoints.BATCH
+    written = f"{run.path}/{next(p.stem for p in pathlib.Path(run.path).glob('restarted-*.index'))}"
+    np.testing.assert_array_equal(tf.train.load_variable(written, "linear/kernel"), learned)
 
 
 def test_once_accepted_they_are_those_of_the_run(run):
