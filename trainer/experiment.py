@@ -237,7 +237,15 @@ def _savers(
 
     actions = _after_save(job, run, records, reporter)
     actions.append(lambda step, seconds: reporter.progress(run_folder.SAVING, 1, 1))
-    return saves.hooks(job, run, position.task, actions, before_save)
+    return saves.hooks(
+        job,
+        run,
+        position.task,
+        actions,
+        before_save,
+        before_last=position.before_last_save,
+        between=[save_pace.SavePace(run.path, job.train.save_steps)],
+    )
 
 
 def _after_save(
@@ -248,7 +256,6 @@ def _after_save(
         lambda step, seconds: janitor.clean(),
         skipped.Saved(run),
         tracing.CheckpointTimes(run.path, reporter),
-        save_pace.SavePace(run.path, job.train.save_steps),
         accounts.EpochEnds(run.path, records.blocks("train"), reporter),
     ]
 

@@ -30,7 +30,6 @@ from trainer import (
 from trainer.absence import Absence
 
 _POLL = 0.1  # seconds
-_PATIENCE = 300.0  # seconds for the chief to lay out the backlog
 
 
 class Position:
@@ -102,6 +101,12 @@ class Position:
         if self.shared:
             self.counts.copy(session)
 
+    def before_last_save(self, session: Any) -> None:
+        """Must be called before the last checkpoint is saved: no process makes a step after it.
+        Where all make it together, none can without the chief."""
+        if self.shared and not self.together:
+            self.dealer.close(session)
+
 
 class PositionHook(tf.compat.v1.train.SessionRunHook):
     """On parameter servers, keeps what a process is to read ahead of its steps.
@@ -149,13 +154,18 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         p.feed.begin(self._held.pieces)
 
     def _begin(self, session: Any) -> dealing.Start:
-        deadline = time.monotonic() + _PATIENCE
+        # The chief restores parameters meanwhile, or saves them for the last time.
+        patience = self._position.job.cluster.watchdog_start_seconds
+        deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             start = self._dealer.begin(session)
             if start is not None:
                 return start
-            time.sleep(_POLL)  # the chief has not laid it out yet
-        raise errors.RetryableError(f"the chief has not said within {_PATIENCE:g} s what to read")
+            if signals.stop_requested.wait(_POLL):
+                raise errors.RetryableError(
+                    "stopped while waiting for the chief. Run the same command to go on."
+                )
+        raise errors.RetryableError(f"the chief has not said within {patience:g} s what to read")
 
     def before_run(self, run_context: Any) -> Any:
         """Says with each step which session makes it."""

@@ -18,7 +18,6 @@ from pipeline.run_folder import RunFolder
 from trainer import checkpoints
 
 _train = tf.compat.v1.train
-# Workers end at the step they make; each can make one more after the chief's last.
 _LAST_SAVES = 5
 # Called with the global step of a checkpoint and the seconds training stood still for it.
 AfterSave = Callable[[int, float], None]
@@ -30,19 +29,25 @@ def hooks(
     task: topology.Task,
     actions: Sequence[AfterSave],
     before_save: Callable[[Any], None] = lambda session: None,
+    *,
+    before_last: Callable[[Any], None] = lambda session: None,
+    between: Sequence[AfterSave] = (),
 ) -> list[Any]:
     """Returns the hooks by which a training process saves.
 
-    The chief calls `before_save`, saves, and takes `actions` after each save, in order. Workers of
-    an all-reduce save to the disk of their host, because saving is a step all of them make
-    together; nobody reads that, and it is removed at once.
+    The chief calls `before_save`, saves, and takes `actions` after each save, in order. At the end
+    it calls `before_last`, after which no process makes a step, and saves once; the actions of
+    `between` are taken after all other saves. Workers of an all-reduce save to the disk of their
+    host, because saving is a step all of them make together; nobody reads that, and it is removed
+    at once.
     """
+    steps = job.train.save_steps
     if task.is_chief:
-        return [_saver_hook(run.path, job.train.save_steps, [_Listener(actions, before_save)])]
+        listener = _Listener(actions, between, before_save)
+        return [_saver_hook(run.path, steps, [listener], before_last)]
     if job.cluster.strategy == "multi_worker_mirrored":
         folder = scratch.make("saves")
-        hook = _saver_hook(folder, job.train.save_steps, [_Unread(folder)])
-        return [_ForgetHook(), hook]
+        return [_ForgetHook(), _saver_hook(folder, steps, [_Unread(folder)], before_last)]
     return []
 
 
@@ -58,8 +63,11 @@ def keep_known(scaffold: Any) -> None:
         savers[:] = [scaffold.saver]
 
 
-def _saver_hook(folder: str, steps: int, listeners: list[Any]) -> Any:
+def _saver_hook(
+    folder: str, steps: int, listeners: list[Any], before_last: Callable[[Any], None]
+) -> Any:
     hook = _Saver(folder, save_steps=steps, listeners=listeners)
+    hook.before_last = before_last
     # Otherwise it asks for the global step once more after every step, in a session call of its
     # own, which between processes is a round trip.
     hook._set_steps_per_run(1)
@@ -67,6 +75,8 @@ def _saver_hook(folder: str, steps: int, listeners: list[Any]) -> Any:
 
 
 class _Saver(tf.compat.v1.train.CheckpointSaverHook):
+    before_last: Callable[[Any], None]
+
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Saves where training begins.
 
@@ -83,9 +93,14 @@ class _Saver(tf.compat.v1.train.CheckpointSaverHook):
         super().after_create_session(session, coord)
 
     def end(self, session: Any) -> None:
-        """Saves again if a worker has ended a step meanwhile: of that one a checkpoint may hold the
-        parameters and not the counts, and no other comes after."""
+        """Saves what has been done since the last save, when no process does any more."""
+        self.before_last(session)
+        for listener in self._listeners:
+            if isinstance(listener, _Listener):
+                listener.between = ()
         saved = self._timer.last_triggered_step()
+        # Once; again only for a process that ended a step it stood still in, or while gradients
+        # that come late are dropped (cluster.backup_workers).
         for _ in range(_LAST_SAVES):
             step = session.run(self._global_step_tensor)
             if step == saved:
@@ -100,10 +115,12 @@ class _Listener(tf.compat.v1.train.CheckpointSaverListener):
     def __init__(
         self,
         actions: Sequence[AfterSave],
+        between: Sequence[AfterSave],
         before_save: Callable[[Any], None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._actions = actions
+        self.between = between
         self._before_save = before_save
         self._clock = clock
         self._began = 0.0
@@ -116,7 +133,7 @@ class _Listener(tf.compat.v1.train.CheckpointSaverListener):
     def after_save(self, session: Any, global_step_value: int) -> None:
         """The checkpoint is there; a single process evaluates it after this."""
         seconds = self._clock() - self._began
-        for action in self._actions:
+        for action in (*self._actions, *self.between):
             action(int(global_step_value), seconds)
 
 

@@ -17,6 +17,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.training import session_manager  # where TensorFlow's creators look it up
 
+from pipeline import errors
+from trainer import signals
+
 _PAUSE = 0.5  # seconds between looks of a worker
 
 
@@ -44,7 +47,10 @@ class _Manager(session_manager.SessionManager):
                 except tf.errors.DeadlineExceededError:
                     if time.monotonic() > deadline:
                         raise
-                time.sleep(_PAUSE)
+                if signals.stop_requested.wait(_PAUSE):
+                    raise errors.RetryableError(
+                        "stopped while waiting for the parameters. Run the same command to go on."
+                    )
 
     def _bare(self, master: str, config: Any) -> Any:
         return tf.compat.v1.Session(master, graph=self._graph, config=config)

@@ -100,6 +100,17 @@ def test_what_a_worker_held_that_never_comes_back_is_read_by_others(rig):
     assert 0 < final.counts.readers[2] < final.counts.readers[1]
 
 
+@pytest.mark.parametrize("mode", ["parameter_server", "parameter_server_strategy"])
+def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode):
+    settings = (*WITNESSED, f"cluster.strategy={mode}", "cluster.workers=2", "train.max_seconds=4")
+    rig.train(*settings, "train.steps=100000", "train.save_steps=100000", pace=0.005)
+    state = tf.train.get_checkpoint_state(str(rig.path))
+    steps = [checkpoints.step_of(path) for path in state.all_model_checkpoint_paths]
+    assert steps[0] == 0
+    assert len(steps) == 2
+    _Final(rig).check(twice=0)
+
+
 def test_who_stands_still_after_a_synchronous_step_is_in_its_checkpoint(rig):
     """Its gradients are in the parameters."""
     settings = (*WITNESSED, "model.name=tests.faults.injected:paused")

@@ -1,13 +1,14 @@
 """The place of each session in the data."""
 
 import collections
+import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file, topology
-from trainer import dealing, ledger, order
+from pipeline import config_file, errors, topology
+from trainer import dealing, ledger, order, signals
 from trainer.position import Position, PositionHook
 
 BLOCKS = 20
@@ -156,6 +157,26 @@ def test_nothing_is_applied_by_who_has_not_noticed_that_the_chief_started_again(
     worker.start()
     steps = [p.step() for _ in range(30) for p in (chief, worker)]
     assert _reads_whole_epochs(steps, range(2))
+
+
+def test_a_worker_that_waits_for_the_chief_stops_when_it_is_asked_to(cluster, monkeypatch):
+    _, worker, _ = cluster
+    asked = threading.Event()
+    asked.set()
+    monkeypatch.setattr(signals, "stop_requested", asked)
+    with pytest.raises(errors.RetryableError, match=r"^stopped while waiting for the chief"):
+        worker.start()
+
+
+def test_nobody_makes_a_step_after_the_last_save(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    worker.step()
+    chief.position.before_last_save(chief.session)
+    with pytest.raises(tf.errors.AbortedError, match="was dealt anew"):
+        worker.step()
+    assert chief.read(ledger.APPLIED) == chief.read(ledger.REACHED) != [0] * BLOCKS
 
 
 def test_what_a_lost_worker_held_is_read_by_the_chief(cluster):

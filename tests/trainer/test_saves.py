@@ -63,7 +63,7 @@ def test_the_chief_saves_every_few_steps_and_at_the_end_and_acts_once_after_each
     assert steps(tmp_path) == listed(tmp_path) == [6, 8]
 
 
-def test_a_worker_that_ends_a_step_during_the_last_save_is_saved_too(hooks_of, tmp_path):
+def test_a_process_that_ends_a_step_during_the_last_save_is_saved_too(hooks_of, tmp_path):
     """What it did may be in a part of what was saved, and nobody saves after the last."""
 
     class Meanwhile(_train.CheckpointSaverListener):
@@ -75,6 +75,26 @@ def test_a_worker_that_ends_a_step_during_the_last_save_is_saved_too(hooks_of, t
     train(tmp_path, 8, build(CHIEF, "parameter_server"), Meanwhile())
     assert [step for step, _ in seen] == [0, 3, 6, 8, 9]
     assert steps(tmp_path) == listed(tmp_path) == [8, 9]
+
+
+def test_the_last_save_comes_after_what_others_were_still_doing(small_records, tmp_path):
+    """And what is only for saves that others follow is not done after it."""
+    told = []
+
+    def others_end(session):
+        told.append("end")
+        session.run(session.graph.get_operation_by_name("step"))
+
+    made = saves.hooks(
+        small_records.config("train.save_steps=3"),
+        RunFolder(str(tmp_path)),
+        CHIEF,
+        [lambda step, seconds: told.append(step)],
+        before_last=others_end,
+        between=[lambda step, seconds: told.append(-step)],
+    )
+    train(tmp_path, 4, made)
+    assert told == [0, 0, 3, -3, "end", 5]
 
 
 def test_evaluating_in_turn_is_no_part_of_the_time_of_a_save(hooks_of, tmp_path):

@@ -7,7 +7,8 @@ import threading
 import pytest
 import tensorflow as tf
 
-from trainer import session_manager
+from pipeline import errors
+from trainer import session_manager, signals
 
 _train = tf.compat.v1.train
 
@@ -65,6 +66,16 @@ def test_a_worker_does_not_wait_for_ever(server):
     with session_manager.calling(lambda session: None):
         creator = _train.WorkerSessionCreator(master=server, max_wait_secs=0)
         with pytest.raises(tf.errors.DeadlineExceededError):
+            _train.MonitoredSession(creator)
+
+
+def test_a_worker_that_waits_stops_when_it_is_asked_to(server, monkeypatch):
+    _train.get_or_create_global_step()
+    asked = threading.Event()
+    monkeypatch.setattr(signals, "stop_requested", asked)
+    with session_manager.calling(lambda session: asked.set()):
+        creator = _train.WorkerSessionCreator(master=server)
+        with pytest.raises(errors.RetryableError, match=r"^stopped while waiting for the param"):
             _train.MonitoredSession(creator)
 
 
