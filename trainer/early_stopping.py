@@ -17,6 +17,7 @@ from trainer import best
 # after, those of the evaluations and those nobody has judged. Each evaluation also has "settings",
 # see below.
 EVALUATIONS = "evaluations.json"
+_REMEMBERED = 1000
 # What decides how good a model can get, and when it is good enough. Not where it trains.
 _SECTIONS = {"features", "label", "model", "train", "eval"}
 
@@ -40,20 +41,46 @@ def reason_to_stop(evaluations: Sequence[dict[str, Any]], how: config.Eval) -> s
     An evaluation improves if it is better than all before it by more than `min_delta`; the first
     one always does. One that lacks the metric, of a model that did not report it yet, says nothing.
     """
-    rule, known = how.early_stopping, [m for m in evaluations if how.metric in m]
-    if rule is None or not known:
+    rule = how.early_stopping
+    best_so_far, since = _best_of(evaluations, how)
+    if rule is None or since < rule.patience:
         return None
-    reference, since = None, 0
-    for metrics in known:
-        value = metrics[how.metric]
-        if best.is_better(value, reference, how.higher_is_better, by=rule.min_delta):
-            reference, step, since = value, int(metrics["global_step"]), 0
-        else:
-            since += 1
-    if since < rule.patience:
-        return None
-    at_best = f"{reference:.6g} at step {step}" if reference is not None else "no number at all"
+    at_best = "no number at all"
+    if best_so_far is not None:
+        at_best = f"{best_so_far[how.metric]:.6g} at step {int(best_so_far['global_step'])}"
     return (
         f"early stopping: {how.metric} has not improved by more than {rule.min_delta:g} in "
         f"{since} evaluations (best {at_best})"
     )
+
+
+def bounded(
+    evaluations: Sequence[dict[str, Any]], how: config.Eval, wanted: str
+) -> list[dict[str, Any]]:
+    """Returns the evaluations to remember, in the order of their `global_step`: the newest, and of
+    those before them the best made under the `wanted` settings, with which `reason_to_stop` decides
+    as with all. A run of very many would otherwise write all of them again after each."""
+    patience = how.early_stopping.patience if how.early_stopping else 0
+    most = max(_REMEMBERED, patience + 1)
+    alike = made_under(evaluations, wanted)
+    best_so_far, _ = _best_of(alike[:-most], how)
+    others = [metrics for metrics in evaluations if metrics.get("settings") != wanted]
+    found = [*others[-most:], *([] if best_so_far is None else [best_so_far]), *alike[-most:]]
+    return sorted(found, key=lambda metrics: float(metrics["global_step"]))
+
+
+def _best_of(
+    evaluations: Sequence[dict[str, Any]], how: config.Eval
+) -> tuple[dict[str, Any] | None, int]:
+    """Returns the last evaluation that improved, and how many have not improved since."""
+    found, since = None, 0
+    by = how.early_stopping.min_delta if how.early_stopping else 0.0
+    for metrics in evaluations:
+        if how.metric not in metrics:
+            continue
+        reference = None if found is None else found[how.metric]
+        if best.is_better(metrics[how.metric], reference, how.higher_is_better, by=by):
+            found, since = metrics, 0
+        else:
+            since += 1
+    return found, since

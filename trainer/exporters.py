@@ -189,7 +189,8 @@ class Judge(tf.estimator.Exporter):
         judged = sorted({*content.get("judged", []), int(checkpoint.rpartition("-")[2])})
         others = [m for m in known if m["global_step"] != metrics["global_step"]]
         noted = {**metrics, "settings": self._settings}
-        evaluations = sorted([*others, noted], key=lambda m: float(m["global_step"]))
+        every = sorted([*others, noted], key=lambda m: float(m["global_step"]))
+        evaluations = early_stopping.bounded(every, self._job.eval, self._settings)
         self._run.write(
             early_stopping.EVALUATIONS,
             {

@@ -33,8 +33,8 @@ def steps(run: RunFolder, judged: Collection[int]) -> list[int]:
 
     Both are what checkpoints are named after; asynchronous workers' may hold a later step.
     """
-    last = max(judged, default=0)
-    return [step for step in _saved(run) if step < last and step not in judged]
+    last, seen = max(judged, default=0), set(judged)
+    return [step for step in _saved(run) if step < last and step not in seen]
 
 
 def told(skipped: Sequence[int], judged: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from pipeline.config import EarlyStopping, Eval
@@ -67,3 +68,26 @@ def test_the_reason_names_the_best():
 def test_without_a_rule_it_never_stops():
     evaluations = [{"accuracy": 0.1, "global_step": float(step)} for step in range(100)]
     assert early_stopping.reason_to_stop(evaluations, Eval()) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_bounded_list_decides_as_the_whole_one(monkeypatch, seed):
+    """A run has so many evaluations that the list of all would be megabytes."""
+    monkeypatch.setattr(early_stopping, "_REMEMBERED", 10)
+    random = np.random.default_rng(seed)
+    rule = EarlyStopping(patience=int(random.integers(1, 15)), min_delta=0.05)
+    how = Eval(metric="accuracy", early_stopping=rule)
+    every, remembered = [], []
+    for step in range(200):
+        value = NAN if random.random() < 0.1 else float(random.normal(step / 50))
+        noted = {"accuracy": value, "global_step": float(step), "settings": "now"}
+        before = {"accuracy": 9.0, "global_step": float(step), "settings": "before"}
+        every.append(noted)
+        other = [before] if random.random() < 0.1 else []
+        remembered = early_stopping.bounded([*remembered, *other, noted], how, "now")
+        assert len(remembered) <= 2 * max(10, rule.patience + 1) + 1
+        found = early_stopping.made_under(remembered, "now")
+        whole = early_stopping.reason_to_stop(every, how)
+        assert (early_stopping.reason_to_stop(found, how) is None) == (whole is None)
+        if whole is not None:
+            return

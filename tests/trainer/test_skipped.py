@@ -75,3 +75,10 @@ def test_a_single_process_passes_over_what_comes_too_soon(commands, task_flags, 
     assert run.read("evaluations.json")["judged"] == [10, 40]
     assert run.read(run_folder.RESULT)["skipped"] == [20, 30]
     assert "2 of 4 checkpoints were not evaluated" in output
+
+
+def test_many_checkpoints_take_no_time(run):
+    """Each of them was compared with all others: 20,000 took seconds, after each evaluation."""
+    run.write(skipped.SAVED, {"steps": list(range(1, 200_001))})
+    judged = list(range(2, 200_001, 2))
+    assert skipped.steps(run, judged) == list(range(1, 200_000, 2))
