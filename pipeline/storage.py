@@ -10,11 +10,13 @@ import concurrent.futures
 import contextlib
 import ctypes
 import dataclasses
+import errno
 import glob as globbing
 import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Sequence
 from typing import Any
 
@@ -169,8 +171,16 @@ def makedirs(path: str) -> None:
 
 
 def open_file(path: str, mode: str = "rb") -> Any:
-    """Opens a file for `rb` or `wb`."""
-    return cloud_storage.open_file(path, mode) if is_remote(path) else open(path, mode)
+    """Opens a file for `rb` or `wb`. Raises `OSError` for what is no file to be read from anywhere,
+    such as a named pipe: to open one waits until somebody writes to it."""
+    if is_remote(path):
+        return cloud_storage.open_file(path, mode)
+    if mode == "rb":
+        kind = os.stat(path).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            problem = "it is not a regular file; write its content to one"
+            raise OSError(errno.EINVAL, problem, path)
+    return open(path, mode)
 
 
 def read_text(path: str) -> str:

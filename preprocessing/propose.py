@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import yaml
@@ -20,6 +20,8 @@ from preprocessing.yaml_lines import flow, scalar
 
 # Shares of the rows that are held out, twice; of few rows more, so that some are.
 _SHARE, _SHARE_OF_FEW, _MANY = 0.1, 0.2, 200
+# Columns that an error names.
+_LISTED = 20
 _ENDINGS = re.compile(
     r"(\.(csv|tsv|txt|jsonl|ndjson|json|parquet|pq|gz|zip|yaml|yml))+$", re.IGNORECASE
 )
@@ -43,7 +45,7 @@ def propose(path: str, out: str, label: str = "") -> Proposal:
     if (images := _images(path)) and label not in ("", "label"):
         raise errors.UsageError(f"LABEL={label}: images have one label, {'label'!r}")
     if not images:
-        guess, found = explore(path)
+        guess, found = explore(path, label)
         text = render(guess, found, name, out, label)
         return Proposal(text, f"{len(found.columns)} columns of {found.rows:,} rows")
     lines, seen = images(path, lambda found: scalar(_from(out, found)))
@@ -59,13 +61,15 @@ def _images(path: str) -> Callable[[str, Callable[[str], str]], tuple[list[str],
     return propose_images.of_idx if recognise.is_idx(path) else None
 
 
-def explore(path: str) -> tuple[Guess, Survey]:
-    """Finds out how a file, a pattern or a folder is to be read, and reads it.
+def explore(path: str, label: str = "") -> tuple[Guess, Survey]:
+    """Finds out how a file, a pattern or a folder is to be read, and reads it. Raises `UsageError`
+    for a `label` that is no column, before that.
 
     It is read again if that shows that other texts than thought stand for no value, or that numbers
     are written otherwise. Raises `DataError` if there are no rows or no columns.
     """
     guess = sniff.sniff(path)
+    _check_label(label, guess, guess.kinds)
     while True:
         found = survey.survey(sources.choose(guess.data()), guess.kinds)
         known = set(guess.data().csv.missing)
@@ -123,12 +127,7 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     made = {n: suggest.column(n, c, found.rows) for n, c in columns.items()}
     key = suggest.key(columns, found.rows)
-    if chosen and chosen not in columns:
-        why = guess.left_out.get(chosen)
-        raise errors.UsageError(
-            f"LABEL={chosen}: {f'it {why}' if why else 'no such column'}"
-            f"{errors.nearest(chosen, columns)}; there are {', '.join(columns)}"
-        )
+    _check_label(chosen, guess, columns)
     if chosen == key:
         key = None
     label, why = chosen, "chosen by LABEL="
@@ -148,6 +147,20 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     )
     config_file.validate(yaml.safe_load(text), where=path)
     return text + "\n"
+
+
+def _check_label(label: str, guess: Guess, columns: Iterable[str]) -> None:
+    names = list(columns)
+    if not label or label in names:
+        return
+    why = guess.left_out.get(label)
+    near = errors.nearest(label, names)
+    listed = ", ".join(names[:_LISTED])
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    raise errors.UsageError(
+        f"LABEL={label}: {f'it {why}' if why else 'no such column'}{near}"
+        f"{'' if near else f'; there are {listed}{more}'}"
+    )
 
 
 def _tell_apart(made: dict[str, suggest.Column]) -> None:

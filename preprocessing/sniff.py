@@ -258,7 +258,7 @@ def _objects(path: str) -> Iterator[dict[str, Any]]:
         for line in stream:
             try:
                 found = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):  # the latter of brackets by the thousand
                 continue
             if isinstance(found, dict):
                 yield found

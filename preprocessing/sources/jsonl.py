@@ -124,7 +124,7 @@ class JsonlSource(base.Source):
         """Returns the column of whole numbers in which a line has a number written so."""
         try:
             row = json.loads(text, parse_int=str, parse_float=str)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         for name, column in self.data.columns.items():
             values = row.get(name)

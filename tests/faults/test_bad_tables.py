@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline import builds, errors, manifest, run_folder
-from preprocessing import job, sources
+from preprocessing import job, propose, sources
 from tests.preprocessing import tables
 
 GOOD = [row.encode() for row in tables.rows(20)]
@@ -122,6 +122,25 @@ def test_an_empty_file_and_a_damaged_one_in_the_middle(parts):
 def test_no_files(tmp_path, pattern):
     with pytest.raises(errors.DataError, match=r"absent.*no (such )?file"):
         _run(tmp_path, pattern)
+
+
+@pytest.mark.parametrize("name", ["pipe.csv", "pipe.jsonl"])
+def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    message = rf"{name}': cannot be read: it is not a regular file; write its content to one"
+    with pytest.raises(errors.DataError, match=message):
+        _run(tmp_path, name, source=name.rpartition(".")[2])
+    with pytest.raises(errors.DataError, match=message):
+        propose.propose(str(tmp_path / name), str(tmp_path / "made.yaml"))
+
+
+def test_brackets_by_the_thousand_are_a_bad_row(tmp_path):
+    rows = [json.dumps({"id": i, "name": "a", "size": 1.5, "label": i % 2}) for i in range(40)]
+    (tmp_path / "in.jsonl").write_text("\n".join([*rows, "[" * 100_000, ""]))
+    records, letters = _run(tmp_path, "in.jsonl", source="jsonl")
+    assert (records, [letter["reason"] for letter in letters]) == (40, ["json"])
+    made = propose.propose(str(tmp_path / "in.jsonl"), str(tmp_path / "made.yaml"))
+    assert made.seen == "4 columns of 40 rows"
 
 
 def test_a_line_of_json_of_50_mb(tmp_path):

@@ -279,6 +279,19 @@ def test_the_label_can_be_chosen(tmp_path):
             propose.propose(str(path), out, wrong)
 
 
+def test_a_wrong_label_is_refused_before_the_table_is_read_and_without_listing_all(tmp_path):
+    names = [f"column_{n}" for n in range(500)]
+    row = ",".join("1" for _ in names)
+    # Its rows cannot be read at all.
+    (tmp_path / "t.csv").write_text("\n".join([",".join(names), row, "1", "1", ""]))
+    for wrong, why in (
+        ("colunm_7", r"^LABEL=colunm_7: no such column \(did you mean 'column_\d+'\?\)$"),
+        ("price", r"^LABEL=price: no such column; there are column_0, .*, column_19 and 480 more$"),
+    ):
+        with pytest.raises(errors.UsageError, match=why):
+            propose.propose(str(tmp_path / "t.csv"), str(tmp_path / "made.yaml"), wrong)
+
+
 def test_numbers_with_a_decimal_comma(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("Preis €;Größe\n" + "".join(f"1.{i:03d},5;{i}\n" for i in range(99)))
