@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from pipeline import last_words, restarts, run_folder, topology, watchdog
+from pipeline import errors, last_words, restarts, run_folder, topology, watchdog
 from pipeline.run_folder import RunFolder, Status
 
 
@@ -51,6 +51,28 @@ class Member:
         cause = self.hang.cause if self.hang else last_words.cause(status, code, self.tail())
         worked = status is not None and (status.loss or status.evaluation) is not None
         return restarts.Loss(self.task, code, cause, worked, stalled=stalled, reached=reached)
+
+    def failure(self, loss: restarts.Loss, decision: restarts.Decision) -> errors.PipelineError:
+        """Returns the error of a run that ends because of `loss`."""
+        note = f"; {decision.note}" if decision.note else ""
+        again = "Run the same command again to resume."
+        hint = {errors.RetryableError.exit_code: f" {again}", 1: f" Mend that. {again}"}.get(
+            decision.code, ""
+        )
+        cause = f"{self.name}: {loss.cause.rstrip('.')}{note}."
+        return errors.of_exit_code(decision.code, f"{cause}{hint} Log: {self.log}")
+
+    def check_markers(self, run: RunFolder, *, evaluates: bool) -> None:
+        """Raises `PipelineError` if a process that ended well has not left the file that says what
+        it has done; the chief `evaluates` where there is no evaluator."""
+        expected = {
+            topology.CHIEF: run_folder.RESULT if evaluates else run_folder.TRAINING_DONE,
+            topology.EVALUATOR: run_folder.RESULT,
+        }.get(self.role)
+        if expected is not None and run.read(expected) is None:
+            raise errors.PipelineError(
+                f"{self.name}: ended without writing {expected}. Log: {self.log}"
+            )
 
 
 def _reached(status: Status | None) -> int | None:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Protocol
 
-from pipeline import watchdog
+from pipeline import errors, run_folder, watchdog
 from pipeline.run_folder import RunFolder, Status
 
 
@@ -47,3 +47,19 @@ class Plan:
     patience: watchdog.Limits = dataclasses.field(default_factory=watchdog.Limits)
     # True if nobody outside the run can reach its ports.
     isolated: bool = False
+
+    def reason_of_end(self) -> str:
+        """Returns why training has ended, in the chief's words: "steps", or what stopped it before.
+
+        Raises `PipelineError` without a result, `ModelError` if steps are missing for no reason.
+        """
+        result = self.run.read(run_folder.RESULT)
+        if result is None:
+            raise errors.PipelineError("every process ended well, but there is no result")
+        done = self.run.read(run_folder.TRAINING_DONE) or {}
+        reason = str(done.get("reason", "steps"))
+        if reason == "steps" and result["final_step"] < self.steps:
+            raise errors.ModelError(
+                f"training ended at step {result['final_step']} of {self.steps}"
+            )
+        return reason

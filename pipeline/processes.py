@@ -80,6 +80,17 @@ class Broken:
 Event = Started | Ended
 
 
+class ServerLostError(errors.RetryableError):
+    """A fork server that has ended, and with it every process; `code` as in `Ended`."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(
+            f"the process that starts all others is gone ({describe_exit(code)}), and they with "
+            "it. Run the same command again to resume."
+        )
+        self.code = code
+
+
 class StopRequest:
     """Counts Ctrl-C, SIGTERM and SIGHUP while it is installed, instead of dying of them.
 
@@ -140,19 +151,24 @@ class ForkServer:
         The processes of an `isolated` one have a network of their own, without any other.
         `held` are descriptors (of locks) that every process keeps open for as long as it lives.
         """
-        self._connection, theirs = multiprocessing.Pipe()
         self.isolated = isolated
-        self._log = log
+        self._preload, self._log, self._held = preload, log, held
+        self._environment = dict(environment)
         self._pids: dict[str, int] = {}
-        descriptors = [theirs.fileno(), *held]
-        with _opened(log) as output:
+        self._start()
+
+    def _start(self) -> None:
+        self._connection, theirs = multiprocessing.Pipe()
+        descriptors = [theirs.fileno(), *self._held]
+        network = "isolated" if self.isolated else "shared"
+        with _opened(self._log) as output:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "pipeline.fork_server"),
-                    *("isolated" if isolated else "shared", preload, *map(str, descriptors)),
+                    *(network, self._preload, *map(str, descriptors)),
                 ],
                 pass_fds=descriptors,
-                env=dict(environment),
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -166,6 +182,11 @@ class ForkServer:
         """The process that all others are forked from."""
         return self._process.pid
 
+    def restart(self) -> None:
+        """Starts the server again after it was lost."""
+        self._connection.close()
+        self._start()
+
     def spawn(self, request: Spawn) -> None:
         """Asks for a process; `wait` reports when it has started and when it has ended."""
         self._send(request)
@@ -177,7 +198,7 @@ class ForkServer:
     def wait(self, timeout: float, also: Sequence[int] = ()) -> list[Event]:
         """Returns what has happened, waiting up to `timeout` seconds for the first event.
 
-        Returns early when one of the descriptors `also` is readable. Raises `RetryableError`
+        Returns early when one of the descriptors `also` is readable. Raises `ServerLostError`
         when the server is gone, and with it every process.
         """
         events: list[Event] = []
@@ -216,13 +237,10 @@ class ForkServer:
             # The reason may still be waiting to be read; `wait` reports it.
             return
 
-    def _gone(self) -> errors.RetryableError:
+    def _gone(self) -> ServerLostError:
         code = self._process.wait()
         self._kill_groups()
-        return errors.RetryableError(
-            f"the process that starts all others is gone ({describe_exit(code)}), and they with "
-            "it. Run the same command again to resume."
-        )
+        return ServerLostError(code)
 
     def _kill_groups(self) -> None:
         """Kills what a dead server may have left; returns when it is gone, or soon after."""

@@ -7,7 +7,9 @@ process has written the result of the final step.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import os
 import signal
 import time
@@ -27,11 +29,22 @@ from pipeline.members import Member
 from pipeline.pace import Pace
 from pipeline.plan import Graces, Observer, Plan
 from pipeline.ports import Reservation
-from pipeline.processes import Ended, Event, ForkServer, Spawn, Started, StopRequest
+from pipeline.processes import (
+    Ended,
+    Event,
+    ForkServer,
+    ServerLostError,
+    Spawn,
+    Started,
+    StopRequest,
+    describe_exit,
+)
 from pipeline.run_folder import Status
 from pipeline.tolerance import Tolerance
 
 _TAIL_LINES = 15
+# What the fork server is called among the restarts.
+_SERVER = "fork-server"
 
 
 class Supervisor:
@@ -60,15 +73,13 @@ class Supervisor:
         self._members: dict[str, Member] = {}
         self._backlog: list[Event] = []
         self._observed = -1e9
-        # What was seen of a save while processes are ended, and since when.
-        self._save: tuple[object, float] = (None, 0.0)
         self._reading = Tolerance("reading what the processes report", clock=clock)
         self._chief_done_at: float | None = None
         self._recoveries: list[restarts.Recovery] = []
         self._statuses: dict[str, Status] = {}
-        self._watchdog = watchdog.Watchdog(
-            plan.patience, lambda: watchdog.checkpoint_files(plan.run)
-        )
+        files = functools.partial(watchdog.checkpoint_files, plan.run)
+        self._watchdog = watchdog.Watchdog(plan.patience, files)
+        self._saving = watchdog.Saving(plan.patience.start, files)
         self.restarts = [] if booked is None else booked
         self.cluster: dict[str, tuple[str, ...]] = {}
         # Why training ended, in the chief's words: "steps", or what stopped it before.
@@ -84,10 +95,14 @@ class Supervisor:
         self._place()
         try:
             while not self._complete():
-                self._turn()
-            self._end([topology.PS], self._graces.ps, patience=0)
+                try:
+                    self._turn()
+                except ServerLostError as lost:
+                    self._start_all_again(lost)
+            with contextlib.suppress(ServerLostError):  # it has ended them itself
+                self._end([topology.PS], self._graces.ps, patience=0)
             self._observe(now=True)
-            self._check_result()
+            self.reason = self._plan.reason_of_end()
         except errors.PipelineError as error:
             self._end_all(softly=error.exit_code not in restarts.FINAL_CODES)
             raise
@@ -175,7 +190,7 @@ class Supervisor:
     def _judge(self, member: Member, code: int) -> None:
         """Decides what the end of a process means."""
         if code == 0 and member.role != topology.PS:
-            self._check_markers(member)
+            member.check_markers(self._plan.run, evaluates=not self._has_evaluator)
             if member.role == topology.CHIEF:
                 self._chief_done_at = self._clock()
                 self.pace.trained_at = self.pace.trained_at or self._wall_clock()
@@ -201,21 +216,9 @@ class Supervisor:
         A parameter server even ends by itself then, and a chief that was lost after it said that
         training is over would find nobody to train with.
         """
-        if member.role == topology.EVALUATOR or not self._plan.counts.get(topology.EVALUATOR):
+        if member.role == topology.EVALUATOR or not self._has_evaluator:
             return False
         return self._plan.run.read(run_folder.TRAINING_DONE) is not None
-
-    def _check_markers(self, member: Member) -> None:
-        """A process that ended well has left the file that says what it has done."""
-        evaluates = self._plan.counts.get(topology.EVALUATOR, 0) == 0
-        expected = {
-            topology.CHIEF: run_folder.RESULT if evaluates else run_folder.TRAINING_DONE,
-            topology.EVALUATOR: run_folder.RESULT,
-        }.get(member.role)
-        if expected is not None and self._plan.run.read(expected) is None:
-            raise errors.PipelineError(
-                f"{member.name}: ended without writing {expected}. Log: {member.log}"
-            )
 
     def _restart(self, member: Member, loss: restarts.Loss, decision: restarts.Decision) -> None:
         what = "it" if decision.action == "task" else "all training processes"
@@ -243,32 +246,51 @@ class Supervisor:
             member = self._members[member.name]
         member.state, member.due = "due", self._clock() + decision.delay
 
+    def _start_all_again(self, lost: ServerLostError) -> None:
+        """Starts another fork server, and all processes that have work left. Raises `lost` if the
+        run is to end, or if that has happened too often without progress."""
+        cause = f"the process that starts all others was lost: {describe_exit(lost.code)}"
+        reached = self.pace.newest_step
+        task = topology.Task(topology.CHIEF, 0)  # as for all that train
+        loss = restarts.Loss(task, lost.code, cause, worked=True, stalled=True, reached=reached)
+        decision = self._policy.decide(loss, self._clock())
+        if self._stop.count or decision.action == "fail":
+            raise lost
+        self._observe(now=True)
+        again = f"in {decision.delay:g} s" if decision.delay else "now"
+        self._observer.say(f"{cause}; starting all processes again {again}")
+        restart = restarts.Restart(role=_SERVER, index=0, cause=cause, step=reached)
+        self.restarts.append(restart)
+        self._recoveries.append(restarts.Recovery(restart, wall_time=self._wall_clock(), gang=True))
+        self._backlog.clear()
+        lost_members = [m for m in self._members.values() if m.state != "done"]
+        for member in lost_members:
+            storage.sweep(self._plan.run.path, member.pid)
+            self._plan.run.remove(f"status/{member.name}.json")
+        self._server.restart()
+        if self._plan.run.read(run_folder.TRAINING_DONE) is None or not self._has_evaluator:
+            self._chief_done_at = None
+            self._place()
+        else:
+            self._chief_done_at = self._chief_done_at or self._clock()
+            for member in lost_members:
+                member.state = "done"
+        for member in self._members.values():
+            if member.role == topology.EVALUATOR and member in lost_members:
+                member.state = "due"
+            member.due = self._clock() + decision.delay
+
+    @property
+    def _has_evaluator(self) -> bool:
+        return bool(self._plan.counts.get(topology.EVALUATOR))
+
     def _failure(
         self, member: Member, loss: restarts.Loss, decision: restarts.Decision
     ) -> errors.PipelineError:
-        log, code = member.log, decision.code
-        if code not in restarts.FINAL_CODES:
+        if decision.code not in restarts.FINAL_CODES:
             for line in member.tail()[-_TAIL_LINES:]:
                 self._observer.say(f"{member.name} | {line}")
-        note = f"; {decision.note}" if decision.note else ""
-        again = "Run the same command again to resume."
-        hint = {errors.RetryableError.exit_code: f" {again}", 1: f" Mend that. {again}"}.get(
-            code, ""
-        )
-        return errors.of_exit_code(
-            code, f"{member.name}: {loss.cause.rstrip('.')}{note}.{hint} Log: {log}"
-        )
-
-    def _check_result(self) -> None:
-        result = self._plan.run.read(run_folder.RESULT)
-        if result is None:
-            raise errors.PipelineError("every process ended well, but there is no result")
-        done = self._plan.run.read(run_folder.TRAINING_DONE) or {}
-        self.reason = str(done.get("reason", "steps"))
-        if self.reason == "steps" and result["final_step"] < self.pace.steps:
-            raise errors.ModelError(
-                f"training ended at step {result['final_step']} of {self.pace.steps}"
-            )
+        return member.failure(loss, decision)
 
     def _end_stragglers(self) -> None:
         """Ends what only trains once training is over (traps A1)."""
@@ -343,18 +365,9 @@ class Supervisor:
             pending = self._running(roles)
 
     def _saves(self, pending: list[Member]) -> bool:
-        """True if training processes report a save that is not over and has not stood still."""
         self._observe(now=True)
-        reported = {m.name: self._statuses[m.name] for m in pending if m.name in self._statuses}
-        saving = {
-            name: status.time
-            for name, status in reported.items()
-            if name.rpartition("-")[0] in topology.TRAINING_ROLES and status.is_saving
-        }
-        sign = (saving, watchdog.checkpoint_files(self._plan.run) if saving else ())
-        if sign != self._save[0]:
-            self._save = (sign, self._clock())
-        return bool(saving) and self._clock() - self._save[1] < self._plan.patience.start
+        own = {m.name: self._statuses[m.name] for m in pending if m.name in self._statuses}
+        return self._saving.goes_on(own, self._clock())
 
     def _running(self, roles: Iterable[str]) -> list[Member]:
         wanted = set(roles)

@@ -137,6 +137,24 @@ class Watchdog:
         return True
 
 
+class Saving:
+    """Tells whether a save that processes report goes on, while they are to end."""
+
+    def __init__(self, limit: float, files: Callable[[], Hashable]) -> None:
+        """`limit` is for how many seconds one may stand still."""
+        self._limit, self._files = limit, files
+        self._sign: Hashable = None
+        self._since = 0.0
+
+    def goes_on(self, statuses: Mapping[str, Status], now: float) -> bool:
+        """Returns true if a training process of `statuses` saves, and has not stood still."""
+        saving = [(n, s.time) for n, s in statuses.items() if _trains(n) and s.is_saving]
+        sign = (tuple(saving), self._files() if saving else None)
+        if sign != self._sign:
+            self._sign, self._since = sign, now
+        return bool(saving) and now - self._since < self._limit
+
+
 def _trains(name: str) -> bool:
     return name.rpartition("-")[0] in topology.TRAINING_ROLES
 

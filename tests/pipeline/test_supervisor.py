@@ -434,14 +434,46 @@ def test_what_a_process_has_started_is_gone_too(stage):
     wait_until(lambda: not is_alive(stage.run_folder.read("bred.json")["pid"]))
 
 
-def test_losing_the_fork_server_is_told(stage):
+def kill_server(stage, when, *, times=1):
+    """Has the fork server killed when something is seen in the statuses."""
+    killed = []
+
     def react(statuses):
-        if "chief-0" in statuses:
+        if when(statuses) and stage.server.pid not in killed and len(killed) < times:
+            killed.append(stage.server.pid)
             os.kill(stage.server.pid, signal.SIGKILL)
 
     stage.notes.react = react
+    return killed
+
+
+@pytest.mark.parametrize("unit", ["task", "gang"])
+def test_a_lost_fork_server_is_started_again_with_all_processes(stage, unit):
+    kill_server(stage, lambda statuses: "chief-0" in statuses and "worker-0" in statuses)
+    stage.run(unit=unit, chief_0=["train", "work"], worker_0=["train", "work"])
+    assert {name: len(stage.attempts(name)) for name in stage.names()} == {
+        **dict.fromkeys(("chief-0", "worker-0", "ps-0", "evaluator-0"), 2)
+    }
+    (restart,) = stage.boss.restarts
+    assert (restart.role, restart.step) == ("fork-server", 7)
+    assert restart.cause == "the process that starts all others was lost: killed by SIGKILL"
+    assert restart.seconds_to_next_step > 0
+
+
+def test_after_training_only_the_evaluator_is_started_again_with_the_fork_server(stage):
+    kill_server(stage, lambda statuses: stage.run_folder.read(run_folder.TRAINING_DONE))
+    stage.run(evaluator_0=["hang", "work"])
+    assert {name: len(stage.attempts(name)) for name in ("chief-0", "evaluator-0")} == {
+        "chief-0": 1,
+        "evaluator-0": 2,
+    }
+
+
+def test_a_fork_server_that_is_lost_without_progress_ends_the_run(stage):
+    killed = kill_server(stage, lambda statuses: "chief-0" in statuses, times=99)
     with pytest.raises(errors.RetryableError, match="process that starts all others is gone"):
         stage.run(chief_0=["train"], worker_0=["train"])
+    assert len(killed) == 1 + 3
 
 
 def test_what_earlier_processes_said_is_no_news(stage):
