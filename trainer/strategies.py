@@ -110,8 +110,16 @@ def _multi_worker_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
 
 
 def _parameter_server_strategy(cluster: config.Cluster, devices: list[str]) -> Any:
+    member = _distribute.cluster_resolver.TFConfigClusterResolver()
+    # It would make a replica on each GPU, of which nothing else knows.
+    one_replica = _distribute.cluster_resolver.SimpleClusterResolver(
+        member.cluster_spec(),
+        task_type=member.task_type,
+        task_id=member.task_id,
+        num_accelerators={"GPU": min(1, len(tf.config.list_physical_devices("GPU")))},
+    )
     # The one class of that name which Estimators accept (traps A21).
-    return tf.compat.v1.distribute.experimental.ParameterServerStrategy()
+    return tf.compat.v1.distribute.experimental.ParameterServerStrategy(one_replica)
 
 
 # `none` and the classic parameter server modes train without a strategy object.
