@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import google_crc32c
@@ -20,13 +20,14 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
-from pipeline import errors, records, storage
+from pipeline import checksums, errors, records, storage
 from pipeline.patience import patiently
 
 _CHUNK = 8 << 20  # bytes
 _FOOTER, _MAGIC = 48, 0xDB4775248B80FB57
 _TRAILER = 5  # bytes after a block: its compression, 0 for none, and its masked CRC-32C
 _LENGTHS = struct.Struct("<I")
+_OTHERWISE = (tf.string.as_datatype_enum, tf.variant.as_datatype_enum)
 
 Progress = Callable[[int], None]
 
@@ -115,14 +116,17 @@ class Bundle:
     ) -> None:
         """Reads all data, in chunks, and compares checksums; calls `progress` with bytes read.
 
-        Without `contents` only the sizes of the files are compared. Raises `Damaged` if a file is
-        missing, cut or altered, or if `finite` and a value is not; `RetryableError` if a file
-        cannot be read now.
+        Without `contents` only the sizes of the files are compared. Files of which gs:// keeps the
+        right checksum are not read, unless their values must be `finite`. Raises `Damaged` if a
+        file is missing, cut or altered, or if `finite` and a value is not; `RetryableError` if a
+        file cannot be read now.
         """
         stored = [(key, entry) for key, entry in self._tensors.items() if not entry.slices]
-        for key, entry in sorted(stored, key=lambda item: (item[1].shard_id, item[1].offset)):
+        stored.sort(key=lambda item: (item[1].shard_id, item[1].offset))
+        intact = self._intact([entry for _, entry in stored]) if contents and not finite else set()
+        for key, entry in stored:
             name = _name(key)
-            if not contents:
+            if not contents or self._path(entry) in intact:
                 self._file(name, entry)
                 continue
             dtype = tf.DType(entry.dtype)
@@ -133,6 +137,27 @@ class Bundle:
                 if numbers and not np.isfinite(np.frombuffer(chunk, dtype.as_numpy_dtype)).all():
                     raise Damaged(f"{name} is not finite")
         self.close()
+
+    def _intact(self, stored: Sequence[Any]) -> set[str]:
+        """Returns the data files whose checksum, as the storage keeps it, is what those of their
+        tensors make. Of strings the index has another checksum than that of their bytes."""
+        ends: dict[str, tuple[int, int]] = {}  # of the tensors so far: end and checksum, by path
+        unknown = set()
+        for entry in stored:
+            path = self._path(entry)
+            end, crc = ends.get(path, (0, 0))
+            if entry.offset != end or entry.dtype in _OTHERWISE:
+                unknown.add(path)
+            crc = checksums.combine(crc, _unmasked(entry.crc32c), entry.size)
+            ends[path] = (entry.offset + entry.size, crc)
+        paths = [path for path in ends if path not in unknown and storage.is_remote(path)]
+        return {
+            path
+            for path, details in zip(paths, storage.describe(paths), strict=True)
+            if details is not None
+            and details.crc32c is not None
+            and ends[path] == (details.size, int(details.crc32c, 16))
+        }
 
     def _content(self, name: str, entry: Any) -> Iterator[bytes]:
         """Yields the bytes of a tensor as they are stored, in chunks of whole values."""
@@ -266,6 +291,11 @@ def _name(key: bytes) -> str:
     and where the slice lies."""
     name = key[1:].partition(b"\0\1")[0] if key[:1] == b"\0" else key
     return name.decode(errors="replace")
+
+
+def _unmasked(masked: int) -> int:
+    crc = (masked - records.MASK_DELTA) & 0xFFFFFFFF
+    return ((crc >> 17) | (crc << 15)) & 0xFFFFFFFF
 
 
 def _masked(crc: int) -> int:

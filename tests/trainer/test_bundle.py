@@ -150,6 +150,25 @@ def test_a_read_that_keeps_failing_proves_no_damage(written, open_to_all, monkey
     assert "so nothing was changed. Run the same command again" in str(caught.value)
 
 
+@pytest.mark.parametrize("finite", [False, True])
+def test_on_gs_the_checksums_that_the_service_keeps_are_compared(prefix, cloud, finite):
+    """One of the two data files has strings, of which the index has another checksum."""
+    parts = {path.name: path.read_bytes() for path in pathlib.Path(prefix).parent.iterdir()}
+    for name, content in parts.items():
+        cloud.put(f"run/{name}", content)
+    first, read = len(cloud.api.seen), []
+    bundle.Bundle(cloud.path("run/model.ckpt")).check(finite=finite, progress=read.append)
+    asked = [seen.path for seen in cloud.api.seen[first:] if "alt=media" in seen.path]
+    fetched = {name for name in parts if any(name in path for path in asked)}
+    numbers = "model.ckpt.data-00001-of-00002"
+    assert "model.ckpt.index" in fetched and (numbers in fetched) == finite
+    content = bytearray(parts[numbers])
+    content[7] ^= 1
+    cloud.put(f"run/{numbers}", bytes(content))
+    with pytest.raises(bundle.Damaged, match="the checksum of elsewhere is wrong"):
+        bundle.Bundle(cloud.path("run/model.ckpt")).check()
+
+
 MEMORY = """
 import os, sys
 import numpy as np, tensorflow as tf
