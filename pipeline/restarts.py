@@ -10,7 +10,7 @@ from typing import Literal
 import pydantic
 
 from pipeline import errors, topology
-from pipeline.run_folder import Status
+from pipeline.run_folder import ENDED, Status
 
 # The same input fails the same way: these are never tried again.
 FINAL_CODES = (
@@ -132,8 +132,8 @@ class Restart(pydantic.BaseModel):
 
     `step` is the newest that was seen before the loss, `steps_lost` how far the global step fell
     back (from the newest that others made meanwhile, if they did), `seconds_to_next_step` the time
-    from the loss until training (or the evaluator) went on. The last two stay
-    `None` if it never did.
+    from the loss until training (or the evaluator) went on, in the slowest of the processes that
+    hung on it. The last two stay `None` if it never did.
     """
 
     role: str
@@ -147,48 +147,63 @@ class Restart(pydantic.BaseModel):
 class Recovery:
     """Watches one restart until the process, or the training that hung on it, goes on.
 
-    A training process shows its own recovery (its loss, once it has made a step); that of a
-    parameter server, or of a whole `gang`, is seen in the chief's steps.
+    A training process shows its own recovery (its loss, once it has made a step). After the loss of
+    a parameter server, or of a whole `gang`, all processes that train have to make a step again,
+    and the slowest counts.
     """
 
     def __init__(self, restart: Restart, *, wall_time: float, gang: bool = False) -> None:
         self.restart = restart
         self._since = wall_time
-        own = restart.role != topology.PS and not gang
-        self._watched = f"{restart.role}-{restart.index}" if own else "chief-0"
+        self._own = f"{restart.role}-{restart.index}"
+        self._of_all = gang or restart.role == topology.PS
         # The chief and the parameter servers take the global step back with them.
-        self._falls_back = gang or restart.role in (topology.CHIEF, topology.PS)
+        self._falls_back = self._of_all or restart.role == topology.CHIEF
         self._highest = restart.step
-        self._lowest: int | None = None
+        # By process: the lowest step it has told of since, and when it had made its first one.
+        self._lowest: dict[str, int] = {}
+        self._back: dict[str, float] = {}
 
     def see(self, statuses: Mapping[str, Status]) -> bool:
         """Takes in what processes say; returns true once the restart is over."""
-        status = statuses.get(self._watched)
-        if self._lowest is None:
-            # The others may go on meanwhile, with steps that are lost when it comes back.
-            others = [s.step for name, s in statuses.items() if name != self._watched and s.loss]
-            self._highest = max([step for step in [self._highest, *others] if step], default=None)
-        if status is None or status.time <= self._since:
-            return False
+        new = {name: status for name, status in statuses.items() if status.time > self._since}
         if self.restart.role == topology.EVALUATOR:
-            return self._over(status, lost=0)
+            return self._own in new and self._over(new[self._own].time, lost=0)
+        waited_for = self._waited_for(statuses)
+        if not self._lowest:
+            # The others may go on meanwhile, with steps that are lost when it comes back.
+            others = [s.step for name, s in statuses.items() if name not in waited_for and s.loss]
+            self._highest = max([step for step in [self._highest, *others] if step], default=None)
+        for name in waited_for & new.keys() - self._back.keys():
+            self._see_one(name, new[name])
+        if not waited_for <= self._back.keys():
+            return False
+        before, lowest = self._highest, min(self._lowest.values())
+        lost = max(0, before - lowest) if self._falls_back and before is not None else 0
+        return self._over(max(self._back.values()), lost=lost)
+
+    def _waited_for(self, statuses: Mapping[str, Status]) -> set[str]:
+        if not self._of_all:
+            return {self._own}
+        return {"chief-0"} | {
+            name
+            for name, status in statuses.items()
+            if name.rpartition("-")[0] in topology.TRAINING_ROLES
+            and (status.state not in ENDED or status.time > self._since)
+        }
+
+    def _see_one(self, name: str, status: Status) -> None:
         if status.state not in ("training", "done") or status.step is None:
-            return False
-        self._lowest = status.step if self._lowest is None else min(self._lowest, status.step)
-        if not self._goes_on(status, self._lowest):
-            return False
-        before = self._highest
-        lost = max(0, before - self._lowest) if self._falls_back and before is not None else 0
-        return self._over(status, lost=lost)
-
-    def _goes_on(self, status: Status, lowest: int) -> bool:
-        if status.state == "done":
-            return True
+            return
+        lowest = self._lowest[name] = min(self._lowest.get(name, status.step), status.step)
         if self.restart.role == topology.PS:
-            return status.step is not None and status.step > lowest
-        return status.loss is not None
+            goes_on = status.step > lowest
+        else:
+            goes_on = status.loss is not None
+        if goes_on or status.state == "done":
+            self._back[name] = status.time
 
-    def _over(self, status: Status, *, lost: int) -> bool:
+    def _over(self, time: float, *, lost: int) -> bool:
         self.restart.steps_lost = lost
-        self.restart.seconds_to_next_step = round(status.time - self._since, 3)
+        self.restart.seconds_to_next_step = round(time - self._since, 3)
         return True

@@ -140,6 +140,32 @@ def test_a_gang_goes_back_to_its_checkpoint_together():
     assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 3.0)
 
 
+@pytest.mark.parametrize(("role", "gang"), [("ps", False), ("worker", True)])
+def test_the_slowest_counts_where_all_have_to_come_back(role, gang):
+    def said(chief, worker):
+        return {**status("chief-0", *chief), **status("worker-0", *worker)}
+
+    before = (99.0, 120, 0.5)
+    restart, over = watch(
+        role,
+        said((102.0, 100), before),
+        said((103.0, 101, 0.5), before),
+        said((104.0, 140, 0.5), (104.0, 130)),
+        said((131.0, 170, 0.5), (131.5, 131, 0.5)),
+        gang=gang,
+    )
+    assert over == [False, False, False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 31.5)
+
+
+def test_who_had_ended_is_not_waited_for():
+    ended = status("worker-0", 99.0, 120, 0.5, "done")
+    seen = ({**ended, **status("chief-0", t, step, 0.5)} for t, step in ((101.0, 90), (102.0, 91)))
+    restart, over = watch("ps", *seen)
+    assert over == [False, True]
+    assert restart.seconds_to_next_step == 2.0
+
+
 def test_an_evaluator_is_back_when_it_speaks():
     restart, over = watch("evaluator", {}, status("evaluator-0", 101.0, state="waiting"))
     assert over == [False, True]
