@@ -20,7 +20,8 @@ from trainer.input import Records
 from trainer.reporter import Reporter
 
 # Seconds between looks for a new checkpoint; each takes several requests of gs://.
-_POLL, _REMOTE_POLL = 0.2, 2.0
+# While there is none it looks less and less often.
+_POLL, _REMOTE_POLL, _GROWTH, _LONGEST = 0.2, 2.0, 1.2, 1.0
 # A checkpoint may be deleted while it is read (traps A8), and NFS may show it late (A30).
 _ATTEMPTS = 5
 
@@ -89,6 +90,7 @@ class Evaluation:
         self._reporter.say("waiting")
         judged: Version | None = None
         next_start = 0.0
+        first = pause = _REMOTE_POLL if storage.is_remote(self._run.path) else _POLL
         while True:
             # Looked at before the checkpoint: what it names has been written by then.
             done = self._done()
@@ -104,10 +106,12 @@ class Evaluation:
             ):
                 next_start = time.monotonic() + self._job.eval.throttle_seconds
                 judged = self._evaluate_newest(checkpoint)
+                pause = first
             else:
                 if self._reporter.due:
                     self._reporter.say("waiting")
-                sleep(_REMOTE_POLL if storage.is_remote(self._run.path) else _POLL)
+                sleep(pause)
+                pause = max(first, min(_LONGEST, pause * _GROWTH))
 
     def _step_of(self, checkpoint: str) -> int:
         """Returns the step of a checkpoint, 0 if a newer one has replaced it meanwhile."""

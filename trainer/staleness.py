@@ -8,7 +8,8 @@ global step at its beginning. Every tenth step is looked at: one more tensor to 
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -21,6 +22,9 @@ ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
 _COLLECTION = "pipeline/step_after_update"
 _EVERY = 10  # steps of one process
 _TELL = 100
+# Seconds between looks of the chief at what the others tell: it reads a file of each, in turn, and
+# stands still meanwhile.
+_LOOK = 30.0
 
 _train = tf.compat.v1.train
 
@@ -53,8 +57,16 @@ class StalenessHook(tf.compat.v1.train.SessionRunHook):
     those it finds in the status files of the workers.
     """
 
-    def __init__(self, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        run: RunFolder,
+        task: topology.Task,
+        reporter: Reporter,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._run = run
+        self._clock = clock
+        self._looked = clock()
         self._task = task
         self._reporter = reporter
         self._counts: collections.Counter[int] = collections.Counter()
@@ -80,18 +92,25 @@ class StalenessHook(tf.compat.v1.train.SessionRunHook):
             return
         before, after = (int(value) for value in run_values.results)
         self._counts[max(0, after - 1 - before)] += 1
-        if (self._steps - 1) % _TELL == 0:
-            self._tell(after)
+        if (self._steps - 1) % _TELL:
+            return
+        self._note()
+        if self._task.is_chief and self._clock() - self._looked >= _LOOK:
+            self._summarise(after)
 
     def end(self, session: Any) -> None:
         """Tells of all."""
-        if self._counts:
-            self._tell(int(session.run(self._before)))
-
-    def _tell(self, step: int) -> None:
-        self._reporter.note(staleness={str(v): n for v, n in sorted(self._counts.items())})
-        if not self._task.is_chief:
+        if not self._counts:
             return
+        self._note()
+        if self._task.is_chief:
+            self._summarise(int(session.run(self._before)))
+
+    def _note(self) -> None:
+        self._reporter.note(staleness={str(v): n for v, n in sorted(self._counts.items())})
+
+    def _summarise(self, step: int) -> None:
+        self._looked = self._clock()
         found: dict[str, Mapping[int, int]] = {self._task.name: self._counts}
         for name, status in run_folder.read_statuses(self._run).items():
             if name != self._task.name and status.staleness:

@@ -66,6 +66,23 @@ def test_follows_until_training_is_done(finished, evaluation_of, tmp_path):
         assert (pathlib.Path(run.path) / path / "saved_model.pb").exists()
 
 
+def test_it_looks_less_often_while_there_is_nothing_new(finished, evaluation_of, tmp_path):
+    run, pauses = finished.copy(tmp_path, 0), []
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 20:
+            finished.copy(tmp_path, 0, 100)
+        if len(pauses) == 22:
+            finished.copy(tmp_path, 0, 100, 300)
+            _done(run, 300)
+
+    evaluation_of(run).follow(sleep)
+    assert pauses[0] == pauses[20] == 0.2
+    assert pauses[:20] == sorted(pauses[:20])
+    assert pauses[19] == 1.0
+
+
 def test_checkpoints_that_were_passed_over_are_named(finished, evaluation_of, tmp_path, caplog):
     """Also those that nobody can see any more: of 100 and 200 only the list of saves is left."""
     run = finished.copy(tmp_path, 300)

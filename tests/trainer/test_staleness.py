@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 import types
 
 import pytest
@@ -21,7 +23,7 @@ def run(tmp_path):
     return RunFolder(str(tmp_path))
 
 
-def train(run, task, updates_of_others, steps):
+def train(run, task, updates_of_others, steps, clock=time.monotonic):
     """Trains; in each step others make so many updates before this process's is applied."""
     reporter = Reporter(run, task.name, 100)
     with tf.Graph().as_default():
@@ -32,7 +34,7 @@ def train(run, task, updates_of_others, steps):
         with tf.control_dependencies([others]):
             op = step.assign_add(1, read_value=False)
         staleness.watch(types.SimpleNamespace(train_op=op))
-        hook = staleness.StalenessHook(run, task, reporter)
+        hook = staleness.StalenessHook(run, task, reporter, clock)
         with v1.train.SingularMonitoredSession(hooks=[hook]) as session:
             for _ in range(steps):
                 session.run(op)
@@ -60,6 +62,16 @@ def test_the_chief_writes_the_histograms_of_all(run, tmp_path):
     assert set(found) == {"staleness/chief-0", "staleness/worker-0"}
     assert (found["staleness/chief-0"].num, found["staleness/chief-0"].max) == (3, 1)
     assert (found["staleness/worker-0"].num, found["staleness/worker-0"].sum) == (3, 6)
+
+
+@pytest.mark.parametrize(("seconds", "looks"), [(1, 1), (15, 3), (100, 6)])
+def test_the_chief_reads_the_statuses_of_others_now_and_then(run, monkeypatch, seconds, looks):
+    """500 steps; it asks for the time every hundred, and they take so many seconds."""
+    read, made = run_folder.read_statuses, []
+    monkeypatch.setattr(run_folder, "read_statuses", lambda r: (made.append(1), read(r))[1])
+    times = itertools.count(0, seconds)
+    train(run, topology.Task("chief", 0, CLUSTER), 0, 401, lambda: next(times))
+    assert len(made) == looks
 
 
 def test_a_histogram_has_a_bucket_a_value():
