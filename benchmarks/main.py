@@ -27,6 +27,7 @@ BENCHMARKS = (
     "flights_training",
     "recovery",
     "ledger",
+    "scale",
 )
 
 _ONLY = flags.DEFINE_string("only", "", "Name of the one benchmark to run. Default: all.")

@@ -162,8 +162,7 @@ class RunFolder:
         path = storage.join(self.path, name)
 
         def write() -> None:
-            storage.makedirs(storage.parent(path))
-            storage.write_text(path, json.dumps(content, indent=1) + "\n")
+            storage.write_text(path, json.dumps(content, indent=1) + "\n", parents=True)
 
         self._patiently(write)
 

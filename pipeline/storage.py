@@ -196,14 +196,17 @@ def read_text(path: str) -> str:
         raise errors.DataError(f"{path!r}: not UTF-8 text") from None
 
 
-def write_text(path: str, text: str, *, new: bool = False) -> None:
+def write_text(path: str, text: str, *, new: bool = False, parents: bool = False) -> None:
     """Writes a file that readers see whole or not at all.
 
     On gs:// it is one object, written on the condition that nobody else writes it meanwhile. On a
     disk the text goes to a temporary file beside the target first, is forced to the disk, and is
-    then renamed over it. Raises `FileExistsError` if it must be `new` and is not.
+    then renamed over it. Makes the folder it is to be in if `parents`. Raises `FileExistsError` if
+    it must be `new` and is not.
     """
     if is_remote(path):
+        if parents:
+            makedirs(parent(path))
         cloud_storage.write_bytes(path, text.encode(), new=new)
         return
     if new and os.path.exists(path):
@@ -216,6 +219,10 @@ def write_text(path: str, text: str, *, new: bool = False) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
+        if parents and not os.path.isdir(parent(path)):
+            makedirs(parent(path))
+            write_text(path, text, new=new)
+            return
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise errors.from_os_error(error, f"cannot write {path!r}") from None

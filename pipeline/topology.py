@@ -189,6 +189,10 @@ def _accepts(allowed: Range, given: int) -> bool:
     return given >= allowed[0] and (allowed[2] is None or given <= allowed[2])
 
 
+# So many processes may look at a shared folder as often as a single one would.
+_AT_FULL_PACE = 20
+
+
 @dataclasses.dataclass(frozen=True)
 class Task:
     """One process of a cluster. An empty `cluster` is a single process without peers.
@@ -224,6 +228,16 @@ class Task:
     def name(self) -> str:
         """Returns for instance `worker-0`: what logs and status files are called."""
         return f"{self.job_name}-{self.task_index}"
+
+    @property
+    def processes(self) -> int:
+        """How many processes the run has, the evaluator of a cluster included."""
+        return sum(map(len, self.cluster.values())) + 1 if self.cluster else 1
+
+    def spread(self, interval: float) -> float:
+        """Returns an interval between looks at a folder that all processes share: the more they
+        are, the less often each may look."""
+        return interval * max(1.0, self.processes / _AT_FULL_PACE)
 
     @property
     def is_chief(self) -> bool:

@@ -40,7 +40,7 @@ class Account:
         if first:
             sums = {name: sum(getattr(epoch, name) for epoch in first) for name in _COLUMNS[1:]}
             newest = [order.Epoch(first[-1].epoch, **sums), *newest]
-        return [dataclasses.asdict(epoch) for epoch in newest]
+        return [dict(vars(epoch)) for epoch in newest]
 
 
 def account(checkpoint: str, blocks: order.Blocks) -> tuple[Account, ledger.Counts]:

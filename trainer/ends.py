@@ -38,9 +38,9 @@ _LAST_REPORT, _MOMENT = 10.0, 0.1
 GRACE_AFTER_FAILURE = 30.0
 
 
-def poll_interval(run: RunFolder) -> float:
-    """Returns how often to look at the run folder, in seconds."""
-    return _REMOTE_POLL if storage.is_remote(run.path) else _LOCAL_POLL
+def poll_interval(run: RunFolder, task: topology.Task) -> float:
+    """Returns the time between looks of a process at the run folder, in seconds."""
+    return _REMOTE_POLL if storage.is_remote(run.path) else task.spread(_LOCAL_POLL)
 
 
 class StopHook(tf.compat.v1.train.SessionRunHook):
@@ -57,19 +57,19 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
     def __init__(
         self,
         run: RunFolder,
+        task: topology.Task,
         *,
-        is_chief: bool,
         max_seconds: float | None,
         writing: Tolerance | None = None,
         patience: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run.impatient
-        self._marker = run_folder.STOP if is_chief else run_folder.TRAINING_DONE
-        self._interval = poll_interval(run)
+        self._marker = run_folder.STOP if task.is_chief else run_folder.TRAINING_DONE
+        self._interval = poll_interval(run, task)
         self._clock = clock
         self._looked = clock()
-        self._time = TrainingTime(self._run, clock) if is_chief else None
+        self._time = TrainingTime(self._run, clock) if task.is_chief else None
         self._max_seconds = math.inf if max_seconds is None else max_seconds
         looking = Tolerance("looking for a request to stop", clock=clock)
         self._looking, self._writing, self._patience = looking, writing, patience
@@ -138,7 +138,7 @@ class Watch:
     ) -> None:
         self._run, self._task, self._reporter = run.impatient, task, reporter
         self._grace = _SHARE_AFTER_SIGNAL * stop_seconds
-        self._interval = poll_interval(run)
+        self._interval = poll_interval(run, task)
         self._looking = Tolerance(f"{task.name}: looking at the run folder")
         # Set when a parameter server has seen that no training process needs it.
         self._unneeded = threading.Event()

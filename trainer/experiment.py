@@ -62,7 +62,7 @@ def build(
     evaluation = Evaluation(job, run, records, built, reporter)
     stop = StopHook(
         run,
-        is_chief=task.is_chief,
+        task,
         max_seconds=job.train.max_seconds,
         writing=reporter.writing,
         patience=tolerance.patience(job.cluster),

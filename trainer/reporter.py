@@ -39,14 +39,18 @@ class Reporter:
         max_steps: int | None,
         *,
         beat: float | None = None,
+        spread: Callable[[float], float] = lambda seconds: seconds,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`beat` is the time between signs of life in seconds, without it as the storage bears.
+        `spread` makes the interval between reports on a disk longer, for a run of many processes.
         `clock` is for intervals: one that nobody sets back."""
         self._run = run
         self._beat = run_folder.beat_interval(run) if beat is None else beat
         self._lock = threading.Lock()
-        self._interval = _REMOTE_INTERVAL if storage.is_remote(run.path) else _LOCAL_INTERVAL
+        self._interval = (
+            _REMOTE_INTERVAL if storage.is_remote(run.path) else spread(_LOCAL_INTERVAL)
+        )
         self._clock = clock
         self.writing = Tolerance(f"writing the status of {task}", clock=clock)
         self._written: float | None = None

@@ -60,7 +60,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     quiet.configure_logging()
     job = run.read_config()
     run = dataclasses.replace(run, patience=tolerance.patience(job.cluster))
-    reporter = Reporter(run, task.name, job.train.steps)
+    reporter = Reporter(run, task.name, job.train.steps, spread=task.spread)
     reporter.keep_alive()
     shown_at = os.environ.get(events.VERTEX) if job.gcp.tensorboard else None
     with _explained(reporter), events.written_here(run.path, shown_at):

@@ -240,3 +240,14 @@ def test_a_reader_never_misses_a_folder_that_is_replaced(tmp_path):
     ended.set()
     reader.join()
     assert not missed
+
+
+def test_the_folder_of_a_text_is_made_when_it_is_missing(tmp_path):
+    path = storage.join(str(tmp_path), "a", "b", "c")
+    with pytest.raises(errors.UsageError, match="No such file or directory"):
+        storage.write_text(path, "x")
+    for text in ("x", "y"):
+        storage.write_text(path, text, parents=True)
+        assert storage.read_text(path) == text
+    with pytest.raises(errors.UsageError, match=r"Not a directory|File exists"):
+        storage.write_text(storage.join(path, "d"), "x", parents=True)

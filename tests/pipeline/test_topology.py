@@ -184,3 +184,15 @@ def test_a_global_batch_that_cannot_be_is_refused_with_the_nearest_that_can(size
 def test_a_global_batch_of_asynchronous_processes_is_that_of_one_update():
     job = config_file.load("mnist", ["train.batch_size=100", "train.batch_size_is=global"])
     assert topology.batch_per_replica(job) == topology.examples_per_step(job) == 100
+
+
+def test_the_more_processes_there_are_the_less_often_each_looks():
+    def task(workers):
+        return topology.Task("chief", 0, {"chief": ("h:1",), "worker": ("h:2",) * workers})
+
+    assert topology.Task("chief", 0).processes == 1
+    assert task(3).processes == 5
+    assert task(3).spread(0.5) == topology.Task("chief", 0).spread(0.5) == 0.5
+    # What all of them ask for in a second is bounded.
+    assert task(118).spread(0.5) == 3.0
+    assert task(998).processes / task(998).spread(0.5) == task(118).processes / 3.0

@@ -8,11 +8,12 @@ import os
 import pathlib
 import shutil
 import signal
+import types
 
 import pytest
 import tensorflow as tf
 
-from pipeline import errors, run_folder
+from pipeline import errors, run_folder, topology
 from pipeline.ports import Reservation
 from pipeline.run_folder import RunFolder, Status
 from tests.pipeline.process_help import wait_until
@@ -50,10 +51,11 @@ def insisted(commands, name):
 class Stepping:
     """A `StopHook` and the time it sees."""
 
-    def __init__(self, folder, **options):
+    def __init__(self, folder, *, is_chief=True, cluster=types.MappingProxyType({}), **options):
         self.now = 1000.0
-        options = {"is_chief": True, "max_seconds": None, **options}
-        self.hook = ends.StopHook(RunFolder(str(folder)), clock=lambda: self.now, **options)
+        options = {"max_seconds": None, **options}
+        task = topology.Task("chief" if is_chief else "worker", 0, cluster)
+        self.hook = ends.StopHook(RunFolder(str(folder)), task, clock=lambda: self.now, **options)
 
     def stops_at(self, now):
         """Makes a step that ends then."""
@@ -62,6 +64,14 @@ class Stepping:
         self.hook.after_run(context, None)
         assert context.stop_requested == (self.hook.reason is not None)
         return context.stop_requested
+
+
+def test_a_process_of_many_looks_for_the_end_less_often(tmp_path):
+    cluster = {"chief": ("h:1",), "worker": ("h:2",) * 118}  # 120 with the evaluator
+    stepping = Stepping(tmp_path, is_chief=False, cluster=cluster)
+    RunFolder(str(tmp_path)).write(run_folder.TRAINING_DONE, {"reason": "steps"})
+    assert not stepping.stops_at(1002.9)
+    assert stepping.stops_at(1003.0)
 
 
 def test_a_deadline_begins_with_the_first_session(tmp_path):

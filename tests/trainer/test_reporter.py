@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from pipeline import run_folder
+from pipeline import run_folder, topology
 from pipeline.run_folder import RunFolder
 from tests.pipeline.process_help import wait_until
 from trainer import reporter
@@ -90,6 +90,17 @@ def test_it_is_due_again_after_an_interval_whatever_the_time_of_day(tmp_path, mo
 def test_of_an_object_store_less_is_asked():
     local, remote = RunFolder("/tmp/run"), RunFolder("gs://bucket/run")
     assert Reporter(remote, "chief-0", 1)._interval > 10 * Reporter(local, "chief-0", 1)._interval
+
+
+def test_of_a_disk_that_many_share_less_is_asked(tmp_path):
+    now = [1000.0]
+    spread = topology.Task("ps", 0, {"ps": ("h:1",) * 119}).spread
+    own = Reporter(RunFolder(str(tmp_path)), "ps-0", 50, spread=spread, clock=lambda: now[0])
+    own.say("serving")
+    now[0] += 5.9
+    assert not own.due
+    now[0] += 0.1
+    assert own.due
 
 
 def test_while_there_is_no_news_it_gives_signs_of_life(tmp_path):

@@ -1,0 +1,297 @@
+"""What a large cluster asks of a shared folder, and a long run of its processes.
+
+The real classes of 120 roles work in simulated time, one after the other, so that a machine that
+is busy does not change the figures. The run has 10^9 records in 10^4 shards, and has made 10^5
+steps and 10^4 epochs. What TensorFlow reads and writes itself is not part of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from benchmarks.result import Result
+
+WORKERS, SERVERS = 98, 20  # and a chief and an evaluator: 120 roles
+RECORDS, SHARDS, BLOCK, STEPS, EPOCHS, SAVES = 10**9, 10**4, 256, 10**5, 10**4, 1000
+_SECONDS, _STEP = 30.0, 0.1  # of the simulation, and of one step
+# What it should stay below: operations a second of each role, bytes, seconds, growth.
+_START, _STEADY, _STATUS, _SAVE, _GROWTH = 5.0, 2.0, 4096, 0.5, 1.05
+
+
+def run(storage_root: str) -> list[Result]:
+    """Measures all in a process of its own, which its simulated clock does not leave."""
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=storage_root) as folder:
+        command = [sys.executable, "-m", "benchmarks.scale", folder]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    roles = f"limit a role, of {WORKERS + SERVERS + 2}"
+    rows = (
+        ("scale_start", "operations/s", _START, f"{roles} that wait for the chief"),
+        ("scale_steady", "operations/s", _STEADY, f"{roles} that train"),
+        ("scale_status", "bytes", _STATUS, f"limit, after {EPOCHS:,} epochs"),
+        ("scale_save", "s", _SAVE, "limit of a save without TensorFlow's part"),
+        (
+            "scale_memory",
+            "times",
+            _GROWTH,
+            f"limit of growth, {EPOCHS // 5:,} to {EPOCHS:,} epochs",
+        ),
+    )
+    return [
+        Result(name, found[name], unit, limit, "< 1", peer, "see the parts printed above")
+        for name, unit, limit, peer in rows
+    ]
+
+
+def _measured(folder: str) -> dict[str, float]:
+    import tensorflow as tf
+
+    from benchmarks import simulated
+
+    tf.compat.v1.disable_eager_execution()
+    scene = _Scene(folder, simulated.Clock(), simulated.Operations(folder))
+    start, steady = scene.start(), scene.steady()
+    blocks, reached = _blocks()
+    return {
+        "scale_start": start,
+        "scale_steady": steady,
+        **_save(scene, blocks, reached),
+        "scale_memory": _growth(scene),
+    }
+
+
+class _Scene:
+    """The run folder, and who works on it."""
+
+    def __init__(self, folder: str, clock: Any, operations: Any) -> None:
+        from pipeline import config_file, run_folder, topology
+
+        self.clock, self.operations = clock, operations
+        self.run = run_folder.RunFolder(os.path.join(folder, "runs", "scale"))
+        settings = (f"train.steps={STEPS}", f"cluster.workers={WORKERS}", f"cluster.ps={SERVERS}")
+        place = "cluster.strategy=parameter_server"
+        self.job = config_file.load("mnist_mlp", [*settings, place])
+        counts = {"chief": 1, "worker": WORKERS, "ps": SERVERS}
+        cluster = {role: tuple(f"h{n}:1" for n in range(c)) for role, c in counts.items()}
+        tasks = [topology.Task(role, n, cluster) for role, c in counts.items() for n in range(c)]
+        self.tasks = [*tasks, topology.Task("evaluator", 0, cluster)]
+        os.makedirs(os.path.join(self.run.path, "status"))
+
+    def reporter(self, task: Any) -> Any:
+        from trainer.reporter import Reporter
+
+        return Reporter(self.run, task.name, STEPS, spread=task.spread, clock=self.clock.time)
+
+    def rate(self, what: str, work: Callable[[Any], Any], tasks: list[Any]) -> float:
+        """Returns operations a second of all `tasks` together, each of which does `work`."""
+        before = self.operations.number
+        for task in tasks:
+            with self.operations.counted():
+                self.clock.run(_SECONDS, lambda task=task: work(task))
+        found = (self.operations.number - before) / _SECONDS
+        print(f"scale: {what}: {found / len(tasks):.2f} operations/s each", flush=True)
+        return found
+
+    def start(self) -> float:
+        """Returns the rate of a role while all wait for the chief: for its answer, then for its
+        verification of the records."""
+        from trainer import preflight, roles
+
+        chief, others = self.tasks[0], self.tasks[1:]
+        answering = preflight.Answering(self.run, self.job)
+
+        def ask(task: Any) -> None:
+            clock = {"clock": self.clock.time, "sleep": self.clock.sleep}
+            preflight.check(self.run, self.job, task, patience=2 * _SECONDS, **clock)
+
+        def wait(task: Any) -> None:
+            roles._await_chief(self.run, ["training"], self.reporter(task))
+
+        def verify(task: Any) -> None:
+            reporter = self.reporter(task)
+            while True:
+                reporter.progress("reading the records", int(self.clock.now))
+                self.clock.sleep(_STEP)
+
+        with mock.patch.object(preflight, "_PATIENCE_AFTER_TRAINING", 2 * _SECONDS):
+            asking = self.rate("a role that asks the chief", ask, others)
+        # All at once in the first look, and then again and again.
+        answers = self.rate("the chief, which answers", lambda _: answering._answer_all(), [chief])
+        verifying = self.rate("the chief, which verifies", verify, [chief])
+        waiting = self.rate("a role that waits for the chief", wait, others)
+        return max(asking, waiting + answers + verifying) / len(self.tasks)
+
+    def steady(self) -> float:
+        """Returns the rate of a role while all do their work."""
+        training = [t for t in self.tasks if t.job_name in ("chief", "worker")]
+        others = [t for t in self.tasks if t not in training]
+        for task in self.tasks:
+            self.reporter(task).say("training", step=1, loss=1.0)
+        total = self.rate("steps of a process that trains", self._train, training)
+        total += self.rate("the watch of a process", self._watch, self.tasks[1:])
+        total += self.rate("the heartbeat of one without steps", self._beat, others)
+        total += self.rate("the evaluator, which waits", self._evaluate, self.tasks[-1:])
+        total += self.rate("the chief, which answers", self._answer, self.tasks[:1])
+        return total / len(self.tasks)
+
+    def _train(self, task: Any) -> None:
+        reporter = self.reporter(task)
+        context = types.SimpleNamespace(request_stop=lambda: None)
+        hooks = list(self._hooks(task, reporter))
+        step = 0
+        while True:
+            step += 1
+            for hook in hooks:
+                wanted = hook.before_run(context)
+                results = None if wanted is None else (step, step + 1.0)
+                hook.after_run(context, types.SimpleNamespace(results=results))
+            self.clock.sleep(_STEP)
+
+    def _hooks(self, task: Any, reporter: Any) -> Iterator[Any]:
+        import tensorflow as tf
+
+        from trainer import ends, hooks, staleness
+
+        clock = self.clock.time
+        with tf.Graph().as_default():
+            tf.compat.v1.train.get_or_create_global_step()
+            tf.compat.v1.losses.add_loss(tf.constant(1.0))
+            staleness.watch(types.SimpleNamespace(train_op=tf.no_op()))
+            made = [
+                ends.StopHook(self.run, task, max_seconds=None, clock=clock),
+                hooks.ProgressHook(reporter, 128, STEPS, None),
+                staleness.StalenessHook(self.run, task, reporter, clock),
+            ]
+            for hook in made:
+                hook.begin()
+        yield from made
+
+    def _watch(self, task: Any) -> None:
+        from trainer import ends
+
+        ends.Watch(self.run, task, self.reporter(task))._look()
+
+    def _beat(self, task: Any) -> None:
+        reporter = self.reporter(task)
+        reporter.say("serving")
+        reporter._beat_on()
+
+    def _answer(self, task: Any) -> None:
+        from trainer import preflight
+
+        preflight.Answering(self.run, self.job)._answer_all()
+
+    def _evaluate(self, task: Any) -> None:
+        from trainer.evaluation import Evaluation
+
+        records: Any = types.SimpleNamespace(job=self.job)
+        evaluation = Evaluation(self.job, self.run, records, None, self.reporter(task))
+        evaluation.follow(self.clock.sleep)
+
+
+def _blocks() -> tuple[Any, np.ndarray]:
+    """Returns all blocks, and how far they have been read, in the last epoch."""
+    from trainer import order
+
+    count = -(-RECORDS // BLOCK)
+    index = np.arange(count)
+    records = np.full(count, BLOCK)
+    paths = tuple(f"train-{n:05}" for n in range(SHARDS))
+    blocks = order.Blocks(paths, index * SHARDS // count, index * 1000, records, identity=1)
+    return blocks, records * (EPOCHS - 1) + index % BLOCK
+
+
+def _checkpoint(folder: str, step: int, reached: np.ndarray) -> None:
+    import tensorflow as tf
+
+    from trainer import ledger
+
+    v1 = tf.compat.v1
+    values = {
+        ledger.APPLIED: reached.astype(np.int32),
+        ledger.REACHED: reached.astype(np.int32),
+        ledger.READERS: np.ones(ledger.MOST_READERS, np.int64),
+        ledger.IDENTITY: np.array(1, np.int64),
+        "global_step": np.array(step, np.int64),
+    }
+    with tf.Graph().as_default(), v1.Session() as session:
+        made = {n: v1.Variable(v, name=n, use_resource=True) for n, v in values.items()}
+        session.run(v1.global_variables_initializer())
+        v1.train.Saver(made).save(session, os.path.join(folder, "model.ckpt"), step)
+
+
+def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
+    """Returns how long training stands still for what follows a save, and the status then."""
+    import tensorflow as tf
+
+    from trainer import accounts, janitor, save_pace, skipped, tracing
+
+    folder = scene.run.path
+    reporter = scene.reporter(scene.tasks[0])
+    saved = skipped.Saved(scene.run)
+    for step in range(SAVES):
+        saved(step * STEPS // SAVES, 0.0)
+    actions = [
+        lambda step, seconds: janitor.Janitor(folder, 5).clean(),
+        saved,
+        tracing.CheckpointTimes(folder, reporter),
+        save_pace.SavePace(folder, 100),
+        accounts.EpochEnds(folder, blocks, reporter),
+    ]
+    took = []
+    for number in range(4):
+        step = STEPS + 100 * number
+        _checkpoint(folder, step, reached + BLOCK * number)
+        began, used = time.monotonic(), time.process_time()
+        for action in actions:
+            action(step, 0.1)
+        took.append((time.process_time() - used, time.monotonic() - began))
+    reporter.say("training", step=STEPS, loss=1.0, examples_per_second=1e5)
+    status = os.path.getsize(os.path.join(folder, "status", "chief-0.json"))
+    tf.compat.v1.summary.FileWriterCache.clear()
+    shown = ", ".join(f"{cpu:.2f} ({whole:.2f})" for cpu, whole in took)
+    print(f"scale: saves: {shown} s of the processor (in all)", flush=True)
+    # The first finds out where it is.
+    return {"scale_save": min(took[1:])[0], "scale_status": float(status)}
+
+
+def _growth(scene: _Scene) -> float:
+    """Returns how much more memory the plan of reading and the account of it hold after all epochs
+    than after a fifth of them; of few blocks, as each epoch is laid out."""
+    from trainer import accounts, ledger, order
+
+    count = 1000
+    records = np.full(count, BLOCK)
+    blocks = order.Blocks(("a",), records * 0, records * 0, records)
+    folder = scene.run.path
+    backlog = order.Backlog(blocks, 0, records * 0)
+    ends = accounts.EpochEnds(folder, blocks, scene.reporter(scene.tasks[0]))
+    held = []
+    tracemalloc.start()
+    for epoch in range(EPOCHS):
+        for position in range(epoch * count, (epoch + 1) * count, count // 4):
+            backlog[position]
+        if (epoch + 1) % (EPOCHS // 10) == 0:
+            counts = ledger.Counts(records * epoch, records * epoch, np.ones(2, np.int64))
+            with mock.patch.object(ledger, "counts_in", lambda *_, counts=counts: counts):
+                ends(epoch, 0.0)
+            held.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    print(f"scale: memory held: {', '.join(f'{h / 1e6:.1f}' for h in held)} MB", flush=True)
+    return held[-1] / held[1]
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measured(sys.argv[1])))
