@@ -217,7 +217,8 @@ def wanted(storage_root: str, job: config.Config, run: RunFolder, *, moves: bool
     records = run_folder.records_folder(storage_root, job.name)
     settings = config.digest(deciding(job.data))
     candidates: list[str] = []
-    if not moves and read_pin(run) is not None:
+    found = read_pin(run)
+    if not moves and found is not None and found.records == job.name:
         candidates.append(of_run(storage_root, run, job.name))
     candidates.append(current(records))
     made = [storage.join(records, build) for build in published(records)]

@@ -6,10 +6,11 @@ A build that is current, that a run names, or that is being made stays.
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Iterator, Sequence
 
-from pipeline import builds, liveness, manifest, run_folder, run_record, storage
+from pipeline import builds, config, liveness, manifest, run_folder, run_record, storage
 from pipeline.run_folder import RunFolder
 from preprocessing import layout
 
@@ -46,7 +47,8 @@ class Build:
 
 def names(storage_root: str) -> list[str]:
     """Returns the names of all records below a root."""
-    return storage.listdir(storage.join(storage.absolute(storage_root), "records"))
+    found = storage.listdir(storage.join(storage.absolute(storage_root), "records"))
+    return [name for name in found if re.fullmatch(config.NAME_PATTERN, name)]
 
 
 def find(storage_root: str, name: str) -> list[Build]:

@@ -186,6 +186,15 @@ def test_a_run_stays_with_its_build_unless_it_may_move(tmp_path, records, run, j
     assert wanted(tmp_path, job, run, moves=True) == str(records / SECOND)
 
 
+def test_a_run_whose_records_have_another_name_now(tmp_path, records, run, job):
+    publish(records / FIRST, job)
+    builds.pin(run, "mnist", FIRST)
+    renamed = job.model_copy(update={"name": "other"})
+    other = publish(tmp_path / "records" / "other" / SECOND, renamed)
+    builds.make_current(str(tmp_path / "records" / "other"), SECOND)
+    assert wanted(tmp_path, renamed, run) == other
+
+
 def test_pinning_to_records_of_an_earlier_version(tmp_path, records, run):
     builds.pin_to(str(tmp_path), run, "mnist", run_folder.records_folder(str(tmp_path), "mnist"))
     assert builds.read_pin(run) == builds.Pin("mnist", "")

@@ -36,6 +36,8 @@ def clean(root, **options) -> dict[str, str]:
 
 
 def test_what_no_run_names_is_removed(tmp_path, records):
+    (tmp_path / "records" / ".DS_Store").touch()
+    (tmp_path / "runs" / "notes.txt").touch()
     assert cleaning.names(str(tmp_path)) == ["mnist"]
     assert clean(tmp_path) == {NEW: "current", NAMED: "named by r", OLD: ""}
     assert builds.published(str(records)) == [NEW, NAMED]
