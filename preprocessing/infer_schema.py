@@ -26,6 +26,11 @@ def main() -> None:
     propose.write(path, found.text)
     print(f"{path}: {found.seen}. Look it over, then:")
     print(f"  make train CONFIG={path}")
+    if found.damage:
+        print(
+            f"{found.damage}. make preprocess will stop at them: fix the data, or allow that many "
+            f"dead letters (error_budget in {path})"
+        )
 
 
 if __name__ == "__main__":

@@ -29,10 +29,11 @@ _ENDINGS = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Proposal:
-    """The text of a config, and in words what it was made from."""
+    """The text of a config, and in words what it was made from, and what of that is damaged."""
 
     text: str
     seen: str
+    damage: str = ""
 
 
 def propose(path: str, out: str, label: str = "") -> Proposal:
@@ -47,14 +48,16 @@ def propose(path: str, out: str, label: str = "") -> Proposal:
     if not images:
         guess, found = explore(path, label)
         text = render(guess, found, name, out, label)
-        return Proposal(text, f"{len(found.columns)} columns of {found.rows:,} rows")
-    lines, seen = images(path, lambda found: scalar(_from(out, found)))
+        seen = f"{len(found.columns)} columns of {found.rows:,} rows"
+        damage, _ = _damage(found, set(found.columns) - set(guess.left_out))
+        return Proposal(text, seen, damage)
+    lines, seen, damage = images(path, lambda found: scalar(_from(out, found)))
     text = "\n".join([*_head(seen, out, name, path), *lines])
     config_file.validate(yaml.safe_load(text), where=out)
-    return Proposal(text + "\n", seen)
+    return Proposal(text + "\n", seen, damage)
 
 
-def _images(path: str) -> Callable[[str, Callable[[str], str]], tuple[list[str], str]] | None:
+def _images(path: str) -> Callable[[str, Callable[[str], str]], tuple[list[str], str, str]] | None:
     """Returns what makes a config for images, if it is these that lie at `path`."""
     if recognise.is_image_folder(path):
         return propose_images.of_folder
@@ -224,7 +227,14 @@ def _data_section(
 
 
 def _budget(found: Survey, names: set[str]) -> list[str]:
-    """Allows as many dead letters as there are among the rows that were read."""
+    """Returns the budget that would allow the bad rows, as a comment: people decide on it."""
+    damage, budget = _damage(found, names)
+    return [f"  # error_budget: {budget}  # {damage}"] if damage else []
+
+
+def _damage(found: Survey, names: set[str]) -> tuple[str, str]:
+    """Returns what is wrong with the rows that were read, and the error budget that allows it;
+    both are empty if nothing is."""
     refused = {
         name: column.about.refused
         for name, column in found.columns.items()
@@ -233,12 +243,12 @@ def _budget(found: Survey, names: set[str]) -> list[str]:
     total = found.rows + found.unreadable.total()
     bad = found.unreadable.total() + sum(refused.values())
     if not bad:
-        return []
+        return "", ""
     share = math.ceil(bad / total * 1000) / 1000
     reasons = [f"{n:,} x {why}" for why, n in sorted(found.unreadable.items())]
     reasons += [f"{n:,} x {scalar(name)} encoding" for name, n in refused.items()]
     budget = f"{share:g}" if share < 1 else f"{bad}"
-    return [f"  error_budget: {budget}  # {bad:,} of {total:,} rows are bad: {'; '.join(reasons)}"]
+    return f"{bad:,} of {total:,} rows are bad: {'; '.join(reasons)}", budget
 
 
 def _model_sections(

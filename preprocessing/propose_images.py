@@ -20,8 +20,9 @@ _SIDE = 64
 _DIGITS = (28, 28)
 
 
-def of_folder(folder: str, shown: Callable[[str], str]) -> tuple[list[str], str]:
-    """Returns the sections below the name, and what was seen; paths are `shown` there.
+def of_folder(folder: str, shown: Callable[[str], str]) -> tuple[list[str], str, str]:
+    """Returns the sections below the name, what was seen, and what of that is damaged; paths are
+    `shown` there.
 
     Raises `DataError` if there is only one class.
     """
@@ -29,6 +30,7 @@ def of_folder(folder: str, shown: Callable[[str], str]) -> tuple[list[str], str]
     shown_files = [p for p in storage.glob(f"{top}/*/*") if "/." not in p[len(top) :]]
     paths = [path for path in shown_files if path.lower().endswith(ENDINGS)]
     others = len(shown_files) - len(paths)
+    damage = f"{others:,} of {len(shown_files):,} files are not images" if others else ""
     classes = collections.Counter(path[len(top) + 1 :].partition("/")[0] for path in paths)
     if len(classes) < 2:
         raise errors.DataError(f"{folder!r}: one class, {next(iter(classes))!r}; two are needed")
@@ -46,20 +48,20 @@ def of_folder(folder: str, shown: Callable[[str], str]) -> tuple[list[str], str]
         "  label: label",
         "  split: {eval: 0.1, test: 0.1}",
         f"  shards: {{train: {min(8, max(1, len(paths) // 256))}}}",
-        *([f"  error_budget: {others}  # {others:,} files are no images"] if others else []),
+        *([f"  # error_budget: {others}  # {damage}"] if others else []),
         "",
         "label: {vocabulary: true}",
         "",
         *_network(len(classes), "decode"),
     ]
-    return lines, f"{len(paths):,} images of {len(classes):,} classes"
+    return lines, f"{len(paths):,} images of {len(classes):,} classes", damage
 
 
 def _classes(names: list[str]) -> dict[str, Any]:
     return {"allowed": names} if len(names) <= LISTED else {"vocabulary": {}}
 
 
-def of_idx(path: str, shown: Callable[[str], str]) -> tuple[list[str], str]:
+def of_idx(path: str, shown: Callable[[str], str]) -> tuple[list[str], str, str]:
     """The same for IDX files beside the one at `path`, or in that folder.
 
     Raises `DataError` if images have no labels, or no images are for training.
@@ -91,7 +93,7 @@ def of_idx(path: str, shown: Callable[[str], str]) -> tuple[list[str], str]:
         "",
         *(_digits(classes) if (height, width) == _DIGITS else _network(classes, "resize")),
     ]
-    return lines, f"{sum(i.rows for i, _ in pairs.values()):,} images of {classes} classes"
+    return lines, f"{sum(i.rows for i, _ in pairs.values()):,} images of {classes} classes", ""
 
 
 def _pairs(folder: str, names: list[str]) -> dict[str, tuple[idx.IdxFile, idx.IdxFile]]:

@@ -155,14 +155,16 @@ def test_parquet(tmp_path):
     _check(proposed.data)
 
 
-def test_bad_rows_get_a_budget_that_says_why(tmp_path):
+def test_bad_rows_are_reported_and_not_allowed(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b\n" + b"1,\xc3\xa4\n" * 98 + b"1\n2,\xff\n")
     proposed = _proposed(path)
-    assert proposed.data.error_budget == 0.02
+    assert proposed.data.error_budget == 0
     text = (tmp_path / "made.yaml").read_text()
-    assert "# 2 of 100 rows are bad: 1 x columns; 1 x b encoding" in text
-    _check(proposed.data)
+    damage = "2 of 100 rows are bad: 1 x columns; 1 x b encoding"
+    assert f"  # error_budget: 0.02  # {damage}\n" in text
+    found = propose.propose(str(path), str(tmp_path / "again.yaml"))
+    assert found.damage == damage
 
 
 def test_other_texts_for_no_value(tmp_path):

@@ -34,13 +34,17 @@ def test_a_folder_of_classes(tmp_path):
     assert "# 2 different: 'cat' 30, 'dog: big' 20" in text and "50 images of 2 classes" in text
 
 
-def test_files_that_are_no_images_have_a_budget(tmp_path):
+def test_files_that_are_not_images_are_reported_and_not_allowed(tmp_path):
     """As file managers leave them; hidden ones are not read."""
     pictures.write(tmp_path / "raw", {"a\nb": 30, "c": 20})
     (tmp_path / "raw" / "c" / "Thumbs.db").write_text("x")
     (tmp_path / "raw" / "c" / ".hidden").write_text("x")
     made = _proposed(tmp_path / "raw", tmp_path / "made.yaml")
-    assert made.data.error_budget == 1
+    assert made.data.error_budget == 0
+    found = propose.propose(str(tmp_path / "raw"), str(tmp_path / "again.yaml"))
+    assert found.damage == "1 of 51 files are not images"
+    assert "  # error_budget: 1  # 1 of 51 files are not images" in found.text
+    (tmp_path / "raw" / "c" / "Thumbs.db").unlink()
     assert made.data.columns["label"].allowed == ("a\nb", "c")
     assert sum(_records(made, tmp_path).values()) == 50
 
