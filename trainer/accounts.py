@@ -18,9 +18,10 @@ _COLUMNS = ("epoch", "due", "once", "more", "never", "skipped", "left")
 _WIDTH = 11
 # So many epochs in a row that say the same are put together.
 _ALIKE = 4
-# Epochs that files tell of one by one: the newest. A few records have thousands in no time, and
-# status files are written every second.
+# Epochs that files tell of one by one: the newest. A few records have thousands in no time.
 _SINGLY = 1000
+# And status files, which are written every second and read by all: less than 4 kB with them.
+_IN_STATUS, _LINES_IN_STATUS = 6, 12
 # Shards, and blocks of each, that are named at most.
 _SHARDS, _BLOCKS = 10, 5
 
@@ -36,7 +37,11 @@ class Account:
     @property
     def rows(self) -> list[dict[str, int]]:
         """The epochs, for JSON; of very many the first ones are one row, with their sums."""
-        first, newest = self.epochs[:-_SINGLY], self.epochs[-_SINGLY:]
+        return self.newest(_SINGLY)
+
+    def newest(self, singly: int) -> list[dict[str, int]]:
+        """Returns `singly` rows of the newest epochs after one with the sums of those before."""
+        first, newest = self.epochs[:-singly], self.epochs[-singly:]
         if first:
             sums = {name: sum(getattr(epoch, name) for epoch in first) for name in _COLUMNS[1:]}
             newest = [order.Epoch(first[-1].epoch, **sums), *newest]
@@ -79,7 +84,7 @@ class EpochEnds:
     def __init__(self, model_dir: str, blocks: order.Blocks, reporter: Reporter) -> None:
         self._model_dir, self._blocks, self._reporter = model_dir, blocks, reporter
         self._known: int | None = None
-        self._lines: collections.deque[str] = collections.deque(maxlen=_SINGLY)
+        self._lines: collections.deque[str] = collections.deque(maxlen=_LINES_IN_STATUS)
 
     def __call__(self, step: int, seconds: float) -> None:
         """Notes one save."""
@@ -94,7 +99,8 @@ class EpochEnds:
             tf.get_logger().info(line(epoch))
             self._lines.append(line(epoch))
         self._write(found, ended[known:])
-        self._reporter.note(input=found.rows, readers=found.readers, epochs=list(self._lines))
+        rows = found.newest(_IN_STATUS)
+        self._reporter.note(input=rows, readers=found.readers, epochs=list(self._lines))
 
     def _write(self, found: Account, ended: list[order.Epoch]) -> None:
         values = {"epochs": sum((e.due - e.left) / e.due for e in found.epochs)}
