@@ -35,7 +35,8 @@ _PROGRESS = 10  # steps that training must advance between two kills
 _DELAY = 1.0  # seconds that a random kill waits at most after that
 _PAUSED, _PAUSE = 0.5, 0.2  # share of kills before which some process pauses; seconds
 _PATIENCE = 300.0  # seconds without progress after which a run is lost
-_SAME_TASK = 8  # kills of one process between launches; a launcher gives up after ten
+# Kills of what is restarted as one between two launches: a launcher waits longer each time.
+_SAME = 5
 _SHOWN_EVERY = 10.0  # seconds
 
 
@@ -113,7 +114,10 @@ class Soak:
         self._began, before = time.monotonic(), sum(self._tally.kills.values())
         while (done := sum(self._tally.kills.values()) - before) < kills:
             run = self._new_run(_STEPS, [])
-            killer = Killer(run, self._counts, self._rng, kills - done, self._tally.kills)
+            together = topology.STRATEGIES[self._tally.mode].synchronous
+            killer = Killer(
+                *(run, self._counts, self._rng, kills - done, self._tally.kills), together=together
+            )
 
             def act(run=run, killer=killer) -> None:
                 killer.act()
@@ -201,10 +205,13 @@ class Killer:
         most: int,
         kills: collections.Counter,
         *,
+        together: bool = False,
         delay: float = _DELAY,
     ) -> None:
+        """Kills `most` times and counts in `kills`, by role; `together` says that all processes
+        that train are restarted as one, `delay` how many seconds a kill may wait for its time."""
         self._run, self._rng, self._most, self._kills = run, rng, most, kills
-        self._delay = delay
+        self._together, self._delay = together, delay
         self._tasks = [f"{role}-{at}" for role, count in counts.items() for at in range(count)]
         self._targets = [*self._tasks, "all", "launcher"]
         self._of_launch: collections.Counter = collections.Counter()
@@ -218,7 +225,7 @@ class Killer:
             return
         if not self._target:
             self._target = self._rng.choice(self._targets)
-            if self._of_launch[self._target] + self._of_launch["all"] >= _SAME_TASK:
+            if max(self._of_launch[task] for task in self._restarted(self._target)) >= _SAME:
                 self._target = "launcher"
             self._at = time.monotonic() + self._rng.uniform(0, self._delay)
             # Some are found in the middle of what one of them has been late for.
@@ -228,13 +235,19 @@ class Killer:
             return
         role = self._target.partition("-")[0]
         self._kills[role] += 1
-        self._of_launch[self._target] += 1
+        self._of_launch.update(self._restarted(self._target))
         if self._target == "launcher":
             self._of_launch.clear()
         self._beyond, self._target = run.top_step + _PROGRESS, ""
         self._most -= 1
         if not self._most:
             run.set_pace(0.0)
+
+    def _restarted(self, target: str) -> list[str]:
+        """Returns what the launcher restarts when `target` is killed."""
+        if target == "all" or (self._together and not target.startswith(topology.EVALUATOR)):
+            return self._tasks
+        return [target]
 
 
 def matrix(job: config.Config, rng: random.Random) -> tuple[list[dict], int]:

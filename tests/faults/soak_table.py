@@ -34,8 +34,14 @@ def _row(tally: Tally) -> tuple[str, ...]:
         *(tally.mode, str(sum(tally.kills.values())), str(runs), str(tally.lost)),
         *(f"{steps}/{runs}", f"{sum(v.exports == 1 for v in found)}/{runs}"),
         *map(str, sums),
-        f"{len(tally.wrong)} wrong" if tally.wrong else "kept",
+        _verdict(tally),
     )
+
+
+def _verdict(tally: Tally) -> str:
+    if tally.wrong:
+        return f"{len(tally.wrong)} wrong"
+    return "kept" if tally.verdicts else "no run ended"
 
 
 def write(path: pathlib.Path, tallies: list[Tally], command: str) -> None:

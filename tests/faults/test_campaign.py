@@ -49,10 +49,10 @@ class _Run:
         self.pace = pace
 
 
-def _killed(seed, kills=200):
+def _killed(seed, kills=200, **options):
     run, counted = _Run(), collections.Counter()
     counts = {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
-    killer = campaign.Killer(run, counts, random.Random(seed), kills, counted, delay=0.0)
+    killer = campaign.Killer(run, counts, random.Random(seed), kills, counted, delay=0.0, **options)
     for _ in range(40 * kills):
         run.top_step += 1
         killer.act()
@@ -66,9 +66,12 @@ def test_the_seed_decides_who_is_killed():
     assert set(_killed(1)) == {"chief-0", "worker-0", "ps-0", "evaluator-0", "all", "launcher"}
 
 
-def test_a_run_is_started_again_before_its_launcher_gives_up():
-    for before in "".join(name[0] for name in _killed(3)).split("l"):
-        assert collections.Counter(before)["c"] <= 8
+@pytest.mark.parametrize("together", [False, True])
+def test_runs_are_launched_again_before_restarts_become_slow(together):
+    for before in ",".join(_killed(3, together=together)).split("launcher"):
+        kills = collections.Counter(before.split(","))
+        trained = [kills[name] for name in ("chief-0", "worker-0", "ps-0")]
+        assert (sum(trained) if together else max(trained)) + kills["all"] <= 5
 
 
 def test_the_table_says_what_was_wrong_and_how_to_repeat_it(tmp_path, capsys):

@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from pipeline import isolation
-from tests.faults import injected
+from tests.faults import injected, verdict, witness
 from tests.faults.conftest import check_ledger
 from tests.pipeline.process_help import ROOT, child_environment, is_alive, wait_until
 
@@ -74,7 +74,10 @@ def check_ports(pid: int) -> None:
 
 def test_a_killed_launcher_leaves_no_process_and_the_same_command_goes_on(command, small_records):
     """Traps A36."""
-    settings = ("train.steps=400", "train.save_steps=50", f"train.hooks=[{injected.HOOK}]")
+    settings = (
+        *("train.steps=400", "train.save_steps=50", f"train.hooks=[{injected.HOOK}]"),
+        *witness.SETTINGS,
+    )
     folder = pathlib.Path(small_records.storage) / "runs" / "killed"
     folder.mkdir(parents=True)
     environment = {"PIPELINE_FAULTS": str(folder)}
@@ -86,19 +89,20 @@ def test_a_killed_launcher_leaves_no_process_and_the_same_command_goes_on(comman
         found = statuses(folder)
         return len(found) == 4 and (found["worker-0"]["step"] or 0) > 0 and found
 
-    pids = [status["pid"] for status in wait_until(trains, seconds=60).values()]
+    pids = [status["pid"] for status in wait_until(trains, seconds=180).values()]
     assert all(map(is_alive, pids))
     check_ports(statuses(folder)["ps-0"]["pid"])
     os.kill(process.pid, signal.SIGKILL)
     wait_until(lambda: not any(map(is_alive, pids)), seconds=10)
     (folder / "faults.json").write_text('{"faults": [], "pace": 0.0}')
     process, _ = command("killed", *settings, **environment)
-    output, _ = process.communicate(timeout=90)
+    output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output
     assert output.startswith("resuming run killed")
-    record = json.loads((folder / "run.json").read_text())
-    assert record["final_step"] >= 400
-    check_ledger(record["input"], twice=2 * small_records.job.train.batch_size)
+    job = small_records.config("cluster.strategy=parameter_server", *settings)
+    found = verdict.of(str(folder), small_records.folder, job, pids=pids)
+    assert not found.wrong
+    check_ledger(json.loads((folder / "run.json").read_text())["input"], twice=found.bound)
 
 
 def test_proxies_and_secrets_do_no_harm_and_a_finished_run_is_left_alone(command):
@@ -114,7 +118,7 @@ def test_proxies_and_secrets_do_no_harm_and_a_finished_run_is_left_alone(command
     }
     hook = "train.hooks=[tests.faults.injected:TellTale]"
     process, folder = command("hostile", *settings, hook, **hostile)
-    output, _ = process.communicate(timeout=90)
+    output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output
     record = (folder / "run.json").read_text()
     assert json.loads(record)["status"] == "done"
