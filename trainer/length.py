@@ -7,14 +7,19 @@ records take another number of them.
 from __future__ import annotations
 
 import dataclasses
+import time
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
-from pipeline import compatibility, config, epochs
+from pipeline import compatibility, config, epochs, errors
 from pipeline.run_folder import RunFolder
 from trainer import checkpoints, ledger, order
 from trainer.reporter import Reporter
+
+# Seconds for a file of the chief to be seen from other hosts (NFS may show it late).
+_PATIENCE, _POLL = 60.0, 0.5
 
 
 def decide(
@@ -47,3 +52,23 @@ def decide(
         reporter.add_note(note)
     reporter.note(max_steps=found.last)
     return resolved
+
+
+def decided(
+    job: config.Config,
+    run: RunFolder,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> config.Config:
+    """Returns `job` with the number of steps that the chief has decided on, for all other
+    processes; the chief has reported by then. Raises `RetryableError` if it cannot be seen."""
+    deadline = clock() + _PATIENCE
+    while (found := epochs.of_run(job, run)).train.length is None:
+        if clock() >= deadline:
+            raise errors.RetryableError(
+                f"{run.path!r}: {epochs.LENGTH} of the chief has not appeared for {_PATIENCE:g} s. "
+                "Run the same command again to resume."
+            )
+        sleep(_POLL)
+    return found

@@ -15,7 +15,6 @@ from pipeline import (
     builds,
     cloud_errors,
     config,
-    epochs,
     errors,
     exclusions,
     manifest,
@@ -76,7 +75,7 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
         if not task.is_chief:
             _await_chief(run, ["starting", "training", "evaluating", "done"], reporter)
             records = _open_records(job, run, records_path, task, reporter)
-            job = epochs.of_run(job, run)
+            job = length.decided(job, run)
             reporter.note(max_steps=job.train.max_steps)
         parts = experiment.build(job, run, records, task, reporter)
         try:

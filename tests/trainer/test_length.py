@@ -96,3 +96,21 @@ def test_epochs_end_where_they_should_after_another_batch_size(commands, task_fl
     result, applied = train(2, 40)
     assert 2 * due <= applied.sum() < 2 * due + 40
     assert result["final_step"] == -(-due // 100) + -(-(2 * due - read) // 40)
+
+
+def test_others_wait_until_they_see_what_the_chief_has_decided(tmp_path):
+    """NFS may show its file later than its status."""
+    run = RunFolder(str(tmp_path))
+    sleeps = []
+
+    def sleep(seconds):
+        sleeps.append(seconds)
+        if len(sleeps) == 3:
+            run.write(epochs.LENGTH, {"last": 7, "whole": 4})
+
+    assert length.decided(_job(), run, sleep=sleep).train.length == Length(7, 4)
+    assert len(sleeps) == 3
+    run.remove(epochs.LENGTH)
+    times = iter(range(0, 1000, 30))
+    with pytest.raises(errors.RetryableError, match=r"length\.json of the chief has not appeared"):
+        length.decided(_job(), run, clock=lambda: next(times), sleep=lambda _: None)
