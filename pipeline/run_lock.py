@@ -45,7 +45,7 @@ def held(
         raise errors.from_os_error(error, f"cannot write {path!r}") from None
     try:
         waited = 0.0
-        while not _try(descriptor, fcntl.LOCK_EX):
+        while not try_lock(descriptor, fcntl.LOCK_EX):
             holder = _holder(descriptor)
             if is_alive(holder) or waited >= patience:
                 raise errors.UsageError(
@@ -91,7 +91,7 @@ def has_launcher(run: RunFolder) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _try(descriptor, fcntl.LOCK_SH) and is_alive(_holder(descriptor))
+        return not try_lock(descriptor, fcntl.LOCK_SH) and is_alive(_holder(descriptor))
     finally:
         os.close(descriptor)
 
@@ -119,7 +119,9 @@ def _path(run: RunFolder) -> str:
     return os.path.join(tempfile.gettempdir(), f"estimator-pipeline-{os.getuid()}", name)
 
 
-def _try(descriptor: int, kind: int) -> bool:
+def try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
+    """Takes a lock of a `kind` if it is free, and tells whether it was. Where the file system has
+    no locks it always is."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

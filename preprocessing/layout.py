@@ -237,12 +237,7 @@ def free(records: str, base: str) -> Iterator[bool]:
         return
     descriptor = os.open(_lock(records, base), os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield run_lock.try_lock(descriptor)
     finally:
         os.close(descriptor)
 
@@ -266,9 +261,7 @@ def locked(records: str, base: str = "") -> Iterator[None]:
     # The file stays for ever: removing it would let a third process lock a new one.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not run_lock.try_lock(descriptor):
             other = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
             print(
                 f"{terminal.shown(records)}: waiting for process {other}, which makes it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pathlib
@@ -126,6 +127,15 @@ def test_a_lock_on_gs_is_free_or_not(cloud):
     with layout.free(cloud.root, _BUILD) as first:
         assert first
     assert cloud.names() == []
+
+
+def test_a_file_system_without_locks_keeps_nobody_from_working(tmp_path, monkeypatch):
+    def refuse(descriptor, kind):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with layout.locked(str(tmp_path)):
+        pass
 
 
 def test_who_comes_second_waits_and_says_for_whom(tmp_path):
