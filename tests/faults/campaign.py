@@ -31,6 +31,7 @@ _SETTINGS = (
     *("train.summary_steps=1000", "eval.throttle_seconds=20"),
 )
 _STEPS, _PACE = 2000, 0.01  # of a run; pause after each step of a process, in seconds
+_SHORT = 45  # steps of a run whose final save is what matters
 _PROGRESS = 10  # steps that training must advance between two kills
 _DELAY = 1.0  # seconds that a random kill waits at most after that
 _PAUSED, _PAUSE = 0.5, 0.2  # share of kills before which some process pauses; seconds
@@ -92,22 +93,27 @@ class Soak:
         self.randomly(kills)
 
     def matrix(self) -> None:
-        """One run in which every role is killed at every moment."""
-        faults, steps = matrix(self._config(1), self._rng)
-        run = self._new_run(steps, faults)
+        """Runs in which every role is killed at every moment."""
+        plans = matrix(self._config(1), self._rng)
+        number, done = sum(len(faults) for faults, _ in plans), 0
+        for faults, steps in plans:
+            run = self._new_run(steps, faults)
 
-        def act() -> None:
-            done = _fired(run)
-            left = self._remaining(done, len(faults))
-            self._show(run, f"{done} of {len(faults)} faults{left}")
+            def act(run=run, before=done) -> None:
+                now = before + _fired(run)
+                self._show(run, f"{now} of {number} faults{self._remaining(now, number)}")
 
-        lost = self._attend(run, act)
-        for number, fault in enumerate(faults):
-            if run.run.read(f"fired-{number}.json"):
-                self._tally.kills[fault["target"]] += 1 + bool(fault.get("again"))
+            lost = self._attend(run, act)
+            done += len(faults)
+            self._count(run, faults, lost)
+            self._examine(run, steps, lost)
+
+    def _count(self, run: LaunchedRun, faults: list[dict], lost: bool) -> None:
+        for at, fault in enumerate(faults):
+            if run.run.read(f"fired-{at}.json"):
+                self._tally.kills[_role(fault["target"])] += 1 + bool(fault.get("again"))
             elif not lost:
-                self._tally.wrong.append(f"{run.run.name}: never came to {fault}")
-        self._examine(run, steps, lost)
+                self._wrong(run, f"never came to {fault}")
 
     def randomly(self, kills: int) -> None:
         """Runs in which random processes are killed from outside, until there were `kills`."""
@@ -194,6 +200,10 @@ def _fired(run: LaunchedRun) -> int:
     return sum(1 for _ in pathlib.Path(run.run.path).glob("fired-*[0-9].json"))
 
 
+def _role(target: str) -> str:
+    return target if target == "fork-server" else target.partition("-")[0]
+
+
 class Killer:
     """Kills random processes of one run from outside, each after training has advanced."""
 
@@ -213,7 +223,7 @@ class Killer:
         self._run, self._rng, self._most, self._kills = run, rng, most, kills
         self._together, self._delay = together, delay
         self._tasks = [f"{role}-{at}" for role, count in counts.items() for at in range(count)]
-        self._targets = [*self._tasks, "all", "launcher"]
+        self._targets = [*self._tasks, "all", "fork-server", "launcher"]
         self._of_launch: collections.Counter = collections.Counter()
         self._beyond, self._at = _PROGRESS, 0.0
         self._target = ""
@@ -233,8 +243,7 @@ class Killer:
                 run.pause(self._rng.choice(self._tasks), _PAUSE)
         if time.monotonic() < self._at or not run.kill(self._target):
             return
-        role = self._target.partition("-")[0]
-        self._kills[role] += 1
+        self._kills[_role(self._target)] += 1
         self._of_launch.update(self._restarted(self._target))
         if self._target == "launcher":
             self._of_launch.clear()
@@ -245,13 +254,18 @@ class Killer:
 
     def _restarted(self, target: str) -> list[str]:
         """Returns what the launcher restarts when `target` is killed."""
-        if target == "all" or (self._together and not target.startswith(topology.EVALUATOR)):
+        if target in ("all", "fork-server") or (
+            self._together and not target.startswith(topology.EVALUATOR)
+        ):
             return self._tasks
         return [target]
 
 
-def matrix(job: config.Config, rng: random.Random) -> tuple[list[dict], int]:
-    """Returns a fault for every role at every moment, and when a run that has them all may end."""
+def matrix(job: config.Config, rng: random.Random) -> list[tuple[list[dict], int]]:
+    """Returns runs, as their faults and steps, with a fault for every role at every moment.
+
+    The final save has a run for each role: what is killed then may have been saved completely.
+    """
     per_epoch = small_mnist.TRAIN * 95 // 100 // topology.examples_per_step(job)
     counts = topology.role_counts(job.cluster)
     targets = [f"{role}-0" for role in (topology.WORKER, topology.CHIEF) if counts[role]]
@@ -261,8 +275,9 @@ def matrix(job: config.Config, rng: random.Random) -> tuple[list[dict], int]:
         rng.shuffle(targets)
         for target in targets:
             at += 20
-            by = target if target.startswith(topology.WORKER) else "chief-0"
-            fault = {"by": by, "at": at, "do": "kill", "target": target}
+            # Chiefs alone save everywhere.
+            own = target.startswith(topology.WORKER) and moment != moments.SAVING
+            fault = {"by": target if own else "chief-0", "at": at, "do": "kill", "target": target}
             if moment == "epoch":
                 fault["at"] = at = -(-at // per_epoch) * per_epoch
             elif moment == "twice":
@@ -270,9 +285,8 @@ def matrix(job: config.Config, rng: random.Random) -> tuple[list[dict], int]:
             else:
                 fault["when"] = moment
             faults.append(fault)
-    steps = at + 60
-    final = [
-        {"by": "chief-0", "at": steps, "do": "kill", "target": target, "when": moments.SAVING}
+    finals = [
+        {"by": "chief-0", "at": _SHORT, "do": "kill", "target": target, "when": moments.SAVING}
         for target in targets
     ]
-    return [*faults, *final], steps
+    return [(faults, at + 60), *(([fault], _SHORT) for fault in finals)]

@@ -15,6 +15,7 @@ from pipeline.run_folder import RunFolder
 from tests.faults import injected, verdict
 from tests.pipeline.process_help import ROOT, child_environment, is_alive
 
+_FORK_SERVER = b"pipeline.fork_server"
 _ORPHANS_MAY_TAKE = 20.0  # seconds, to end after their launcher was killed
 
 
@@ -80,16 +81,28 @@ class LaunchedRun:
         return record.restarts if record else []
 
     def kill(self, target: str) -> bool:
-        """Kills a task, `all` of them, or the `launcher`; false if not all of them live."""
+        """Kills a task, `all` of them, the `launcher` or its `fork-server`; false if not all of
+        them live."""
         if target == "launcher":
             assert self._launcher is not None
             pids = [self._launcher.pid] if self._launcher.poll() is None else []
+        elif target == "fork-server":
+            pids = self._fork_server()
         else:
             pids = injected.pids_of(target, self.run)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return bool(pids)
+
+    def _fork_server(self) -> list[int]:
+        """Returns the process that all tasks are forked from: theirs is not the launcher."""
+        assert self._launcher is not None
+        return [
+            pid
+            for pid in verdict.processes_of(self.run.path)
+            if verdict.parent_of(pid) == self._launcher.pid and verdict.runs(pid, _FORK_SERVER)
+        ]
 
     def pause(self, target: str, seconds: float) -> None:
         """Stops a task for a moment, as a machine that swaps or migrates would."""

@@ -117,8 +117,7 @@ def processes_of(path: str) -> set[int]:
     own, pid = set(), os.getpid()
     while pid > 1:
         own.add(pid)
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
-        pid = int(stat.rpartition(")")[2].split()[1])
+        pid = parent_of(pid)
     found = set()
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -127,6 +126,23 @@ def processes_of(path: str) -> set[int]:
             if (path.encode() in about or path in where) and int(folder.name) not in own:
                 found.add(int(folder.name))
     return found
+
+
+def parent_of(pid: int) -> int:
+    """Returns the parent of a process; 0 if it is gone."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def runs(pid: int, module: bytes) -> bool:
+    """True if `module` is in the command line of a process."""
+    try:
+        return module in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
