@@ -182,7 +182,7 @@ def test_interrupted_it_cleans_up_and_says_so(tmp_path):
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 75
         assert process.stderr.read() == "error: interrupted. Run the same command again to go on.\n"
-    assert not any(folder.glob("*")), "only locks stay"
+    assert not any(folder.glob("[!.]*")), "only locks stay"
 
 
 def _wait(condition) -> None:

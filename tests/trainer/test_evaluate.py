@@ -16,7 +16,7 @@ EVALUATE = "trainer.evaluate"
 def test_flags_are_a_contract(commands):
     listing = commands.run(EVALUATE, "--help")
     assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == [
-        *("checkpoint", "run", "slices", "split", "storage")
+        *("checkpoint", "config", "run", "slices", "split", "storage")
     ]
 
 
