@@ -225,7 +225,9 @@ def letters(records: str, base: str) -> list[str]:
 
 @contextlib.contextmanager
 def free(records: str, base: str) -> Iterator[bool]:
-    """Holds the lock of a base if nobody else does; yields whether it is held."""
+    """Holds the lock of a base if nobody else does; yields whether it is held. On a file system
+    without locks it never is: another process may be at work.
+    """
     if storage.is_remote(records):
         with contextlib.ExitStack() as stack:
             try:
@@ -236,8 +238,13 @@ def free(records: str, base: str) -> Iterator[bool]:
             yield True
         return
     descriptor = os.open(_lock(records, base), os.O_RDWR | os.O_CREAT, 0o644)
+    is_free = True
     try:
-        yield run_lock.try_lock(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        is_free = False
+    try:
+        yield is_free
     finally:
         os.close(descriptor)
 

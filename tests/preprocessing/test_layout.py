@@ -123,6 +123,17 @@ def test_a_lock_is_free_or_not(tmp_path):
         assert again
 
 
+def test_without_locks_nothing_of_others_is_removed(tmp_path, monkeypatch):
+    made = layout.prepare(str(tmp_path), _BUILD)
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    layout.sweep(str(tmp_path), "a" * 12)
+    assert os.path.isdir(made.build) and os.path.isdir(made.temporary)
+
+
 def test_a_lock_on_gs_is_free_or_not(cloud):
     with layout.free(cloud.root, _BUILD) as first:
         assert first
