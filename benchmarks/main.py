@@ -10,12 +10,11 @@ absolute ones say more about the machine and who else is on it.
 from __future__ import annotations
 
 import importlib
-import json
 
 from absl import flags
 
 from benchmarks.result import Result
-from pipeline import cli, errors, storage
+from pipeline import cli, errors, storage, strict_json
 
 # Modules of this folder with `run(storage_root: str) -> list[Result]`, in the order they run.
 BENCHMARKS = (
@@ -45,7 +44,7 @@ def main() -> None:
     storage.makedirs(root)
     results = [r for name in names for r in importlib.import_module(f"benchmarks.{name}").run(root)]
     path = storage.join(root, "bench.json")
-    storage.write_text(path, json.dumps([r.to_json() for r in results], indent=1) + "\n")
+    storage.write_text(path, strict_json.dumps([r.to_json() for r in results], indent=1) + "\n")
     print(table(results), f"written to {path}", sep="\n")
 
 

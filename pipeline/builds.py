@@ -11,11 +11,10 @@ which then counts as a build without a name.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from typing import Any
 
-from pipeline import config, errors, manifest, run_folder, storage
+from pipeline import config, errors, manifest, run_folder, storage, strict_json
 from pipeline.run_folder import RunFolder
 
 CURRENT = "current.json"
@@ -65,7 +64,7 @@ def current(records: str) -> str:
     """
     path = storage.join(records, CURRENT)
     try:
-        build = json.loads(storage.read_text(path))["build"]
+        build = strict_json.loads(storage.read_text(path))["build"]
     except (FileNotFoundError, NotADirectoryError):
         return records
     except (ValueError, KeyError, TypeError):
@@ -78,7 +77,7 @@ def current(records: str) -> str:
 def make_current(records: str, build: str) -> None:
     """Makes `build` the one that is found by the name of the records."""
     if current_name(records) != build:
-        text = json.dumps({"build": build}) + "\n"
+        text = strict_json.dumps({"build": build}) + "\n"
         storage.write_text(storage.join(records, CURRENT), text)
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import google_crc32c
 import pydantic
 
-from pipeline import config, errors, patience, storage, verified
+from pipeline import config, errors, patience, storage, strict_json, verified
 
 FILE_NAME = "manifest.json"
 VERSION = 1
@@ -118,6 +117,19 @@ class Manifest(config.Section):
     # What a repair has taken from the splits; statistics still count these records.
     left_out: tuple[LeftOut, ...] | None = None
 
+    @pydantic.field_validator("columns", mode="before")
+    @classmethod
+    def _restored(cls, found: Any) -> Any:
+        # A text column may have the text "NaN" as its default.
+        if not isinstance(found, dict):
+            return found
+        floats = {
+            name: strict_json.restored(column)
+            for name, column in found.items()
+            if isinstance(column, dict) and column.get("type") == "float32"
+        }
+        return {**found, **floats}
+
     @property
     def sha256(self) -> str:
         """Names this exact set of records; goes into `run.json` and every export."""
@@ -140,12 +152,14 @@ def _laid_out(value: Any, margin: str = "") -> str:
     """Returns JSON with what holds objects over several lines, and all else on one."""
     inner = margin + " "
     if isinstance(value, dict) and any(map(_holds_objects, value.values())):
-        items = [f"{json.dumps(key)}: {_laid_out(item, inner)}" for key, item in value.items()]
+        items = [
+            f"{strict_json.dumps(key)}: {_laid_out(item, inner)}" for key, item in value.items()
+        ]
         return f"{{\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}}}"
     if isinstance(value, list) and any(map(_holds_objects, value)):
         items = [_laid_out(item, inner) for item in value]
         return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}]"
-    return json.dumps(value)
+    return strict_json.dumps(value)
 
 
 def _holds_objects(value: Any) -> bool:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pipeline import config, config_file, errors, gcp_config, redaction, storage
+from pipeline import config, config_file, errors, gcp_config, redaction, storage, strict_json
 
 # What TensorFlow takes for a pattern where it looks for files, and what is no UTF-8.
 _WILD = re.compile(r"[*?\[\\\ud800-\udfff]")
@@ -144,7 +144,7 @@ class RunFolder:
 
     def _read(self, path: str) -> dict[str, Any] | None:
         try:
-            content = json.loads(storage.read_text(path))
+            content = strict_json.loads(storage.read_text(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:  # of another user, say
@@ -158,11 +158,11 @@ class RunFolder:
         return content
 
     def write(self, name: str, content: dict[str, Any]) -> None:
-        """Writes a JSON file of the run; readers see the old one or the new one."""
+        """Writes a JSON file of the run, by `strict_json`; readers see the old or the new one."""
         path = storage.join(self.path, name)
 
         def write() -> None:
-            storage.write_text(path, json.dumps(content, indent=1) + "\n", parents=True)
+            storage.write_text(path, strict_json.dumps(content, indent=1) + "\n", parents=True)
 
         self._patiently(write)
 

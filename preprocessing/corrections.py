@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pydantic
 
-from pipeline import config, errors, storage
+from pipeline import config, errors, storage, strict_json
 from pipeline.splits import SplitName
 from preprocessing import enforce
 from preprocessing.sources import base, keys
@@ -67,7 +67,7 @@ def read(records: str) -> list[Correction]:
 def write(records: str, found: list[Correction]) -> None:
     """Writes the ledger, by file and row."""
     ordered = sorted(found, key=lambda one: (one.file, one.row))
-    lines = [json.dumps(one.model_dump(), sort_keys=True) for one in ordered]
+    lines = [strict_json.dumps(one.model_dump(), sort_keys=True) for one in ordered]
     storage.write_text(path_in(records), "".join(f"{line}\n" for line in lines))
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pipeline import cloud_errors, errors, gcp_config, interrupts, storage
+from pipeline import cloud_errors, errors, gcp_config, interrupts, storage, strict_json
 from pipeline.google_api import Api
 from preprocessing import faults, layout
 
@@ -108,7 +107,7 @@ class Job:
             "build": folders.build_name,
             "temporary": folders.temporary_name,
         }
-        storage.write_text(self._path, json.dumps(kept, indent=1) + "\n")
+        storage.write_text(self._path, strict_json.dumps(kept, indent=1) + "\n")
         self.follow()
 
     def follow(self) -> None:
@@ -141,7 +140,7 @@ class Job:
 
     def _kept(self) -> dict[str, str] | None:
         exists = storage.exists(self._path)
-        return dict(json.loads(storage.read_text(self._path))) if exists else None
+        return dict(strict_json.loads(storage.read_text(self._path))) if exists else None
 
     def _forget(self) -> None:
         storage.remove(self._path)

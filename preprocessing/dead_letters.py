@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 import re
 from collections.abc import Callable, Sequence
 
-from pipeline import config, errors, storage
+from pipeline import config, errors, storage, strict_json
 from preprocessing.layout import Folders
 from preprocessing.sources.base import Letter
 
@@ -55,7 +54,7 @@ class Tally:
 def write(folder: str, origin: str, letters: Sequence[Letter]) -> None:
     """Writes letters of rows read from one place; `origin` is `<split>-<...>` and sorts by it."""
     if letters:
-        text = "".join(f"{json.dumps(_values(letter))}\n" for letter in letters)
+        text = "".join(f"{strict_json.dumps(_values(letter))}\n" for letter in letters)
         storage.write_text(storage.join(folder, f"{origin}.bad{len(letters)}.jsonl"), text)
 
 
@@ -63,7 +62,7 @@ def write_tally(folder: str, origin: str, tally: Tally) -> None:
     """Notes what became of the rows of one place."""
     bad = [[column, reason, count] for (column, reason), count in sorted(tally.bad.items())]
     values = {"read": tally.read, "dropped": tally.dropped, "bad": bad}
-    storage.write_text(storage.join(folder, f"{origin}.tally.json"), json.dumps(values))
+    storage.write_text(storage.join(folder, f"{origin}.tally.json"), strict_json.dumps(values))
 
 
 def tally(letters: Sequence[Letter], read: int = 0, dropped: int = 0) -> Tally:
@@ -134,7 +133,7 @@ def check_total(total: Tally, data: config.Data, where: str) -> None:
 
 
 def _read_tally(path: str) -> Tally:
-    values = json.loads(storage.read_text(path))
+    values = strict_json.loads(storage.read_text(path))
     bad = collections.Counter({(column, reason): n for column, reason, n in values["bad"]})
     return Tally(values["read"], values["dropped"], bad)
 

@@ -16,14 +16,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
-import json
 import os
 import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
 
-from pipeline import builds, errors, manifest, run_lock, storage, terminal
+from pipeline import builds, errors, manifest, run_lock, storage, strict_json, terminal
 
 DEAD_LETTERS = "dead_letter"
 _TEMPORARY = "_tmp-"
@@ -86,11 +85,11 @@ class Folders:
     def write_statistics(self, found: dict[str, manifest.Statistics]) -> None:
         """Keeps the statistics of all splits for the manifest."""
         values = {split: of_split.model_dump(mode="json") for split, of_split in found.items()}
-        storage.write_text(storage.join(self.temporary, _STATISTICS), json.dumps(values))
+        storage.write_text(storage.join(self.temporary, _STATISTICS), strict_json.dumps(values))
 
     def statistics(self) -> dict[str, manifest.Statistics]:
         """Returns what was kept."""
-        values = json.loads(storage.read_text(storage.join(self.temporary, _STATISTICS)))
+        values = strict_json.loads(storage.read_text(storage.join(self.temporary, _STATISTICS)))
         return {split: manifest.Statistics(**of_split) for split, of_split in values.items()}
 
 
@@ -200,7 +199,7 @@ def of_jobs_elsewhere(records: str) -> set[str]:
     for name in storage.listdir(records):
         if name.startswith("dataflow") and name.endswith(".json"):
             with contextlib.suppress(FileNotFoundError):
-                kept = json.loads(storage.read_text(storage.join(records, name)))
+                kept = strict_json.loads(storage.read_text(storage.join(records, name)))
                 found |= {kept["build"], kept["temporary"]}
     return found
 

@@ -7,7 +7,6 @@ worker process loads the exported model once, and nothing else of it: no code of
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipeline import errors, exported, storage
+from pipeline import errors, exported, storage, strict_json
 from pipeline.feature_config import Label
 from preprocessing import answers, beam_options, binary, dead_letters, encode, enforce, faults
 from preprocessing.agreement import Agreement
@@ -58,7 +57,7 @@ class Predict(beam.DoFn):
             for number, part in enumerate(ahead(map(self._encoded, found))):
                 agreement.add(self._answer(f"{origin}-{number:04d}", part, tally))
             dead_letters.write_tally(self._folder, origin, tally)
-            text = json.dumps(agreement.dump())
+            text = strict_json.dumps(agreement.dump())
             storage.write_text(storage.join(self._folder, origin + _AGREEMENT), text)
 
     def _encoded(self, rows: Rows) -> _Part:
@@ -177,7 +176,9 @@ def agreement(folder: str) -> Agreement:
     total = Agreement()
     for name in storage.listdir(folder):
         if name.endswith(_AGREEMENT):
-            total.add(Agreement.load(json.loads(storage.read_text(storage.join(folder, name)))))
+            total.add(
+                Agreement.load(strict_json.loads(storage.read_text(storage.join(folder, name))))
+            )
     return total
 
 

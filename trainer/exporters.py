@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from pipeline import (
     exported,
     run_folder,
     storage,
+    strict_json,
 )
 from pipeline.run_folder import RunFolder
 from trainer import (
@@ -300,7 +300,7 @@ class Publisher:
         found = {"step": step, "metrics": metrics, "slices": of_slices}
         extras = {
             **made_from,
-            "metrics.json": json.dumps(found, indent=1) + "\n",
+            "metrics.json": strict_json.dumps(found, indent=1) + "\n",
             "model_card.md": model_card.render(
                 self._job,
                 contents,
@@ -313,7 +313,7 @@ class Publisher:
         }
         classes = self._records.transforms.plan.label.values
         if classes is not None:
-            extras[exported.CLASSES] = json.dumps(list(classes)) + "\n"
+            extras[exported.CLASSES] = strict_json.dumps(list(classes)) + "\n"
         storage.makedirs(storage.join(folder, exported.EXTRAS))
         for name, text in extras.items():
             storage.write_text(storage.join(folder, exported.EXTRAS, name), text)

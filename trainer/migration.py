@@ -8,13 +8,12 @@ answers otherwise than `Estimator.predict`.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
-from pipeline import errors, export_files, manifest, storage, topology, versions
+from pipeline import errors, export_files, manifest, storage, strict_json, topology, versions
 from pipeline.run_folder import RunFolder
 from trainer import checkpoints, experiment, exporters, features, parity, served
 from trainer.input import Records
@@ -92,7 +91,9 @@ class Migration:
                 "versions": versions.installed(),
                 "sha256": export_files.digests(beside),
             }
-            storage.write_text(storage.join(beside, _LAST), json.dumps(content, indent=1) + "\n")
+            storage.write_text(
+                storage.join(beside, _LAST), strict_json.dumps(content, indent=1) + "\n"
+            )
             storage.publish_folder(beside, target, last=_LAST)
         finally:
             storage.remove(beside)
@@ -154,7 +155,7 @@ def _needs(model: Any) -> Iterator[str]:
 
 
 def _found(target: str) -> Migrated:
-    content = json.loads(storage.read_text(storage.join(target, _LAST)))
+    content = strict_json.loads(storage.read_text(storage.join(target, _LAST)))
     there = export_files.digests(target)
     there.pop(_LAST)
     changed = sorted(

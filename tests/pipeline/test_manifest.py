@@ -240,6 +240,12 @@ def test_records_of_a_column_with_nan_for_missing_values(tmp_path, made):
     manifest.check_schema(manifest.read(str(tmp_path)), data, "/records")
 
 
+def test_the_text_nan_stays_a_text(tmp_path, made):
+    columns = {"label": config.Column(type="string", missing="allow", default="NaN")}
+    manifest.write(str(tmp_path), made.model_copy(update={"columns": columns}))
+    assert manifest.read(str(tmp_path)).columns == columns
+
+
 def test_a_column_and_a_shard_is_one_line(tmp_path, made):
     statistics = {"train": manifest.Statistics(columns={"x": _numbers(), "y": _numbers()})}
     made = made.model_copy(update={"statistics": statistics})

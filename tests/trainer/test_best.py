@@ -8,7 +8,7 @@ import pytest
 
 from trainer.best import is_better
 
-NAN = math.nan
+NAN, INF = math.nan, math.inf
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,11 @@ NAN = math.nan
         (NAN, 0.5, False, False),
         (0.1, NAN, True, True),  # and never blocks
         (NAN, NAN, False, False),
-        (math.inf, 0.5, True, False),
-        (-math.inf, 0.5, False, True),
+        (INF, 0.5, False, False),  # nor does what is not finite
+        (-INF, 0.5, False, False),
+        (-INF, None, False, False),
+        (0.1, INF, True, True),
+        (0.1, -INF, True, True),
     ],
 )
 def test_table(value, best, higher, lower):

@@ -32,6 +32,8 @@ def _reason(values, *, patience=2, min_delta=0.0, higher=True):
         ([NAN, NAN], True),
         ([NAN, 0.1, NAN], False),
         ([0.5, NAN, NAN], True),
+        ([0.5, math.inf, math.inf], True),
+        ([-math.inf, 0.1, 0.2], False),
     ],
 )
 def test_it_stops_after_patience_evaluations_without_a_new_best(values, stops):

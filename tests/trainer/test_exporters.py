@@ -203,6 +203,21 @@ def test_nan_neither_wins_nor_blocks(scene):
     assert scene.best["step"] == 200
 
 
+@pytest.mark.parametrize("value", [-np.inf, np.inf])
+def test_what_is_not_finite_is_no_best_and_is_valid_json(scene, value):
+    lower = ("eval.metric=accuracy", "eval.higher_is_better=false")
+    assert scene.judge(100, value, *lower) is None
+    assert (scene.best, scene.exported) == (None, [])
+
+    def refused(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    for path in pathlib.Path(scene.run.path).rglob("*.json"):
+        json.loads(path.read_text(), parse_constant=refused)
+    (kept,) = scene.run.read("evaluations.json")["evaluations"]
+    assert kept["accuracy"] == value
+
+
 def test_the_config_says_which_way_is_better(scene):
     lower = ("eval.metric=loss", "eval.higher_is_better=false")
     scene.judge(100, 0.5, *lower)

@@ -1,0 +1,43 @@
+"""The JSON of all files written here, which every reader takes.
+
+JSON has no numbers that are not finite; Python would write them as `NaN` and `Infinity` all the
+same, which other readers refuse. Here they are the texts "NaN", "Infinity" and "-Infinity", as in
+the JSON of protocol buffers, and numbers again when they are read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:
+    """Returns `value` as JSON. Raises `TypeError` for what JSON does not have."""
+    return json.dumps(_written(value), indent=indent, sort_keys=sort_keys, allow_nan=False)
+
+
+def loads(text: str) -> Any:
+    """Returns what `dumps` was given. Raises `json.JSONDecodeError` for what is not JSON."""
+    return restored(json.loads(text))
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _written(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_written(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def restored(value: Any) -> Any:
+    """Returns parsed JSON with the numbers that `dumps` wrote as texts."""
+    if isinstance(value, dict):
+        return {key: restored(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [restored(item) for item in value]
+    return _NUMBERS.get(value, value) if isinstance(value, str) else value
