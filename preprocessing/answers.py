@@ -1,6 +1,7 @@
 """Predictions as a table: which row each is of, its label if known, and what the model says.
 
 file, row     the raw file and the row in it, counted as dead letters count
+shard, record instead of these for stored records that do not say which rows they were made of
 <key>         columns of `data.key`, as they are in the row
 label         what the model was to learn of the row
 prediction    the class, by name if it has one, or the number
@@ -20,23 +21,31 @@ from preprocessing.agreement import CLASS, NUMBER, Agreement, of, truth
 from preprocessing.sources.base import Rows
 
 LABEL, PREDICTION, PROBABILITY = "label", "prediction", "probability_"
-PLACE = {"file": pa.string(), "row": pa.int64()}
+PLACE, STORED = ("file", "row"), ("shard", "record")
 
 
-def place(rows: Rows, kept: np.ndarray, numbers: np.ndarray, column: str) -> dict[str, pa.Array]:
-    """Returns where the rows at `kept` of `rows.batch` are from; `numbers` are theirs."""
+def place(
+    rows: Rows,
+    kept: np.ndarray,
+    numbers: np.ndarray,
+    *,
+    column: str,
+    names: tuple[str, str] = PLACE,
+) -> dict[str, pa.Array]:
+    """Returns where the rows at `kept` of `rows.batch` are from, by `column`, in columns called
+    `names`; `numbers` are the rows'."""
     if rows.each:
-        names = pa.array([rows.each[row].path for row in kept.tolist()], pa.string())
+        files = pa.array([rows.each[row].path for row in kept.tolist()], pa.string())
     else:
-        names = pa.repeat(pa.scalar(rows.file(column)), len(kept))
-    return dict(zip(PLACE, (names, pa.array(numbers, pa.int64())), strict=True))
+        files = pa.repeat(pa.scalar(rows.file(column)), len(kept))
+    return dict(zip(names, (files, pa.array(numbers, pa.int64())), strict=True))
 
 
 def keys(
     batch: pa.RecordBatch, names: Sequence[str], answers: Mapping[str, object]
 ) -> dict[str, pa.Array]:
     """Returns key columns by names that nothing else has."""
-    taken = {*PLACE, LABEL, PREDICTION, *answers}
+    taken = {*PLACE, *STORED, LABEL, PREDICTION, *answers}
     return {f"key_{n}" if n in taken else n: batch.column(n) for n in names}
 
 
@@ -53,7 +62,7 @@ def columns(
             for number in range(values.shape[1]):
                 made[PROBABILITY + _name(number, classes)] = pa.array(values[:, number])
         else:
-            taken = name in {*PLACE, LABEL, *made}
+            taken = name in {*PLACE, *STORED, LABEL, *made}
             made[f"output_{name}" if taken else name] = _values(values)
     return made
 
@@ -105,11 +114,12 @@ def shown(found: pa.Table, rows: int) -> str:
     """Shows the first predictions, beside their labels if these are known."""
     head = found.slice(0, rows)
     values = {name: head.column(name).to_pylist() for name in head.column_names}
-    places = zip(*(values[name] for name in PLACE), strict=True)
-    cells = {"row": [f"{path.rpartition('/')[2]}:{row}" for path, row in places]}
+    where = tuple(values)[:2]
+    places = zip(*(values[name] for name in where), strict=True)
+    cells = {where[1]: [f"{path.rpartition('/')[2]}:{row}" for path, row in places]}
     chances = [name for name in values if name.startswith(PROBABILITY)]
     for name in values:
-        if name not in (*PLACE, *chances):
+        if name not in (*where, *chances):
             cells[name] = [_cell(value) for value in values[name]]
     if chances:
         best = (max(row) for row in zip(*(values[name] for name in chances), strict=True))

@@ -36,13 +36,15 @@ class Asked:
     """Rows to predict for.
 
     `data` is what sources and the schema's enforcement are told; the model takes the columns
-    `model`. `key` names columns that are there and name a row.
+    `model`. `key` names columns that are there and name a row. `stored` are records, whose numbers
+    are not those of raw rows.
     """
 
     source: Source
     data: config.Data
     model: dict[str, config.Column]
     key: tuple[str, ...]
+    stored: bool = False
 
     @property
     def has_label(self) -> bool:
@@ -82,7 +84,12 @@ def of_split(job: config.Config, records_path: str, budget: float | None = None)
         raise errors.UsageError(
             f"{records_path!r}: has no test split; name raw rows or images with --input="
         )
-    return _asked(paths, "tfrecord", job, budget)
+    asked = _asked(paths, "tfrecord", job, budget)
+    if not job.data.provenance:
+        return dataclasses.replace(asked, stored=True)
+    columns = {**asked.data.columns, **config.PROVENANCE}
+    data = asked.data.model_copy(update={"columns": columns})
+    return dataclasses.replace(asked, source=_source(data, "tfrecord"), data=data, stored=True)
 
 
 def _asked(

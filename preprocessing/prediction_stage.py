@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipeline import errors, exported, storage, strict_json
+from pipeline import config, errors, exported, storage, strict_json
 from pipeline.feature_config import Label
 from preprocessing import answers, beam_options, binary, dead_letters, encode, enforce, faults
 from preprocessing.agreement import Agreement
@@ -116,9 +116,19 @@ class Predict(beam.DoFn):
             self._halved(payloads, start, middle, parts, refused)
             self._halved(payloads, middle, end, parts, refused)
 
+    def _places(self, part: _Part) -> dict[str, pa.Array]:
+        """Returns which raw row each row is; for records that do not say so, which record."""
+        asked, good = self._asked, part.good
+        if all(name in asked.data.columns for name in config.PROVENANCE):
+            recorded = (good.batch.column(name) for name in config.PROVENANCE)
+            return dict(zip(answers.PLACE, recorded, strict=True))
+        names = answers.STORED if asked.stored else answers.PLACE
+        column = next(iter(asked.model))
+        return answers.place(part.rows, good.kept, good.numbers, column=column, names=names)
+
     def _table(self, part: _Part, found: dict[str, np.ndarray]) -> tuple[pa.Table, Agreement]:
         asked, good = self._asked, part.good
-        made = answers.place(part.rows, good.kept, good.numbers, next(iter(asked.model)))
+        made = self._places(part)
         made |= answers.keys(good.batch, asked.key, found)
         agreement = Agreement()
         if asked.has_label:

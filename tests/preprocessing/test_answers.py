@@ -23,7 +23,7 @@ def _rows(**more) -> Rows:
 
 
 def test_rows_are_named_by_file_and_number():
-    found = answers.place(_rows(), np.array([0, 2]), np.array([2, 4]), "x")
+    found = answers.place(_rows(), np.array([0, 2]), np.array([2, 4]), column="x")
     assert pa.table(found).to_pylist() == [
         {"file": "raw/a.csv", "row": 2},
         {"file": "raw/a.csv", "row": 4},
@@ -32,8 +32,19 @@ def test_rows_are_named_by_file_and_number():
 
 def test_rows_that_are_files_have_names_of_their_own():
     each = tuple(RawFile(name, f"raw/{name}") for name in "abc")
-    found = answers.place(_rows(each=each), np.array([0, 2]), np.array([1, 1]), "x")
+    found = answers.place(_rows(each=each), np.array([0, 2]), np.array([1, 1]), column="x")
     assert found["file"].to_pylist() == ["raw/a", "raw/c"]
+
+
+def test_stored_records_are_not_called_rows():
+    numbers = np.array([2, 4])
+    found = answers.place(_rows(), np.array([0, 2]), numbers, column="x", names=answers.STORED)
+    assert pa.table(found).to_pylist() == [
+        {"shard": "raw/a.csv", "record": 2},
+        {"shard": "raw/a.csv", "record": 4},
+    ]
+    shown = answers.shown(pa.table({**found, "prediction": [1, 2]}), 5).splitlines()
+    assert shown[:2] == [" record  prediction", "a.csv:2           1"]
 
 
 def test_keys_keep_their_names_unless_these_are_taken():

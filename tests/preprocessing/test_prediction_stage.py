@@ -10,6 +10,7 @@ import pytest
 
 from pipeline import builds, errors, exported
 from preprocessing import beam_options, dead_letters, prediction_input, prediction_stage
+from preprocessing import job as preprocessing
 from tests import exports
 
 
@@ -38,7 +39,8 @@ def test_every_row_is_answered_in_order_as_the_estimator_does(classifier, tmp_pa
     found = _run(classifier, asked, tmp_path, batch)
     wanted = classifier.predicted()
     classes = classifier.export.classes
-    assert [row["row"] for row in found] == list(range(1, len(found) + 1))
+    assert [row["record"] for row in found] == list(range(1, len(found) + 1))
+    assert all(row["shard"].endswith(".tfrecord") and "row" not in row for row in found)
     assert len(found) == len(wanted["probabilities"]) > 50
     assert [row["prediction"] for row in found] == [
         classes[number] for number in wanted["class_ids"][:, 0]
@@ -46,6 +48,19 @@ def test_every_row_is_answered_in_order_as_the_estimator_does(classifier, tmp_pa
     for number, name in enumerate(classes):
         ours = [row[f"probability_{name}"] for row in found]
         np.testing.assert_allclose(ours, wanted["probabilities"][:, number], atol=1e-6)
+
+
+def test_records_that_know_their_raw_rows_are_answered_by_these(classifier, tmp_path):
+    data = classifier.job.data.model_copy(update={"provenance": True})
+    job = classifier.job.model_copy(update={"data": data})
+    preprocessing.run(job, str(tmp_path))
+    asked = prediction_input.of_split(job, builds.current(str(tmp_path / "records/punctual")))
+    (tmp_path / "out").mkdir()
+    found = _run(classifier, asked, tmp_path / "out")
+    assert len(found) > 50
+    assert {row["file"].rpartition("/")[2] for row in found} == {"rows.csv"}
+    raw = (classifier.storage / "rows.csv").read_text().splitlines()
+    assert [row["id"] for row in found] == [int(raw[r["row"] - 1].split(",")[0]) for r in found]
 
 
 def test_a_number_is_answered_as_the_estimator_does(regressor, tmp_path):
