@@ -82,6 +82,19 @@ class Evaluation:
         self._newest: dict[str, float] = {}
         self._newest_digest: str | None = None
 
+    def check_metric(self) -> None:
+        """Raises `UsageError` if the model does not report `eval.metric`.
+
+        Builds the graph of an evaluation, but runs nothing: after training it would be too late.
+        """
+        with tf.Graph().as_default():
+            tf.compat.v1.train.create_global_step()
+            batches = self._records.eval_input_fn("eval")()
+            given = tf.compat.v1.data.make_initializable_iterator(batches).get_next()
+            mode, config = tf.estimator.ModeKeys.EVAL, self._estimator.config
+            spec = self._estimator.model_fn(*given, mode, config)
+        exporters.check_metric(self._job.eval.metric, ["loss", *(spec.eval_metric_ops or ())])
+
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Evaluates each new checkpoint until the final one, then `finish`es.
 

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -91,12 +91,7 @@ class Judge(tf.estimator.Exporter):
         step = int(metrics["global_step"])
         self._reporter.say("evaluating", step=step, evaluation={"step": step, **metrics})
         metric = self._job.eval.metric
-        if metric not in metrics:
-            known = sorted(set(metrics) - {"global_step"})
-            raise errors.UsageError(
-                f"eval.metric {metric!r}: the model reports {', '.join(known)}"
-                f"{errors.nearest(metric, known)}"
-            )
+        check_metric(metric, metrics)
         self._note(metrics, checkpoint_path)
         old = self._recorded(estimator)
         # One that somebody has removed is none, and one by another metric, or on other records,
@@ -371,6 +366,16 @@ def serving_input_fn(transforms: Transforms) -> Any:
         )
 
     return receiver
+
+
+def check_metric(metric: str, reported: Iterable[str]) -> None:
+    """Raises `UsageError` if `eval.metric` is none of what the model reports."""
+    known = sorted(set(reported) - {"global_step"})
+    if metric not in known:
+        raise errors.UsageError(
+            f"eval.metric {metric!r}: the model reports {', '.join(known)}"
+            f"{errors.nearest(metric, known)}"
+        )
 
 
 def plain(metrics: Mapping[str, Any]) -> dict[str, float]:

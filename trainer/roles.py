@@ -78,6 +78,8 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
             job = length.decided(job, run)
             reporter.note(max_steps=job.train.max_steps)
         parts = experiment.build(job, run, records, task, reporter)
+        if task.is_chief:
+            parts.evaluation.check_metric()
         try:
             _work(job, run, task, parts, reporter)
         except unreadable.ERRORS as error:

@@ -46,6 +46,18 @@ def _steps_judged(run) -> list[int]:
     return [int(metrics["global_step"]) for metrics in found["evaluations"]]
 
 
+def test_a_wrong_metric_is_found_before_there_is_a_checkpoint(evaluation_of, tmp_path):
+    run = run_folder.RunFolder(str(tmp_path))
+    evaluation_of(run).check_metric()
+    evaluation_of(run, "eval.metric=loss").check_metric()
+    with pytest.raises(
+        errors.UsageError,
+        match=r"eval\.metric 'acuracy': the model reports accuracy, .*loss "
+        r"\(did you mean 'accuracy'\?\)",
+    ):
+        evaluation_of(run, "eval.metric=acuracy").check_metric()
+
+
 def test_follows_until_training_is_done(finished, evaluation_of, tmp_path):
     run = finished.copy(tmp_path, 0)
     seen = []

@@ -7,7 +7,7 @@ import errno
 import pytest
 import tensorflow as tf
 
-from pipeline import errors, run_folder
+from pipeline import config_file, errors, run_folder, storage, topology
 from pipeline.run_folder import RunFolder
 from trainer import roles, signals
 from trainer.reporter import Reporter
@@ -78,6 +78,15 @@ def test_an_interrupt_before_training_is_a_stop_too(run):
     with pytest.raises(KeyboardInterrupt), roles._explained(reporter):
         raise KeyboardInterrupt
     assert run_folder.read_statuses(run)["worker-0"].state == "stopped"
+
+
+def test_a_wrong_metric_ends_a_run_before_it_trains(run, small_records):
+    job = small_records.config("train.steps=10", "eval.metric=acuracy")
+    storage.write_text(run.config_path, config_file.dump(job))
+    with pytest.raises(errors.UsageError, match=r"^eval\.metric 'acuracy': .* 'accuracy'\?\)$"):
+        roles.run(run, small_records.folder, topology.Task(topology.CHIEF, 0))
+    assert run_folder.saved_step(run) is None
+    assert run_folder.read_statuses(run)["chief-0"].exit_code == errors.UsageError.exit_code
 
 
 def test_an_end_without_a_reason_is_no_success(finished, tmp_path):
