@@ -16,6 +16,11 @@ from pipeline.run_record import RunRecord
 
 # So many signs of life may be missing.
 _MISSED = 3
+UNEVALUATED = "not evaluated yet: start --job_name=evaluator"
+# The states of a run that somebody works on.
+AT_WORK = ("starting", "running")
+# Those of a process before a run has made its first step.
+_BEFORE_STEPS = ("preparing", "starting", "waiting", "serving")
 
 
 def silence(run: RunFolder) -> float:
@@ -47,7 +52,7 @@ def why_dead(run: RunFolder, record: RunRecord, now: float, *, host: str | None 
     """Returns how we know that the launcher of a run is gone; empty if it is there, or cannot be
     told."""
     launcher = record.launcher
-    if launcher.seen is None:
+    if launcher is None or launcher.seen is None:
         return ""
     who = f"its launcher (pid {launcher.pid} on {launcher.host})"
     if launcher.host == (host or socket.gethostname()):
@@ -66,9 +71,11 @@ def state_of_run(
     *,
     host: str | None = None,
 ) -> tuple[str, str]:
-    """Returns the state of a run (running, trained, done, stopped, failed or died) and one line on
-    why."""
-    if record is not None and record.status != "running":
+    """Returns the state of a run (starting, running, trained, done, stopped, failed or died) and
+    one line on why. What was recorded by hand of an end holds while nobody goes on with the run."""
+    by_hand = record is None or record.launcher is None
+    ended = record is not None and record.status != "running"
+    if record is not None and ended and (not by_hand or record.status == "done"):
         return record.status, record.reason
     alive = [
         status
@@ -76,15 +83,18 @@ def state_of_run(
         if of_process(run, status, now, host=host) not in (*run_folder.ENDED, "gone", "silent")
     ]
     dead = "" if record is None else why_dead(run, record, now, host=host)
-    if record is not None and not dead:
+    if record is not None and not by_hand and not dead:
         return "running", record.reason
     if alive:
-        return "running", "started by hand"
+        starts = all(status.state in _BEFORE_STEPS for status in statuses.values())
+        return "starting" if starts else "running", "started by hand"
+    if record is not None and ended:
+        return record.status, record.reason
     if run.read(run_folder.RESULT) is not None:
         return "done", ""
     chief = statuses.get("chief-0")
     if chief is not None and chief.state in ("stopped", "failed"):
         return chief.state, chief.error or ""
-    if record is None and run.read(run_folder.TRAINING_DONE) is not None:
-        return "trained", "not evaluated yet: start --job_name=evaluator"
+    if by_hand and run.read(run_folder.TRAINING_DONE) is not None:
+        return "trained", UNEVALUATED
     return "died", dead or "no process of it is alive"

@@ -57,7 +57,7 @@ def _has_ended(run: RunFolder) -> bool:
     if job is not None:
         return gcp_status.has_ended(job)
     now, statuses = time.time(), run_folder.read_statuses(run)
-    return liveness.state_of_run(run, record, statuses, now)[0] != "running"
+    return liveness.state_of_run(run, record, statuses, now)[0] not in liveness.AT_WORK
 
 
 if __name__ == "__main__":

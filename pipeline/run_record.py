@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import socket
@@ -45,7 +46,8 @@ class RunRecord(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="ignore")
 
-    status: Literal["running", "done", "stopped", "failed"]
+    # `trained` by hand: nobody has evaluated it yet.
+    status: Literal["running", "trained", "done", "stopped", "failed"]
     # One line: why it ended as it did.
     reason: str
     exit_code: int | None = None
@@ -55,7 +57,8 @@ class RunRecord(pydantic.BaseModel):
     topology: dict[str, int]
     # Role to addresses; empty for a single process.
     cluster: dict[str, list[str]] = {}
-    launcher: Launcher
+    # `None` if its roles were started by hand.
+    launcher: Launcher | None
     # What runs its processes on Vertex AI: projects/…/customJobs/…, of the newest launch there.
     job: str | None = None
     launches: int = 1
@@ -93,16 +96,17 @@ class RunRecord(pydantic.BaseModel):
     manifest: str | None = None
 
 
-def begin(job: config.Config, run: RunFolder) -> RunRecord:
-    """Returns the record of a run that is about to start, going on from an earlier launch's."""
+def begin(job: config.Config, run: RunFolder, *, by_hand: bool = False) -> RunRecord:
+    """Returns the record of a run that is about to start, going on from an earlier launch's. One
+    whose roles are started `by_hand` has no launcher."""
     earlier = read(run)
     return RunRecord(
         status="running",
-        reason="training",
+        reason="started by hand" if by_hand else "training",
         config=job.name,
         strategy=job.cluster.strategy,
         topology=topology.role_counts(job.cluster),
-        launcher=Launcher(host=socket.gethostname(), pid=os.getpid()),
+        launcher=None if by_hand else Launcher(host=socket.gethostname(), pid=os.getpid()),
         launches=earlier.launches + 1 if earlier else 1,
         restarts=earlier.restarts if earlier else [],
         new_data=earlier.new_data if earlier else [],
@@ -145,7 +149,8 @@ class Heartbeat:
         if self._written is not None and now - self._written < interval and not at_once:
             return False
         self._written = now
-        self.record.launcher.seen = self.clock()
+        if self.record.launcher is not None:
+            self.record.launcher.seen = self.clock()
         try:
             write(self.run, self.record)
         except (errors.PipelineError, OSError):
@@ -190,6 +195,16 @@ class Keeper:
             self._has_news = False  # what could not be written is tried again at the next look
 
 
+def add_statuses(record: RunRecord, statuses: Mapping[str, Status]) -> None:
+    """Fills in where the time of each process went, as it has said itself."""
+    for name, status in statuses.items():
+        seconds = dict(status.seconds or {})
+        if "checkpoints" in seconds:
+            record.seconds["checkpoints"] = round(seconds.pop("checkpoints"), 3)
+        record.step_seconds |= {name: seconds} if seconds else {}
+        record.staleness |= {name: status.staleness} if status.staleness else {}
+
+
 def add_result(record: RunRecord, run: RunFolder) -> None:
     """Fills in what the evaluating process found, if it has got that far."""
     result = run.read(run_folder.RESULT)
@@ -204,6 +219,27 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
     record.readers = result.get("readers", {})
     record.left_out = result.get("left_out", {})
     record.skipped = result.get("skipped", [])
+
+
+def reason_of_end(run: RunFolder) -> str:
+    """Returns why training has ended, as the chief has left it."""
+    reason = str((run.read(run_folder.TRAINING_DONE) or {}).get("reason", "steps"))
+    return ALL_STEPS if reason == "steps" else reason
+
+
+def close(
+    record: RunRecord, run: RunFolder, error: errors.PipelineError | None, *, stopped: bool
+) -> None:
+    """Writes how the run ended."""
+    if error is None:
+        record.status, record.exit_code = "done", 0
+    else:
+        record.status = "stopped" if stopped else "failed"
+        record.reason = str(error) or "preprocessing failed"
+        record.exit_code = error.exit_code
+    # A full disk must not hide why the run ended.
+    with contextlib.suppress(errors.PipelineError) if error else contextlib.nullcontext():
+        write(run, record)
 
 
 _FINAL_REASONS = ("early stopping", "deadline")

@@ -12,7 +12,7 @@ def ask(run: RunFolder, now: float) -> None:
         raise errors.UsageError(f"run {run.name!r}: has ended training; nothing to stop")
     statuses = run_folder.read_statuses(run)
     state, reason = liveness.state_of_run(run, run_record.read(run), statuses, now)
-    if state != "running":
+    if state not in liveness.AT_WORK:
         why = f": {reason.rstrip('.')}" if reason else ""
         raise errors.UsageError(
             f"run {run.name!r}: is not training ({state}{why}); nothing to stop"

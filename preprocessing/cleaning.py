@@ -129,7 +129,7 @@ def _named(run: RunFolder, records: str, name: str) -> Sequence[str]:
 def _is_at_work(run: RunFolder) -> bool:
     statuses = run_folder.read_statuses(run)
     state, _ = liveness.state_of_run(run, run_record.read(run), statuses, time.time())
-    return state == "running"
+    return state in liveness.AT_WORK
 
 
 def lines(found: Sequence[tuple[Build, str]]) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import errors, redaction, restarts, run_folder, storage, task_log, topology
+from pipeline import by_hand, errors, redaction, restarts, run_folder, storage, task_log, topology
 from pipeline.run_folder import RunFolder
 from pipeline.tolerance import Tolerance
 from trainer import signals
@@ -242,6 +242,7 @@ class Watch:
                 print(redaction.redact(f"error: {error}"), file=sys.stderr, flush=True)
                 state = "stopped" if signals.stop_requested.is_set() else "failed"
                 self._reporter.say(state, error=str(error), exit_code=code)
+                by_hand.note_end(error)
         with contextlib.suppress(Exception):
             task_log.copy_now()
 

@@ -50,8 +50,10 @@ _POLL, _REMOTE_POLL, _GROWTH, _MOST = 0.1, 1.0, 1.1, 1.0
 # AutoGraph leaves model functions alone without a strategy; then it should under one, too. There
 # it would rewrite the code of Estimator and Keras as well, which took seconds of each start.
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
-    """Runs `task` to its end.
+def run(
+    run: RunFolder, records_path: str, task: topology.Task, *, reporter: Reporter | None = None
+) -> None:
+    """Runs `task` to its end; `reporter` is its own if it has reported before.
 
     Raises `PipelineError`s: `ModelError` when the loss is not a number, `RetryableError` when
     asked to stop or when a peer was lost, `DataError` for records that are not as they were made.
@@ -59,8 +61,9 @@ def run(run: RunFolder, records_path: str, task: topology.Task) -> None:
     quiet.configure_logging()
     job = run.read_config()
     run = dataclasses.replace(run, patience=tolerance.patience(job.cluster))
-    reporter = Reporter(run, task.name, job.train.steps, spread=task.spread)
-    reporter.keep_alive()
+    if reporter is None:
+        reporter = Reporter(run, task.name, job.train.steps, spread=task.spread)
+        reporter.keep_alive()
     shown_at = os.environ.get(events.VERTEX) if job.gcp.tensorboard else None
     with _explained(reporter), events.written_here(run.path, shown_at):
         if task.is_chief:

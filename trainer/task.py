@@ -13,6 +13,7 @@ trains, evaluates and exports.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import os
 import time
@@ -22,11 +23,13 @@ from absl import flags
 
 from pipeline import (
     builds,
+    by_hand,
     cli,
     compatibility,
     config,
     config_file,
     environment,
+    errors,
     fatal,
     isolation,
     liveness,
@@ -36,10 +39,14 @@ from pipeline import (
     storage,
     task_log,
     task_sources,
+    tolerance,
     topology,
     versions,
 )
+from pipeline import job as jobs
+from pipeline.launchers import gcp_status
 from trainer import preflight
+from trainer.reporter import Reporter
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Shipped config name, or path of a YAML file.", required=True
@@ -52,21 +59,27 @@ _SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. 
 _JOB_NAME = flags.DEFINE_string("job_name", None, "chief, worker, ps or evaluator.")
 _TASK_INDEX = flags.DEFINE_integer("task_index", 0, "Index among the tasks of that job name.")
 _CLUSTER_SPEC = flags.DEFINE_string("cluster_spec", "", "JSON: role to list of host:port.")
+# What processes of a run are that hold no records.
+_READ_NOTHING = ("preparing", "gone", "silent", *run_folder.ENDED)
 _HOSTS = {
     role: flags.DEFINE_string(f"{role}_hosts", "", f"The {role}: host:port, separated by commas.")
     for role in (topology.CHIEF, topology.WORKER, topology.PS)
 }
 
 
-def run_task(run_path: str, records_path: str, task: topology.Task) -> None:
-    """Runs one process of the run at `run_path` to its end; the launcher's way in."""
+def run_task(
+    run_path: str, records_path: str, task: topology.Task, *, reporter: Reporter | None = None
+) -> None:
+    """Runs one process of the run at `run_path` to its end; the launcher's way in. By hand it has
+    reported before, by its `reporter`."""
     from trainer import roles  # not before it is known that there are Estimators
 
-    roles.run(run_folder.RunFolder(run_path), records_path, task)
+    roles.run(run_folder.RunFolder(run_path), records_path, task, reporter=reporter)
 
 
 def main() -> None:
     """Runs one process as the flags say."""
+    started = time.time()
     versions.require_estimators()
     task = task_sources.task_of(
         os.environ,
@@ -78,37 +91,63 @@ def main() -> None:
     if task.cluster:
         environment.hide_proxies_from_grpc(os.environ)
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
-    run = run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))
+    root = storage.absolute(_STORAGE.value)
+    run = run_folder.RunFolder(run_folder.run_folder(root, _RUN.value))
     records = _records_for(job, run, task)
     compatibility.check(job)
     task_log.keep(run, task.name)
-    with _alone(run, task), fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):
+    wanted = jobs.Job(job, run.name, root, run, records)
+    ending = by_hand.Ending(wanted, task, started=started)
+    with (
+        _alone(run, task),
+        fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)),
+        by_hand.recorded(ending),
+    ):
+        _run(wanted, task, ending)
+
+
+def _run(wanted: jobs.Job, task: topology.Task, ending: by_hand.Ending) -> None:
+    """Agrees with the other roles and runs the process to its end. Others see from the start on
+    that it is there."""
+    run, job = wanted.run, wanted.config
+    if task.is_chief:
+        storage.makedirs(run.path)
+        _remove_statuses(run)
+    reporter = Reporter(
+        dataclasses.replace(run, patience=tolerance.patience(job.cluster)),
+        task.name,
+        job.train.steps,
+        spread=task.spread,
+    )
+    reporter.say("preparing")
+    reporter.keep_alive()
+    try:
         if task.is_chief:
-            builds.pin_to(_STORAGE.value, run, job.name, records)
-        _agree(run, job, task)
-        records = builds.of_run(_STORAGE.value, run, job.name)
-        if task.job_name in task.cluster:  # an evaluator starts no server
-            print(isolation.note([task.cluster[task.job_name][task.task_index]]), flush=True)
-        run_task(run.path, records, task)
-    if task.is_chief and task.cluster and not _has_evaluator(run):
-        print("nobody has evaluated or exported: start --job_name=evaluator, which does it now too")
+            builds.pin_to(wanted.storage_root, run, job.name, wanted.records)
+            _make_ready(run, job, ending)
+            preflight.Answering(run, job).start()
+        else:
+            preflight.check(run, job, task)
+        records = builds.of_run(wanted.storage_root, run, job.name)
+    except errors.PipelineError as error:
+        reporter.say("failed", error=str(error), exit_code=error.exit_code)
+        raise
+    except KeyboardInterrupt:
+        reporter.say("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
+        raise
+    if task.job_name in task.cluster:  # an evaluator starts no server
+        print(isolation.note([task.cluster[task.job_name][task.task_index]]), flush=True)
+    run_task(run.path, records, task, reporter=reporter)
 
 
 def _records_for(job: config.Config, run: run_folder.RunFolder, task: topology.Task) -> str:
     """Returns the build to train on. While other processes of the run are at work, this one was
-    started again, and stays with the records that they read."""
+    started again, and stays with the records that they read; those that prepare read none yet."""
     now = time.time()
     others = [s for name, s in run_folder.read_statuses(run).items() if name != task.name]
-    working = any(
-        liveness.of_process(run, one, now) not in (*run_folder.ENDED, "gone", "silent")
-        for one in others
-    )
+    working = any(liveness.of_process(run, one, now) not in _READ_NOTHING for one in others)
     moves = job.train.on_new_data != "refuse" and not working
     return builds.wanted(_STORAGE.value, job, run, moves=moves)
-
-
-def _has_evaluator(run: run_folder.RunFolder) -> bool:
-    return f"{topology.EVALUATOR}-0" in run_folder.read_statuses(run)
 
 
 @contextlib.contextmanager
@@ -121,27 +160,34 @@ def _alone(run: run_folder.RunFolder, task: topology.Task) -> Iterator[None]:
         yield
 
 
-def _agree(run: run_folder.RunFolder, job: config.Config, task: topology.Task) -> None:
-    """Makes the run folder ready and answers the other roles, or waits for the chief to."""
-    if not task.is_chief:
-        preflight.check(run, job, task)
-        return
-    storage.makedirs(run.path)
+def _remove_statuses(run: run_folder.RunFolder) -> None:
+    """Removes what processes of an earlier start have said; some of this one may wait already."""
+    now, found = time.time(), run_folder.read_statuses(run)
+    here = {name for name, one in found.items() if one.state == "preparing"}
+    for name in storage.listdir(storage.join(run.path, "status")):
+        task = name.removesuffix(".json")
+        if task not in here or liveness.of_process(run, found[task], now) != "preparing":
+            run.remove(f"status/{name}")
+
+
+def _make_ready(run: run_folder.RunFolder, job: config.Config, ending: by_hand.Ending) -> None:
+    """Makes the run folder what the other roles expect."""
     storage.write_text(run.config_path, config_file.dump(job))
     for line in config_file.warnings(job):
         print(f"warning: {line}", flush=True)
-    stale = [run_folder.TRAINING_DONE, run_folder.EXCLUDED, "status"]  # of an earlier start
+    stale = [run_folder.TRAINING_DONE, run_folder.EXCLUDED]  # of an earlier start
     submission = os.environ.get(fatal.SUBMISSION)
     if not submission or not fatal.has_begun(run, submission):
         stale.append(run_folder.STOP)  # else it may be of this one, before the platform's restart
     record = run_record.read(run)
-    if record is not None and record.status != "running":
+    if submission and record is not None and record.status != "running":
         stale.append(run_record.FILE_NAME)  # what a launcher wrote of a start that is over
     for name in stale:
         run.remove(name)
     if submission:
         fatal.begin(run, submission)
-    preflight.Answering(run, job).start()
+    elif gcp_status.going(record) is None:  # else whoever follows that job keeps the record
+        ending.begin()
 
 
 if __name__ != "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 
 from pipeline import (
@@ -67,12 +66,4 @@ def close(
 ) -> None:
     """Writes how the run ended."""
     run_record.add_result(record, job.run)
-    if error is None:
-        record.status, record.exit_code = "done", 0
-    else:
-        record.status = "stopped" if stopped else "failed"
-        record.reason = str(error) or "preprocessing failed"
-        record.exit_code = error.exit_code
-    # A full disk must not hide why the run ended.
-    with contextlib.suppress(errors.PipelineError) if error else contextlib.nullcontext():
-        run_record.write(job.run, record)
+    run_record.close(record, job.run, error, stopped=stopped)

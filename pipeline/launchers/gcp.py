@@ -81,8 +81,7 @@ class GcpLauncher:
         except errors.PipelineError as error:
             bookkeeping.close(job, record, error, stopped=False)
             raise
-        done = job.run.read(run_folder.TRAINING_DONE) or {}
-        record.reason = str(done.get("reason", run_record.ALL_STEPS))
+        record.reason = run_record.reason_of_end(job.run)
         record.seconds["total"] = round(self.clock() - started, 3)
         bookkeeping.close(job, record, None, stopped=False)
         return record

@@ -167,12 +167,7 @@ def _book(
     job: Job, record: RunRecord, boss: supervisor.Supervisor, *, started: float, ended: float
 ) -> None:
     """Puts what the supervisor has seen into the record."""
-    for name, status in run_folder.read_statuses(job.run).items():
-        seconds = dict(status.seconds or {})
-        if "checkpoints" in seconds:
-            record.seconds["checkpoints"] = round(seconds.pop("checkpoints"), 3)
-        record.step_seconds |= {name: seconds} if seconds else {}
-        record.staleness |= {name: status.staleness} if status.staleness else {}
+    run_record.add_statuses(record, run_folder.read_statuses(job.run))
     pace = boss.pace
     record.cluster = {role: list(members) for role, members in boss.cluster.items()}
     record.final_step = pace.newest_step

@@ -91,7 +91,14 @@ def test_the_state_of_a_run_with_a_launcher(run, record):
     ("said", "found"),
     [
         ([status()], ("running", "started by hand")),
-        ([status("starting", host=ELSEWHERE)], ("running", "started by hand")),
+        ([status("preparing")], ("starting", "started by hand")),
+        (
+            [status("starting", host=ELSEWHERE), status("serving", "ps-0")],
+            ("starting", "started by hand"),
+        ),
+        # The chief has trained, and others have still to notice.
+        ([status("done"), status("serving", "ps-0")], ("running", "started by hand")),
+        ([status(pid=NOBODY), status("waiting", "evaluator-0")], ("running", "started by hand")),
         ([status(pid=NOBODY)], ("died", "no process of it is alive")),
         (
             [
@@ -119,3 +126,19 @@ def test_a_run_by_hand_is_done_when_there_is_a_result(run):
     run.write(run_folder.RESULT, {"final_step": 5})
     lost = {"chief-0": status("done"), "ps-0": status("serving", "ps-0", pid=NOBODY)}
     assert liveness.state_of_run(run, None, lost, NOW) == ("done", "")
+
+
+@pytest.mark.parametrize("state", ["trained", "done", "stopped", "failed"])
+def test_an_end_recorded_by_hand_holds_while_nobody_goes_on(run, state):
+    record = run_record.begin(config_file.load("mnist"), run, by_hand=True)
+    record.status, record.reason = state, "so it was"
+    assert liveness.state_of_run(run, record, {}, NOW) == (state, "so it was")
+    evaluating = {"chief-0": status("done"), "evaluator-0": status("evaluating", "evaluator-0")}
+    found = liveness.state_of_run(run, record, evaluating, NOW)
+    assert found == (("done", "so it was") if state == "done" else ("running", "started by hand"))
+
+
+def test_a_run_by_hand_whose_processes_were_killed(run):
+    record = run_record.begin(config_file.load("mnist"), run, by_hand=True)
+    found = liveness.state_of_run(run, record, {"chief-0": status(pid=NOBODY)}, NOW)
+    assert found == ("died", "no process of it is alive")

@@ -10,11 +10,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import tensorflow as tf
 
-from pipeline import fatal, isolation, manifest, run_folder, run_lock
+from pipeline import (
+    fatal,
+    isolation,
+    manifest,
+    run_folder,
+    run_lock,
+    run_record,
+    status_report,
+)
 from pipeline.ports import Reservation
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.trainer import user_code
@@ -51,6 +60,9 @@ def test_a_single_process_trains_evaluates_and_exports(finished):
     assert finished.run.read(run_folder.TRAINING_DONE) == {"final_step": 300, "reason": "steps"}
     judged = finished.run.read("evaluations.json")["evaluations"]
     assert {m["global_step"] for m in judged} >= {100, 200, 300}
+    record = run_record.read(finished.run)
+    assert (record.status, record.reason, record.exit_code) == ("done", "all steps made", 0)
+    assert (record.exports, record.metrics) == (result["exports"], result["metrics"])
     best = max(judged, key=lambda m: m["accuracy"])
     assert result["best"]["value"] == best["accuracy"]
     for kind, step in (("final", 300), ("best", int(result["best"]["step"]))):
@@ -92,6 +104,9 @@ def test_a_loss_that_is_not_a_number_is_never_retried(commands, task_flags, smal
     run = run_folder.RunFolder(str(small_records.storage / "runs" / "nan"))
     status = run_folder.read_statuses(run)["chief-0"]
     assert (status.state, status.exit_code) == ("failed", 70)
+    record = run_record.read(run)
+    assert (record.status, record.exit_code) == ("failed", 70)
+    assert record.reason.startswith("the loss is nan at step")
     assert run.read(run_folder.TRAINING_DONE) is None
     assert run.read(run_folder.RESULT) is None
 
@@ -121,8 +136,12 @@ def test_sigterm_saves_and_the_next_start_goes_on(commands, task_flags, small_re
     assert not (folder / "RESULT.json").exists()
     run = run_folder.RunFolder(str(folder))
     assert run_folder.read_statuses(run)["chief-0"].exit_code == 75
+    record = run_record.read(run)
+    assert (record.status, record.exit_code, record.final_step) == ("stopped", 75, step)
 
     commands.run(TASK, *flags)
+    record = run_record.read(run)
+    assert (record.status, record.launches, record.final_step) == ("done", 2, 60)
     assert json.loads((folder / "RESULT.json").read_text())["final_step"] == 60
     first = min(e.step for path in folder.glob("events*") for e in _losses(path) if e.step > step)
     assert first == step + 1  # it went on, and did not begin again
@@ -139,6 +158,19 @@ def test_a_request_to_stop_outlives_restarts_and_no_submission(commands, task_fl
 
     asked = [is_still_asked(submission) for submission in ("first", "first", "second")]
     assert asked == [False, True, False]
+
+
+def test_from_its_first_to_its_last_moment_a_run_has_a_state(commands, task_flags, small_records):
+    run = run_folder.RunFolder(str(small_records.storage / "runs" / "looked-at"))
+    process, seen = commands.start(TASK, *task_flags("looked-at", "train.steps=4")), []
+    while not commands.has_ended(process):
+        if run_folder.read_statuses(run) or run_record.read(run):
+            said = status_report.describe(run, time.time()).splitlines()[0].split(maxsplit=2)[2]
+            seen += [said] if [said] != seen[-1:] else []
+    output = commands.end(process)
+    assert seen[0] == "starting (started by hand)", seen
+    assert {line.split()[0] for line in seen} <= {"starting", "running", "done"}, seen
+    assert re.search(r"^result   step 4, .*^export   .*/final/4 \(final\)$", output, re.M | re.S)
 
 
 def _losses(path):
@@ -312,6 +344,13 @@ def test_a_cluster_started_by_hand(small_records, task_flags, tmp_path):
     assert 60 <= result["final_step"] <= 62
     assert set(result["metrics"]) == {"eval", "test"}
     assert len(list(folder.glob("events.out.tfevents*"))) == 1
+    record = run_record.read(run_folder.RunFolder(str(folder)))
+    assert (record.status, record.reason, record.exit_code) == ("done", "all steps made", 0)
+    assert (record.final_step, record.cluster) == (result["final_step"], spec)
+    assert record.metrics == result["metrics"] and "chief-0" in record.step_seconds
+    for role, log in logs.items():
+        results = [line for line in log.read_text().splitlines() if line.startswith("result   ")]
+        assert len(results) == (role == "evaluator"), role
     for role, log in logs.items():
         notes = [line for line in log.read_text().splitlines() if line.startswith("note: ")]
         assert notes == ([isolation.note(spec[role])] if role in spec else [])
