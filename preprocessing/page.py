@@ -38,7 +38,8 @@ def render(contents: manifest.Manifest, title: str) -> str:
     sections = [_section(name, contents) for name in contents.columns]
     lead = (
         f"Records: {counts}. {len(contents.columns)} columns in {len(splits)} splits; label "
-        f"{html.escape(contents.label)}. Quantiles are within a 1024th, the rest is exact. "
+        f"{html.escape(contents.label)}. Quantiles of more than 16,384 different values are "
+        "rounded, the rest is exact. "
         "Histograms are drawn from percentiles, from the 1st to the 99th."
     )
     return document(title, lead, sections)
