@@ -100,7 +100,7 @@ def test_a_loss_that_is_no_number_is_computed_once(submitted, records):
     vertex = submitted(
         "nan",
         *("cluster.strategy=none", "train.steps=100"),
-        "model.name=tests.trainer.user_code:nan_model_fn",
+        *("model.name=tests.trainer.user_code:nan_model_fn", "eval.metric=hit_rate"),
     )
     assert vertex.run() == "JOB_STATE_FAILED"
     attempts = (1 + RESTARTS) * (1 + JOB_RESTARTS)
