@@ -104,13 +104,13 @@ def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, targ
     result = rig.train(
         *(f"cluster.strategy={mode}", "train.save_steps=20", "train.steps=120"),
         # An evaluator that starts to compare its first export on busy processors may take half.
-        "cluster.watchdog_seconds=12",
+        "cluster.watchdog_seconds=20",
         faults=({"by": stopper, "at": 50, "do": "stop", "target": target},),
         pace=0.005,
     )
     assert 120 <= result["final_step"] <= 122
     assert [restart.role for restart in rig.restarts] == [target.partition("-")[0]]
-    assert rig.restarts[0].cause.startswith("no step for 12 s")
+    assert rig.restarts[0].cause.startswith("no step for 20 s")
     assert f"({target} stopped by a signal)" in rig.restarts[0].cause
     for name in ("chief-0", "worker-0"):
         assert len(rig.seen.pids[name]) == 2
