@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import types
 
 import pytest
 
@@ -25,8 +26,10 @@ def _failing(times, number):
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE])
 def test_a_read_is_tried_until_it_succeeds_or_has_failed_for_long(monkeypatch, number):
     now = [0.0]
-    monkeypatch.setattr(patience.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(patience.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    clock = types.SimpleNamespace(
+        monotonic=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds)
+    )
+    monkeypatch.setattr(patience, "time", clock)
     read, attempts = _failing(59, number)
     assert patience.patiently("f", read) == "content"
     read, attempts = _failing(99, number)

@@ -40,6 +40,7 @@ def test_flags_are_a_contract():
         [sys.executable, "-m", "preprocessing.predict", "--help"], capture_output=True, text=True
     )
     assert re.findall(r"^ +--(?:\[no\])?(\w+): ", done.stdout, re.MULTILINE) == [
+        "config",
         "error_budget",
         "export",
         "format",
@@ -57,7 +58,7 @@ def test_the_test_split_of_the_newest_run(classifier):
     said = _run(classifier.storage, "--rows=3").splitlines()
     lines = [line for line in said if not line.startswith("predicting: ")]  # of slow machines
     assert lines[0] == f"model {classifier.export.path}"
-    assert lines[2].split() == ["row", "id", "label", "prediction", "probability"]
+    assert lines[2].split() == ["record", "id", "label", "prediction", "probability"]
     wanted = classifier.predicted()["class_ids"][:, 0]
     labels = _labels(classifier)
     share = float(np.mean(wanted == labels))

@@ -120,6 +120,7 @@ def test_flags_are_a_contract():
         [sys.executable, "-m", "preprocessing.serve", "--help"], capture_output=True, text=True
     )
     assert re.findall(r"^ +--(\w+): ", done.stdout, re.MULTILINE) == [
+        "config",
         "export",
         "port",
         "run",

@@ -8,6 +8,8 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
+import types
 
 import numpy as np
 import pytest
@@ -134,7 +136,8 @@ def whenever(fault, folder, until):
 def test_a_read_that_fails_for_a_while_is_tried_again(written, open_to_all, monkeypatch, fault):
     prefix = shutil.copytree(os.path.dirname(written), f"{open_to_all}/copy") + "/model.ckpt"
     sleep, stack, calls = whenever(fault, f"{open_to_all}/copy", until=3)
-    monkeypatch.setattr(patience.time, "sleep", sleep)
+    clock = types.SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+    monkeypatch.setattr(patience, "time", clock)
     with stack:
         bundle.Bundle(prefix).check()
     assert len(calls) == 3

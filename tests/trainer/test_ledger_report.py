@@ -12,7 +12,7 @@ REPORT = "trainer.ledger_report"
 
 def test_flags_are_a_contract(commands):
     listing = commands.run(REPORT, "--help")
-    assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == ["run", "storage"]
+    assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == ["config", "run", "storage"]
 
 
 def test_it_shows_the_epochs_of_a_run(commands, finished, small_records):

@@ -15,7 +15,12 @@ MIGRATE = "trainer.migrate"
 
 def test_flags_are_a_contract(commands):
     listing = commands.run(MIGRATE, "--help")
-    assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == ["checkpoint", "run", "storage"]
+    assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == [
+        "checkpoint",
+        "config",
+        "run",
+        "storage",
+    ]
 
 
 def test_the_network_for_digits(commands, finished, small_records):

@@ -76,7 +76,7 @@ def test_steps_that_were_not_kept_are_named(diverged, small_records, tmp_path, m
     kept = divergence.Diverged("chief-0", np.nan, 3, "model.ckpt-3", [], dropped=7)
     monkeypatch.setattr(divergence, "read", lambda run: [kept])
     records = Records(small_records.job, small_records.folder, small_records.contents)
-    with pytest.raises(errors.UsageError, match=r"steps 4 to 7 were not kept, .*train.save_steps"):
+    with pytest.raises(errors.UsageError, match=r"steps 4 to 7 were not kept: .*train.save_steps"):
         repeat.repeat(RunFolder(str(tmp_path)), records, print)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import types
 
 import pytest
 import tensorflow as tf
@@ -118,6 +119,7 @@ def test_a_process_that_waits_for_the_chief_makes_progress_when_the_chief_does(r
         elif step not in seen[-1:]:
             chief.progress("checking records", step, 9)
 
-    monkeypatch.setattr(roles.time, "sleep", sleep)
+    # Not `sleep` of the module, which threads of other tests call.
+    monkeypatch.setattr(roles, "time", types.SimpleNamespace(sleep=sleep))
     roles._await_chief(run, ["starting"], worker)
     assert seen == [None, 1, 2, 3, 3, 3]
