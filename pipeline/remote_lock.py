@@ -32,17 +32,18 @@ def held(
     what: str,
     lost: Callable[[], None],
     is_alive: Callable[[int], bool],
+    refusal: type[errors.PipelineError] = errors.UsageError,
     sleep: Callable[[float], None] = time.sleep,
     patience: float = _PATIENCE,
     beat: float = _BEAT,
 ) -> Iterator[None]:
     """Holds the lock at `path` while the body runs.
 
-    Raises `UsageError` naming `what` and the other holder if there is one. `lost` is called from
+    Raises `refusal` naming `what` and the other holder if there is one. `lost` is called from
     another thread if somebody has taken it over, because this process stood still for too long.
     `is_alive` tells if there is a process on this machine: one that is gone is not waited for.
     """
-    holder = _Holder(path, is_alive)
+    holder = _Holder(path, is_alive, refusal)
     holder.take(what, sleep, patience)
     ended = threading.Event()
     thread = threading.Thread(target=holder.keep, args=(ended, beat, lost), daemon=True)
@@ -58,9 +59,11 @@ def held(
 class _Holder:
     """This process, as one that holds a lock or wants to."""
 
-    def __init__(self, path: str, is_alive: Callable[[int], bool]) -> None:
+    def __init__(
+        self, path: str, is_alive: Callable[[int], bool], refusal: type[errors.PipelineError]
+    ) -> None:
         self._path, self._generation, self._beats = path, 0, 0
-        self._is_alive = is_alive
+        self._is_alive, self._refused = is_alive, refusal
         self._identity = {
             "host": socket.gethostname(),
             "machine": _machine(),
@@ -69,7 +72,7 @@ class _Holder:
         }
 
     def take(self, what: str, sleep: Callable[[float], None], patience: float) -> None:
-        """Takes the lock if it is free, or its holder is gone. Raises `UsageError`."""
+        """Takes the lock if it is free, or its holder is gone. Raises the refusal."""
         seen, watched = cloud_storage.generation(self._path), 0.0
         other = self._other() if seen else {}
         if seen and self._is_gone(other):
@@ -110,8 +113,8 @@ class _Holder:
             return False
         return True
 
-    def _refusal(self, what: str) -> errors.UsageError:
-        return errors.UsageError(
+    def _refusal(self, what: str) -> errors.PipelineError:
+        return self._refused(
             f"{what}: {_told(self._other())} is working on it. Wait for it, or stop it"
         )
 

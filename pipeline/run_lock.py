@@ -59,28 +59,62 @@ def held(
             os.ftruncate(descriptor, os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0))
         except OSError as error:
             raise errors.from_os_error(error, f"cannot write {path!r}") from None
-        with shared(storage.join(run.path, _NAME), f"run {run.name!r}"):
+        with _shared(storage.join(run.path, _NAME), f"run {run.name!r}", lost=_leave):
             yield descriptor
     finally:
         os.close(descriptor)
 
 
 @contextlib.contextmanager
+def of_role(run: RunFolder, role: str, *, is_launcher: bool = False) -> Iterator[None]:
+    """Holds the one place of `role` in a run on gs://, against other hosts; elsewhere does nothing.
+
+    A process that stood still until another host took its place ends at once with exit code 75,
+    without a save. Raises `UsageError` for a launcher, and for a process `RetryableError`, if
+    another host has it: a platform that has moved the process may have left the old one alive.
+    """
+    path = storage.join(run.path, f"{role}.lock")
+    what = f"run {run.name!r}: {role}"
+    refusal = errors.UsageError if is_launcher else errors.RetryableError
+    with _shared(path, what, lost=_leave, refusal=refusal):
+        yield
+
+
+@contextlib.contextmanager
 def shared(path: str, what: str) -> Iterator[None]:
-    """Holds a lock at `path` that hosts share, if that is on gs://.
+    """Holds a lock at `path` that hosts share, if that is on gs://. SIGTERM tells this process when
+    another has taken it over.
 
     Raises `UsageError` naming `what` and the process that holds it.
     """
+    with _shared(path, what, lost=lambda: os.kill(os.getpid(), signal.SIGTERM)):
+        yield
+
+
+@contextlib.contextmanager
+def _shared(
+    path: str,
+    what: str,
+    *,
+    lost: Callable[[], None],
+    refusal: type[errors.PipelineError] = errors.UsageError,
+) -> Iterator[None]:
     if not storage.is_remote(path):
         yield
         return
 
     def step_back() -> None:
         print(f"{what}: another process has taken it over, as this one stood still", flush=True)
-        os.kill(os.getpid(), signal.SIGTERM)
+        lost()
 
-    with remote_lock.held(path, what=what, lost=step_back, is_alive=is_alive):
+    with remote_lock.held(path, what=what, lost=step_back, is_alive=is_alive, refusal=refusal):
         yield
+
+
+def _leave() -> None:
+    """Ends this process, and with a launcher the processes it started: what they would save on the
+    way out could replace what the run has become without them."""
+    os._exit(errors.RetryableError.exit_code)
 
 
 def has_launcher(run: RunFolder) -> bool:

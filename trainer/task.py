@@ -152,11 +152,13 @@ def _records_for(job: config.Config, run: run_folder.RunFolder, task: topology.T
 
 @contextlib.contextmanager
 def _alone(run: run_folder.RunFolder, task: topology.Task) -> Iterator[None]:
-    """Keeps a second chief, and launchers, from a run on a disk: both would write checkpoints."""
-    if task.is_chief and not storage.is_remote(run.path):
-        with run_lock.held(run):
-            yield
-    else:
+    """Keeps a second chief from a run, and on a disk launchers too: both would write checkpoints;
+    and a second evaluator: both would judge the best."""
+    with contextlib.ExitStack() as stack:
+        if task.is_chief and not storage.is_remote(run.path):
+            stack.enter_context(run_lock.held(run))
+        elif task.is_chief or task.job_name == topology.EVALUATOR:
+            stack.enter_context(run_lock.of_role(run, task.job_name))
         yield
 
 

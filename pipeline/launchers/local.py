@@ -61,6 +61,7 @@ class LocalLauncher:
         with (
             # Before it a signal interrupts: this may have to wait for the lock.
             run_lock.held(job.run) as lock,
+            run_lock.of_role(job.run, topology.CHIEF, is_launcher=True),
             StopRequest().installed() as stop,
             _log_folder(job) as logs,
         ):

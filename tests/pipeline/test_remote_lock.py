@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import threading
@@ -115,6 +116,28 @@ def test_launchers_of_a_run_on_gs_hold_it(cloud):
     with run_lock.held(run):
         assert cloud.names() == ["r/launcher.lock"]
     assert cloud.names() == []
+
+
+def test_a_chief_of_a_run_on_gs_is_alone(cloud):
+    """A platform that has moved it starts it again; a launcher is told, and ends."""
+    run = RunFolder(cloud.path("r"))
+    storage.write_text(f"{run.path}/chief.lock", json.dumps(OTHER))
+    text = r"^run 'r': chief: process 7 on host-b is working on it\. Wait"
+    for how, error in (({}, errors.RetryableError), ({"is_launcher": True}, errors.UsageError)):
+        cloud.fault("GET .*/o/.*chief.lock", status=404)
+        with pytest.raises(error, match=text), run_lock.of_role(run, "chief", **how):
+            pass
+    assert json.loads(cloud.data("r/chief.lock")) == OTHER
+
+
+def test_a_chief_that_another_has_replaced_ends_without_a_save(cloud, monkeypatch):
+    run, ended, codes = RunFolder(cloud.path("r")), threading.Event(), []
+    monkeypatch.setattr(remote_lock, "held", functools.partial(remote_lock.held, beat=0.01))
+    monkeypatch.setattr(run_lock.os, "_exit", lambda code: (codes.append(code), ended.set()))
+    with run_lock.of_role(run, "chief"):
+        cloud.put("r/chief.lock", json.dumps(OTHER).encode())
+        assert ended.wait(30)
+    assert codes == [75]
 
 
 def test_on_a_disk_there_is_no_such_object(tmp_path):
