@@ -260,7 +260,8 @@ def _model_sections(
         if name in (label, key):
             continue
         if column.steps:
-            lines.append(f"  {scalar(name)}: {flow({'steps': column.steps})}")
+            width = {"embedding": column.embedding} if column.embedding else {}
+            lines.append(f"  {scalar(name)}: {flow({'steps': column.steps, **width})}")
         for part, steps in column.parts.items():
             lines.append(f"  {scalar(part)}: {flow({'of': name, 'steps': steps})}")
     if len(lines) == 1:

@@ -21,8 +21,14 @@ _FEW, _OFTEN = 20, 20
 _SPARSE, _SPARSE_SHARE = 10, 0.1
 # Whole numbers with so few different values are more likely categories than amounts.
 _CATEGORIES = 32
-# Strings with more different values are hashed, to so many ids.
+# Texts with more different values are hashed. Runs of words are hashed to so many ids.
 _VOCABULARY, _BUCKETS = 10_000, 16_384
+# Of what is hashed there are so many buckets a value, a power of two, but not more than the last;
+# with these a fifth of the values share a bucket at most.
+_PER_VALUE, _MOST_BUCKETS = 5, 2**18
+# Identifiers that occur less often, on average, are too rare to learn what each stands for.
+_LEARNT = 5
+_WIDEST = 16
 # More different texts, of so many words on average, are read word by word.
 _SENTENCES, _WORDS = 50, 4
 _CLASSES = 100
@@ -39,6 +45,12 @@ _CALENDAR = re.compile(
     re.IGNORECASE,
 )
 _KEY = re.compile(r"((^|[^a-z])(?i:id|key|uuid|guid)|[a-z](Id|ID|Key))$")
+# What is called so is no amount, whatever numbers it has.
+_THING = re.compile(
+    r"(user|customer|client|member|visitor|account|session|device|product|item|article|sku|movie|"
+    r"seller|merchant|shop|store|zip|zip_?code|post(al)?_?code)",
+    re.IGNORECASE,
+)
 _PERSONAL = re.compile(
     r"e.?mail|phone|passw|secret|token|\bssn\b|iban|birth|address|(first|last|full|sur)_?name",
     re.IGNORECASE,
@@ -52,12 +64,14 @@ class Column:
     """A column of the config: `rules` are its keys there, `notes` what a person should know.
 
     `steps` are those of its feature; without any there is none. `parts` are features of dates.
+    `embedding` is the width of the vectors of ids, if it is not to be left to the trainer.
     """
 
     rules: dict[str, Any]
     notes: list[str]
     steps: list[Any] = dataclasses.field(default_factory=list)
     parts: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    embedding: int | None = None
 
 
 def column(name: str, found: Found, rows: int) -> Column:
@@ -81,8 +95,11 @@ def column(name: str, found: Found, rows: int) -> Column:
         made.steps = [{"ngrams": {"buckets": _BUCKETS}}]
     elif is_name(found, rows) and _says_nothing(name, found, rows):
         made.notes.append("another value in every row: no feature")
-    elif _KEY.search(name) and _is_rare(found):
-        made.notes.append("names too many things to learn each of them: no feature")
+    elif is_identifier(name, found) and found.values < _LEARNT * found.count_of_different:
+        made.notes.append(f"identifiers in less than {_LEARNT} rows each: no feature")
+    elif is_identifier(name, found) and found.count_of_different > _CATEGORIES:
+        made.notes.append("identifiers, no amounts")
+        _hashed(found, made)
     elif found.kind == "string":
         _text_feature(name, found, made)
     else:
@@ -111,9 +128,11 @@ def _says_nothing(name: str, found: Found, rows: int) -> bool:
     return bool(_KEY.search(name)) or about.greatest - about.least == rows - 1
 
 
-def _is_rare(found: Found) -> bool:
-    """Tells if a value does not occur often, on average."""
-    return found.different is None or len(found.different) * _OFTEN > found.values
+def is_identifier(name: str, found: Found) -> bool:
+    """Tells if values say which thing a row is about: whole numbers or texts of a column that is
+    called so."""
+    called = _KEY.search(name) or _THING.fullmatch(name)
+    return bool(called) and found.kind in ("int64", "string") and not found.lengths
 
 
 def is_date(found: Found) -> bool:
@@ -237,7 +256,8 @@ def _text_rules(name: str, found: Found) -> dict[str, Any]:
 def _notes(found: Found, rows: int) -> list[str]:
     notes = []
     if found.different is None:
-        notes.append(f"more than {found.most:,} different")
+        count = found.count_of_different
+        notes.append(f"about {round(count, 2 - len(str(count))):,} different")
     else:
         notes.append(f"{len(found.different):,} different")
     if found.missing:
@@ -283,7 +303,17 @@ def _text_feature(name: str, found: Found, made: Column) -> None:
             made.rules["vocabulary"] = {}
         made.steps = ["vocabulary"]
     else:
-        made.steps = [{"hash": {"buckets": _BUCKETS}}]
+        _hashed(found, made)
+
+
+def _hashed(found: Found, made: Column) -> None:
+    """Hashes values to ids, and says how many of them are not told apart."""
+    different = found.count_of_different
+    buckets = min(2 ** math.ceil(math.log2(_PER_VALUE * different)), _MOST_BUCKETS)
+    shared = -math.expm1((different - 1) * math.log1p(-1 / buckets))
+    made.notes.append(f"hashed to {buckets:,} buckets, {shared:.0%} share theirs with another")
+    made.steps = [{"hash": {"buckets": buckets}}]
+    made.embedding = min(_WIDEST, math.ceil(2 * different**0.25))
 
 
 def _text(value: Any) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config, progress
-from preprocessing import convert
+from preprocessing import convert, distinct
 from preprocessing.sources import numbers
 from preprocessing.sources.base import Source
 
@@ -84,7 +84,7 @@ class Found:
 
     `csv` says how numbers are written.
     `different` counts values, as they lie in the raw data, and is `None` once they are more than
-    `most`; `first` are some of these then.
+    `most`; `first` are some of these then, and `beyond` estimates how many there are.
     `least`, `greatest` of a string are lengths in characters.
     """
 
@@ -98,6 +98,7 @@ class Found:
     tokens: set[str] = dataclasses.field(default_factory=set)
     different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
     first: tuple[Any, ...] = ()
+    beyond: distinct.Distinct = dataclasses.field(default_factory=distinct.Distinct)
     most: int = dataclasses.field(default_factory=lambda: MAX_DIFFERENT)
     by_kind: dict[Kind, Numbers] = dataclasses.field(
         default_factory=lambda: {kind: Numbers() for kind in KINDS}
@@ -135,11 +136,18 @@ class Found:
 
     def _count(self, values: pa.Array, counts: np.ndarray) -> None:
         if self.different is None:
+            self.beyond.see(values)
             return
         self.different.update(dict(zip(values.to_pylist(), counts.tolist(), strict=True)))
         if len(self.different) > self.most:
             self.first = tuple(itertools.islice(self.different, FIRST))
+            self.beyond.see(pa.array(self.different, values.type))
             self.different = None
+
+    @property
+    def count_of_different(self) -> int:
+        """How many different values there are; within 2 % if they are more than `most`."""
+        return self.beyond.count if self.different is None else len(self.different)
 
     def _look_at_text(self, values: pa.Array) -> None:
         listed = pa.array([token.encode() for token in TOKENS])

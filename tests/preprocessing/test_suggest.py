@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 
 from pipeline import config
 from preprocessing import suggest, survey
@@ -46,7 +48,8 @@ def test_columns(values, rules, steps):
 def test_many_words_are_hashed():
     words = [f"w{i}" for i in range(10_001)]
     made = _column([*words, *words])
-    assert made.steps == [{"hash": {"buckets": 16384}}] and "vocabulary" not in made.rules
+    assert made.steps == [{"hash": {"buckets": 65536}}] and "vocabulary" not in made.rules
+    assert made.embedding == 16
 
 
 def test_columns_almost_without_values_are_no_feature():
@@ -118,12 +121,13 @@ def test_keys():
 
 
 def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
-    found = _found([1, 2, 2])
-    found.different = None
+    found = survey.Found(most=2)
+    found.see(pa.array([b"1", b"2", b"2", b"3"]))
+    assert found.different is None
     for name in ("user_id", "userId", "user ID", "id", "Primary-Key"):
-        assert suggest.column(name, found, 3).steps == []
-    assert suggest.column("paid", found, 3).steps == ["z_score"]
-    assert suggest.column("users", found, 3).steps == ["z_score"]
+        assert suggest.column(name, found, 4).steps == []
+    assert suggest.column("paid", found, 4).steps == ["z_score"]
+    assert suggest.column("users", found, 4).steps == ["z_score"]
 
 
 def test_labels():
@@ -144,8 +148,8 @@ def test_labels():
 
 
 def test_names_of_few_things_are_learnt():
-    assert _column([f"s{i % 3}" for i in range(60)], "store_id").steps == ["vocabulary"]
-    assert _column([f"s{i % 4}" for i in range(60)], "store_id").steps == []
+    assert _column([f"s{i % 12}" for i in range(60)], "store_id").steps == ["vocabulary"]
+    assert _column([f"s{i % 13}" for i in range(60)], "store_id").steps == []
 
 
 def test_two_numbers_that_are_no_whole_ones():
@@ -170,3 +174,45 @@ def test_labels_are_brought_to_about_one():
 def test_classes_that_are_numbered_from_nought():
     assert suggest.is_numbered(_found([0, 1, 2, 0]))
     assert not suggest.is_numbered(_found([1, 2])) and not suggest.is_numbered(_found(["a"]))
+
+
+def test_identifiers_are_hashed_and_embedded():
+    """As amounts they say nothing. A fifth of the values share a bucket at most."""
+    made = _column([*range(1000, 1700)] * 6, name="userId")
+    assert made.steps == [{"hash": {"buckets": 4096}}] and made.embedding == 11
+    assert made.notes[1:] == [
+        "identifiers, no amounts",
+        "hashed to 4,096 buckets, 16% share theirs with another",
+    ]
+    assert _column([*range(1000, 1700)] * 6, name="amount").embedding is None
+    assert _column([*range(1000, 1700)] * 6, name="account_length").embedding is None
+    texts = [f"sku-{n}" for n in range(40)] * 6
+    assert _column(texts, name="product").steps == [{"hash": {"buckets": 256}}]
+
+
+def test_the_share_of_identifiers_that_share_a_bucket_is_true():
+    """By TensorFlow's own hash, which the model uses."""
+    for count in (40, 1000, 100_000):
+        made = _column([*range(count)] * 6, name="user_id")
+        (step,) = made.steps
+        ids = tf.strings.to_hash_bucket_fast(
+            [str(n) for n in range(count)], step["hash"]["buckets"]
+        ).numpy()
+        _, counts = np.unique(ids, return_counts=True)
+        said = int(made.notes[-1].split(", ")[-1].split("%")[0])
+        assert 100 * counts[counts > 1].sum() / count == pytest.approx(said, abs=8)
+
+
+def test_identifiers_without_end_are_counted_too():
+    """More different ones than are counted by value."""
+    found = survey.Found(most=1000)
+    for start in range(0, 60_000, 10_000):
+        found.see(pa.array([str(n).encode() for n in range(start, start + 10_000)] * 6))
+    made = suggest.column("visitor_id", found, 360_000)
+    assert made.notes[0] in [f"about {count},000 different" for count in range(57, 64)]
+    assert made.steps == [{"hash": {"buckets": 2**18}}]
+
+
+def test_rare_identifiers_are_no_feature():
+    made = _column([*range(1000, 1700)] * 2, name="userId")
+    assert made.steps == [] and made.notes[-1] == "identifiers in less than 5 rows each: no feature"
