@@ -16,11 +16,11 @@ setup(
     packages=[
         "pipeline",
         "pipeline.launchers",
+        "pipeline.steps",
         "preprocessing",
         "preprocessing.sources",
         "trainer",
         "trainer.models",
-        "trainer.transforms",
     ],
     install_requires=[
         "absl-py>=2.1",

@@ -9,8 +9,9 @@ from typing import Any
 import pydantic
 import yaml
 
-from pipeline import errors, redaction, storage
+from pipeline import errors, redaction, steps, storage
 from pipeline.config import Config
+from pipeline.steps import Step
 
 SHIPPED = pathlib.Path(__file__).resolve().parent.parent / "configs"
 
@@ -208,10 +209,13 @@ def _walked(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
     known: list[str] = []
     annotation: Any = Config
     for part in location:
+        if _section_in(annotation) is Step and isinstance(part, str):  # the name of a step
+            annotation = steps.find(part)
+            path.append(part)
+            continue
         kinds = _kinds(annotation)
         if part in kinds:  # which of several sections it is, not a key
             annotation = kinds[str(part)]
-            path += [str(part)] if path[-1].isdigit() else []  # written as the key of an item
             continue
         path.append(str(part))
         if isinstance(part, int):  # of a list

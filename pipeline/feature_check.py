@@ -5,11 +5,31 @@ A feature that gives the label away is refused too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline import errors
-from pipeline.feature_config import NUMBERS, STEPS, Feature, Kind, Label
+from pipeline.feature_config import Feature, Label
+from pipeline.steps import STEPS, base
+from pipeline.steps.base import NUMBERS, Kind, Step
+
+
+@dataclasses.dataclass(frozen=True)
+class _Point:
+    """What the config alone tells of the values at one point of a feature.
+
+    `known` are the statistics that the manifest may have, unless `forgotten_by` a step. `absent`
+    tells that something stands for missing values; what that is is no longer known once `changed`
+    by a step.
+    """
+
+    kind: Kind
+    shape: tuple[int, ...]
+    known: frozenset[base.Statistic]
+    forgotten_by: str | None = None
+    absent: bool = False
+    changed: str | None = None
 
 
 def kind_of(column: Any) -> Kind:
@@ -60,8 +80,7 @@ def check(
     if label.threshold is not None and kind_of(columns[data_label]) not in NUMBERS:
         raise ValueError(f"label: threshold is for numbers, {data_label!r} is text")
     check_served(features, label, data_label, columns)
-    kinds: dict[str, Kind] = {}
-    shapes: dict[str, tuple[int, ...]] = {}
+    points: dict[str, _Point] = {}
     for name in ordered(features, columns):
         inputs = features[name].inputs(name)
         if data_label in inputs:
@@ -69,10 +88,8 @@ def check(
                 f"features.{name}: made of {data_label!r}, the label: a model would learn to read "
                 "its answer; take it away"
             )
-        of_inputs = [kind_of(columns[i]) if i in columns else kinds[i] for i in inputs]
-        kinds[name] = _check_steps(f"features.{name}", features[name], of_inputs)
-        of_each = {i: columns[i].shape if i in columns else shapes[i] for i in inputs}
-        shapes[name] = _check_shapes(f"features.{name}", features[name], of_each)
+        given = {i: _of_column(columns[i]) if i in columns else points[i] for i in inputs}
+        points[name] = _through(f"features.{name}", features[name].steps, given)
         _check_missing(f"features.{name}", features[name], [columns.get(i) for i in inputs])
     for name in features:
         if name.removesuffix("_missing") in features and name.endswith("_missing"):
@@ -127,58 +144,78 @@ def _check_weight(weight: str, data_label: str, columns: Mapping[str, Any]) -> N
         raise ValueError(f"label.weight: {weight!r} is the label itself")
 
 
-def _check_steps(key: str, feature: Feature, inputs: list[Kind]) -> Kind:
-    """Returns the kind of the feature."""
-    first = feature.steps[0].step if feature.steps else None
-    if (first == "cross") != (len(inputs) > 1):
+def _of_column(column: Any) -> _Point:
+    kind = kind_of(column)
+    known: set[base.Statistic] = set(base.OF_NUMBERS) if kind in NUMBERS else set()
+    known |= {"vocabulary"} if kind in ("integer", "text") else set()
+    return _Point(kind, column.shape, frozenset(known), absent=column.missing == "allow")
+
+
+def _through(key: str, steps: Sequence[Step], inputs: Mapping[str, _Point]) -> _Point:
+    """Returns what is known of a feature. Raises `ValueError` for steps that cannot follow each
+    other, and for one that needs statistics which are not known where it is."""
+    first = steps[0].step if steps and steps[0].several else None
+    if first is not None and len(inputs) < 2:
+        raise ValueError(f"{key}: {first} takes several inputs, got one")
+    if first is None and len(inputs) > 1:
+        several = ", ".join(name for name, step in STEPS.items() if step.several)
+        got = f"{len(inputs)} and {steps[0].step}" if steps else str(len(inputs))
+        raise ValueError(f"{key}: several inputs are for {several}; got {got}")
+    shapes = {name: list(point.shape) for name, point in inputs.items()}
+    if len({point.shape for point in inputs.values()}) > 1:
+        shown = ", ".join(f"{name!r} {shape}" for name, shape in shapes.items())
+        raise ValueError(f"{key}: {first} takes inputs of one shape, these have shapes: {shown}")
+    point = next(iter(inputs.values()))
+    for position, step in enumerate(steps):
+        if step.several and position:
+            raise ValueError(f"{key}: {step.step} takes several inputs, so it must come first")
+        for given in inputs.values() if position == 0 else (point,):
+            _check_step(f"{key}: {step.step}", step, given)
+        try:
+            point = _behind(step, point)
+        except ValueError as error:
+            raise ValueError(f"{key}: {step.step}: {error}") from None
+    if point.kind in ("text", "encoded"):
+        raise ValueError(f"{key}: is {point.kind}, which no model takes; {_advice(point.kind)}")
+    return point
+
+
+def _check_step(key: str, step: Step, point: _Point) -> None:
+    """Raises `ValueError` for a step that cannot be done to values."""
+    if point.kind not in step.takes:
         raise ValueError(
-            f"{key}: cross takes several inputs, and nothing else does; got {len(inputs)}"
-            f"{'' if first is None else f' and {first}'}"
+            f"{key} takes {' or '.join(step.takes)}, and gets {point.kind}; {_advice(point.kind)}"
         )
-    kind = inputs[0]
-    for position, step in enumerate(feature.steps):
-        given = inputs if position == 0 else [kind]
-        wrong = [k for k in given if k not in step.takes]
-        if wrong:
-            raise ValueError(
-                f"{key}: {step.step} takes {' or '.join(step.takes)}, and gets {wrong[0]}; "
-                f"{_advice(wrong[0])}"
-            )
-        _check_values(key, step, kind)
-        kind = step.gives or kind
-    if kind in ("text", "encoded"):
-        raise ValueError(f"{key}: is {kind}, which no model takes; {_advice(kind)}")
-    return kind
+    try:
+        step.check(point.kind, point.shape)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+    if step.fills_gaps and point.absent and point.changed:
+        raise ValueError(
+            f"{key} must come before {point.changed}: behind that it is not known what stands for "
+            "a missing value"
+        )
+    lacks = [name for name in step.needs(point.kind) if name not in point.known]
+    if lacks:
+        by = point.forgotten_by
+        where = f"known after {by}" if by else f"known of values of kind {point.kind}"
+        move = f", or put {step.step} before {by}" if by else ""
+        raise ValueError(
+            f"{key} needs {base.STATISTICS[lacks[0]]}, not {where}; {step.instead}{move}"
+        )
 
 
-def _check_values(key: str, step: Any, kind: Kind) -> None:
-    """Values among the settings of a step must be such as it gets."""
-    values = tuple(step.values or ()) if step.step == "vocabulary" else ()
-    if step.step == "missing" and (kind == "text" or step.fill != "mean"):
-        values = (step.fill,)
-        if step.fill == "mean":
-            raise ValueError(f"{key}: missing: texts have no mean; say which stands for none, fill")
-    for value in values:
-        fits = isinstance(value, str) == (kind == "text")
-        if not fits or (kind == "integer" and value != int(value)):
-            raise ValueError(
-                f"{key}: {step.step}: {value!r} is no {kind}, and that is what it gets"
-            )
-        if values.count(value) > 1:
-            raise ValueError(f"{key}: {step.step}: {value!r} is there twice")
-
-
-def _check_shapes(
-    key: str, feature: Feature, inputs: Mapping[str, tuple[int, ...]]
-) -> tuple[int, ...]:
-    """Returns the shape of the first input. All of a cross must have the same."""
-    shown = ", ".join(f"{name!r} {list(shape)}" for name, shape in inputs.items())
-    if len(set(inputs.values())) > 1:
-        raise ValueError(f"{key}: cross takes as many values of each, these have shapes: {shown}")
-    shape = next(iter(inputs.values()))
-    if shape and any(step.step == "ngrams" for step in feature.steps):
-        raise ValueError(f"{key}: ngrams takes one text a row, this has a shape: {shown}")
-    return shape
+def _behind(step: Step, point: _Point) -> _Point:
+    known = base.known_after(step, point.known)
+    same = not step.several and step.statistics_after() == "unchanged"
+    return _Point(
+        kind=step.gives or point.kind,
+        shape=step.out_shape(point.shape),
+        known=known,
+        forgotten_by=point.forgotten_by if point.known == known else step.step,
+        absent=point.absent and not step.fills_gaps,
+        changed=point.changed if same else point.changed or step.step,
+    )
 
 
 def _advice(kind: Kind) -> str:
@@ -189,14 +226,14 @@ def _advice(kind: Kind) -> str:
 
 def _check_missing(key: str, feature: Feature, columns: list[Any]) -> None:
     """Numbers that may be missing need a policy; a category of their own is one for the others."""
-    first = feature.steps[0].step if feature.steps else None
+    takes = feature.steps[0].takes_missing if feature.steps else False
     for column in columns:
         if (
             column is not None
             and column.missing == "allow"
             and column.default is None
             and column.type != "string"
-            and first not in ("missing", "vocabulary", "hash", "identity", "cross")
+            and not takes
         ):
             raise ValueError(
                 f"{key}: its column may be missing, and no default stands for that; begin with "

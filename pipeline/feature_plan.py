@@ -1,43 +1,65 @@
 """Features with nothing left open: each step's settings filled in from the statistics of train.
 
-Statistics follow the values from step to step: least, greatest and percentiles through every step
-that keeps the order of values, exactly; mean and variance of what comes out of it as those of the
-percentiles, joined by straight lines.
+Statistics follow the values from step to step, as each step says (`Step.statistics_after`): behind
+one that does not say, nothing is known.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline import config, errors, feature_check, feature_config, label_check, manifest
-from pipeline.feature_config import Kind
+from pipeline.steps import base
+from pipeline.steps.base import Kind, Step, Values
 
 
 @dataclasses.dataclass(frozen=True)
 class Planned:
     """One feature as models get it.
 
-    `steps` have all settings. `ids` is how many categories there are, if it is of kind `ids` or
-    `bag`; `shape` is that of one example.
+    `steps` have all settings. `points` is what is known of the values before the first step and
+    behind each.
     """
 
     name: str
     inputs: tuple[str, ...]
-    steps: tuple[Any, ...]
-    kind: Kind
-    ids: int | None
-    shape: tuple[int, ...]
+    steps: tuple[Step, ...]
+    points: tuple[Values, ...]
     feature: feature_config.Feature
+
+    @property
+    def kind(self) -> Kind:
+        """What its values are."""
+        return self.points[-1].kind
+
+    @property
+    def ids(self) -> int | None:
+        """How many categories there are, if it is of kind `ids` or `bag`."""
+        return self.points[-1].ids
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of one example."""
+        return self.points[-1].shape
 
     @property
     def indicator(self) -> str | None:
         """The name of the feature that is 1 where this one was missing, if there is one."""
-        wanted = any(getattr(step, "indicator", False) for step in self.steps)
-        return f"{self.name}_missing" if wanted else None
+        return None if self.indicated_by is None else f"{self.name}_missing"
+
+    @property
+    def indicated_by(self) -> int | None:
+        """Which step finds that out, counted from 0."""
+        wanted = (n for n, step in enumerate(self.steps) if step.has_indicator)
+        return next(wanted, None)
+
+    @property
+    def indicator_shape(self) -> tuple[int, ...]:
+        """That of one example of the indicator."""
+        return self.shape if self.indicated_by is None else self.points[self.indicated_by].shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,40 +82,22 @@ class Plan:
     label: PlannedLabel
 
 
-@dataclasses.dataclass(frozen=True)
-class _Values:
-    """What is known of the values at one point of a feature."""
-
-    kind: Kind
-    shape: tuple[int, ...]
-    ids: int | None = None
-    percentiles: tuple[float, ...] | None = None
-    mean: float | None = None
-    variance: float | None = None
-    vocabulary: tuple[int | float | str, ...] | None = None
-    stand_in: int | float | str | None = None
-
-
 def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
     """Fills in what the config leaves to the statistics.
 
     Raises `UsageError` for a statistic that the manifest lacks, with what to add to the config.
     """
-    known: dict[str, _Values] = {}
+    known: dict[str, Values] = {}
     features = []
     for name in feature_check.ordered(job.features, job.data.columns):
         feature = job.features[name]
-        inputs = [
-            known[i] if i not in job.data.columns else _of_column(i, job, contents)
-            for i in feature.inputs(name)
-        ]
-        steps, values = _through(f"features.{name}", feature, inputs)
-        known[name] = values
-        features.append(
-            Planned(
-                name, feature.inputs(name), steps, values.kind, values.ids, values.shape, feature
-            )
-        )
+        inputs = feature.inputs(name)
+        first = inputs[0]
+        column = first in job.data.columns
+        values = _of_column(first, job, contents) if column else known[first]
+        steps, points = _through(f"features.{name}", feature, values)
+        known[name] = points[-1]
+        features.append(Planned(name, inputs, steps, points, feature))
     return Plan(tuple(features), columns(job), _label(job, contents))
 
 
@@ -112,18 +116,22 @@ def serving_columns(job: config.Config) -> dict[str, config.Column]:
     return {name: column for name, column in columns(job).items() if name not in hidden}
 
 
-def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> _Values:
+def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> Values:
     column = job.data.columns[name]
     split = contents.statistics.get("train")
     found = split.columns.get(name) if split else None
-    return _Values(
+    stand_in = column.stands_for_missing if column.missing == "allow" else None
+    used = found is not None and found.missing > 0
+    others = base.numbers_in(stand_in) if used else ()
+    return Values(
         kind=feature_check.kind_of(column),
         shape=column.shape,
         percentiles=found.quantiles if found else None,
         mean=found.mean if found else None,
         variance=found.variance if found else None,
         vocabulary=_vocabulary(column, found),
-        stand_in=column.stands_for_missing if column.missing == "allow" else None,
+        stand_in=stand_in,
+        others=others,
     )
 
 
@@ -143,188 +151,44 @@ def _vocabulary(
 
 
 def _through(
-    key: str, feature: feature_config.Feature, inputs: list[_Values]
-) -> tuple[tuple[Any, ...], _Values]:
-    """Returns the steps with all settings, and what is known of what comes out of them."""
-    values = inputs[0]
-    steps = []
+    key: str, feature: feature_config.Feature, values: Values
+) -> tuple[tuple[Step, ...], tuple[Values, ...]]:
+    """Returns the steps with all settings, and what is known before the first and behind each."""
+    steps: list[Step] = []
+    points = [values]
     for step in feature.steps:
-        filled, values = _FILL.get(step.step, _keep)(f"{key}: {step.step}", step, values)
+        where = f"{key}: {step.step}"
+        _check_needs(where, step, points[-1])
+        try:
+            filled = step.filled(points[-1])
+            points.append(base.after(filled, points[-1]))
+        except errors.UsageError as error:
+            raise errors.UsageError(f"{where}: {error}") from None
         steps.append(filled)
-    return tuple(steps), values
+    return tuple(steps), tuple(points)
 
 
-def _keep(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    return step, dataclasses.replace(values, kind=step.gives or values.kind)
-
-
-def _missing(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    fill = step.fill
-    if fill == "mean" and values.kind != "text":
-        fill = _required(values.mean, key, "the mean", "write fill: <number>")
-    if values.kind == "integer":
-        fill = round(fill)
-    filled = step.model_copy(update={"fill": fill, "stand_in": values.stand_in})
-    return filled, dataclasses.replace(values, stand_in=None)
-
-
-def _z_score(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    advice = "give it mean and deviation, or put it before the step that loses them"
-    mean, deviation = step.mean, step.deviation
-    if mean is None:
-        mean = _required(values.mean, key, "a mean", advice)
-    if deviation is None:
-        # A column that is always the same becomes 0.
-        deviation = math.sqrt(_required(values.variance, key, "a variance", advice)) or 1.0
-    filled = step.model_copy(update={"mean": mean, "deviation": deviation})
-    return filled, _mapped(values, lambda x: (x - mean) / deviation, linear=True)
-
-
-def _min_max(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    ends = values.percentiles or (None,)
-    advice = "give it min and max, or put it before the step that loses them"
-    low = _required(ends[0] if step.min is None else step.min, key, "a least value", advice)
-    high = _required(ends[-1] if step.max is None else step.max, key, "a greatest value", advice)
-    high = high if high > low else low + 1.0
-    filled = step.model_copy(update={"min": low, "max": high})
-    return filled, _mapped(values, lambda x: (x - low) / (high - low), linear=True)
-
-
-def _log1p(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    if values.percentiles and values.percentiles[0] <= -1:
-        raise errors.UsageError(
-            f"{key}: has no value at {values.percentiles[0]:g}, the least there is; put "
-            "{clip: {min: 0}} before it"
-        )
-    return step, _mapped(values, math.log1p)
-
-
-def _clip(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    low = -math.inf if step.min is None else step.min
-    high = math.inf if step.max is None else step.max
-    return step, _mapped(values, lambda x: min(max(x, low), high))
-
-
-def _clock(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    minutes: dict[str, Callable[[float], float]] = {
-        "hour": lambda x: x // 100,
-        "minute_of_day": lambda x: x // 100 * 60 + x % 100,
-    }
-    to = minutes.get(step.part)
-    found = _mapped(values, to) if to else _forgotten(values, "integer")
-    return step, dataclasses.replace(found, kind="integer")
-
-
-def _buckets(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    boundaries = step.boundaries
-    if boundaries is None:
-        advice = "give it boundaries, or put it before the step that loses them"
-        percentiles = _required(values.percentiles, key, "percentiles", advice)
-        cuts = [_at(percentiles, n / step.count) for n in range(1, step.count)]
-        boundaries = tuple(sorted(set(cuts)))
-        if 2 * len(boundaries) < len(cuts):
+def _check_needs(key: str, step: Step, values: Values) -> None:
+    for name in step.needs(values.kind):
+        if getattr(values, name) is not None:
+            continue
+        if values.forgotten_by:
             raise errors.UsageError(
-                f"{key}: only {len(boundaries)} of the {len(cuts)} boundaries between {step.count} "
-                "buckets are different, because few values make up most rows. Set count: "
-                f"{len(boundaries) + 1}, or give boundaries"
+                f"{key} needs {base.STATISTICS[name]}, not known after {values.forgotten_by}, "
+                f"which does not keep the order of these values; {step.instead}"
             )
-    filled = step.model_copy(update={"boundaries": boundaries})
-    return filled, _ids(values, len(boundaries) + 1)
-
-
-def _vocabulary_step(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    listed = step.values
-    if listed is None:
-        advice = "add vocabulary: {} to the column in the config and preprocess again"
-        listed = _required(values.vocabulary, key, "all values", advice)
-    filled = step.model_copy(update={"values": listed})
-    return filled, _ids(values, len(listed) + step.oov)
-
-
-def _hashed(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    return step, _ids(values, step.buckets)
-
-
-def _ngrams(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    return step, dataclasses.replace(_ids(values, step.buckets), kind="bag")
-
-
-def _identity(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    return step, _ids(values, step.ids)
-
-
-def _date(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    return step, _forgotten(values, "integer")
-
-
-def _image(key: str, step: Any, values: _Values) -> tuple[Any, _Values]:
-    channels = getattr(step, "channels", None) or values.shape[-1]
-    shape = (step.height, step.width, channels)
-    return step, dataclasses.replace(values, kind="image", shape=shape)
-
-
-_FILL: Mapping[str, Callable[[str, Any, _Values], tuple[Any, _Values]]] = {
-    "missing": _missing,
-    "z_score": _z_score,
-    "min_max": _min_max,
-    "log1p": _log1p,
-    "clip": _clip,
-    "buckets": _buckets,
-    "vocabulary": _vocabulary_step,
-    "hash": _hashed,
-    "cross": _hashed,
-    "identity": _identity,
-    "date": _date,
-    "clock": _clock,
-    "ngrams": _ngrams,
-    "decode": _image,
-    "resize": _image,
-}
+        raise errors.UsageError(
+            f"{key} needs {base.STATISTICS[name]}, and the manifest does not have that; "
+            f"{step.instead}"
+        )
 
 
 def _required(found: Any, key: str, what: str, advice: str) -> Any:
     if found is None:
-        raise errors.UsageError(f"{key}: the manifest has not {what} of it; {advice}")
+        raise errors.UsageError(
+            f"{key} needs {what}, and the manifest does not have that; {advice}"
+        )
     return found
-
-
-def _ids(values: _Values, count: int) -> _Values:
-    return _Values(kind="ids", shape=values.shape, ids=count)
-
-
-def _forgotten(values: _Values, kind: Kind) -> _Values:
-    return _Values(kind=kind, shape=values.shape)
-
-
-def _mapped(
-    values: _Values, function: Callable[[float], float], *, linear: bool = False
-) -> _Values:
-    """What is known after a step that keeps the order of values."""
-    known = dataclasses.replace(values, kind="number", vocabulary=None)
-    if values.percentiles is None:
-        return dataclasses.replace(known, mean=None, variance=None)
-    percentiles = tuple(function(p) for p in values.percentiles)
-    if linear and values.mean is not None and values.variance is not None:
-        slope = function(1.0) - function(0.0)
-        mean, variance = function(values.mean), values.variance * slope**2
-    else:
-        mean, variance = _moments(percentiles)
-    return dataclasses.replace(known, percentiles=percentiles, mean=mean, variance=variance)
-
-
-def _moments(percentiles: tuple[float, ...]) -> tuple[float, float]:
-    """Mean and variance of values whose percentiles are joined by straight lines."""
-    pieces = list(itertools.pairwise(percentiles))
-    mean = math.fsum((a + b) / 2 for a, b in pieces) / len(pieces)
-    shifted = [(a - mean, b - mean) for a, b in pieces]
-    return mean, math.fsum((a * a + a * b + b * b) / 3 for a, b in shifted) / len(pieces)
-
-
-def _at(percentiles: tuple[float, ...], share: float) -> float:
-    place = share * (len(percentiles) - 1)
-    below = min(int(place), len(percentiles) - 2)
-    low, high = percentiles[below], percentiles[below + 1]
-    return low + (high - low) * (place - below)
 
 
 def _label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:

@@ -71,7 +71,7 @@ def _parts(feature: Planned) -> tuple[str, ...]:
     wanted = feature.feature.part
     if wanted is not None:
         return ("wide", "deep") if wanted == "both" else (wanted,)
-    if any(step.step == "cross" for step in feature.steps):
+    if any(step.several for step in feature.steps):
         return ("wide",)
     return ("wide", "deep") if feature.kind in ("ids", "bag") else ("deep",)
 
@@ -81,7 +81,9 @@ def _columns(feature: Planned, *, dense: bool) -> list[Any]:
     found: list[Any] = []
     name = name_of(feature.name)
     if feature.indicator:
-        found.append(columns.numeric_column(name_of(feature.indicator), feature.shape or (1,)))
+        found.append(
+            columns.numeric_column(name_of(feature.indicator), feature.indicator_shape or (1,))
+        )
     if feature.kind not in ("ids", "bag"):
         return [*found, columns.numeric_column(name, feature.shape or (1,))]
     ids = columns.categorical_column_with_identity(name, feature.ids)

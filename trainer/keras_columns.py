@@ -1,4 +1,4 @@
-"""Features of columns as layers of a Keras model, out of the same functions as in Estimators.
+"""Features of columns as layers of a Keras model, out of the same steps as in Estimators.
 
 Called with the tensors of a Keras model, TensorFlow's ops become layers that Keras itself knows how
 to save. What cannot be one (files of different sizes, ragged texts) stays outside: it is done to
@@ -13,14 +13,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, feature_config
+from pipeline import config
 from pipeline.feature_plan import Planned
 from trainer import features
-from trainer.transforms import APPLY, Apply, Tensors, Transforms, categories, make
+from trainer.transforms import Tensors, Transforms, as_fed, make
 
-_layers = tf.keras.layers
-# The last of these steps of a feature, and all before it, are done outside the model.
-_OUTSIDE = ("decode", "ngrams")
 _TYPES = {"uint8": "uint8", "string": "string", "int64": "int64", "float32": "float32"}
 
 
@@ -34,10 +31,6 @@ class Spec:
     def input(self, name: str) -> Any:
         """Returns the input."""
         return tf.keras.Input(self.shape, name=features.of_op(name), dtype=self.dtype)
-
-
-# What says where a text was missing that is cut outside.
-_INDICATOR = Spec((), "float32")
 
 
 class KerasColumns:
@@ -56,8 +49,10 @@ class KerasColumns:
     def inputs(self) -> dict[str, Spec]:
         """Columns, and features that are made outside in place of theirs."""
         columns = self._transforms.serving_columns
-        made = {before.name: _of_feature(before) for before in self._outside}
-        made |= {before.indicator: _INDICATOR for before in self._outside if before.indicator}
+        made = {before.name: _of_cut(before) for before in self._outside}
+        for before in self._outside:
+            if before.indicator:
+                made[before.indicator] = Spec(before.indicator_shape, "float32")
         if not self._transforms.plan.features:
             return {name: _of_column(column) for name, column in columns.items()}
         used = {name for after in self._inside for name in after.inputs}
@@ -77,13 +72,15 @@ class KerasColumns:
         found = {}
         for planned in self._transforms.plan.features:
             if planned.indicator:
-                found[planned.indicator] = Spec(planned.shape, "float32")
-            found[planned.name] = _of_feature(planned)
+                found[planned.indicator] = Spec(planned.indicator_shape, "float32")
+            of_ids = planned.kind in ("ids", "bag")
+            shape = (None,) if planned.kind == "bag" else planned.shape
+            found[planned.name] = Spec(shape, "int64" if of_ids else "float32")
         return found
 
     def fed(self, columns: Mapping[str, tf.Tensor]) -> Tensors:
         """Returns inputs of the model out of columns."""
-        made = make(self._outside, columns, APPLY, training=False)
+        made = make(self._outside, columns)
         return {name: made.get(name, columns.get(name)) for name in self.inputs}
 
     def made(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,12 +89,13 @@ class KerasColumns:
             return dict(inputs)
         pairs = zip(self._outside, self._of_outside, strict=True)
         indicators = {own: inputs[fed.indicator] for fed, own in pairs if fed.indicator and own}
-        return {**indicators, **make(self._inside, inputs, _AS_LAYERS, training=False)}
+        made = make(self._inside, inputs, layers=True)
+        return {**indicators, **as_fed(self._inside, made)}
 
 
 def _places(planned: Planned) -> list[int]:
     """Returns where the steps are that are done outside."""
-    return [n for n, step in enumerate(planned.steps) if step.step in _OUTSIDE]
+    return [n for n, step in enumerate(planned.steps) if step.outside_keras]
 
 
 def _cut(planned: Planned, taken: set[str]) -> tuple[Planned | None, Planned]:
@@ -110,43 +108,23 @@ def _cut(planned: Planned, taken: set[str]) -> tuple[Planned | None, Planned]:
     if not places:
         return None, planned
     until, last = places[-1] + 1, planned.steps[places[-1]]
-    name = f"{planned.name}_{last.step}" if planned.name in taken else planned.name
-    pixels = last.step == "decode"
-    shape = (last.height, last.width, last.channels) if pixels else planned.shape
-    before = dataclasses.replace(planned, name=name, steps=planned.steps[:until], shape=shape)
-    return before, dataclasses.replace(planned, inputs=(name,), steps=planned.steps[until:])
+    name = f"{planned.name}_{features.of_op(last.step)}" if planned.name in taken else planned.name
+    steps, points = planned.steps, planned.points
+    before = dataclasses.replace(
+        planned, name=name, steps=steps[:until], points=points[: until + 1]
+    )
+    inside = dataclasses.replace(
+        planned, inputs=(name,), steps=steps[until:], points=points[until:]
+    )
+    return before, inside
 
 
-def _of_feature(planned: Planned) -> Spec:
-    if planned.kind == "bag":
-        return Spec((None,), "int64")
-    return Spec(planned.shape, "int64" if planned.kind == "ids" else "float32")
+def _of_cut(planned: Planned) -> Spec:
+    """Returns what a feature is behind its last step outside."""
+    types = {"number": "float32", "image": "float32", "text": "string"}
+    shape = (None,) if planned.kind == "bag" else planned.shape
+    return Spec(shape, types.get(planned.kind, "int64"))
 
 
 def _of_column(column: config.Column) -> Spec:
     return Spec(column.shape, _TYPES[column.type])
-
-
-def _vocabulary(x: Any, step: feature_config.Vocabulary) -> Any:
-    """As `categories.vocabulary`, whose tables Keras cannot save: its own put what is unknown
-    first, and choose among several ids for that in another way."""
-    values, text = list(step.values or ()), x.dtype == tf.string
-    known: Any = tf.zeros_like(x, tf.int64)
-    if values and text:
-        unused = max(map(str, values), key=len) + "?"
-        known = _layers.StringLookup(vocabulary=values, oov_token=unused)(x)
-    elif values:
-        lowest = min(int(value) for value in values)
-        known = _layers.IntegerLookup(vocabulary=values, oov_token=lowest - 1)(x)
-    unknown = tf.strings.to_hash_bucket_fast(categories.text_of(x), step.oov) + len(values)
-    return tf.where(known > 0, known - 1, unknown)
-
-
-def _buckets(x: Any, step: feature_config.Buckets) -> Any:
-    if not step.boundaries:
-        return tf.zeros_like(x, tf.int64)
-    found = _layers.Discretization(bin_boundaries=list(step.boundaries))(tf.cast(x, tf.float32))
-    return tf.cast(found, tf.int64)
-
-
-_AS_LAYERS: Apply = {**APPLY, "vocabulary": _vocabulary, "buckets": _buckets}

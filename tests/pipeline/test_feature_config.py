@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from pipeline import config_file, errors
-from pipeline.feature_config import STEPS, Clip, Log1p
+from pipeline.steps import STEPS
+from pipeline.steps.numbers import Clip, Log1p
 from tests.pipeline.feature_tables import make
 
 
@@ -14,7 +15,7 @@ def test_short_and_long_forms_are_the_same():
     short = make({"delay": {"steps": [{"missing": {"fill": 0}}, "log1p", {"clip": {"max": 3}}]}})
     long = [{"step": "missing", "fill": 0}, {"step": "log1p"}, {"step": "clip", "max": 3}]
     assert short == make({"delay": {"steps": long}})
-    assert short.features["delay"].steps[1:] == (Log1p(step="log1p"), Clip(step="clip", max=3))
+    assert short.features["delay"].steps[1:] == (Log1p(), Clip(max=3))
     assert make({"time": {"steps": "clock"}}).features["time"].steps[0].step == "clock"
 
 
@@ -41,7 +42,7 @@ def test_every_step_says_what_it_takes():
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        (["zscore"], r"no step is called 'zscore' \(did you mean 'z_score'\?\); known: missing, "),
+        (["zscore"], r"no step is called 'zscore' \(did you mean 'z_score'\?\); known: augment, "),
         ([{"clip": {}}], r"features\.time\.steps\.0\.clip: needs min, max, or both"),
         ([{"clip": {"min": 3, "max": 1}}], "min 3 is above max 1"),
         ([{"min_max": {"min": 3, "max": 3}}], "min 3 is not below max 3"),

@@ -116,17 +116,26 @@ def test_vocabularies():
         (
             "tail",
             ["vocabulary"],
-            r"^features\.tail: vocabulary: the manifest has not all values of it; add vocabulary: "
-            r"\{\} to the column in the config and preprocess again$",
+            r"^features\.tail: vocabulary needs all values, and the manifest does not have that; "
+            r"set values, or add vocabulary: \{\} to the column in the config and preprocess ",
         ),
         (
             "day",
             [{"date": {"part": "hour"}}, "z_score"],
-            r"^features\.day: z_score: the manifest has not a mean of it; give it mean and dev",
+            r"features\.day: z_score needs the mean, not known after date; set mean and deviation, "
+            r"or put z_score before date",
         ),
-        ("weight", ["min_max"], "has not a least value of it; give it min and max"),
-        ("weight", [{"buckets": {"count": 3}}], "has not percentiles of it; give it boundaries"),
-        ("delay", [{"missing": {"fill": 0}}, "log1p"], r"log1p: has no value at -.*clip: \{min: 0"),
+        (
+            "weight",
+            ["min_max"],
+            "min_max needs percentiles, and .* does not have that; set min and max",
+        ),
+        ("weight", [{"buckets": {"count": 3}}], "does not have that; set boundaries"),
+        (
+            "delay",
+            [{"missing": {"fill": 0}}, "log1p"],
+            "log1p: has no value at -.*, which is there; put a clip",
+        ),
     ],
 )
 def test_statistics_that_are_absent(name, steps, message):

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from pipeline.feature_config import STEPS
+from pipeline.steps import STEPS
 from tests.pipeline.feature_tables import contents, make
 from trainer.keras_columns import KerasColumns, Spec
 from trainer.transforms import Transforms

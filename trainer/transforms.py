@@ -1,43 +1,30 @@
 """Features of columns, in the graph, on whole batches: the same ops for training, evaluation and
-the exported model. A new transform is a step in `pipeline.feature_config`, one function in the
-module of its family, and one line in `APPLY`."""
+the exported model. What a step does is in its class, in `pipeline.steps`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, feature_plan, manifest
-from trainer.transforms import categories, dates, images, numbers, texts
+from pipeline import config, errors, feature_plan, manifest
+from pipeline.steps.base import Kind, Step
 
 Tensors = dict[str, tf.Tensor]
 
 # The feature that says how much an example counts; heads look for it.
 WEIGHT = "input/weight"
 
-Apply = Mapping[str, Callable[[Any, Any], tf.Tensor]]
-APPLY: Apply = {
-    "missing": numbers.missing,
-    "z_score": numbers.z_score,
-    "min_max": numbers.min_max,
-    "log1p": numbers.log1p,
-    "clip": numbers.clip,
-    "buckets": categories.buckets,
-    "vocabulary": categories.vocabulary,
-    "hash": categories.hash_,
-    "identity": categories.identity,
-    "cross": categories.cross,
-    "date": dates.date,
-    "clock": dates.clock,
-    "ngrams": texts.ngrams,
-    "decode": images.decode,
-    "resize": images.resize,
-    "scale": images.scale,
-    "augment": images.augment,
+_TYPES: Mapping[Kind, tuple[tf.DType, ...]] = {
+    "number": (tf.float32,),
+    "integer": (tf.int64,),
+    "text": (tf.string,),
+    "ids": (tf.int64,),
+    "bag": (tf.int64,),
+    "image": (tf.float32, tf.uint8),
+    "encoded": (tf.string,),
 }
-_IN_TRAINING_ONLY = ("augment",)
 
 
 class Transforms:
@@ -77,7 +64,8 @@ class Transforms:
         declared."""
         if not self.plan.features:
             return {name: columns[name] for name in self.serving_columns}
-        return make(self.plan.features, columns, APPLY, training=training)
+        made = make(self.plan.features, columns, training=training)
+        return as_fed(self.plan.features, made)
 
     def _label(self, columns: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor | None]:
         plan = self.plan.label
@@ -96,30 +84,49 @@ class Transforms:
 def make(
     features: Iterable[feature_plan.Planned],
     columns: Mapping[str, tf.Tensor],
-    apply: Apply,
     *,
-    training: bool,
+    training: bool = False,
+    layers: bool = False,
 ) -> Tensors:
-    """Returns planned features of a batch of columns, each step as `apply` has it."""
+    """Returns planned features of a batch of columns, and what says where they were missing.
+
+    With `layers` they are made of what Keras can save.
+    """
     known = dict(columns)
     made: Tensors = {}
     for planned in features:
         inputs = [known[name] for name in planned.inputs]
-        if planned.indicator:
-            made[planned.indicator] = _indicator(inputs[0], planned)
         value: Any = inputs if len(inputs) > 1 else inputs[0]
-        for step in planned.steps:
-            if training or step.step not in _IN_TRAINING_ONLY:
-                value = apply[step.step](value, step)
+        for number, step in enumerate(planned.steps):
+            if planned.indicator and number == planned.indicated_by:
+                made[planned.indicator] = step.indicated(value)
+            if training or not step.in_training_only:
+                kind = planned.points[number + 1].kind
+                value = _applied(planned.name, step, kind, value, layers=layers)
         known.setdefault(planned.name, value)
-        categorical = planned.kind in ("ids", "bag")
-        made[planned.name] = value if categorical else tf.cast(value, tf.float32)
+        made[planned.name] = value
     return made
 
 
-def _indicator(x: tf.Tensor, planned: feature_plan.Planned) -> tf.Tensor:
-    step = next(step for step in planned.steps if step.step == "missing")
-    return tf.cast(numbers.is_missing(x, step.stand_in), tf.float32)
+def as_fed(features: Iterable[feature_plan.Planned], made: Tensors) -> Tensors:
+    """Returns features as models get them: ids as they are, all others as float32."""
+    ids = {planned.name for planned in features if planned.kind in ("ids", "bag")}
+    return {name: x if name in ids else tf.cast(x, tf.float32) for name, x in made.items()}
+
+
+def _applied(feature: str, step: Step, kind: Kind, x: Any, *, layers: bool) -> tf.Tensor:
+    """Returns what a step makes of a batch. Raises `UsageError` if it is not what it says."""
+    where = f"features.{feature}: {step.step}"
+    try:
+        found = step.layer(x) if layers else step.apply(x)
+    except (TypeError, ValueError) as error:
+        said = (str(error).splitlines() or [""])[0]
+        raise errors.UsageError(f"{where}: {type(error).__name__}: {said}") from error
+    dtype = getattr(found, "dtype", type(found).__name__)
+    if dtype not in _TYPES[kind]:
+        given, wanted = getattr(dtype, "name", dtype), " or ".join(t.name for t in _TYPES[kind])
+        raise errors.UsageError(f"{where}: returned {given}; values of kind {kind} are {wanted}")
+    return found
 
 
 def _place(label: tf.Tensor, values: tuple[int | str, ...]) -> tf.Tensor:

@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from pipeline import feature_config
-from trainer.transforms import images
+from pipeline.steps import images
 
 RNG = np.random.default_rng(3)
 PIXELS = RNG.integers(0, 256, (6, 8, 3), np.uint8)
@@ -23,8 +22,8 @@ def _file(pixels, kind):
 
 
 def _decode(contents, height, width, channels=3):
-    step = feature_config.Decode(step="decode", height=height, width=width, channels=channels)
-    return images.decode(tf.constant(contents), step)
+    step = images.Decode(height=height, width=width, channels=channels)
+    return step.apply(tf.constant(contents))
 
 
 def test_decoded_png_is_what_was_drawn():
@@ -53,15 +52,15 @@ def test_what_is_no_image_is_refused():
 def test_resize_is_bilinear():
     """Halving takes the mean of the four pixels that meet."""
     x = PIXELS[np.newaxis].astype(np.float32)
-    step = feature_config.Resize(step="resize", height=3, width=4)
+    step = images.Resize(height=3, width=4)
     wanted = x.reshape(1, 3, 2, 4, 2, 3).mean(axis=(2, 4))
-    np.testing.assert_allclose(images.resize(tf.constant(x), step), wanted, atol=1e-4)
+    np.testing.assert_allclose(step.apply(tf.constant(x)), wanted, atol=1e-4)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 1.0)])
 def test_scale(low, high):
-    step = feature_config.Scale(step="scale", min=low, max=high)
-    found = images.scale(tf.constant(PIXELS[np.newaxis]), step)
+    step = images.Scale(min=low, max=high)
+    found = step.apply(tf.constant(PIXELS[np.newaxis]))
     np.testing.assert_allclose(found, low + PIXELS[np.newaxis] / 255.0 * (high - low), atol=1e-6)
 
 
@@ -70,8 +69,8 @@ BATCH = np.repeat(PIXELS[np.newaxis], 64, axis=0)
 
 def _augmented(**settings):
     tf.random.set_seed(5)
-    step = feature_config.Augment(step="augment", **settings)
-    return images.augment(tf.constant(BATCH), step).numpy()
+    step = images.Augment(**settings)
+    return step.apply(tf.constant(BATCH)).numpy()
 
 
 def test_flipped_or_not():

@@ -5,20 +5,19 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from pipeline import feature_config
-from trainer.transforms import categories, texts
+from pipeline.steps import categories, texts
 
 BUCKETS = 1 << 20
 
 
 def _ngrams(x, n, unit):
-    step = feature_config.Ngrams(step="ngrams", n=n, unit=unit, buckets=BUCKETS)
-    return [row.tolist() for row in texts.ngrams(tf.constant(x), step).numpy()]
+    step = texts.Ngrams(n=n, unit=unit, buckets=BUCKETS)
+    return [row.tolist() for row in step.apply(tf.constant(x)).numpy()]
 
 
 def _hashed(runs):
-    step = feature_config.Hash(step="hash", buckets=BUCKETS)
-    return sorted(categories.hash_(tf.constant(runs), step).numpy().tolist())
+    step = categories.Hash(buckets=BUCKETS)
+    return sorted(step.apply(tf.constant(runs)).numpy().tolist())
 
 
 def _runs(units, n, between):

@@ -6,23 +6,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import feature_config
-from trainer.transforms import categories
+from pipeline.steps import categories
 
 
 def test_buckets():
     boundaries = (0.0, 10.0, 10.5)
     x = np.array([-5, -0.0, 0.0, 9.99, 10.0, 10.5, 1e9], np.float32)
-    step = feature_config.Buckets(step="buckets", boundaries=boundaries)
-    found = categories.buckets(tf.constant(x), step)
+    step = categories.Buckets(boundaries=boundaries)
+    found = step.apply(tf.constant(x))
     assert found.dtype == tf.int64
     np.testing.assert_array_equal(found, np.digitize(x, boundaries))
 
 
 def test_buckets_of_whole_numbers():
-    step = feature_config.Buckets(step="buckets", boundaries=(100.0, 1200.0))
+    step = categories.Buckets(boundaries=(100.0, 1200.0))
     x = np.array([99, 100, 1199, 1200], np.int64)
-    np.testing.assert_array_equal(categories.buckets(tf.constant(x), step), [0, 1, 1, 2])
+    np.testing.assert_array_equal(step.apply(tf.constant(x)), [0, 1, 1, 2])
 
 
 @pytest.mark.parametrize(
@@ -34,11 +33,11 @@ def test_buckets_of_whole_numbers():
 )
 @pytest.mark.parametrize("oov", [1, 4])
 def test_vocabulary(values, x, wanted, oov):
-    step = feature_config.Vocabulary(step="vocabulary", values=values, oov=oov)
+    step = categories.Vocabulary(values=values, oov=oov)
     kind = tf.string if isinstance(values[0], str) else tf.int64
-    np.testing.assert_array_equal(categories.vocabulary(tf.constant(x, kind), step), wanted)
+    np.testing.assert_array_equal(step.apply(tf.constant(x, kind)), wanted)
     unknown = tf.constant(["", "BOS", "ewr"] if kind == tf.string else [0, 1, 2], kind)
-    found = categories.vocabulary(unknown, step).numpy()
+    found = step.apply(unknown).numpy()
     assert ((found >= 3) & (found < 3 + oov)).all()
 
 
@@ -46,41 +45,41 @@ def test_vocabulary(values, x, wanted, oov):
 @pytest.mark.parametrize("oov", [1, 4])
 def test_a_vocabulary_without_values(x, oov):
     """As of a column of which no value is frequent enough."""
-    step = feature_config.Vocabulary(step="vocabulary", values=(), oov=oov)
-    hashed = categories.hash_(x, feature_config.Hash(step="hash", buckets=oov))
-    np.testing.assert_array_equal(categories.vocabulary(x, step), hashed)
+    step = categories.Vocabulary(values=(), oov=oov)
+    hashed = categories.Hash(buckets=oov).apply(x)
+    np.testing.assert_array_equal(step.apply(x), hashed)
 
 
 def test_hash():
-    step = feature_config.Hash(step="hash", buckets=1000)
-    found = categories.hash_(tf.constant(["N14228", "", "Zürich"]), step)
+    step = categories.Hash(buckets=1000)
+    found = step.apply(tf.constant(["N14228", "", "Zürich"]))
     np.testing.assert_array_equal(found, HASHES)
-    numbers = categories.hash_(tf.constant([517, -1], tf.int64), step)
-    texts = categories.hash_(tf.constant(["517", "-1"]), step)
+    numbers = step.apply(tf.constant([517, -1], tf.int64))
+    texts = step.apply(tf.constant(["517", "-1"]))
     np.testing.assert_array_equal(numbers, texts)
 
 
 def test_identity():
-    step = feature_config.Identity(step="identity", ids=8)
+    step = categories.Identity(ids=8)
     x = np.array([0, 6, 7, 8, -1, 10**12], np.int64)
-    found = categories.identity(tf.constant(x), step)
+    found = step.apply(tf.constant(x))
     np.testing.assert_array_equal(found, np.where((x >= 0) & (x < 7), x, 7))
 
 
 def test_cross():
-    step = feature_config.Cross(step="cross", buckets=1 << 20)
+    step = categories.Cross(buckets=1 << 20)
     origin, hour = tf.constant(["EWR", "JFK", "EWR"]), tf.constant([5, 5, 6], tf.int64)
-    found = categories.cross([origin, hour], step).numpy()
+    found = step.apply([origin, hour]).numpy()
     assert len(set(found)) == 3
     joined = tf.constant([f"{o}\x1f{h}" for o, h in (("EWR", 5), ("JFK", 5), ("EWR", 6))])
-    wanted = categories.hash_(joined, feature_config.Hash(step="hash", buckets=1 << 20))
+    wanted = categories.Hash(buckets=1 << 20).apply(joined)
     np.testing.assert_array_equal(found, wanted)
 
 
 def test_crossed_texts_do_not_run_together():
-    step = feature_config.Cross(step="cross", buckets=1 << 20)
-    one = categories.cross([tf.constant(["ab"]), tf.constant(["c"])], step)
-    other = categories.cross([tf.constant(["a"]), tf.constant(["bc"])], step)
+    step = categories.Cross(buckets=1 << 20)
+    one = step.apply([tf.constant(["ab"]), tf.constant(["c"])])
+    other = step.apply([tf.constant(["a"]), tf.constant(["bc"])])
     assert one.numpy() != other.numpy()
 
 

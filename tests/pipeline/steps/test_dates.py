@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import feature_config
-from trainer.transforms import dates
+from pipeline.steps import dates
 
 DAYS = [
     *("1970-01-01", "1999-12-31", "2000-02-29", "2000-03-01", "2013-01-31", "2100-03-01"),
@@ -27,7 +26,7 @@ OF = {
 
 
 def _part(texts, part):
-    return dates.date(tf.constant(texts), feature_config.Date(step="date", part=part)).numpy()
+    return dates.Date(part=part).apply(tf.constant(texts)).numpy()
 
 
 @pytest.mark.parametrize("part", OF)
@@ -63,5 +62,5 @@ def test_what_is_no_date_has_the_part_minus_one(text, part):
 )
 def test_clock(part, wanted):
     x = tf.constant([517, 5, 0, 2359, 2400, -1], tf.int64)
-    found = dates.clock(x, feature_config.Clock(step="clock", part=part))
+    found = dates.Clock(part=part).apply(x)
     np.testing.assert_array_equal(found, wanted)

@@ -1,0 +1,84 @@
+"""All steps that features are made in. A new one is one class in a module of this folder, or of
+your own: see docs/features.md."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pydantic
+
+from pipeline import errors
+from pipeline.steps.base import Step as Step
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+
+def _below(step: type[Step]) -> Iterator[type[Step]]:
+    for found in step.__subclasses__():
+        yield found
+        yield from _below(found)
+
+
+STEPS: Mapping[str, type[Step]] = dict(
+    sorted((s.called(), s) for s in _below(Step) if s.__module__.startswith(f"{__name__}."))
+)
+
+
+def find(name: str) -> type[Step]:
+    """Returns the class of a step of this project, or of `package.module:Class`.
+
+    Raises `UsageError` if there is none, and for a class that is no step.
+    """
+    if name in STEPS:
+        return STEPS[name]
+    module_name, colon, attribute = name.partition(":")
+    if not colon:
+        raise errors.UsageError(
+            f"no step is called {name!r}{errors.nearest(name, STEPS)}; known: {', '.join(STEPS)}; "
+            "a step of your own is package.module:Class"
+        )
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        raise errors.UsageError(
+            f"step {name!r}: no module {error.name!r}; is its folder on PYTHONPATH?"
+        ) from None
+    except Exception as error:
+        said = (str(error).splitlines() or [""])[0]
+        raise errors.UsageError(f"step {name!r}: {type(error).__name__}: {said}") from error
+    if not (isinstance(found, type) and issubclass(found, Step)):
+        raise errors.UsageError(
+            f"step {name!r}: must be a subclass of pipeline.steps.base.Step, got {found!r}"
+        )
+    return found
+
+
+def made(given: Any) -> Step:
+    """Returns the step of a name, of `{name: {settings}}` or of `{step: name, settings}`.
+
+    Raises `ValueError` for what is none of these, and for settings that the step does not have.
+    """
+    if isinstance(given, Step):
+        return given
+    name, settings = _named(given)
+    step = find(name)
+    if not isinstance(settings, dict):
+        raise ValueError(f"{name}: its settings must be a mapping, got {settings!r}")
+    # The name is then part of the path in errors.
+    found = pydantic.TypeAdapter(dict[str, step])  # type: ignore[valid-type]
+    return found.validate_python({name: {"step": name, **settings}})[name]
+
+
+def _named(given: Any) -> tuple[str, Any]:
+    if isinstance(given, str):
+        return given, {}
+    if isinstance(given, dict) and isinstance(given.get("step"), str):
+        return given["step"], {k: value for k, value in given.items() if k != "step"}
+    if isinstance(given, dict) and "step" not in given and len(given) == 1:
+        [(name, settings)] = given.items()
+        return str(name), {} if settings is None else settings
+    raise ValueError(f"must be the name of a step, or {{name: {{its settings}}}}, got {given!r}")

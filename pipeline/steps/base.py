@@ -1,0 +1,276 @@
+"""What a step of a feature is: one class that holds all there is to know about one transform.
+
+Its fields are its settings in the config. Besides, a step says
+
+- which kinds of values it takes and gives (`takes`, `gives`, `categories`, `out_shape`), so that a
+  chain that cannot work is refused when the config is read;
+- which statistics of the records it needs (`needs`, `filled`);
+- what is known of the statistics behind it (`statistics_after`, `value`): nothing, by default;
+- its TensorFlow op (`apply`), for training, evaluation and the exported model;
+- its form in a Keras model (`layer`, `outside_keras`): the same op, by default.
+
+TensorFlow is imported inside the methods that need it: commands read configs without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, get_args
+
+import pydantic
+
+from pipeline import errors
+from pipeline.sections import Section
+
+# Kinds of values between steps. `ids` are numbers of categories, from 0 to a number that is known;
+# `bag` any number of them a row. `encoded` is the content of an image file.
+Kind = Literal["number", "integer", "text", "ids", "bag", "image", "encoded"]
+NUMBERS: tuple[Kind, ...] = ("number", "integer")
+CATEGORIES: tuple[Kind, ...] = ("integer", "text", "ids")
+
+# What the manifest may know of values: `vocabulary` is all of them, `percentiles` 0 to 100.
+Statistic = Literal["mean", "variance", "percentiles", "vocabulary"]
+STATISTICS: Mapping[Statistic, str] = {
+    "mean": "the mean",
+    "variance": "the variance",
+    "percentiles": "percentiles",
+    "vocabulary": "all values",
+}
+OF_NUMBERS: frozenset[Statistic] = frozenset({"mean", "variance", "percentiles"})
+
+# What a step does to statistics, see `Step.statistics_after`.
+Follows = Literal["forgotten", "unchanged", "monotonic", "linear"]
+
+# Shares of the range by which mapped percentiles may be out of order (those of times such as 5:99
+# are) or off a line.
+_ORDER, _LINE = 0.05, 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """What is known of the values at one point of a feature.
+
+    `ids` is how many categories there are, if they are of kind `ids` or `bag`; `shape` is that of
+    one example. Statistics are those of the values that are there: `stand_in` is what stands for a
+    missing one, and `others` are the values beyond the statistics, such as what fills the gaps.
+    `forgotten_by` is the step that discarded the statistics.
+    """
+
+    kind: Kind
+    shape: tuple[int, ...]
+    ids: int | None = None
+    percentiles: tuple[float, ...] | None = None
+    mean: float | None = None
+    variance: float | None = None
+    vocabulary: tuple[int | float | str, ...] | None = None
+    stand_in: int | float | str | None = None
+    others: tuple[float, ...] = ()
+    forgotten_by: str | None = None
+
+
+class Step(Section):
+    """One transform. Settings that are left out are `None`, and come from the statistics.
+
+    A step of this project is called like its class, `ZScore` is `z_score`; one of your own by
+    `package.module:Class`. A class with an `apply` of its own inherits neither `layer` nor
+    `statistics_after`: what holds for one op need not hold for another.
+    """
+
+    step: str = ""
+
+    takes: ClassVar[tuple[Kind, ...]]
+    gives: ClassVar[Kind | None] = None  # None: what it takes
+    # Takes a list of several inputs, all of one shape, as the first step of a feature.
+    several: ClassVar[bool] = False
+    # What stands for a missing value is a value like others to it.
+    takes_missing: ClassVar[bool] = False
+    # Nothing is missing behind it, see `filling`.
+    fills_gaps: ClassVar[bool] = False
+    in_training_only: ClassVar[bool] = False
+    # Keras cannot save it: it is applied to what the Keras model is fed, with all steps before it.
+    outside_keras: ClassVar[bool] = False
+    # What to write in the config where the statistics are not known, such as "set mean".
+    instead: ClassVar[str] = ""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Raises `TypeError` for a class that lacks what every step has to say."""
+        super().__pydantic_init_subclass__(**kwargs)
+        own = vars(cls)
+        if "apply" in own:
+            for name in ("layer", "statistics_after"):
+                if name not in own:
+                    setattr(cls, name, getattr(Step, name))
+        if not getattr(cls, "takes", ()):
+            raise TypeError(f"{cls.__name__}: a step needs takes, the kinds of values it takes")
+        if cls.apply is Step.apply:
+            raise TypeError(f"{cls.__name__}: a step needs apply(self, x), its TensorFlow op")
+        if cls.gives in ("ids", "bag") and cls.categories is Step.categories:
+            raise TypeError(f"{cls.__name__}: a step that gives {cls.gives} needs categories(self)")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return {"step": cls.called(), **given} if isinstance(given, dict) else given
+
+    @classmethod
+    def called(cls) -> str:
+        """Returns what the step is called in configs."""
+        if cls.__module__.startswith(__name__.rpartition(".")[0] + "."):
+            return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        return f"{cls.__module__}:{cls.__name__}"
+
+    def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
+        """Raises `ValueError` for settings that do not fit values of this kind and shape."""
+
+    def needs(self, kind: Kind) -> tuple[Statistic, ...]:
+        """Returns the statistics without which settings are missing, for values of a kind."""
+        return ()
+
+    def filled(self, values: Values) -> Step:
+        """Returns the step with all settings. `values` has what `needs` asks for."""
+        return self
+
+    def categories(self) -> int:
+        """Returns how many ids there are, if it gives ids; asked of a step with all settings."""
+        raise NotImplementedError
+
+    def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the shape of what it makes of an example of `shape`."""
+        return shape
+
+    def statistics_after(self) -> Follows:
+        """Returns what is known behind the step, if its results are numbers.
+
+        "forgotten": nothing; a later step that needs statistics is refused.
+        "unchanged": what was known before. Only for steps that leave all values as they are.
+        "monotonic": the order of values is kept, or turned round. Percentiles are mapped by
+        `value`; mean and variance are those of the percentiles, joined by straight lines.
+        "linear": the same, and mean and variance are mapped exactly.
+        """
+        return "forgotten"
+
+    def value(self, x: float) -> float:
+        """Returns what `apply` makes of one number; needed for "monotonic" and "linear".
+
+        Raises `ValueError` if it has no value there.
+        """
+        raise NotImplementedError
+
+    @property
+    def filling(self) -> float | int | str | None:
+        """What it puts where a value is missing, if it fills gaps."""
+        return None
+
+    @property
+    def has_indicator(self) -> bool:
+        """Tells if it adds a feature, `<name>_missing`, which is what `indicated` returns."""
+        return False
+
+    def indicated(self, x: Any) -> Any:
+        """Returns 1 where a value is missing, else 0: float32 of the shape of `x`."""
+        raise NotImplementedError
+
+    def apply(self, x: Any) -> Any:
+        """Returns the result for a batch, `[batch, *shape]`: numbers and images as float32,
+        integers and ids as int64, texts as strings."""
+        raise NotImplementedError
+
+    def layer(self, x: Any) -> Any:
+        """Returns the same for a tensor of a Keras model, out of what Keras can save."""
+        return self.apply(x)
+
+
+def known_after(step: Step, known: frozenset[Statistic]) -> frozenset[Statistic]:
+    """Returns which statistics are known behind a step, out of those before it.
+
+    Raises `ValueError` if the class contradicts itself.
+    """
+    follows = "forgotten" if step.several else step.statistics_after()
+    if follows not in get_args(Follows):
+        allowed = ", ".join(get_args(Follows))
+        raise ValueError(f"statistics_after must return one of {allowed}, got {follows!r}")
+    if follows in ("monotonic", "linear") and type(step).value is Step.value:
+        raise ValueError(f"statistics_after returns {follows!r}, and that needs value(self, x)")
+    if follows == "unchanged":
+        return known
+    if follows == "forgotten" or "percentiles" not in known:
+        return frozenset()
+    return OF_NUMBERS
+
+
+def after(step: Step, values: Values) -> Values:
+    """Returns what is known behind a step that has all settings.
+
+    Raises `ValueError` if the step has no result for values that are there.
+    """
+    follows = "forgotten" if step.several else step.statistics_after()
+    kind, shape = step.gives or values.kind, step.out_shape(values.shape)
+    if step.fills_gaps:
+        filled = numbers_in(step.filling) if values.stand_in is not None else ()
+        values = dataclasses.replace(values, stand_in=None, others=filled)
+    if follows == "unchanged":
+        return dataclasses.replace(values, kind=kind, shape=shape)
+    ids = step.categories() if kind in ("ids", "bag") else None
+    unknown = Values(kind, shape, ids=ids, forgotten_by=values.forgotten_by or step.step)
+    if follows == "forgotten" or values.percentiles is None:
+        return unknown
+    others = tuple(_value(step, x) for x in values.others)
+    mapped = tuple(_value(step, x) for x in values.percentiles)
+    # Where more is claimed than is true, no wrong number comes of it.
+    span = max(mapped) - min(mapped)
+    backwards = mapped[-1] < mapped[0]
+    steps = [(a - b if backwards else b - a) for a, b in itertools.pairwise(mapped)]
+    if min(steps, default=0.0) < -_ORDER * span:
+        return unknown
+    percentiles = mapped[::-1] if backwards else mapped
+    mean, variance = moments(percentiles)
+    linear = follows == "linear" and _on_a_line(values.percentiles, mapped)
+    if linear and values.mean is not None and values.variance is not None:
+        slope = _value(step, 1.0) - _value(step, 0.0)
+        mean, variance = _value(step, values.mean), values.variance * slope**2
+    return Values(kind, shape, percentiles=percentiles, mean=mean, variance=variance, others=others)
+
+
+def numbers_in(value: float | int | str | None) -> tuple[float, ...]:
+    """Returns a number as the only one; nothing for a text, NaN or `None`."""
+    number = isinstance(value, int | float) and not math.isnan(value)
+    return (float(value),) if number else ()  # type: ignore[arg-type]
+
+
+def moments(percentiles: tuple[float, ...]) -> tuple[float, float]:
+    """Returns mean and variance of values whose percentiles are joined by straight lines."""
+    pieces = list(itertools.pairwise(percentiles))
+    mean = math.fsum((a + b) / 2 for a, b in pieces) / len(pieces)
+    shifted = [(a - mean, b - mean) for a, b in pieces]
+    return mean, math.fsum((a * a + a * b + b * b) / 3 for a, b in shifted) / len(pieces)
+
+
+def at(percentiles: tuple[float, ...], share: float) -> float:
+    """Returns the quantile at a share from 0 to 1."""
+    place = share * (len(percentiles) - 1)
+    below = min(int(place), len(percentiles) - 2)
+    low, high = percentiles[below], percentiles[below + 1]
+    return low + (high - low) * (place - below)
+
+
+def _on_a_line(before: tuple[float, ...], after: tuple[float, ...]) -> bool:
+    width, span = before[-1] - before[0], after[-1] - after[0]
+    return all(
+        abs((y - after[0]) * width - (x - before[0]) * span) <= _LINE * abs(width * span)
+        for x, y in zip(before, after, strict=True)
+    )
+
+
+def _value(step: Step, x: float) -> float:
+    try:
+        found = step.value(x)
+    except (ArithmeticError, ValueError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise errors.UsageError(f"has no value at {x:g}, which is there; put a clip before it")
+    return found

@@ -1,0 +1,211 @@
+"""Steps to ids: int64 of the shape of the input, from 0 to a number that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import pydantic
+
+from pipeline import errors
+from pipeline.sections import Positive
+from pipeline.steps.base import CATEGORIES, NUMBERS, Kind, Statistic, Step, Values, at
+from pipeline.steps.numbers import check_alike
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# Between the values that are crossed; no text of people has it.
+_SEPARATOR = "\x1f"
+
+
+class Buckets(Step):
+    """The number of the interval a value is in: of `count` with as many values each, or of those
+    between `boundaries`."""
+
+    takes = NUMBERS
+    gives = "ids"
+    instead = "set boundaries"
+    count: Annotated[int, pydantic.Field(ge=2, le=100)] | None = None
+    boundaries: tuple[float, ...] | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _one_of_both(self) -> Buckets:
+        if self.boundaries is None and self.count is None:
+            raise ValueError("needs count or boundaries")
+        ordered = self.boundaries is None or (
+            bool(self.boundaries) and list(self.boundaries) == sorted(set(self.boundaries))
+        )
+        if not ordered:
+            raise ValueError(f"boundaries must rise, got {list(self.boundaries or ())}")
+        return self
+
+    def needs(self, kind: Kind) -> tuple[Statistic, ...]:
+        """Percentiles, between which boundaries are."""
+        return ("percentiles",) if self.boundaries is None else ()
+
+    def filled(self, values: Values) -> Buckets:
+        """Has boundaries. Raises `UsageError` if most of them would be the same."""
+        if self.boundaries is not None or self.count is None or values.percentiles is None:
+            return self
+        cuts = [at(values.percentiles, n / self.count) for n in range(1, self.count)]
+        boundaries = tuple(sorted(set(cuts)))
+        if 2 * len(boundaries) < len(cuts):
+            raise errors.UsageError(
+                f"only {len(boundaries)} of the {len(cuts)} boundaries between {self.count} "
+                "buckets are different, because few values make up most rows. Set count: "
+                f"{len(boundaries) + 1}, or give boundaries"
+            )
+        return self.model_copy(update={"boundaries": boundaries})
+
+    def categories(self) -> int:
+        """One more than there are boundaries."""
+        return len(self.boundaries or ()) + 1
+
+    def apply(self, x: tf.Tensor) -> tf.Tensor:
+        """The number of boundaries that are not above x."""
+        import tensorflow as tf
+
+        assert self.boundaries is not None
+        x = tf.cast(x, tf.float32)
+        found = tf.raw_ops.Bucketize(input=x, boundaries=list(self.boundaries))
+        return tf.cast(found, tf.int64)
+
+    def layer(self, x: tf.Tensor) -> tf.Tensor:
+        """The same by a layer of Keras, which cannot save that op."""
+        import tensorflow as tf
+
+        if not self.boundaries:
+            return tf.zeros_like(x, tf.int64)
+        layer = tf.keras.layers.Discretization(bin_boundaries=list(self.boundaries))
+        return tf.cast(layer(tf.cast(x, tf.float32)), tf.int64)
+
+
+class Vocabulary(Step):
+    """The place of a value among those of the vocabulary; others share `oov` ids after them."""
+
+    takes = ("integer", "text")
+    gives = "ids"
+    takes_missing = True
+    instead = "set values, or add vocabulary: {} to the column in the config and preprocess again"
+    oov: Positive = 1
+    values: tuple[int | str, ...] | None = None
+
+    def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
+        """Raises `ValueError` for values that are not like those it gets, or there twice."""
+        values = self.values or ()
+        check_alike(values, kind)
+        twice = next((value for value in values if values.count(value) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{twice!r} is there twice")
+
+    def needs(self, kind: Kind) -> tuple[Statistic, ...]:
+        """All values there are."""
+        return ("vocabulary",) if self.values is None else ()
+
+    def filled(self, values: Values) -> Vocabulary:
+        """Has the values."""
+        listed = values.vocabulary if self.values is None else self.values
+        return self.model_copy(update={"values": listed})
+
+    def categories(self) -> int:
+        """One for each value, and those of all others."""
+        return len(self.values or ()) + self.oov
+
+    def apply(self, x: tf.Tensor) -> tf.Tensor:
+        """i where x is the value of number i; else, of v values, v + fingerprint(x) mod oov."""
+        import tensorflow as tf
+
+        assert self.values is not None
+        if not self.values:
+            return tf.strings.to_hash_bucket_fast(text_of(x), self.oov)
+        keys, count = tf.constant(list(self.values), x.dtype), len(self.values)
+        numbered = tf.lookup.KeyValueTensorInitializer(keys, tf.range(count, dtype=tf.int64))
+        if self.oov == 1:  # the same, without the fingerprints
+            return tf.lookup.StaticHashTable(numbered, count).lookup(x)
+        table = tf.lookup.StaticVocabularyTable(numbered, self.oov, lookup_key_dtype=x.dtype)
+        return table.lookup(x)
+
+    def layer(self, x: tf.Tensor) -> tf.Tensor:
+        """The same without such tables, which Keras cannot save: its own put what is unknown
+        first, and choose among several ids for that in another way."""
+        import tensorflow as tf
+
+        layers, values = tf.keras.layers, list(self.values or ())
+        known = tf.zeros_like(x, tf.int64)
+        if values and x.dtype == tf.string:
+            unused = max(map(str, values), key=len) + "?"
+            known = layers.StringLookup(vocabulary=values, oov_token=unused)(x)
+        elif values:
+            lowest = min(int(value) for value in values)
+            known = layers.IntegerLookup(vocabulary=values, oov_token=lowest - 1)(x)
+        unknown = tf.strings.to_hash_bucket_fast(text_of(x), self.oov) + len(values)
+        return tf.where(known > 0, known - 1, unknown)
+
+
+class Hash(Step):
+    """One of `buckets` ids, by a hash of the value."""
+
+    takes = ("integer", "text")
+    gives = "ids"
+    takes_missing = True
+    buckets: Positive
+
+    def categories(self) -> int:
+        """As many as there are buckets."""
+        return self.buckets
+
+    def apply(self, x: tf.Tensor) -> tf.Tensor:
+        """fingerprint(x) mod buckets."""
+        import tensorflow as tf
+
+        return tf.strings.to_hash_bucket_fast(text_of(x), self.buckets)
+
+
+class Identity(Step):
+    """Whole numbers from 0 that are ids already; all others get the last of `ids`."""
+
+    takes = ("integer",)
+    gives = "ids"
+    takes_missing = True
+    ids: Annotated[int, pydantic.Field(ge=2)]
+
+    def categories(self) -> int:
+        """As many as are given."""
+        return self.ids
+
+    def apply(self, x: tf.Tensor) -> tf.Tensor:
+        """x if 0 <= x < ids - 1, else ids - 1."""
+        import tensorflow as tf
+
+        last = self.ids - 1
+        x = tf.cast(x, tf.int64)
+        return tf.where((x >= 0) & (x < last), x, last)
+
+
+class Cross(Step):
+    """One of `buckets` ids, by a hash of several values together."""
+
+    takes = CATEGORIES
+    gives = "ids"
+    several = True
+    takes_missing = True
+    buckets: Positive
+
+    def categories(self) -> int:
+        """As many as there are buckets."""
+        return self.buckets
+
+    def apply(self, x: Sequence[tf.Tensor]) -> tf.Tensor:
+        """fingerprint(x1 + separator + x2 + ...) mod buckets."""
+        import tensorflow as tf
+
+        joined = tf.strings.join([text_of(one) for one in x], separator=_SEPARATOR)
+        return tf.strings.to_hash_bucket_fast(joined, self.buckets)
+
+
+def text_of(x: tf.Tensor) -> tf.Tensor:
+    """Returns texts as they are, whole numbers in decimal."""
+    import tensorflow as tf
+
+    return x if x.dtype == tf.string else tf.strings.as_string(x)
