@@ -22,6 +22,7 @@ from preprocessing import (
     corrections,
     dataflow_job,
     dead_letters,
+    enough,
     fingerprint,
     layout,
     order,
@@ -111,6 +112,7 @@ def _build(
                     _run_beam(chunks, source, data, folders, how, server, job)
                 _judge_rows(data, folders)
                 result = _manifest(data, folders, hashes.result())
+                enough.check(data, result)
                 same = None if how.force else _equal(records, base, result)
                 if same is None:
                     manifest.write(folders.build, result, new=True)
@@ -123,6 +125,8 @@ def _build(
     if same:
         layout.remove(folders.build)
     _say_what_was_made(result, storage.join(records, build), time.monotonic() - started)
+    for line in enough.warnings(data, result):
+        print(f"warning: {line}", flush=True)
     return build, result
 
 

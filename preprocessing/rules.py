@@ -31,6 +31,19 @@ def broken(array: pa.Array, column: config.Column) -> list[Fault]:
     return [(reason, rows) for reason, rows in found if rows.any()]
 
 
+def not_finite(array: pa.Array, column: config.Column) -> list[Fault]:
+    """Returns the reason `finite` and its rows, if any: no label can be learned that is infinite,
+    nor one that is NaN, unless labels may be missing."""
+    if column.type != "float32":
+        return []
+    known = np.isnan if column.missing == "allow" else np.zeros_like
+    there = array.is_valid().to_numpy(zero_copy_only=False)
+    numbers = schema.values(array.drop_null() if array.null_count else array, column)
+    bad = np.zeros(len(array), bool)
+    bad[there] = ~(np.isfinite(numbers) | known(numbers).astype(bool)).all(axis=1)
+    return [("finite", bad)] if bad.any() else []
+
+
 def problem(reason: str, value: object, column: config.Column) -> str:
     """Says what is wrong with a value of a column, to stand behind its name."""
     if reason == "missing":
@@ -46,6 +59,8 @@ def problem(reason: str, value: object, column: config.Column) -> str:
         return f"is {value!r}, not UTF-8 text without NUL"
     if reason == "image":
         return f"is {value}, no PNG or JPEG that can be decoded"
+    if reason == "finite":
+        return f"is {value!r}, not a finite number, which a label must be"
     if reason == "time":
         return f"is {value!r}, no time such as 2013-12-01 or 2013-12-01T06:00:00Z"
     if reason == "split":
