@@ -168,6 +168,7 @@ class Data(Section):
     Rows that break a rule of their column are written to the dead letters. More of them than
     `error_budget` (below 1 a share of the rows, else a count) fail the run. Columns of `key`
     together name a row: its place depends on them, and a second row of that name is rejected.
+    Without a key, a row's place depends on its values in all `columns`.
 
     Records that cannot be read when they are trained on fail the run; or their block, or the whole
     shard, is left out, if no more than `corrupt_budget` of all records (below 1 a share, else a

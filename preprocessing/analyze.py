@@ -48,9 +48,25 @@ class Partial:
             _added(self.values, other.values, column),
         )
 
+    def without(self, other: Partial) -> Partial:
+        """Returns what is known without the rows that `other` is of, where rows that are equal to
+        each of them stay."""
+        values = None
+        if self.values is not None and other.values is not None:
+            values = self.values - other.values
+        return Partial(
+            self.count - other.count,
+            self.missing - other.missing,
+            self.not_finite - other.not_finite,
+            self.moments.without(other.moments),
+            self.sketch.without(other.sketch),
+            values,
+        )
 
-# By split and column; beside them the rows of each split.
+
+# By split and column. Rows that are to be taken from a split count for one of another name.
 Partials = dict[tuple[str, str], Partial]
+_TAKEN = "without "
 
 
 def of_batch(batch: pa.RecordBatch, split: str, data: config.Data) -> Partials:
@@ -72,8 +88,19 @@ def merge(parts: Iterable[Partials], data: config.Data) -> Partials:
     return found
 
 
+def taken(found: Partials) -> Partials:
+    """Returns parts for `merge` that take rows from the splits they were counted for. Rows that are
+    equal to these must stay there."""
+    return {(_TAKEN + split, name): partial for (split, name), partial in found.items()}
+
+
 def finished(found: Partials, data: config.Data) -> dict[str, manifest.Statistics]:
     """Returns the statistics of each split, as a manifest has them."""
+    less = {key: partial for key, partial in found.items() if key[0].startswith(_TAKEN)}
+    found = {key: partial for key, partial in found.items() if key not in less}
+    for (split, name), partial in less.items():
+        key = (split.removeprefix(_TAKEN), name)
+        found[key] = found[key].without(partial)
     splits = sorted({split for split, _ in found}, key=config.SPLITS.index)
     return {split: _of_split(found, split, data) for split in splits}
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import google_crc32c
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline import manifest, storage
 from preprocessing import binary, spill
@@ -48,9 +49,11 @@ def write_shard(
     Records are in ascending order of their hash; equal ones by origin, which is the order of
     the raw rows, or, if that is another one each time, `by_content`. If they must be `unique`, only
     the first of these is kept, and none that is `elsewhere`, in a split that counts more; hashes
-    have 64 bits, so among 10 million keys two different ones agree with probability 3e-6. Columns
-    that were spilled are `seen`, of the rows that are kept. Returns counts, the file's CRC-32C and
-    the byte offset of each block; and file and number of each row left out.
+    have 64 bits, so among 10 million keys two different ones agree with probability 3e-6. Of rows
+    without a key, too, only the first of equal order is kept; the others are in the segments of
+    `copies`, all of which are. Columns that were spilled are `seen`, of the rows that are kept.
+    Returns counts, the file's CRC-32C and the byte offset of each block; and file and number of
+    each row left out because it must be `unique`.
     """
     checksum = google_crc32c.Checksum()
     blocks: list[int] = []
@@ -88,7 +91,7 @@ def _windows(
     parts = spill.read_all(segments)
     starts = [0] * len(parts)
     for window in range(1, count + 1):
-        ends = [_rows_below(part.orders, window, count) for part in parts]
+        ends = [part.rows_below(window, count) for part in parts]
         found = list(map(spill.Rows.slice, parts, starts, ends))
         orders = np.concatenate([part.orders for part in found])
         records = pa.concat_arrays([part.records for part in found])
@@ -97,17 +100,20 @@ def _windows(
         if by_content:
             _sort_equal(rows, orders, records)
         repeated: list[tuple[str, int]] = []
-        if unique:
+        if not unique:
+            copies = np.repeat([s.copies for s in segments], [len(part.orders) for part in found])
+            rows = _without_repeated(rows, orders, copies)
+        else:
             again = np.zeros(len(rows), bool)
             again[1:] = orders[rows[1:]] == orders[rows[:-1]]
             if elsewhere is not None:
                 again |= np.isin(orders[rows], elsewhere)
-            numbers = [part.numbers for part in found]
+            numbers = [part.fields.column("number") for part in found]
             repeated = _rows_at(np.sort(rows[again]), numbers, segments)
             rows = rows[~again]
         kept = pa.array(rows)
-        columns = [part.columns for part in found if part.columns is not None]
-        taken = pa.concat_arrays(columns).take(kept) if columns else None
+        columns = [part.optional("columns") for part in found]
+        taken = None if None in columns else pa.concat_arrays(columns).take(kept)
         yield Window(records.take(kept), repeated, taken)
         starts = ends
         for part in parts:
@@ -116,11 +122,25 @@ def _windows(
 
 def _sort_equal(rows: np.ndarray, orders: np.ndarray, records: pa.LargeBinaryArray) -> None:
     """Puts those of `rows` that have the same order into that of their bytes, in place."""
-    bounds = np.flatnonzero(np.diff(orders[rows]))
-    runs = zip([0, *(bounds + 1).tolist()], [*(bounds + 1).tolist(), len(rows)], strict=True)
-    for start, end in runs:
-        if end - start > 1:
-            rows[start:end] = sorted(rows[start:end].tolist(), key=lambda r: records[r].as_py())
+    same = np.flatnonzero(orders[rows[1:]] == orders[rows[:-1]])
+    places = np.union1d(same, same + 1)
+    if len(places):
+        found = rows[places]
+        table = pa.table({"order": orders[found], "record": records.take(pa.array(found))})
+        by = [("order", "ascending"), ("record", "ascending")]
+        rows[places] = found[pc.sort_indices(table, sort_keys=by).to_numpy()]
+
+
+def _without_repeated(rows: np.ndarray, orders: np.ndarray, copies: np.ndarray) -> np.ndarray:
+    """Leaves out those of the sorted `rows` that have the order of one before them, but for
+    `copies`."""
+    own = rows[~copies[rows]]
+    again = own[1:][orders[own[1:]] == orders[own[:-1]]]
+    if not len(again):
+        return rows
+    kept = np.ones(len(rows), bool)
+    kept[again] = False
+    return rows[kept[rows]]
 
 
 def _rows_at(
@@ -134,10 +154,3 @@ def _rows_at(
     owners = np.searchsorted(ends, places, side="right").tolist()
     found = zip(owners, everything.take(pa.array(places)).to_pylist(), strict=True)
     return [(segments[owner].file, number) for owner, number in found]
-
-
-def _rows_below(orders: np.ndarray, window: int, count: int) -> int:
-    """Returns how many of the ascending `orders` lie in the first `window` of `count` windows."""
-    if window == count:
-        return len(orders)
-    return int(np.searchsorted(orders, np.uint64(window * 2**64 // count)))

@@ -20,7 +20,7 @@ import pydantic
 from pipeline import config, errors, storage, strict_json
 from pipeline.splits import SplitName
 from preprocessing import enforce
-from preprocessing.sources import base, keys
+from preprocessing.sources import base
 
 FILE_NAME = "corrections.jsonl"
 
@@ -137,7 +137,6 @@ class Corrected(base.Source):
         mask = pa.array(kept)
         yield dataclasses.replace(
             rows,
-            keys=rows.keys.filter(mask),
             batch=rows.batch.filter(mask),
             numbers=numbers[kept],
             letters=tuple(letter for letter in rows.letters if letter not in mended),
@@ -146,24 +145,20 @@ class Corrected(base.Source):
             taken = pa.array(list(changes), pa.int64())
             yield dataclasses.replace(
                 rows,
-                keys=rows.keys.take(taken),
                 batch=_patched(rows.batch.take(taken), list(changes.values())),
                 numbers=numbers[list(changes)],
                 letters=(),
             )
         if mended:
-            yield self._mended(rows, [wanted[letter.row] for letter in mended], mended[0].file)
+            yield self._mended(rows, [wanted[letter.row] for letter in mended])
 
-    def _mended(self, rows: base.Rows, found: list[Correction], path: str) -> base.Rows:
+    def _mended(self, rows: base.Rows, found: list[Correction]) -> base.Rows:
         """Makes rows of those that could not even be cut into columns."""
         empty = pa.nulls(len(found))
         batch = pa.record_batch([empty] * len(self.data.columns), list(self.data.columns))
-        # Keys count from 0, also where people count a header.
-        top = 2 if self.data.source == "csv" and self.data.csv.header else 1
         numbers = np.array([one.row for one in found])
         return dataclasses.replace(
             rows,
-            keys=keys.of_rows(self._names.get(path, path), numbers - top),
             batch=_patched(batch, [self._changed(one, {}) for one in found]),
             numbers=numbers,
             letters=(),

@@ -15,7 +15,6 @@ import pyarrow as pa
 from pipeline import config
 from pipeline.splits import SplitName
 from preprocessing import convert, images, rules, schema
-from preprocessing.sources import keys
 from preprocessing.sources.base import Letter, Rows
 from preprocessing.split import assign
 
@@ -29,12 +28,11 @@ REDACTED = "<redacted>"
 class Good:
     """Rows that may become records, and what became of the others.
 
-    `numbers` says which row of its file each one was, `splits` where in `SPLITS` it goes, `kept`
-    which of the rows that were read they are.
+    `numbers` says which row of its file each one was, `splits` where in `SPLITS` it goes unless its
+    key decides, `kept` which of the rows that were read they are.
     """
 
     numbers: np.ndarray
-    keys: pa.BinaryArray
     splits: np.ndarray
     kept: np.ndarray
     batch: pa.RecordBatch
@@ -70,8 +68,7 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
                 faults.setdefault(row, (name, reason))
         arrays.append(array)
     batch = pa.record_batch(arrays, schema.arrow_schema(data.columns))
-    row_keys = keys.of_columns(batch, data.key) if data.key else rows.keys
-    splits, found = assign(batch, row_keys, split, data)
+    splits, found = assign(batch, split, data)
     for reason, bad in found:
         for row in np.flatnonzero(bad).tolist():
             faults.setdefault(row, (data.split.columns[0], reason))
@@ -86,11 +83,11 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     good[list(faults)] = False
     kept = np.flatnonzero(good)
     if len(kept) < len(good):
-        row_keys, batch = row_keys.filter(pa.array(good)), batch.filter(pa.array(good))
+        batch = batch.filter(pa.array(good))
         numbers, splits = numbers[good], splits[good]
     letters = [*(_redact(letter, data.columns) for letter in rows.letters), *letters]
     letters.sort(key=lambda letter: letter.row)
-    return Good(numbers, row_keys, splits, kept, batch, letters, int(dropped.sum()))
+    return Good(numbers, splits, kept, batch, letters, int(dropped.sum()))
 
 
 def _letters(

@@ -16,7 +16,7 @@ _LONG_KEY = 256  # bytes
 FOR_SPLIT, FOR_ORDER = 0, 1
 
 
-def of_keys(keys: pa.BinaryArray, salt: str, purpose: int) -> np.ndarray:
+def of_keys(keys: binary.Binary, salt: str, purpose: int) -> np.ndarray:
     """Returns 64 bits a key as uint64 [rows]; others for each salt and `purpose`.
 
     It starts from the purpose's bits of the salt's hash and takes in a key's length, then its
@@ -43,6 +43,8 @@ def _shortened(key: bytes) -> bytes:
 def _words(content: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Returns the bytes of each key as little-endian uint64 [rows, words], filled up with zeros."""
     width = -(-int(lengths.max(initial=0)) // 8) * 8
+    if len(content) == width * len(lengths):  # all of them fill their words
+        return content.view("<u8").reshape(len(lengths), -1)
     padded = np.zeros((len(lengths), width), np.uint8)
     padded[np.arange(width) < lengths[:, None]] = content
     return padded.view("<u8")
@@ -55,6 +57,10 @@ def mix(value: np.ndarray) -> np.ndarray:
     generators"); arithmetic wraps around.
     """
     value = value + np.uint64(0x9E3779B97F4A7C15)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+    # In place: fresh arrays would take half of the time.
+    value ^= value >> np.uint64(30)
+    value *= np.uint64(0xBF58476D1CE4E5B9)
+    value ^= value >> np.uint64(27)
+    value *= np.uint64(0x94D049BB133111EB)
+    value ^= value >> np.uint64(31)
+    return value

@@ -40,6 +40,12 @@ class Moments:
             max(self.greatest, other.greatest),  # type: ignore[type-var]
         )
 
+    def without(self, other: Moments) -> Moments:
+        """Returns those without numbers that are among these, of each of which one stays."""
+        count = self.count - other.count
+        total, squares = self.total - other.total, self.squares - other.squares
+        return Moments(count, total, squares, self.least, self.greatest)
+
     @property
     def mean(self) -> float | None:
         """The mean, `None` of nothing."""

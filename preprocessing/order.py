@@ -1,4 +1,4 @@
-"""Which shard of its split a row goes to, and where in the shard: functions of its key alone.
+"""Which shard of its split a row goes to, and where in the shard: functions of its key, or content, alone.
 
 Nothing depends on workers, bundles or the clock, so a retried or parallel run gives the same
 bytes (traps D5, D11).
@@ -9,11 +9,10 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pyarrow as pa
 
 from pipeline import config
 from pipeline.splits import SPLITS, HashSplit, SplitName
-from preprocessing import hashing
+from preprocessing import binary, hashing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +29,7 @@ def shards_of(data: config.Data, split: SplitName) -> int:
     return data.shards.get(split, 1)
 
 
-def place(keys: pa.BinaryArray, splits: np.ndarray, data: config.Data) -> Places:
+def place(keys: binary.Binary, splits: np.ndarray, data: config.Data) -> Places:
     """Decides on rows that go to the `splits`, given as their places in `SPLITS`."""
     salt = data.split.salt if isinstance(data.split, HashSplit) else ""
     seed = hashing.mix(np.array([data.seed % 2**64], np.uint64))

@@ -47,6 +47,12 @@ class Sketch:
             *_summed(np.concatenate(parts), np.concatenate([self.counts, other.counts])), cut
         )
 
+    def without(self, other: Sketch) -> Sketch:
+        """Returns that without numbers that are among these, of each of which one stays."""
+        less = Sketch(_shortened(other.buckets, self.cut - other.cut), -other.counts)
+        buckets = np.concatenate([self.buckets, less.buckets])
+        return Sketch(*_summed(buckets, np.concatenate([self.counts, less.counts])), self.cut)
+
     def percentiles(self) -> np.ndarray:
         """Returns 101 numbers: the i-th is the least that at least i percent are not above.
 

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline import storage
 from pipeline.splits import SPLITS
 from preprocessing import binary
 from preprocessing.order import Places
 
-_FIELDS = [("order", pa.uint64()), ("record", pa.large_binary()), ("number", pa.int64())]
 # Rows in a file stand in its name, so that progress can be seen by listing the folder.
 _NAME = re.compile(r"^(?P<split>[a-z]+)-\d+-\d+\.rows(?P<rows>\d+)\.arrow$")
 # Files that a process has open besides.
@@ -32,6 +32,7 @@ class Segment:
     """Rows of one shard in one spill file: record batch `batch`, in ascending `order`.
 
     `origin` (chunk, part) decides between rows of equal order. `file` is where the rows are from.
+    `copies` are rows that another one is equal to: see `preprocessing.copies`.
     """
 
     path: str
@@ -40,6 +41,7 @@ class Segment:
     records: int
     bytes: int
     file: str
+    copies: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Encoded:
     """Framed records, where each goes, and which row of `file` each was.
 
     `numbers` is `None` if nobody will ask, because rows have no key that could be there twice.
+    `contents` are hashes of what is in rows, which decide where rows without a key go.
     `columns` are what was encoded, if statistics are still to be made of them.
     """
 
@@ -55,20 +58,52 @@ class Encoded:
     file: str = ""
     numbers: np.ndarray | None = None
     columns: pa.RecordBatch | None = None
+    contents: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """What a segment holds, a value each a row; `columns` if they were spilled.
+    """What a segment holds, a value each a row.
 
-    `mapped` is the file they lie in, if that is local.
+    `fields` are those of the file: `order`, `record`, and whichever of `number`, `content`, `count`
+    (of equal rows that lie there once) and `columns` were spilled. `mapped` is the file they lie
+    in, if that is local.
     """
 
-    orders: np.ndarray
-    records: pa.LargeBinaryArray
-    numbers: pa.Int64Array
-    columns: pa.StructArray | None = None
+    fields: pa.RecordBatch
     mapped: mmap.mmap | None = None
+
+    @property
+    def orders(self) -> np.ndarray:
+        """Ascending."""
+        return self.fields.column("order").to_numpy()
+
+    @property
+    def records(self) -> pa.LargeBinaryArray:
+        """As they go into the shard."""
+        return self.fields.column("record")
+
+    @property
+    def is_counted(self) -> bool:
+        """Tells if a row may stand for several."""
+        return "count" in self.fields.schema.names
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many equal rows each stands for."""
+        if not self.is_counted:
+            return np.ones(self.fields.num_rows, np.int64)
+        return self.fields.column("count").to_numpy()
+
+    def rows_below(self, window: int, count: int) -> int:
+        """Returns how many rows have an order in the first `window` of `count` equal ranges."""
+        if window == count:
+            return self.fields.num_rows
+        return int(np.searchsorted(self.orders, np.uint64(window * 2**64 // count)))
+
+    def optional(self, name: str) -> pa.Array | None:
+        """Returns a field that may not have been spilled."""
+        return self.fields.column(name) if name in self.fields.schema.names else None
 
     def release(self) -> None:
         """Gives memory back until rows are looked at again; else it has all of them in the end."""
@@ -77,26 +112,31 @@ class Rows:
 
     def slice(self, start: int, end: int) -> Rows:
         """Returns the rows from `start` to before `end`."""
-        columns = None if self.columns is None else self.columns.slice(start, end - start)
-        records = self.records.slice(start, end - start)
-        return Rows(
-            self.orders[start:end], records, self.numbers.slice(start, end - start), columns
-        )
+        return Rows(self.fields.slice(start, end - start))
 
 
 def write(
     folder: str, split: str, origin: tuple[int, int], encoded: Encoded
 ) -> Iterator[tuple[tuple[str, int], Segment]]:
     """Writes framed records to one file; yields (split, shard) and the segment for each shard."""
-    places, framed = encoded.places, encoded.framed
-    if not len(framed):
-        return
-    chunk, part = origin
-    path = storage.join(folder, f"{split}-{chunk:06d}-{part:04d}.rows{len(framed)}.arrow")
+    if len(encoded.framed):
+        chunk, part = origin
+        name = f"{split}-{chunk:06d}-{part:04d}.rows{len(encoded.framed)}.arrow"
+        yield from write_file(storage.join(folder, name), origin, encoded)
+
+
+def write_file(
+    path: str, origin: tuple[int, int], encoded: Encoded, *, copies: bool = False
+) -> Iterator[tuple[tuple[str, int], Segment]]:
+    """Writes framed records, of which there are some, to the file at `path`. Yields as `write`."""
+    places = encoded.places
     rows = np.lexsort((places.order, places.shard, places.split))
+    counts = None if copies or encoded.contents is None else _counted(encoded, rows)
+    if counts is not None:
+        rows, counts = rows[counts > 0], counts[counts > 0]
     group = places.split[rows].astype(np.int64) << 32 | places.shard[rows]
     ends = [*(np.flatnonzero(np.diff(group)) + 1).tolist(), len(rows)]
-    everything = _table(encoded, rows)
+    everything = _table(encoded, rows, counts)
     with storage.open_file(path, "wb") as file, pa.ipc.new_file(file, everything.schema) as writer:
         start = 0
         for batch, end in enumerate(ends):
@@ -104,20 +144,39 @@ def write(
             writer.write_batch(cut)
             split_index, shard = divmod(int(group[start]), 1 << 32)
             size = int(binary.lengths(cut.column("record")).sum())
-            segment = Segment(path, batch, origin, end - start, size, encoded.file)
+            segment = Segment(path, batch, origin, end - start, size, encoded.file, copies)
             yield (SPLITS[split_index], shard), segment
             start = end
 
 
-def _table(encoded: Encoded, rows: np.ndarray) -> pa.RecordBatch:
+def _counted(encoded: Encoded, rows: np.ndarray) -> np.ndarray | None:
+    """Returns how many of the sorted `rows` each stands for: of equal ones that follow one another
+    the first for all, the others for none. `None` if there are no such."""
+    orders = encoded.places.order[rows]
+    same = np.flatnonzero(orders[1:] == orders[:-1])
+    if not len(same):
+        return None
+    before, after = (encoded.framed.take(pa.array(rows[at])) for at in (same, same + 1))
+    equal = pc.equal(before, after).to_numpy(zero_copy_only=False)
+    starts = np.ones(len(rows), bool)
+    starts[same[equal] + 1] = False
+    counts = np.zeros(len(rows), np.int64)
+    counts[starts] = np.diff(np.flatnonzero(starts), append=len(rows))
+    return counts
+
+
+def _table(encoded: Encoded, rows: np.ndarray, counts: np.ndarray | None) -> pa.RecordBatch:
     """Returns all that is spilled of `rows`, in this order."""
-    numbers, taken = encoded.numbers, pa.array(rows)
-    number = pa.nulls(len(rows), pa.int64()) if numbers is None else pa.array(numbers[rows])
-    arrays = [pa.array(encoded.places.order[rows]), encoded.framed.take(taken), number]
-    if encoded.columns is None:
-        return pa.record_batch(arrays, pa.schema(_FIELDS))
-    columns = encoded.columns.take(taken).to_struct_array()
-    return pa.record_batch([*arrays, columns], pa.schema([*_FIELDS, ("columns", columns.type)]))
+    taken = pa.array(rows)
+    fields = {"order": pa.array(encoded.places.order[rows]), "record": encoded.framed.take(taken)}
+    for name, values in (("number", encoded.numbers), ("content", encoded.contents)):
+        if values is not None:
+            fields[name] = pa.array(values[rows])
+    if counts is not None:
+        fields["count"] = pa.array(counts)
+    if encoded.columns is not None:
+        fields["columns"] = encoded.columns.take(taken).to_struct_array()
+    return pa.record_batch(fields)
 
 
 def read_all(segments: Sequence[Segment]) -> list[Rows]:
@@ -139,9 +198,7 @@ def read(segment: Segment) -> Rows:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         source = file if mapped is None else pa.py_buffer(mapped)
         batch = pa.ipc.open_file(source).get_batch(segment.batch)
-    columns = batch.column(3) if batch.num_columns > 3 else None
-    orders, records, numbers = batch.columns[:3]
-    return Rows(orders.to_numpy(), records, numbers, columns, mapped)
+    return Rows(batch, mapped)
 
 
 def rows_written(folder: str) -> int:

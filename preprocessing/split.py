@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from pipeline import config
 from pipeline.splits import SPLITS, ColumnSplit, HashSplit, SplitName, TimeSplit, instant
-from preprocessing import convert, hashing
+from preprocessing import binary, convert, hashing
 from preprocessing.sources import keys
 
 # How a time ends that says what zone it is of; a day alone ends like hours of one.
@@ -34,28 +34,41 @@ def read_from(data: config.Data, split: SplitName) -> SplitName:
 
 
 def assign(
-    batch: pa.RecordBatch, row_keys: pa.BinaryArray, split: SplitName, data: config.Data
+    batch: pa.RecordBatch, split: SplitName, data: config.Data
 ) -> tuple[np.ndarray, list[convert.Fault]]:
     """Returns the place in `SPLITS` of each row that was read from the inputs of `split`.
 
-    Rows whose column says nothing that `data.split` knows are faults: `time` or `split`.
+    Rows whose column says nothing that `data.split` knows are faults: `time` or `split`. Where keys
+    of rows decide, all stay in `split`: see `draw`.
     """
-    found = np.full(len(row_keys), SPLITS.index(split), np.uint8)
-    held_out = cut(data) if split == "train" else []
-    if not held_out:
+    found = np.full(batch.num_rows, SPLITS.index(split), np.uint8)
+    if split != "train" or not cut(data) or by_key(data):
         return found, []
     if isinstance(data.split, HashSplit):
-        named = keys.of_columns(batch, data.split.columns) if data.split.columns else row_keys
-        return _by_hash(named, data.split, held_out, found), []
+        return _by_hash(keys.of_columns(batch, data.split.columns), data, found), []
     column = batch.column(data.split.column)
     if isinstance(data.split, TimeSplit):
         return _by_time(column, data.split, found)
     return _by_column(column, data.split)
 
 
-def _by_hash(
-    named: pa.BinaryArray, rule: HashSplit, held_out: list[SplitName], found: np.ndarray
+def by_key(data: config.Data) -> bool:
+    """Tells if the key of a row decides which split it goes to."""
+    return isinstance(data.split, HashSplit) and not data.split.columns
+
+
+def draw(
+    row_keys: binary.Binary, found: np.ndarray, split: SplitName, data: config.Data
 ) -> np.ndarray:
+    """Returns the place in `SPLITS` of each row by its key, or as `found` if keys do not decide."""
+    if split != "train" or not cut(data) or not by_key(data):
+        return found
+    return _by_hash(row_keys, data, np.full_like(found, SPLITS.index(split)))
+
+
+def _by_hash(named: binary.Binary, data: config.Data, found: np.ndarray) -> np.ndarray:
+    rule, held_out = data.split, cut(data)
+    assert isinstance(rule, HashSplit)
     bits = hashing.of_keys(named, rule.salt, hashing.FOR_SPLIT)
     # From both ends, so that neither takes from the other when it grows.
     if "eval" in held_out:

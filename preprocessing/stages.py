@@ -20,6 +20,8 @@ from pipeline.splits import SplitName
 from preprocessing import (
     analyze,
     assemble,
+    content,
+    copies,
     dead_letters,
     encode,
     enforce,
@@ -31,9 +33,9 @@ from preprocessing import (
     spill,
 )
 from preprocessing.ahead import ahead
-from preprocessing.sources import transform
+from preprocessing.sources import keys, transform
 from preprocessing.sources.base import Chunk, Letter, Rows, Source
-from preprocessing.split import read_from
+from preprocessing.split import draw, read_from
 
 # A key of the grouping: split and number of the shard.
 ShardKey = tuple[SplitName, int]
@@ -88,15 +90,22 @@ class Spill(beam.DoFn):
             good = enforce.enforce(rows, self._data, split)
             if good.letters and not self._data.error_budget:
                 raise errors.DataError(str(good.letters[0]))
-            places = order.place(good.keys, good.splits, self._data)
-            if self._data.provenance:
-                content, columns = provenance.added(good, rows, self._data.columns)
+            contents = None
+            if self._data.key:
+                row_keys = keys.of_columns(good.batch, self._data.key)
             else:
-                content, columns = good.batch, self._data.columns
-            framed = encode.frame(encode.encode(content, columns))
+                contents = content.of(good.batch, self._data.columns)
+                row_keys = content.keys(contents)
+            splits = draw(row_keys, good.splits, split, self._data)
+            places = order.place(row_keys, splits, self._data)
+            if self._data.provenance:
+                batch, columns = provenance.added(good, rows, self._data.columns)
+            else:
+                batch, columns = good.batch, self._data.columns
+            framed = encode.frame(encode.encode(batch, columns))
             numbers = good.numbers if self._data.key else None
             file, late = rows.file(self._data.label), good.batch if self._late else None
-            yield good, spill.Encoded(places, framed, file, numbers, late)
+            yield good, spill.Encoded(places, framed, file, numbers, late, contents)
 
 
 class ReadAndSpill(Spill):
@@ -154,6 +163,25 @@ class WriteStatistics(beam.DoFn):
         """Writes the file."""
         with faults.carried(f"cannot write statistics in {self._folders.temporary!r}"):
             self._folders.write_statistics(analyze.finished(element, self._data))
+
+
+class SpillCopies(beam.DoFn):
+    """(split, shard), segments -> (split, shard), segment of rows that are equal to another.
+
+    On the side, how that changes what was learned of the columns.
+    """
+
+    def __init__(self, data: config.Data, folder: str) -> None:
+        self._data, self._folder = data, folder
+
+    def process(self, element: tuple[ShardKey, Iterable[spill.Segment]]) -> Iterator[Any]:
+        """Looks for equal rows of one shard, which may go to others."""
+        key, segments = element
+        with faults.carried(f"cannot write temporary files in {self._folder!r}"):
+            for part, learned in copies.spilled(key, list(segments), self._folder, self._data):
+                yield from part
+                if learned:
+                    yield beam.pvalue.TaggedOutput(STATISTICS, learned)
 
 
 class WriteShard(beam.DoFn):
@@ -246,14 +274,26 @@ def run(
             | "AllSegments" >> beam.GroupByKey()
             | "FindLeaks" >> beam.FlatMap(lambda found: leaks.find(list(found[1])).items())
         )
+    segments, learned = spilled.segments, spilled[STATISTICS]
+    if not data.key:
+        repeated = (
+            segments
+            | "ByFirstShard" >> beam.GroupByKey()
+            | "SpillCopies"
+            >> beam.ParDo(SpillCopies(data, folders.temporary)).with_outputs(
+                STATISTICS, main="segments"
+            )
+        )
+        segments = (segments, repeated.segments) | "WithCopies" >> beam.Flatten()
+        learned = (learned, repeated[STATISTICS]) | "WithThoseOfCopies" >> beam.Flatten()
+    writing = WriteShard(data, folders, by_content=own or not data.key)
     written = (
-        spilled.segments
+        segments
         | "ByShard" >> beam.GroupByKey()
-        | "WriteShard"
-        >> beam.ParDo(WriteShard(data, folders, own), elsewhere).with_outputs(STATISTICS)
+        | "WriteShard" >> beam.ParDo(writing, elsewhere).with_outputs(STATISTICS)
     )
     _ = (
-        (written if analyzed_late(data) else spilled)[STATISTICS]
+        (written[STATISTICS] if analyzed_late(data) else learned)
         | "Merge" >> beam.CombineGlobally(MergeStatistics(data)).without_defaults()
         | "WriteStatistics" >> beam.ParDo(WriteStatistics(data, folders))
     )

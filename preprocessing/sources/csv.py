@@ -16,7 +16,7 @@ import pyarrow.csv as pa_csv
 
 from pipeline import config, errors
 from pipeline.splits import SplitName
-from preprocessing.sources import base, files, keys, lines, numbers
+from preprocessing.sources import base, files, lines, numbers
 
 # How many characters of a row that has too few or too many columns are kept.
 _SHOWN = 200
@@ -149,7 +149,6 @@ class CsvSource(base.Source):
             raise errors.DataError(f"{part.file.path!r}: was changed while it was read")
         top = 2 if self.data.csv.header else 1
         return base.Rows(
-            keys.of_rows(part.file.name, rows),
             self._numbers(_one_batch(table)),
             files=dict.fromkeys(self.data.columns, part.file.path),
             numbers=rows + top,

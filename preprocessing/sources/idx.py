@@ -70,7 +70,7 @@ class IdxSource(base.Source):
         ]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
-        """Yields rows keyed `train/000123`, counted from the start of the files."""
+        """Yields rows, counted from the start of the files."""
         part: Range = chunk.details
         headers = {self._image: part.images}
         if part.labels is not None:
@@ -90,8 +90,7 @@ class IdxSource(base.Source):
                     codes = np.frombuffer(found[self.data.label], np.uint8)
                     columns[self.data.label] = pa.array(codes.astype(np.int64))
                 batch = pa.record_batch([columns[name] for name in wanted.names], wanted)
-                keys = _keys(chunk.split, first, count)
-                yield base.Rows(keys, batch, first, files, name=name)
+                yield base.Rows(batch, first, files, name=name)
             if part.first + part.rows == part.images.rows:
                 for column, header in headers.items():
                     idx.check_end(streams[column], header)
@@ -138,11 +137,6 @@ def _rows_in(images: IdxFile, size: int) -> int:
 def _steps(part: Range, rows: int) -> Iterator[tuple[int, int]]:
     for first in range(part.first, part.first + part.rows, rows):
         yield first, min(rows, part.first + part.rows - first)
-
-
-def _keys(split: str, first: int, count: int) -> pa.BinaryArray:
-    prefix = split.encode()
-    return pa.array([b"%b/%06d" % (prefix, row) for row in range(first, first + count)])
 
 
 def _fixed_size(data: bytes, row_bytes: int) -> pa.FixedSizeBinaryArray:

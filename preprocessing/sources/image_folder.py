@@ -58,7 +58,7 @@ class ImageFolderSource(base.Source):
         return [base.Chunk(split, i, len(part), part) for i, part in enumerate(parts)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
-        """Yields images keyed by their path, as many at a time as `READ_BYTES` hold."""
+        """Yields images, as many at a time as `READ_BYTES` hold."""
         ready: list[tuple[Picture, bytes]] = []
         size = 0
         for picture in chunk.details:
@@ -100,7 +100,6 @@ class ImageFolderSource(base.Source):
         }
         names = list(self.data.columns)
         return base.Rows(
-            pa.array([p.file.name.encode() for p in pictures], pa.binary()),
             pa.record_batch([values[name] for name in names], names),
             numbers=np.ones(len(ready), np.int64),
             each=tuple(p.file for p in pictures),

@@ -17,7 +17,7 @@ import pyarrow.json as pa_json
 
 from pipeline import config, errors
 from pipeline.splits import SplitName
-from preprocessing.sources import base, files, keys, lines
+from preprocessing.sources import base, files, lines
 
 # Names may hold brackets and slashes too; `/[]` stands for what is in a list.
 _COLUMN = re.compile(r"Column\(/(.+?)(/\[\])*\) changed from")
@@ -102,7 +102,6 @@ class JsonlSource(base.Source):
             for column in plain
         ]
         return base.Rows(
-            keys.of_rows(part.file.name, numbers),
             pa.record_batch(arrays, wanted.names),
             files=dict.fromkeys(self.data.columns, part.file.path),
             numbers=numbers + 1,

@@ -6,14 +6,13 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline import errors, storage
 from pipeline.splits import SplitName
-from preprocessing.sources import base, files, keys, plain
+from preprocessing.sources import base, files, plain
 
 # Rows that are read at a time, at most: values that repeat take almost no room in a file.
 _ROWS = 1 << 16
@@ -57,13 +56,11 @@ class ParquetSource(base.Source):
         first = group.first
         with _opened(path) as file:
             for batch in file.iter_batches(at_once, [group.index], wanted, use_threads=False):
-                numbers = np.arange(first, first + len(batch))
                 arrays = [
                     _without_nan(plain.of(batch.column(name), self.data.columns[name].type))
                     for name in wanted
                 ]
                 yield base.Rows(
-                    keys.of_rows(group.file.name, numbers),
                     pa.record_batch(arrays, wanted),
                     first + 1,
                     dict.fromkeys(wanted, path),

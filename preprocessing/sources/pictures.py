@@ -91,7 +91,6 @@ class PicturesSource(base.Source):
         }
         names = list(self.data.columns)
         return base.Rows(
-            pa.array([picture.file.name.encode() for picture in ready], binary),
             pa.record_batch([values[name] for name in names], names),
             numbers=np.ones(len(ready), np.int64),
             each=tuple(picture.file for picture in ready),

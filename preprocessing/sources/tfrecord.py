@@ -16,7 +16,7 @@ import numpy as np
 from pipeline import errors, records, storage
 from pipeline.splits import SplitName
 from preprocessing import examples
-from preprocessing.sources import base, files, keys
+from preprocessing.sources import base, files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,6 @@ class TfrecordSource(base.Source):
         ]
         numbers = np.delete(numbers, sorted(bad))
         return base.Rows(
-            keys.of_rows(file.name, numbers),
             batch,
             files=dict.fromkeys(self.data.columns, file.path),
             numbers=numbers + 1,

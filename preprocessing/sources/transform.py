@@ -128,7 +128,6 @@ def rows_of(batch: pa.RecordBatch, data: config.Data) -> base.Rows:
     base.check_names(batch.schema.names, names, data.source, "a batch")
     arrays = [plain.of(batch.column(name), column.type) for name, column in data.columns.items()]
     return base.Rows(
-        pa.nulls(len(batch), pa.binary()),
         pa.record_batch(arrays, names),
         files=dict.fromkeys(names, data.source),
         numbers=np.full(len(batch), -1),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import pyarrow as pa
+
 from pipeline import config, config_file
+from preprocessing import schema
 
 COLUMNS: dict[str, Any] = {
     "id": {"type": "int64"},
@@ -45,3 +48,12 @@ def rows(count: int, first: int = 0) -> list[str]:
 def text(*lines: str, header: str = "id,name,size,label") -> str:
     """Returns lines below a header."""
     return "\n".join([header, *lines]) + "\n"
+
+
+def batch(found: list[tuple]) -> pa.RecordBatch:
+    """Returns rows of `COLUMNS` as they are enforced."""
+    wanted = schema.arrow_schema(make_config("x").data.columns)
+    values = zip(*found, strict=True)
+    return pa.record_batch(
+        [pa.array(v, f.type) for v, f in zip(values, wanted, strict=True)], wanted
+    )

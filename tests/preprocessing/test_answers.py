@@ -19,7 +19,7 @@ FOUND = {
 
 def _rows(**more) -> Rows:
     batch = pa.record_batch({"x": [1, 2, 3]})
-    return Rows(pa.nulls(3, pa.binary()), batch, files={"x": "raw/a.csv"}, **more)
+    return Rows(batch, files={"x": "raw/a.csv"}, **more)
 
 
 def test_rows_are_named_by_file_and_number():

@@ -19,9 +19,8 @@ def _enforce(columns=None, letters=(), **values) -> enforce.Good:
     batch = pa.record_batch(
         {n: pa.array([v and v.encode() for v in vs], pa.binary()) for n, vs in texts.items()}
     )
-    keys = pa.array([b"k%d" % number for number in NUMBERS])
     files = dict.fromkeys(texts, "in.csv")
-    rows = base.Rows(keys, batch, files=files, numbers=NUMBERS, letters=letters)
+    rows = base.Rows(batch, files=files, numbers=NUMBERS, letters=letters)
     declared = {name: {**tables.COLUMNS[name], **(columns or {}).get(name, {})} for name in texts}
     return enforce.enforce(rows, tables.make_config("x", declared).data, "train")
 
@@ -30,7 +29,7 @@ def test_good_rows_pass():
     good = _enforce(name=["a", None, "c", "d"])
     assert good.batch.column("id").to_pylist() == [1, 2, 3, 4]
     assert good.batch.column("name").to_pylist() == ["a", None, "c", "d"]
-    assert good.numbers is NUMBERS and good.keys[3].as_py() == b"k8"
+    assert good.numbers is NUMBERS
     assert (good.letters, good.dropped, good.read) == ([], 0, 4)
 
 
@@ -46,7 +45,7 @@ def test_bad_rows_become_letters():
         ("range", "999"),
         ("missing", None),
     ]
-    assert good.keys.to_pylist() == [b"k2"] and good.numbers.tolist() == [2]
+    assert good.numbers.tolist() == [2]
     assert good.batch.to_pylist() == [{"id": 1, "name": "a", "size": 1.0, "label": 0}]
     assert good.read == 4
 
@@ -63,9 +62,7 @@ def test_long_values_are_cut_and_bytes_are_readable():
     bad = "y" * 10_000
     good = _enforce(columns, name=["a", bad, "c", "d"])
     assert good.letters[0].value == "y" * 64 + "... (10,000 characters)"
-    rows = base.Rows(
-        pa.array([b"k"]), pa.record_batch({"name": [b"a\xff\0b"], "label": [b"1"]}), files={}
-    )
+    rows = base.Rows(pa.record_batch({"name": [b"a\xff\0b"], "label": [b"1"]}), files={})
     data = tables.make_config("x", {n: tables.COLUMNS[n] for n in ("name", "label")}).data
     (letter,) = enforce.enforce(rows, data, "train").letters
     assert letter.value == "a\\xff\0b" and letter.reason == "encoding"
@@ -81,20 +78,12 @@ def test_sensitive_values_are_never_shown():
     assert kept.value == "9,secret"
 
 
-def test_keys_are_made_of_declared_columns():
-    data = tables.make_config("x", key=["id", "label"]).data
-    values = {"id": ["1", "11"], "name": ["a", "b"], "size": ["1", "2"], "label": ["1", "0"]}
-    batch = pa.record_batch({n: pa.array(v, pa.binary()) for n, v in values.items()})
-    good = enforce.enforce(base.Rows(pa.array([b"x", b"x"]), batch), data, "train")
-    assert good.keys.to_pylist() == [b"1\x001", b"11\x000"]
-
-
 @pytest.mark.parametrize(("pixels", "shown"), [(bytes([0, 0, 201, 202]), "201"), (bytes(4), "0")])
 def test_of_an_image_only_the_value_that_is_wrong_is_shown(pixels, shown):
     bounds = {"max": 200} if shown == "201" else {"min": 1}
     columns = {"x": {"type": "uint8", "shape": [4], **bounds}, "label": {"type": "int64"}}
     batch = pa.record_batch({"x": pa.array([pixels], pa.binary(4)), "label": [1]})
     (letter,) = enforce.enforce(
-        base.Rows(pa.array([b"k"]), batch, 100), tables.make_config("x", columns).data, "train"
+        base.Rows(batch, 100), tables.make_config("x", columns).data, "train"
     ).letters
     assert letter.value == shown and str(letter).startswith("'input': row 100: column 'x' is ")

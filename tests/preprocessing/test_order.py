@@ -21,7 +21,7 @@ def _place(count, **values):
     """Places rows of `train`, of which `data.split` cuts some."""
     keys = pa.array([b"train/%06d" % row for row in range(count)])
     data = _data(**values)
-    splits, _ = split.assign(pa.record_batch({"x": keys}), keys, "train", data)
+    splits = split.draw(keys, np.zeros(count, np.uint8), "train", data)
     return order.place(keys, splits, data)
 
 

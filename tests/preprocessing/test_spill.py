@@ -56,8 +56,8 @@ def test_rows_know_where_they_come_from(tmp_path):
     found = _write(tmp_path, places, [b"x"] * 3, numbers=np.array([10, 11, 12]))
     assert {segment.file for segment in found.values()} == {"in.csv"}
     rows = spill.read(found["train", 1])
-    assert rows.numbers.to_pylist() == [12, 10]
-    assert rows.columns is None
+    assert rows.optional("number").to_pylist() == [12, 10]
+    assert rows.optional("columns") is None
 
 
 def test_columns_go_with_their_rows(tmp_path):
@@ -67,10 +67,10 @@ def test_columns_go_with_their_rows(tmp_path):
     encoded = spill.Encoded(places, framed, "in.csv", np.array([10, 11, 12]), columns)
     found = dict(spill.write(str(tmp_path), "train", (0, 0), encoded))
     rows = spill.read(found["train", 1])
-    assert pa.RecordBatch.from_struct_array(rows.columns).equals(columns.take([2, 0]))
+    assert pa.RecordBatch.from_struct_array(rows.optional("columns")).equals(columns.take([2, 0]))
     part = rows.slice(1, 2)
-    assert (part.orders.tolist(), part.numbers.to_pylist()) == ([9], [10])
-    assert part.columns.to_pylist() == [{"order": "a", "list": [1, 2]}]
+    assert (part.orders.tolist(), part.optional("number").to_pylist()) == ([9], [10])
+    assert part.optional("columns").to_pylist() == [{"order": "a", "list": [1, 2]}]
 
 
 def test_no_rows_leave_no_file(tmp_path):

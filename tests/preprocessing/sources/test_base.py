@@ -15,7 +15,7 @@ from tests.preprocessing import idx_files
 
 
 def test_rows_say_where_they_come_from():
-    rows = base.Rows(pa.array([b"k"]), pa.record_batch({"x": [1]}), 10, {"x": "/data/file"})
+    rows = base.Rows(pa.record_batch({"x": [1]}), 10, {"x": "/data/file"})
     assert (rows.file("x"), rows.file("y")) == ("/data/file", "input")
     assert rows.number(5) == 15
     assert dataclasses.replace(rows, numbers=np.array([7, 9])).number(1) == 9
@@ -41,4 +41,4 @@ def test_sources_and_chunks_can_be_sent_to_workers(tmp_path):
     source = sources.choose(idx_files.make_config(inputs).data)
     (chunk,) = source.plan("train")
     source, chunk = pickle.loads(pickle.dumps((source, chunk)))
-    assert sum(len(rows.keys) for rows in source.read(chunk)) == 5
+    assert sum(rows.batch.num_rows for rows in source.read(chunk)) == 5

@@ -53,8 +53,6 @@ def _tuples(found: list[base.Rows]) -> list[tuple]:
 def test_every_dress(tmp_path, content, csv):
     found = _read(tmp_path, content, **csv)
     assert _tuples(found) == ROWS
-    keys = [key for rows in found for key in rows.keys.to_pylist()]
-    assert keys == [b"train/files/in.csv/0", b"train/files/in.csv/1"]
     top = 1 if csv.get("header") is False else 2
     assert [n for rows in found for n in rows.numbers.tolist()] == [top, top + 1]
 
@@ -96,8 +94,6 @@ def test_chunks_are_cut_between_rows_and_know_their_numbers(tmp_path, monkeypatc
     assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
     assert [int(row[0]) for row in _tuples(found)] == list(range(100))
     assert [n for rows in found for n in rows.numbers.tolist()] == list(range(2, 102))
-    keys = [key for rows in found for key in rows.keys.to_pylist()]
-    assert keys[99] == b"train/files/in.csv/99" and len(set(keys)) == 100
 
 
 @pytest.mark.parametrize("csv", [{}, {"encoding": "utf-8-sig"}, {"header": False}])
@@ -114,7 +110,7 @@ def test_a_file_with_a_byte_order_mark_is_cut_like_one_without(tmp_path, monkeyp
         rows = [rows for chunk in chunks for rows in source.read(chunk)]
         found.append([
             [chunk.rows for chunk in chunks],
-            [(each.keys.to_pylist(), each.numbers.tolist(), each.batch) for each in rows],
+            [(each.numbers.tolist(), each.batch) for each in rows],
         ])  # fmt: skip
     plain, mark = found
     assert mark == plain

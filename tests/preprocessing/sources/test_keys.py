@@ -1,18 +1,13 @@
-"""Keys name file and row, and do not say how the file is packed."""
+"""Keys are the values of columns, and two different ones are never one."""
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
+import pyarrow as pa
 
 from preprocessing.sources import keys
 
 
-@pytest.mark.parametrize("file", ["train/files/a.csv", "train/files/a.csv.gz", "train/files/a.csv"])
-def test_keys(file):
-    found = keys.of_rows(file, np.array([0, 17]))
-    assert found.to_pylist() == [b"train/files/a.csv/0", b"train/files/a.csv/17"]
-
-
-def test_no_rows():
-    assert keys.of_rows("a", np.array([], np.int64)).to_pylist() == []
+def test_values_are_joined():
+    batch = pa.record_batch({"id": [1, 11], "name": ["1a", None], "label": [1, 0]})
+    assert keys.of_columns(batch, ("id", "label")).to_pylist() == [b"1\x001", b"11\x000"]
+    assert keys.of_columns(batch, ("id", "name")).to_pylist() == [b"1\x001a", b"11\x00"]
