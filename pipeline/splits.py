@@ -21,8 +21,8 @@ class HashSplit(Section):
     """Shares of the rows, by a hash with `salt`.
 
     It is the hash of the values of `columns`, so that rows which agree in these (a user, a day)
-    stay together; without them that of the row's key, or of its content if it has none. A larger share
-    keeps the rows it had.
+    stay together; without them that of the row's key, or of its content if it has none. A larger
+    share keeps the rows it had.
     """
 
     by: Literal["hash"] = "hash"

@@ -1,4 +1,5 @@
-"""Which shard of its split a row goes to, and where in the shard: functions of its key, or content, alone.
+"""Which shard of its split a row goes to, and where in the shard: functions of its key alone,
+or of its content where rows have no key.
 
 Nothing depends on workers, bundles or the clock, so a retried or parallel run gives the same
 bytes (traps D5, D11).
