@@ -48,14 +48,15 @@ def _of_column(array: pa.Array, column: config.Column) -> np.ndarray:
 
 def _of_values(array: pa.Array, column: config.Column) -> np.ndarray:
     if column.type in ("string", "image"):
-        texts = _of_texts(array.flatten() if column.shape and column.type == "string" else array)
-        return _of_words(texts.reshape(len(array), -1))
+        texts = _of_texts(array.flatten() if column.shape else array)
+        return _of_words(texts.reshape(len(array), column.size))
     numbers = np.ascontiguousarray(schema.values(array, column))
     if numbers.dtype != np.uint8 and column.size == 1:
         # As bits, since 0.0 and -0.0 are equal but not the same record.
         width = numbers.dtype.itemsize
         return numbers.view(f"<u{width}").ravel().astype(np.uint64, copy=False)
-    return _of_words(_words(numbers.view(np.uint8).reshape(len(array), -1)))
+    width = column.size * numbers.itemsize
+    return _of_words(_words(numbers.view(np.uint8).reshape(len(array), width)))
 
 
 def _of_texts(array: pa.Array) -> np.ndarray:

@@ -24,6 +24,13 @@ LISTS = {
 }
 _TYPES = {"int64": pa.int64(), "float32": pa.float32()}
 
+# How the fields of a SequenceExample begin; an Example has but the first.
+_CONTEXT, _FEATURE_LISTS = b"\x0a", b"\x12"
+SEQUENCE = (
+    "is a tf.train.SequenceExample, whose feature_lists cannot be read. Write tf.train.Examples, "
+    "with each list as a feature of one length (a column with a shape)"
+)
+
 # A column, a reason code, the value that is wrong, and what is wrong with it.
 Problem = tuple[str | None, str, str | None, str]
 
@@ -77,6 +84,20 @@ def lists(payload: bytes) -> list[tuple[str, str, Sequence[Any]]] | None:
         return None
     kinds = ((name, feature, feature.WhichOneof("kind")) for name, feature in found.items())
     return [(name, kind, getattr(feature, kind).value) for name, feature, kind in kinds if kind]
+
+
+def is_sequence(payload: bytes) -> bool:
+    """Tells if this is a `tf.train.SequenceExample` that has feature_lists, which as an Example
+    would lack them without a word."""
+    at = 0
+    while payload[at : at + 1] == _CONTEXT:
+        at, size, shift, more = at + 1, 0, 0, 0x80
+        while more and at < len(payload):
+            size |= (payload[at] & 0x7F) << shift
+            more = payload[at] & 0x80
+            at, shift = at + 1, shift + 7
+        at += size
+    return payload[at : at + 1] == _FEATURE_LISTS
 
 
 def columns_of(

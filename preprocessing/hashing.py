@@ -44,7 +44,7 @@ def _words(content: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Returns the bytes of each key as little-endian uint64 [rows, words], filled up with zeros."""
     width = -(-int(lengths.max(initial=0)) // 8) * 8
     if len(content) == width * len(lengths):  # all of them fill their words
-        return content.view("<u8").reshape(len(lengths), -1)
+        return content.view("<u8").reshape(len(lengths), width // 8)
     padded = np.zeros((len(lengths), width), np.uint8)
     padded[np.arange(width) < lengths[:, None]] = content
     return padded.view("<u8")

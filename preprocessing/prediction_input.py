@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from pipeline import config, errors, feature_plan, manifest, records, splits, storage
 from preprocessing import sources
-from preprocessing.sources import files
+from preprocessing.sources import files, lakes, partitions
 from preprocessing.sources.base import Source
 from preprocessing.sources.image_folder import ENDINGS
 from preprocessing.sources.pictures import PicturesSource, folder_of
@@ -198,8 +198,8 @@ def _in_folder(folder: str, job: config.Config) -> list[str]:
         pictures = [path for path in shown if path.lower().endswith(ENDINGS)]
         if pictures:
             return pictures
-    names = [name for name in storage.listdir(folder) if not name.startswith((".", "_"))]
-    paths = [storage.join(folder, name) for name in names]
+    lakes.refuse([folder])
+    folder, paths = partitions.below(folder)
     paths = [path for path in paths if not storage.listdir(path)]
     if not paths:
         raise errors.DataError(f"{folder!r}: holds no files to predict for")

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline import config, errors, storage
-from preprocessing import recognise, sniff_examples
+from preprocessing import recognise, sniff_examples, sources
 from preprocessing.guess import Guess
-from preprocessing.sources import files
+from preprocessing.sources import files, lakes, partitions
 from preprocessing.survey import KINDS
 
 # Unpacked bytes, and rows of them, by which a dialect is recognised.
@@ -56,6 +56,10 @@ def sniff(path: str) -> Guess:
         raise errors.DataError(f"{found[0]!r}: is IDX; name one file of images, or the folder")
     else:
         guess = _text(pattern, found)
+    if guess.source in sources.IN_FOLDERS:
+        for name in partitions.common(found):
+            if name not in guess.left_out:
+                guess.kinds.setdefault(name, KINDS)
     for name in [name for name in guess.kinds if len(name) > _NAME]:
         del guess.kinds[name]
         guess.left_out[name] = f"has a name of {len(name):,} characters"
@@ -87,16 +91,18 @@ def _text(pattern: str, found: list[str]) -> Guess:
 
 def _pattern(path: str) -> str:
     """Makes a folder a pattern of its files, which must be of one ending."""
-    names = [name for name in storage.listdir(path) if not name.startswith((".", "_"))]
-    if not names:
+    lakes.refuse([path])
+    folder, paths = partitions.below(path)
+    if not paths:
         return path
+    names = [path.rpartition("/")[2] for path in paths]
     endings = sorted({name[name.find(".") :] if "." in name else "" for name in names})
     if len(endings) > 1:
         raise errors.DataError(
             f"{path!r}: a folder of {', '.join(map(repr, endings))}; give a pattern of those to "
-            f"read, such as {storage.join(path, '*' + endings[-1])!r}"
+            f"read, such as {storage.join(folder, '*' + endings[-1])!r}"
         )
-    return storage.join(path, f"*{endings[0]}")
+    return storage.join(folder, f"*{endings[0]}")
 
 
 def _parquet(pattern: str, path: str) -> Guess:

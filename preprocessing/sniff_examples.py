@@ -28,6 +28,8 @@ def sniff(pattern: str, path: str) -> Guess:
     """
     lists: dict[str, list[tuple[str, Any]]] = {}
     for number, payload in enumerate(_payloads(path), 1):
+        if examples.is_sequence(payload):
+            raise errors.DataError(f"{path!r}: record {number} {examples.SEQUENCE}")
         found = examples.lists(payload)
         if found is None:
             raise errors.DataError(

@@ -6,6 +6,7 @@ import importlib
 import sys
 
 from pipeline import config, errors
+from preprocessing.sources import partitions
 from preprocessing.sources.base import Source
 
 # Name in the config -> module and class; modules are imported only when chosen.
@@ -18,6 +19,10 @@ SOURCES = {
     "tfds": "preprocessing.sources.tfds:TfdsSource",
     "tfrecord": "preprocessing.sources.tfrecord:TfrecordSource",
 }
+
+
+# Those whose files may have columns in their paths.
+IN_FOLDERS = ("csv", "jsonl", "parquet")
 
 
 def choose(data: config.Data) -> Source:
@@ -47,7 +52,7 @@ def choose(data: config.Data) -> Source:
             f"data.source: {name!r} is a subclass of neither apache_beam.PTransform nor "
             "preprocessing.sources.base.Source"
         )
-    return found(data)
+    return partitions.over(found, data) if name in IN_FOLDERS else found(data)
 
 
 def _is_transform(found: object) -> bool:

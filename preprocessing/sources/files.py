@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import glob
 import gzip
 import io
 import zipfile
@@ -27,7 +28,7 @@ def find(data: config.Data, split: SplitName) -> list[RawFile]:
     Raises `DataError` for a pattern that no file fits; a plain path is not looked for.
     """
     return [
-        RawFile(f"{split}/{role}/{path[len(storage.at_wildcard(pattern)[0]) :]}", path)
+        RawFile(f"{split}/{role}/{path[_above(pattern) :]}", path)
         for role, pattern in sorted(data.inputs[split].items())
         for path in _matches(pattern)
     ]
@@ -138,6 +139,20 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> IO[
         return archive.open(member)
     except NotImplementedError as error:
         raise errors.DataError(f"{path!r}: cannot be unpacked: {error}") from None
+
+
+def escaped(path: str) -> str:
+    """Returns a pattern that only `path` fits."""
+    return glob.escape(path)
+
+
+def _above(pattern: str) -> int:
+    """Returns the length of what is left out of names: the folders above the first wildcard, and
+    above those that name a column of the file, such as `day=2024-06-01`."""
+    above = storage.at_wildcard(pattern)[0]
+    while "=" in above.rstrip("/").rpartition("/")[2]:
+        above = above[: above.rstrip("/").rfind("/") + 1]
+    return len(above)
 
 
 def _matches(pattern: str) -> list[str]:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from pipeline import errors, storage
 from pipeline.splits import SplitName
-from preprocessing.sources import base, files, plain
+from preprocessing.sources import base, files, lakes, plain
 
 # Rows that are read at a time, at most: values that repeat take almost no room in a file.
 _ROWS = 1 << 16
@@ -34,7 +34,7 @@ class ParquetSource(base.Source):
 
     def files(self) -> list[base.RawFile]:
         """Returns the files of each split, by the order of their names."""
-        return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
+        return [file for split in sorted(self.data.inputs) for file in self._find(split)]
 
     def names(self, file: base.RawFile) -> tuple[str, ...]:
         """Returns the columns of the file's schema."""
@@ -43,7 +43,7 @@ class ParquetSource(base.Source):
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads the metadata of each file; one that lacks a column is a `DataError`."""
-        groups = [group for file in files.find(self.data, split) for group in self._groups(file)]
+        groups = [group for file in self._find(split) for group in self._groups(file)]
         return [base.Chunk(split, index, g.rows, g) for index, g in enumerate(groups)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
@@ -67,6 +67,11 @@ class ParquetSource(base.Source):
                     name=group.file.name,
                 )
                 first += len(batch)
+
+    def _find(self, split: SplitName) -> list[base.RawFile]:
+        found = files.find(self.data, split)
+        lakes.refuse({storage.parent(file.path) for file in found})
+        return found
 
     def _groups(self, file: base.RawFile) -> Iterator[Group]:
         with _opened(file.path) as content:

@@ -73,6 +73,10 @@ class TfrecordSource(base.Source):
                 yield from block.payloads
 
     def _rows(self, block: Block, file: base.RawFile) -> base.Rows:
+        for row, payload in enumerate(block.payloads):
+            if row not in block.bad and examples.is_sequence(payload):
+                number = block.first + row + 1
+                raise errors.DataError(f"{file.path!r}: record {number} {examples.SEQUENCE}")
         batch, bad = examples.columns_of(block.payloads, self.data.columns, block.bad)
         numbers = np.arange(block.first, block.first + len(block.payloads))
         letters = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import google_crc32c
 import numpy as np
 import pyarrow as pa
@@ -51,12 +53,15 @@ def _order_of(payload: bytes) -> int:
     return int(text.split(b"/")[2])
 
 
-def test_equal_orders_are_by_chunk_then_row(tmp_path, monkeypatch):
+def test_of_rows_without_a_key_the_first_of_an_order_is_kept_and_all_copies(tmp_path, monkeypatch):
     monkeypatch.setattr(assemble, "WINDOW_BYTES", 50)
-    segments = _segments(tmp_path, [[5, 5, 9], [5, 1], [5]])
-    assemble.write_shard(str(tmp_path / "out"), "out", segments[::-1], block_records=7)
-    texts = [p[: len(p) // 9].decode() for p in records.read(str(tmp_path / "out"))]
-    assert texts == ["1/1/1", "0/0/5", "0/1/5", "1/0/5", "2/0/5", "0/2/9"]
+    first, second, third = _segments(tmp_path, [[5, 5, 9], [5, 1], [5]])
+    segments = [dataclasses.replace(third, copies=True), second, first]
+    path = str(tmp_path / "out")
+    shard, repeated = assemble.write_shard(path, "out", segments, block_records=7)
+    texts = [p[: len(p) // 9].decode() for p in records.read(path)]
+    assert texts == ["1/1/1", "0/0/5", "2/0/5", "0/2/9"]
+    assert shard.records == 4 and not repeated
 
 
 @pytest.mark.parametrize("window_bytes", [50, 16 << 20])
@@ -101,7 +106,8 @@ def test_equal_orders_are_by_content_where_rows_have_no_order(tmp_path):
     cuts = ([[5, 5, 9], [5, 1], [5]], [[5], [5, 1], [5, 5, 9]])
     for index, orders in enumerate(cuts):
         (tmp_path / str(index)).mkdir()
-        segments = _segments(tmp_path / str(index), orders)
+        found = _segments(tmp_path / str(index), orders)
+        segments = [dataclasses.replace(segment, copies=True) for segment in found]
         path = str(tmp_path / f"out{index}")
         assemble.write_shard(path, "out", segments, block_records=7, by_content=True)
         found = [bytes(p) for p in records.read(path)]

@@ -62,6 +62,17 @@ def test_the_same_rows_are_equal_however_they_are_cut_and_columns_ordered():
     assert len(set(whole.tolist())) == len(set(payloads))
 
 
+@pytest.mark.parametrize("kind", ["int64", "float32", "string", "image"])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_nothing_but_missing_values(kind, rows):
+    shapes = [()] if kind == "image" else [(), (2,)]
+    batch, columns = _batch(
+        **{f"x{len(s)}": ({"type": kind, "shape": s}, [None] * rows) for s in shapes}
+    )
+    assert len(content.of(batch, columns)) == rows
+    assert len(set(content.of(batch, columns).tolist())) <= 1
+
+
 def test_copies_have_keys_of_their_own():
     contents = np.array([5, 5, 6], np.uint64)
     first = content.keys(contents).to_pylist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hypothesis
 import pytest
+import tensorflow as tf
 from hypothesis import strategies as st
 
 from pipeline.config import Column
@@ -60,3 +61,24 @@ def test_what_is_of_another_kind(payload, column, reason, problem):
 def test_the_first_column_that_is_wrong_is_told():
     _, bad = _read(example(n=1.5, x=1))
     assert bad[0][0] == "n" and bad[0][2] == "[1.5]"
+
+
+def test_sequences_are_told_from_examples():
+    lists = tf.train.FeatureLists(feature_list={"clicks": tf.train.FeatureList()})
+    context = tf.train.Features(
+        feature={"s": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"x" * 500]))}
+    )
+    for of in (context, None):
+        made = tf.train.SequenceExample(context=of, feature_lists=lists).SerializeToString()
+        assert examples.is_sequence(made)
+    # Without lists both are the same bytes.
+    assert not examples.is_sequence(tf.train.SequenceExample(context=context).SerializeToString())
+    for payload in (
+        example(n=1, s=b"x" * 500),
+        example(),
+        b"",
+        b"\x0a",
+        b"\x0a\xff\xff",
+        b"\x0a\x05a",
+    ):
+        assert not examples.is_sequence(payload)

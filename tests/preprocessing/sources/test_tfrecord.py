@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 
 import pytest
+import tensorflow as tf
 
-from pipeline import errors
+from pipeline import errors, records
+from preprocessing import sniff
 from preprocessing.sources import tfrecord
 from tests.preprocessing import examples, pictures, tables
 from tests.preprocessing.test_tables import _files, _letters, _records, _run
@@ -128,3 +130,20 @@ def test_bytes_of_images(tmp_path):
         ("pixels", "type"),
         ("image", "image"),
     ]
+
+
+def test_sequences_are_refused_by_name(tmp_path):
+    made = tf.train.SequenceExample()
+    made.context.feature["id"].int64_list.value.append(1)
+    made.feature_lists.feature_list["clicks"].feature.add().int64_list.value.append(5)
+    path = tmp_path / "a.tfrecord"
+    examples.write(path, [examples.row(1)])
+    with open(path, "ab") as file:
+        file.write(records.frame(made.SerializeToString()))
+    message = r"a.tfrecord': record 2 is a tf.train.SequenceExample, whose feature_lists cannot"
+    source = tfrecord.TfrecordSource(_config(path).data)
+    with pytest.raises(errors.DataError, match=message) as info:
+        list(source.read(source.plan("train")[0]))
+    assert "Write tf.train.Examples" in str(info.value) and "\n" not in str(info.value)
+    with pytest.raises(errors.DataError, match=message):
+        sniff.sniff(str(path))

@@ -1,0 +1,142 @@
+"""Columns in the names of folders are read like those in the files."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import errors
+from preprocessing import enforce, sniff, sources, survey
+from preprocessing.sources import partitions
+from tests.preprocessing import tables
+from tests.preprocessing.test_tables import _records, _run
+
+COLUMNS = {
+    "id": {"type": "int64"},
+    "day": {"type": "string"},
+    "hour": {"type": "int64", "missing": "allow"},
+    "label": {"type": "int64"},
+}
+FOLDERS = (
+    "day=2024-06-01/hour=1",
+    "day=2024-06-02/hour=23",
+    "day=a%2Fb/hour=__HIVE_DEFAULT_PARTITION__",
+)
+EXPECTED = [("2024-06-01", 1), ("2024-06-02", 23), ("a/b", None)]
+
+
+def _write(folder: pathlib.Path, kind: str) -> pathlib.Path:
+    for index, name in enumerate(FOLDERS):
+        (folder / name).mkdir(parents=True)
+        path = folder / name / f"part.{kind}"
+        ids = range(index * 10, index * 10 + 10)
+        if kind == "parquet":
+            pq.write_table(pa.table({"id": list(ids), "label": [i % 2 for i in ids]}), path)
+        elif kind == "csv":
+            path.write_text("id,label\n" + "".join(f"{i},{i % 2}\n" for i in ids))
+        else:
+            path.write_text("".join(f'{{"id": {i}, "label": {i % 2}}}\n' for i in ids))
+    return folder
+
+
+def _config(pattern, kind, **data):
+    return tables.make_config(pattern, COLUMNS, source=kind, error_budget=1, **data)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_columns_of_folders_are_columns_of_rows(tmp_path, kind):
+    data = _config(_write(tmp_path / "lake", kind) / "day=*" / "hour=*" / f"*.{kind}", kind).data
+    source = sources.choose(data)
+    found = []
+    for chunk in source.plan("train"):
+        for rows in source.read(chunk):
+            good = enforce.enforce(rows, data, "train")
+            assert not good.letters
+            found += [(r["id"], r["day"], r["hour"]) for r in good.batch.to_pylist()]
+    assert found == [(i, *EXPECTED[i // 10]) for i in range(30)]
+
+
+def test_a_folder_named_in_full_says_its_column_too(tmp_path):
+    _write(tmp_path / "lake", "parquet")
+    for name, (day, hour) in zip(FOLDERS, EXPECTED, strict=True):
+        source = sources.choose(_config(tmp_path / "lake" / name / "part.parquet", "parquet").data)
+        (rows,) = source.read(source.plan("train")[0])
+        assert set(rows.batch["day"].to_pylist()) == {day.encode()}
+        assert rows.batch["hour"][0].as_py() == (None if hour is None else b"%d" % hour)
+        (file,) = source.files()
+        assert file.name == f"train/files/{name}/part.parquet", "its column decides the records"
+
+
+def test_bad_values_are_dead_letters_of_their_file(tmp_path):
+    _write(tmp_path / "lake", "csv")
+    strict = {**COLUMNS, "hour": {"type": "int64", "max": 12, "missing": "allow"}}
+    pattern = tmp_path / "lake" / "day=*" / "hour=*" / "*"
+    data = tables.make_config(pattern, strict, error_budget=0.5).data
+    source = sources.choose(data)
+    letters = []
+    for chunk in source.plan("train"):
+        for rows in source.read(chunk):
+            letters += enforce.enforce(rows, data, "train").letters
+    assert len(letters) == 10
+    expected = "hour=23/part.csv': row 2: column 'hour' is 23, allowed is 12 or less"
+    assert str(letters[0]).endswith(expected)
+
+
+def test_what_a_file_has_itself_is_read_from_there(tmp_path):
+    folder = tmp_path / "day=folder"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id,day,hour,label\n1,file,2,0\n")
+    source = sources.choose(_config(folder / "a.csv", "csv").data)
+    (rows,) = source.read(source.plan("train")[0])
+    assert rows.batch["day"].to_pylist() == [b"file"]
+
+
+def test_a_column_that_not_all_paths_have_is_missing(tmp_path):
+    _write(tmp_path / "lake", "csv")
+    (tmp_path / "lake" / "day=x").mkdir()
+    (tmp_path / "lake" / "day=x" / "b.csv").write_text("id,label\n1,0\n")
+    source = sources.choose(_config(tmp_path / "lake" / "**" / "*.csv", "csv").data)
+    with pytest.raises(errors.DataError, match="column 'hour' of the config is missing"):
+        source.plan("train")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_the_schema_has_them(tmp_path, kind):
+    guess = sniff.sniff(str(_write(tmp_path / "lake", kind)))
+    assert guess.pattern == str(tmp_path / "lake" / "day=*" / "hour=*" / f"*.{kind}")
+    assert set(guess.kinds) == set(COLUMNS)
+    found = survey.survey(sources.choose(guess.data()), guess.kinds)
+    assert found.rows == 30 and found.columns["hour"].kind == "int64"
+    assert found.columns["hour"].missing == 10 and found.columns["day"].kind == "string"
+
+
+def test_folders_of_different_columns_are_refused(tmp_path):
+    _write(tmp_path / "lake", "csv")
+    (tmp_path / "lake" / "day=3").mkdir()
+    (tmp_path / "lake" / "day=3" / "b.csv").write_text("id,label\n1,0\n")
+    with pytest.raises(errors.DataError, match="holds folders of different columns") as info:
+        sniff.sniff(str(tmp_path / "lake"))
+    assert "\n" not in str(info.value)
+
+
+def test_a_whole_job_with_a_split_by_such_a_column(tmp_path):
+    pattern = _write(tmp_path / "lake", "parquet") / "*" / "*" / "*.parquet"
+    rule = {
+        "by": "column",
+        "column": "day",
+        "values": {"2024-06-01": "train", "2024-06-02": "eval", "a/b": "test"},
+    }
+    job_config = _config(pattern, "parquet", split=rule)
+    made, folder, _ = _run(job_config, tmp_path)
+    days = {s: {r["day"] for r in _records(job_config, made, folder, s)} for s in made.splits}
+    assert days == {"train": {b"2024-06-01"}, "eval": {b"2024-06-02"}, "test": {b"a/b"}}
+
+
+def test_paths():
+    assert partitions.of("a=1/x/day=2/h=%20/f.csv") == {"day": "2", "h": " "}
+    assert partitions.of("/data/f=1.csv") == {}
+    assert partitions.common(["a=1/b=2/f", "b=3/a=/f"]) == ["a", "b"]
+    assert partitions.common([]) == []
