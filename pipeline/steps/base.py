@@ -48,6 +48,10 @@ Follows = Literal["forgotten", "unchanged", "monotonic", "linear"]
 # Shares of the range by which mapped percentiles may be out of order (those of times such as 5:99
 # are) or off a line.
 _ORDER, _LINE = 0.05, 1e-6
+# Of the range of what is mapped, the share by which a step may leave a line, to be nearly one.
+_FEW = 0.2
+# Relative distance of percentiles that are one value, rounded.
+_SAME = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +74,11 @@ class Values:
     stand_in: int | float | str | None = None
     others: tuple[float, ...] = ()
     forgotten_by: str | None = None
+
+    @property
+    def constant(self) -> bool:
+        """Tells if all values are one, as far as is known."""
+        return self.percentiles is not None and _same(self.percentiles)
 
 
 class Step(Section):
@@ -228,7 +237,7 @@ def after(step: Step, values: Values) -> Values:
     if min(steps, default=0.0) < -_ORDER * span:
         return unknown
     percentiles = mapped[::-1] if backwards else mapped
-    mean, variance = moments(percentiles)
+    mean, variance = _moments_after(values, mapped)
     linear = follows == "linear" and _on_a_line(values.percentiles, mapped)
     if linear and values.mean is not None and values.variance is not None:
         slope = _value(step, 1.0) - _value(step, 0.0)
@@ -244,10 +253,52 @@ def numbers_in(value: float | int | str | None) -> tuple[float, ...]:
 
 def moments(percentiles: tuple[float, ...]) -> tuple[float, float]:
     """Returns mean and variance of values whose percentiles are joined by straight lines."""
+    if _same(percentiles):
+        return percentiles[0], 0.0  # of one value; rounding would make a deviation of it
     pieces = list(itertools.pairwise(percentiles))
     mean = math.fsum((a + b) / 2 for a, b in pieces) / len(pieces)
     shifted = [(a - mean, b - mean) for a, b in pieces]
     return mean, math.fsum((a * a + a * b + b * b) / 3 for a, b in shifted) / len(pieces)
+
+
+def _same(percentiles: tuple[float, ...]) -> bool:
+    low, high = min(percentiles), max(percentiles)
+    return high - low <= _SAME * max(abs(low), abs(high))
+
+
+def _moments_after(values: Values, mapped: tuple[float, ...]) -> tuple[float, float]:
+    """Returns mean and variance of mapped values, by those of the values if that is nearly a line.
+
+    The last percentile of a long tail may be far from the one before, and a straight line between
+    them far from the truth. What leaves nearly all of a tail as it is leaves its moments.
+    """
+    found = moments(mapped)
+    before = values.percentiles or ()
+    if values.mean is None or values.variance is None or not found[1]:
+        return found
+    chord = (mapped[-1] - mapped[0]) / (before[-1] - before[0])
+    change, slope, rest = min(_apart(before, mapped, slope) for slope in (1.0, chord))
+    if change > _FEW * abs(mapped[-1] - mapped[0]):
+        return found
+    # With y = s x + r: E y = s E x + E r, and Var y = s^2 Var x + 2 s E (x - E x) r + Var r. Made
+    # nought where the tail is, r meets there no percentiles of x that are far apart.
+    widest = max(range(len(before) - 1), key=lambda n: before[n + 1] - before[n])
+    nought, rest = rest[widest], tuple(r - rest[widest] for r in rest)
+    mean, spread = moments(rest) if change else (0.0, 0.0)
+    centred = [x - values.mean for x in before]
+    pieces = list(zip(itertools.pairwise(centred), itertools.pairwise(rest), strict=True))
+    products = [(2 * (a * c + b * d) + a * d + b * c) / 6 for (a, b), (c, d) in pieces]
+    common = math.fsum(products) / len(pieces) if change else 0.0
+    variance = slope**2 * values.variance + 2 * slope * common + spread
+    return (slope * values.mean + nought + mean, variance) if variance > 0 else found
+
+
+def _apart(
+    before: tuple[float, ...], after: tuple[float, ...], slope: float
+) -> tuple[float, float, tuple[float, ...]]:
+    """Returns by how much values leave a line of a slope, the slope, and what is left of each."""
+    rest = tuple(y - slope * x for x, y in zip(before, after, strict=True))
+    return math.fsum(abs(b - a) for a, b in itertools.pairwise(rest)), slope, rest
 
 
 def at(percentiles: tuple[float, ...], share: float) -> float:

@@ -103,8 +103,8 @@ class ZScore(Step):
         deviation = self.deviation
         if deviation is None:
             # A column that is always the same becomes 0.
-            deviation = math.sqrt(_known(values.variance)) or 1.0
-        return self.model_copy(update={"mean": mean, "deviation": deviation})
+            deviation = 0.0 if values.constant else math.sqrt(_known(values.variance))
+        return self.model_copy(update={"mean": mean, "deviation": deviation or 1.0})
 
     def statistics_after(self) -> Follows:
         """All of them."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline import errors, feature_plan
-from tests.pipeline.feature_tables import DELAY, TIME, contents, make
+from pipeline import errors, feature_plan, manifest
+from tests.pipeline.feature_tables import DELAY, TIME, contents, make, statistics
 
 
 def _plan(features=None, label=None, **others):
@@ -192,3 +192,65 @@ def test_balanced_classes_weigh_the_same():
     weights = dict(_plan(label={"threshold": 15, "balanced": True}).label.class_weights)
     assert weights[0] * 2.5 == pytest.approx(weights[1] * 2)
     assert (weights[0] * 2.5 + weights[1] * 2) / 4.5 == pytest.approx(1)
+
+
+def _train(values):
+    """A manifest whose column `weight` has these values."""
+    made = contents(make())
+    train = manifest.Statistics(columns={"weight": statistics(values)})
+    return made.model_copy(update={"statistics": {"train": train}})
+
+
+def test_a_clip_that_changes_nothing_leaves_mean_and_deviation_of_a_long_tail():
+    """Straight lines between percentiles would make the deviation seven times as large."""
+    x = np.random.default_rng(1).lognormal(0, 2, 100_000)
+    for limit in (-1.0, 0.01):
+        job = make({"weight": {"steps": [{"clip": {"min": limit}}, "z_score"]}})
+        step = feature_plan.plan(job, _train(x)).features[0].steps[-1]
+        assert step.mean == pytest.approx(x.clip(limit).mean(), rel=1e-3)
+        assert step.deviation == pytest.approx(x.clip(limit).std(), rel=1e-3)
+
+
+def test_a_column_that_is_always_the_same_becomes_zero_behind_other_steps_too():
+    """What rounding leaves of its deviation would blow up the noise of float32."""
+    for first in ("log1p", "min_max", {"clip": {"max": 4.7}}):
+        job = make({"weight": {"steps": [first, "z_score"]}})
+        step = feature_plan.plan(job, _train(np.full(1000, 5.3))).features[0].steps[-1]
+        assert step.deviation == 1.0
+
+
+def _random_step(rng, x):
+    low, high = (float(q) for q in np.quantile(x, sorted(rng.uniform(0, 1, 2))))
+    written = {
+        "clip": {"clip": {"min": low, "max": high}},
+        "only top": {"clip": {"max": float(np.quantile(x, 0.99))}},
+        "nothing": {"clip": {"min": float(x.min()) - 1}},
+        "log1p": "log1p" if x.min() > -0.9 else {"clip": {"min": 0}},
+        "z_score": "z_score",
+        "min_max": "min_max",
+        "other": {"min_max": {"min": low - 1, "max": high + 1}},
+    }
+    return written[str(rng.choice(list(written)))]
+
+
+@pytest.mark.parametrize("tail", [0.5, 2.0])
+def test_statistics_through_random_chains(tail):
+    """Against NumPy on the raw values; extremes exactly, moments about."""
+    rng = np.random.default_rng(11)
+    apart = []
+    for _ in range(25):
+        x = rng.lognormal(0, tail, 2_000)
+        steps, y = [], x
+        for _ in range(rng.integers(1, 4)):
+            steps.append(_random_step(rng, y))
+            job = make({"weight": {"steps": [*steps, "z_score", "min_max"]}})
+            *made, z_score, min_max = feature_plan.plan(job, _train(x)).features[0].steps
+            y = x
+            for step in made:
+                y = np.array([step.value(value) for value in y.tolist()])
+        ends = ((y.min() - z_score.mean) / z_score.deviation, min_max.min)
+        assert ends[0] == pytest.approx(ends[1], abs=1e-6 * (1 + abs(ends[0])))
+        spread = y.std() or 1.0
+        apart.append(max(abs(z_score.mean - y.mean()), abs(z_score.deviation - spread)) / spread)
+    assert np.median(apart) < 0.01
+    assert max(apart) < 0.2
