@@ -87,6 +87,9 @@ def _build(
     started = time.monotonic()
     layout.adopt(records)
     used = layout.numbered(records, base)
+    if killed := layout.left(records, base):
+        rows = sum(map(spill.rows_written, killed))
+        print(f"a killed run had read {rows:,} rows of these records; starting over", flush=True)
     layout.sweep(records, base)
     with _hashing(source) as hashes:
         if not how.force and not _without_files(source):

@@ -157,6 +157,16 @@ def sweep(records: str, base: str | None = None) -> None:
             storage.remove(storage.join(records, name))
 
 
+def left(records: str, base: str) -> list[str]:
+    """Returns the temporary folders of runs that were killed. The lock of `base` must be held."""
+    kept = of_jobs_elsewhere(records)
+    return [
+        storage.join(records, name)
+        for name in storage.listdir(records)
+        if _OF_RUN.match(name) and _owner(name) == base and name not in kept
+    ]
+
+
 def abandon(build: str) -> None:
     """Removes a build that will not be finished, but not its dead letters."""
     if not storage.listdir(storage.join(build, DEAD_LETTERS)):

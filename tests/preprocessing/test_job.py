@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import builds, config, config_file, errors, manifest, run_folder
-from preprocessing import beam_options, job, layout
+from preprocessing import beam_options, fingerprint, job, layout
 from preprocessing.sources.idx import IdxSource
 from tests.golden import regenerate
 from tests.preprocessing import idx_files
@@ -222,6 +222,16 @@ def test_what_killed_runs_left_is_removed(tiny, root):
     _run(tiny, root)
     names = {path.name for path in folder.glob("[!.]*")}
     assert names == {"current.json", _folder(root, tiny).name}
+
+
+def test_after_a_kill_it_is_said_that_a_run_starts_over(tiny, root):
+    base = fingerprint.base(tiny.data, IdxSource(tiny.data).files())
+    killed = layout.prepare(str(_records(root, tiny)), base)
+    pathlib.Path(killed.temporary, "train-000000-0000.rows17.arrow").touch()
+    message = "a killed run had read 17 rows of these records; starting over"
+    assert message in _run(tiny, root)[1]
+    assert not os.path.exists(killed.temporary)
+    assert message not in _run(tiny, root, force=True)[1]
 
 
 def test_what_another_process_is_making_is_left_alone(tiny, root):

@@ -72,7 +72,9 @@ def test_other_files(folder, tmp_path, source):
 def test_images(tmp_path):
     pictures.write(tmp_path / "raw", {"cat": 5, "dog": 4})
     (tmp_path / "raw" / "cat" / "001.png").write_bytes(b"x")
-    job_config = pictures.make_config(tmp_path / "raw", provenance=True, error_budget=1)
+    job_config = pictures.make_config(
+        tmp_path / "raw", provenance=True, error_budget=1, split={"eval": 0.4}
+    )
     found = _rows(job_config, tmp_path)
     assert len(found) == 8
     for row in found:
