@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from pipeline.steps.base import Follows, Step
+from pipeline.steps.base import Follows, Kind, Step
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -12,6 +13,27 @@ if TYPE_CHECKING:
 # ISO 8601: a date, and maybe a time to the minute or finer. Zones are not looked at.
 _DATE = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
 _TIME = r"([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"
+# Other ways, in which leading zeros may be left out, and hours may be those of a clock face.
+_YEAR, _MONTH, _DAY = r"\d{4}", "(0?[1-9]|1[0-2])", r"(0?[1-9]|[12]\d|3[01])"
+_LOOSE = r"([T ]([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?( ?[AaPp][Mm])?)?"
+# How texts are written -> what the whole of one matches.
+TEXTS: Mapping[str, str] = {
+    "iso": _DATE + _TIME,
+    "y/m/d": f"{_YEAR}/{_MONTH}/{_DAY}{_LOOSE}",
+    "m/d/y": f"{_MONTH}/{_DAY}/{_YEAR}{_LOOSE}",
+    "d/m/y": f"{_DAY}/{_MONTH}/{_YEAR}{_LOOSE}",
+    "d.m.y": rf"{_DAY}\.{_MONTH}\.{_YEAR}{_LOOSE}",
+}
+# With all zeros, which part is where, and how ISO has these three.
+_OF_THREE = {
+    "y/m/d": (r"^(\d{4})/(\d\d)/(\d\d)", r"\1-\2-\3"),
+    "m/d/y": (r"^(\d\d)/(\d\d)/(\d{4})", r"\3-\1-\2"),
+    "d/m/y": (r"^(\d\d)/(\d\d)/(\d{4})", r"\3-\2-\1"),
+    "d.m.y": (r"^(\d\d)\.(\d\d)\.(\d{4})", r"\3-\2-\1"),
+}
+# Whole numbers since 1970, and how many of them are a second.
+EPOCHS: Mapping[str, int] = {"seconds": 1, "milliseconds": 1000}
+_A_DAY = 86400
 _UNKNOWN = -1
 # Where year, month, day, hour and minute are among the 16 characters up to the minutes.
 _PLACES = {"year": (0, 4), "month": (5, 7), "day": (8, 10), "hour": (11, 13), "minute": (14, 16)}
@@ -19,22 +41,46 @@ _LENGTH = 16
 
 
 class Date(Step):
-    """A part of a date such as 2013-01-31 or a time such as 2013-01-31T23:59:00Z; -1 if it is
-    neither. Weekdays count from Monday, 0."""
+    """A part of a date such as 2013-01-31 or a time such as 2013-01-31T23:59:00Z, or of one that is
+    written as `form` says; -1 if it is not. Weekdays count from Monday, 0, and `days` from
+    1970-01-01. Of numbers, `form` is what they count since then, in UTC."""
 
-    takes = ("text",)
+    takes = ("text", "integer")
     gives = "integer"
-    part: Literal["year", "month", "day", "hour", "minute", "weekday", "day_of_year"]
+    takes_missing = True
+    part: Literal["year", "month", "day", "hour", "minute", "weekday", "day_of_year", "days"]
+    form: Literal["iso", "y/m/d", "m/d/y", "d/m/y", "d.m.y", "seconds", "milliseconds"] = "iso"
+
+    def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
+        """Raises `ValueError` for a form of texts where it gets numbers, or of numbers."""
+        allowed = EPOCHS if kind == "integer" else TEXTS
+        if self.form not in allowed:
+            raise ValueError(f"of {kind} form must be {', '.join(allowed)}, got {self.form}")
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
-        """The part of an ISO 8601 date or time as it is written; -1 for any other text."""
+        """The part of a date or time as it is written; -1 for any other text, and for -1."""
         import tensorflow as tf
 
-        known = tf.strings.regex_full_match(x, _DATE + _TIME)
+        if self.form in EPOCHS:
+            seconds = tf.cast(x, tf.int64) // EPOCHS[self.form]
+            return tf.where(tf.not_equal(x, _UNKNOWN), _part(self.part, _since(seconds)), _UNKNOWN)
+        known = tf.strings.regex_full_match(x, TEXTS[self.form])
+        afternoon = morning = None
+        if self.form != "iso":
+            morning = tf.strings.regex_full_match(x, ".*[Aa][Mm]")
+            afternoon = tf.strings.regex_full_match(x, ".*[Pp][Mm]")
+            x = tf.strings.regex_replace(x, r"\b(\d)\b", r"0\1")
+            x = tf.strings.regex_replace(x, *_OF_THREE[self.form])
         # Bytes, not texts: strings cost more than all the rest.
         digits = tf.cast(tf.io.decode_raw(x, tf.uint8, fixed_length=_LENGTH), tf.int64) - ord("0")
         numbers = tf.matmul(digits, tf.constant(_weights(), tf.int64))
         parts = {name: tf.gather(numbers, n, axis=-1) for n, name in enumerate(_PLACES)}
+        # A date without a time is at midnight; it has no digits there, but nulls.
+        parts |= {name: tf.maximum(parts[name], 0) for name in ("hour", "minute")}
+        if afternoon is not None:
+            hour = parts["hour"]
+            hour = tf.where(morning | afternoon, hour % 12, hour)
+            parts["hour"] = tf.where(afternoon, hour + 12, hour)
         return tf.where(known, _part(self.part, parts), _UNKNOWN)
 
 
@@ -76,15 +122,36 @@ def _weights() -> list[list[int]]:
 def _part(part: str, of: dict[str, tf.Tensor]) -> tf.Tensor:
     import tensorflow as tf
 
-    if part in ("hour", "minute"):
-        # A date without a time is at midnight; it has no digits there, but nulls.
-        return tf.maximum(of[part], 0)
+    if part in of:
+        return of[part]
+    days = _days(of["year"], of["month"], of["day"])
+    if part == "days":
+        return days
     if part == "weekday":
-        return (_days(of["year"], of["month"], of["day"]) + 3) % 7  # 1970-01-01 was a Thursday
-    if part == "day_of_year":
-        one = tf.ones_like(of["year"])
-        return _days(of["year"], of["month"], of["day"]) - _days(of["year"], one, one) + 1
-    return of[part]
+        return (days + 3) % 7  # 1970-01-01 was a Thursday
+    one = tf.ones_like(of["year"])
+    return days - _days(of["year"], one, one) + 1
+
+
+def _since(seconds: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Year to minute of what counts from 1970-01-01T00:00Z, by the same algorithms backwards."""
+    import tensorflow as tf
+
+    days, of_day = seconds // _A_DAY, seconds % _A_DAY
+    since = days + 719468
+    era, of_era = since // 146097, since % 146097
+    years = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
+    of_year = of_era - (years * 365 + years // 4 - years // 100)
+    from_march = (of_year * 5 + 2) // 153
+    month = tf.where(from_march < 10, from_march + 3, from_march - 9)
+    year = years + era * 400
+    return {
+        "year": tf.where(month <= 2, year + 1, year),
+        "month": month,
+        "day": of_year - (from_march * 153 + 2) // 5 + 1,
+        "hour": of_day // 3600,
+        "minute": of_day % 3600 // 60,
+    }
 
 
 def _days(year: tf.Tensor, month: tf.Tensor, day: tf.Tensor) -> tf.Tensor:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import pydantic
 
-from pipeline.steps.base import NUMBERS, Follows, Kind, Statistic, Step, Values
+from pipeline.steps.base import NUMBERS, Follows, Kind, Statistic, Step, Values, at
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -211,6 +212,80 @@ class Clip(Step):
         x = _float(x)
         x = x if self.min is None else tf.maximum(x, self.min)
         return x if self.max is None else tf.minimum(x, self.max)
+
+
+class Piecewise(Step):
+    """Where a value lies between `count` quantiles, or in the intervals between `edges`: a number
+    for each interval, which is 0 below it, 1 above it, and rises evenly within it.
+
+    The piecewise-linear encoding of Gorishniy, Rubachev and Babenko, On embeddings for numerical
+    features in tabular deep learning, 2022; what is beyond the outer edges is as if it were there.
+    """
+
+    takes = NUMBERS
+    gives = "number"
+    instead = "set edges"
+    count: Annotated[int, pydantic.Field(ge=1, le=100)] | None = None
+    edges: tuple[float, ...] | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _one_of_both(self) -> Piecewise:
+        if self.edges is None and self.count is None:
+            raise ValueError("needs count or edges")
+        if self.edges is not None and (
+            len(self.edges) < 2 or list(self.edges) != sorted(set(self.edges))
+        ):
+            raise ValueError(f"edges must be two numbers or more that rise, got {self.edges}")
+        return self
+
+    def needs(self, kind: Kind) -> tuple[Statistic, ...]:
+        """Percentiles, some of which are the edges."""
+        return ("percentiles",) if self.edges is None else ()
+
+    def filled(self, values: Values) -> Piecewise:
+        """Has edges. Where values are so frequent that quantiles coincide there are fewer."""
+        if self.edges is not None or self.count is None or values.percentiles is None:
+            return self
+        found = {at(values.percentiles, n / self.count) for n in range(self.count + 1)}
+        # As float32, in which values are; closer ones cannot be told apart.
+        edges = sorted({float(np.float32(edge)) for edge in found})
+        edges = edges if len(edges) > 1 else [edges[0], edges[0] + max(1.0, abs(edges[0]))]
+        return self.model_copy(update={"edges": tuple(edges)})
+
+    def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """A number for each interval; asked also before the edges are known."""
+        intervals = self.count if self.edges is None else len(self.edges) - 1
+        return (*shape, intervals or 0)
+
+    def apply(self, x: tf.Tensor) -> tf.Tensor:
+        """min(max((x - lower) / (upper - lower), 0), 1) of each interval."""
+        import tensorflow as tf
+
+        assert self.edges is not None
+        edges = np.array(self.edges, np.float32)
+        lower, width = tf.constant(edges[:-1]), tf.constant(edges[1:] - edges[:-1])
+        share = (tf.expand_dims(_float(x), -1) - lower) / width
+        return tf.minimum(tf.maximum(share, 0.0), 1.0)
+
+
+class Cycle(Step):
+    """A place in what returns after `period`, such as a day of the year: two numbers, by which its
+    end and its beginning are close."""
+
+    takes = NUMBERS
+    gives = "number"
+    period: Annotated[float, pydantic.Field(gt=0)]
+
+    def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Sine and cosine."""
+        return (*shape, 2)
+
+    def apply(self, x: tf.Tensor) -> tf.Tensor:
+        """sin(2 pi x / period) and cos(2 pi x / period)."""
+        import tensorflow as tf
+
+        angle = _float(x) * (2 * math.pi / self.period)
+        return tf.stack([tf.sin(angle), tf.cos(angle)], axis=-1)
 
 
 def check_alike(values: tuple[float | int | str, ...], kind: Kind) -> None:

@@ -22,7 +22,7 @@ def _png(height, width):
     return file.getvalue()
 
 
-COLUMNS = {"when": {"type": "string"}, "photo": {"type": "image"}}
+COLUMNS = {"when": {"type": "string"}, "us": {"type": "string"}, "photo": {"type": "image"}}
 ROWS = {
     "delay": np.array([np.nan, 3.0, 25.0], np.float32),
     "seats": np.array([0, 2, 300], np.int64),
@@ -31,6 +31,7 @@ ROWS = {
     "tail": np.array(["", "N1", "é"]),
     "day": np.array(["Some words", "", "a"]),
     "when": np.array(["2012-12-31", "2013-03-01T10:20:00Z", "soon"]),
+    "us": np.array(["9/30/1990 0:00:00", "12/1/2020 12:05:01 PM", "30.9.1990"]),
     "origin": np.array(["EWR", "JFK", "XXX"]),
     "picture": np.arange(3 * 4 * 6 * 3).astype(np.uint8).reshape(3, 4, 6, 3),
     "photo": np.array([_png(4, 6), _png(10, 3), _png(1, 1)]),
@@ -48,6 +49,9 @@ FEATURES = {
     "log1p": {"of": "time", "steps": ["log1p"]},
     "clip": {"of": "time", "steps": [{"clip": {"min": 3, "max": 1000}}]},
     "buckets": {"of": "time", "steps": [{"buckets": {"boundaries": [1.5, 517]}}]},
+    "piecewise": {"of": "delay", "steps": [FILL, {"piecewise": {"edges": [0, 4, 20]}}]},
+    "quantiles": {"of": "time", "steps": [{"piecewise": {"count": 3}}]},
+    "cycle": {"of": "time", "steps": [{"cycle": {"period": 2400}}]},
     "vocabulary": {"of": "carrier", "steps": [{"vocabulary": {"oov": 4}}]},
     "numbers": {"of": "time", "steps": [{"vocabulary": {"values": [-1, 0], "oov": 7}}]},
     "hash": {"of": "time", "steps": [{"hash": {"buckets": 50}}]},
@@ -73,6 +77,11 @@ FEATURES = {
     **{
         f"date_{part}": {"of": "when", "steps": [{"date": {"part": part}}, {"clip": {"min": -1}}]}
         for part in ("year", "month", "day", "hour", "minute", "weekday", "day_of_year")
+    },
+    **{
+        f"{column}_{part}": {"of": column, "steps": [{"date": {"part": part, "form": form}}]}
+        for column, form in (("us", "m/d/y"), ("time", "seconds"))
+        for part in ("year", "month", "day", "hour", "weekday", "day_of_year", "days")
     },
 }
 
@@ -104,7 +113,9 @@ def test_no_step_is_left_out():
     assert used == set(STEPS)
 
 
-@pytest.mark.parametrize("name", [*FEATURES, "missing_missing", "tail_missing"])
+@pytest.mark.parametrize(
+    "name", [*FEATURES, "missing_missing", "tail_missing", "piecewise_missing"]
+)
 def test_values_are_those_of_the_transforms(both, made, name):
     rows = {column: tf.constant(values) for column, values in ROWS.items()}
     wanted = both[0].features(rows)[name]

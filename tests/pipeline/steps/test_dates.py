@@ -64,3 +64,54 @@ def test_clock(part, wanted):
     x = tf.constant([517, 5, 0, 2359, 2400, -1], tf.int64)
     found = dates.Clock(part=part).apply(x)
     np.testing.assert_array_equal(found, wanted)
+
+
+FORMS = {
+    "iso": "{0.year:04}-{0:%m-%d %H:%M:%S}",
+    "y/m/d": "{0.year:04}/{0.month}/{0.day} {0.hour}:{0:%M}",
+    "m/d/y": "{0.month}/{0.day}/{0.year:04} {0.hour}:{0:%M:%S}",
+    "d/m/y": "{0:%d/%m}/{0.year:04} {0:%I:%M:%S %p}",
+    "d.m.y": "{0.day}.{0.month}.{0.year:04} {0.hour:02}:{0:%M}",
+}
+EPOCH = datetime.datetime(1970, 1, 1)
+ALL = {**OF, "days": lambda d: (d - EPOCH).days}
+MOMENTS = [
+    datetime.datetime.fromisoformat(f"{day}T{n % 24:02}:{n:02}:07") for n, day in enumerate(DAYS, 7)
+]
+NOON_AND_MIDNIGHT = [datetime.datetime(2024, 2, 29, 12, 5), datetime.datetime(2024, 2, 29, 0, 5)]
+
+
+@pytest.mark.parametrize("part", ALL)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_the_same_parts(form, part):
+    moments = [*MOMENTS, *NOON_AND_MIDNIGHT]
+    texts = [FORMS[form].format(moment) for moment in moments]
+    found = dates.Date(part=part, form=form).apply(tf.constant(texts))
+    np.testing.assert_array_equal(found, [ALL[part](moment) for moment in moments], texts)
+
+
+@pytest.mark.parametrize("part", ALL)
+@pytest.mark.parametrize(("form", "unit"), [("seconds", 1), ("milliseconds", 1000)])
+def test_numbers_since_1970(form, unit, part):
+    moments = [*MOMENTS, *NOON_AND_MIDNIGHT, EPOCH]
+    x = [round((moment - EPOCH).total_seconds()) * unit for moment in moments]
+    found = dates.Date(part=part, form=form).apply(tf.constant([*x, -1], tf.int64))
+    np.testing.assert_array_equal(found, [*(ALL[part](moment) for moment in moments), -1])
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        *(("m/d/y", text) for text in ("13/1/2020", "2020-01-01", "1/2/20", "1/2/2020 24:00", "")),
+        *(("d.m.y", text) for text in ("1/2/2020", "32.1.2020", "1.2.2020 5", "1.2.2020 5 PM")),
+    ],
+)
+def test_other_forms_are_unknown(form, text):
+    np.testing.assert_array_equal(dates.Date(part="day", form=form).apply(tf.constant([text])), -1)
+
+
+def test_numbers_have_no_form_of_texts():
+    with pytest.raises(ValueError, match="of integer form must be seconds, milliseconds, got iso"):
+        dates.Date(part="day").check("integer", ())
+    with pytest.raises(ValueError, match=r"of text form must be iso, y/m/d, .*, got seconds"):
+        dates.Date(part="day", form="seconds").check("text", ())

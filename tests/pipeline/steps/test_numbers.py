@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.steps import numbers
+from pipeline.steps.base import Values
 
 X = np.array([[-3.5, 0.0], [1.25, 800.0], [2.0, -0.5]], np.float32)
 
@@ -64,3 +65,43 @@ def test_missing_integers_and_texts():
 def test_what_is_never_missing_is_found_nowhere():
     found = numbers.Missing(fill=7).indicated(tf.constant([-1, 0], tf.int64))
     assert found.numpy().tolist() == [0.0, 0.0]
+
+
+def _piecewise(x, **settings):
+    return numbers.Piecewise(**settings).apply(tf.constant(x)).numpy()
+
+
+def test_piecewise_is_where_a_value_lies_between_edges():
+    x = [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 9.0]
+    wanted = [[0, 0], [0, 0], [0.5, 0], [1, 0], [1, 0.5], [1, 1], [1, 1]]
+    np.testing.assert_array_equal(_piecewise(x, edges=(0, 1, 3)), wanted)
+
+
+def test_piecewise_loses_nothing_between_the_outer_edges():
+    """Edges times what is given add up to the value: what is linear stays so."""
+    values = Values("number", (), percentiles=tuple(n**2 / 7 for n in range(101)))
+    step = numbers.Piecewise(count=16).filled(values)
+    assert step.edges is not None and step.out_shape(()) == (16,)
+    x = np.linspace(step.edges[0], step.edges[-1], 777, dtype=np.float32)
+    back = step.edges[0] + step.apply(tf.constant(x)).numpy() @ np.diff(step.edges)
+    np.testing.assert_allclose(back, x, rtol=1e-5, atol=1e-3)
+
+
+def test_piecewise_has_fewer_intervals_where_quantiles_coincide():
+    for percentiles, intervals in (((0.0,) * 90 + tuple(range(11)), 2), ((5.0,) * 101, 1)):
+        step = numbers.Piecewise(count=16).filled(Values("number", (), percentiles=percentiles))
+        assert step.out_shape(()) == (intervals,)
+        assert np.isfinite(step.apply(tf.constant([5.0, -1e30, 1e30]))).all()
+
+
+@pytest.mark.parametrize("settings", [{}, {"edges": (1,)}, {"edges": (1, 1)}, {"edges": (2, 1)}])
+def test_piecewise_needs_edges_that_rise(settings):
+    with pytest.raises(ValueError, match=r"needs count or edges|edges must be two numbers"):
+        numbers.Piecewise(**settings)
+
+
+def test_cycle():
+    found = numbers.Cycle(period=4).apply(tf.constant([0, 1, 2, 3, 4], tf.int64))
+    wanted = [[0, 1], [1, 0], [0, -1], [-1, 0], [0, 1]]
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert numbers.Cycle(period=4).out_shape(()) == (2,)
