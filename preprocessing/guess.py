@@ -17,7 +17,8 @@ class Guess:
     """How to read the files of a pattern.
 
     `kinds` are the types a column may be given, `shapes` the lengths of lists, `left_out` says of
-    other columns why they cannot be read, `csv` is that section of the config.
+    other columns why they cannot be read, `csv` is that section of the config. `absent` are texts
+    that stand for no value beside numbers or dates, by column.
     """
 
     source: str
@@ -26,6 +27,7 @@ class Guess:
     shapes: dict[str, int] = dataclasses.field(default_factory=dict)
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     csv: dict[str, Any] = dataclasses.field(default_factory=dict)
+    absent: dict[str, set[str]] = dataclasses.field(default_factory=dict)
 
     def data(self) -> config.Data:
         """Returns a section that refuses no row a source can read."""

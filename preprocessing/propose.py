@@ -7,12 +7,11 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import yaml
 
 from pipeline import config_file, errors, feature_check, storage
-from preprocessing import propose_images, recognise, sniff, sources, suggest, survey
+from preprocessing import propose_images, recognise, sniff, sources, suggest, suggest_model, survey
 from preprocessing.guess import Guess
 from preprocessing.sources import numbers
 from preprocessing.survey import Found, Survey
@@ -20,6 +19,8 @@ from preprocessing.yaml_lines import flow, scalar
 
 # Shares of the rows that are held out, twice; of few rows more, so that some are.
 _SHARE, _SHARE_OF_FEW, _MANY = 0.1, 0.2, 200
+# Columns from which on each number is one input only.
+_WIDE = 100
 # Columns that an error names.
 _LISTED = 20
 _ENDINGS = re.compile(
@@ -76,7 +77,12 @@ def explore(path: str, label: str = "") -> tuple[Guess, Survey]:
     while True:
         found = survey.survey(sources.choose(guess.data()), guess.kinds)
         known = set(guess.data().csv.missing)
-        absent = {text for column in found.columns.values() for text in column.absent} - known
+        taken = found.columns[label].tokens - found.columns[label].absent if label else set()
+        for name, column in found.columns.items():
+            # What is a class of the label cannot stand for no value elsewhere.
+            if column.absent and not column.absent & taken:
+                guess.absent.setdefault(name, set()).update(column.absent - known)
+        absent = set().union(*guess.absent.values()) - known
         written = {}
         if guess.source == "csv" and "decimal" not in guess.csv:
             texts = [column.texts for column in found.columns.values()]
@@ -128,7 +134,8 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     Raises `UsageError` if the label is `chosen` and no column that can be one.
     """
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
-    made = {n: suggest.column(n, c, found.rows) for n, c in columns.items()}
+    wide = len(columns) > _WIDE
+    made = {n: suggest.column(n, c, found.rows, wide=wide) for n, c in columns.items()}
     key = suggest.key(columns, found.rows)
     _check_label(chosen, guess, columns)
     if chosen == key:
@@ -137,6 +144,9 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     if not chosen:
         others = {n: c for n, c in columns.items() if n != key} or columns
         label, why = suggest.label(others, found.rows)
+    for name in guess.absent.keys() & made.keys():
+        texts = ", ".join(map(repr, sorted(guess.absent[name])))
+        made[name].notes.append(f"{texts}: taken for missing")
     if columns[label].missing:
         made[label].rules["missing"] = "drop"
     _tell_apart({n: c for n, c in made.items() if n not in (label, key)})
@@ -145,7 +155,11 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
             *_head(f"{found.rows:,} rows", path, name, guess.pattern),
             *_data_section(guess, found, path, label, why, key, made),
             "",
-            *_model_sections(columns[label], label, key, made),
+            *suggest_model.lines(
+                columns[label],
+                {n: c for n, c in made.items() if n not in (label, key)},
+                round(found.rows * (1 - 2 * _share(found.rows))),
+            ),
         ]
     )
     config_file.validate(yaml.safe_load(text), where=path)
@@ -221,9 +235,13 @@ def _data_section(
     lines.append(f"  label: {scalar(label)}  # {why}; another: make schema LABEL=")
     if key is not None:
         lines.append(f"  key: {flow([key])}  # no two rows agree in it")
-    share = _SHARE if found.rows >= _MANY else _SHARE_OF_FEW
+    share = _share(found.rows)
     lines.append(f"  split: {flow({'eval': share, 'test': share})}")
     return lines + _budget(found, set(made))
+
+
+def _share(rows: int) -> float:
+    return _SHARE if rows >= _MANY else _SHARE_OF_FEW
 
 
 def _budget(found: Survey, names: set[str]) -> list[str]:
@@ -249,46 +267,6 @@ def _damage(found: Survey, names: set[str]) -> tuple[str, str]:
     reasons += [f"{n:,} x {scalar(name)} encoding" for name, n in refused.items()]
     budget = f"{share:g}" if share < 1 else f"{bad}"
     return f"{bad:,} of {total:,} rows are bad: {'; '.join(reasons)}", budget
-
-
-def _model_sections(
-    found: Found, label: str, key: str | None, made: dict[str, suggest.Column]
-) -> list[str]:
-    lines = ["features:"]
-    model: dict[str, Any]
-    for name, column in made.items():
-        if name in (label, key):
-            continue
-        if column.steps:
-            width = {"embedding": column.embedding} if column.embedding else {}
-            lines.append(f"  {scalar(name)}: {flow({'steps': column.steps, **width})}")
-        for part, steps in column.parts.items():
-            lines.append(f"  {scalar(part)}: {flow({'of': name, 'steps': steps})}")
-    if len(lines) == 1:
-        own = {"name": "package.module:model_fn"}
-        return [f"model: {flow(own)}  # no column makes a feature", "train: {steps: 1000}"]
-    if suggest.is_class(found):
-        if not suggest.is_numbered(found):
-            lines += ["", f"label: {flow({'vocabulary': True})}"]
-        classes = len(found.different or ())
-        model = {"name": "dnn", "params": {"classes": classes}}
-        return [*lines, "", f"model: {flow(model)}", *_TRAIN, *(_OF_TWO if classes == 2 else ())]
-    if (middle := suggest.threshold(found)) is not None:
-        lines += ["", f"label: {flow({'threshold': middle})}"]
-        return [*lines, "", "model: {name: dnn, params: {classes: 2}}", *_TRAIN, *_OF_TWO]
-    if found.kind == "string":
-        # Any text there is becomes a class; nothing better is known.
-        classes = max(2, len(found.different or ()))
-        model = {"name": "dnn", "params": {"classes": classes}}
-        return [*lines, "", "label: {vocabulary: true}", "", f"model: {flow(model)}", *_TRAIN]
-    model = {"name": "dnn", "params": {"task": "regression", **suggest.scaling(found)}}
-    evaluation = {"metric": "average_loss", "higher_is_better": False}
-    return [*lines, "", f"model: {flow(model)}", *_TRAIN, "", f"eval: {flow(evaluation)}"]
-
-
-_TRAIN = ("", "train: {steps: 1000}")
-# Where one class is rare, accuracy is best for always saying the other.
-_OF_TWO = ("", "eval: {metric: auc}")
 
 
 def write(path: str, text: str) -> None:

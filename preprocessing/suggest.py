@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from preprocessing import suggest_dates
 from preprocessing.survey import Found
 
 # Strings with so few different values, each of which occurs so often, may have no others.
@@ -31,6 +32,10 @@ _LEARNT = 5
 _WIDEST = 16
 # More different texts, of so many words on average, are read word by word.
 _SENTENCES, _WORDS = 50, 4
+# Numbers also enter a network by where they lie between so many quantiles.
+_INTERVALS = 16
+# Deviations from the mean beyond which numbers count as if they were there.
+_FAR = 8.0
 _CLASSES = 100
 # Classes that a config names, at most.
 LISTED = 1000
@@ -56,7 +61,6 @@ _PERSONAL = re.compile(
     re.IGNORECASE,
 )
 _AMOUNT = re.compile(r"[$€£¥] ?-?[\d.,]+|-?[\d.,]+ ?([$€£¥%]|[A-Za-z]{1,3})")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d($|[T ])")
 
 
 @dataclasses.dataclass
@@ -74,8 +78,9 @@ class Column:
     embedding: int | None = None
 
 
-def column(name: str, found: Found, rows: int) -> Column:
-    """Returns rules and a feature of a column that has values; `rows` are those of the table."""
+def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
+    """Returns rules and features of a column that has values; `rows` are those of the table. One
+    that is `wide` has so many columns that each gets few inputs of the network."""
     rules: dict[str, Any] = {"type": found.kind}
     if found.lengths:
         rules["shape"] = list(found.lengths)
@@ -90,6 +95,9 @@ def column(name: str, found: Found, rows: int) -> Column:
         made.notes.append("always the same: no feature")
     elif found.missing and found.values < min(_SPARSE, _SPARSE_SHARE * rows):
         made.notes.append("almost no values: no feature")
+    elif times := suggest_dates.find(name, found):
+        made.notes.append(suggest_dates.note(times[0], found))
+        made.parts = suggest_dates.parts(name, *times)
     elif is_prose(found):
         made.notes.append("sentences: a feature of their words")
         made.steps = [{"ngrams": {"buckets": _BUCKETS}}]
@@ -101,9 +109,9 @@ def column(name: str, found: Found, rows: int) -> Column:
         made.notes.append("identifiers, no amounts")
         _hashed(found, made)
     elif found.kind == "string":
-        _text_feature(name, found, made)
+        _text_feature(found, made)
     else:
-        _number_feature(found, made)
+        _number_feature(name, found, made, wide=wide)
     return made
 
 
@@ -122,7 +130,7 @@ def is_name(found: Found, rows: int) -> bool:
 def _says_nothing(name: str, found: Found, rows: int) -> bool:
     """Tells what names rows from what just differs in all: dates, and numbers that leave gaps."""
     if found.kind == "string":
-        return not is_date(found)
+        return found.as_dates.form is None
     about = found.about
     assert about.least is not None and about.greatest is not None
     return bool(_KEY.search(name)) or about.greatest - about.least == rows - 1
@@ -133,12 +141,6 @@ def is_identifier(name: str, found: Found) -> bool:
     called so."""
     called = _KEY.search(name) or _THING.fullmatch(name)
     return bool(called) and found.kind in ("int64", "string") and not found.lengths
-
-
-def is_date(found: Found) -> bool:
-    """Tells if the first values are texts that begin with a date."""
-    some = found.some()
-    return found.kind == "string" and bool(some) and all(map(_DATE.match, some))
 
 
 def is_prose(found: Found) -> bool:
@@ -278,25 +280,35 @@ def _notes(found: Found, rows: int) -> list[str]:
     return notes
 
 
-def _number_feature(found: Found, made: Column) -> None:
+def _number_feature(name: str, found: Found, made: Column, *, wide: bool) -> None:
     few = found.different is not None and len(found.different) <= _CATEGORIES
     if found.kind == "int64" and few and not found.lengths:
         made.rules["vocabulary"] = {}
         made.steps = ["vocabulary"]
         return
+    if found.about.not_finite:
+        return
     filled = [{"missing": {"fill": "mean", "indicator": True}}] if found.missing else []
-    if not found.about.not_finite:
-        made.steps = [*filled, "z_score"]
+    made.steps = [*filled, *_clipped(found), "z_score"]
+    if not (few or wide or found.lengths):
+        filled = [{"missing": {"fill": "mean"}}] if found.missing else []
+        made.parts[f"{name}_quantiles"] = [*filled, {"piecewise": {"count": _INTERVALS}}]
 
 
-def _text_feature(name: str, found: Found, made: Column) -> None:
+def _clipped(found: Found) -> list[Any]:
+    """Returns a step that keeps a few values far away from all others from outweighing them."""
+    about = found.about
+    assert about.least is not None and about.greatest is not None
+    low, high = (about.mean + sign * _FAR * about.deviation for sign in (-1, 1))
+    limits = {"min": low} if about.least < low else {}
+    limits |= {"max": high} if about.greatest > high else {}
+    return [{"clip": {n: float(f"{x:.3g}") for n, x in limits.items()}}] if limits else []
+
+
+def _text_feature(found: Found, made: Column) -> None:
     if found.lengths:
         return
-    if is_date(found):
-        made.notes.append("dates")
-        made.parts[f"{name}_weekday"] = [{"date": {"part": "weekday"}}, {"identity": {"ids": 8}}]
-        made.parts[f"{name}_month"] = [{"date": {"part": "month"}}, {"identity": {"ids": 13}}]
-    elif found.different is not None and found.values < 2 * len(found.different) > _CATEGORIES:
+    if found.different is not None and found.values < 2 * len(found.different) > _CATEGORIES:
         made.notes.insert(1, "most occur once: no feature")
     elif found.different is not None and len(found.different) <= _VOCABULARY:
         if "allowed" not in made.rules:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config, progress
-from preprocessing import convert, distinct
+from preprocessing import convert, dates, distinct
 from preprocessing.sources import numbers
 from preprocessing.sources.base import Source
 
@@ -25,7 +25,11 @@ Kind = Literal["int64", "float32", "string"]
 # The narrowest first.
 KINDS: tuple[Kind, ...] = ("int64", "float32", "string")
 # What people write where there is no value, beside what `data.csv.missing` has by default.
-TOKENS = ("NULL", "null", "None", "NaN", "nan", "N/A", "n/a", "#N/A", "\\N", "?", "-")
+TOKENS = (
+    *("NULL", "null", "Null", "(null)", "<null>", "None", "none", "NONE", "nil", "<NA>", "\\N"),
+    *("NaN", "nan", "NAN", "NaT", "N/A", "n/a", "n.a.", "N.A.", "na", "#N/A", "#NULL!", "#VALUE!"),
+    *("#DIV/0!", "?", "-", "--", "---", ".", "missing", "Missing", "unknown", "Unknown"),
+)
 # A column with more different values is not counted by value; of many columns each gets a share of
 # what a table may have in all, about 150 bytes each, but some.
 MAX_DIFFERENT, _IN_ALL, _AT_LEAST = 100_000, 4_000_000, 1000
@@ -96,6 +100,7 @@ class Found:
     holes: bool = False
     codes: bool = False
     tokens: set[str] = dataclasses.field(default_factory=set)
+    as_dates: dates.Seen = dataclasses.field(default_factory=dates.Seen)
     different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
     first: tuple[Any, ...] = ()
     beyond: distinct.Distinct = dataclasses.field(default_factory=distinct.Distinct)
@@ -123,6 +128,7 @@ class Found:
         self._count(values, counts)
         if pa.types.is_temporal(values.type):
             self.kinds = ("string",)
+            values = values.cast(pa.string())
         if pa.types.is_uint64(values.type):
             # What is too large for int64 is a hash, of which a float would be another.
             self.kinds = tuple(kind for kind in self.kinds if kind != "float32")
@@ -151,7 +157,9 @@ class Found:
 
     def _look_at_text(self, values: pa.Array) -> None:
         listed = pa.array([token.encode() for token in TOKENS])
-        seen = values.filter(pc.is_in(values, listed))
+        stands_in = pc.is_in(values, listed)
+        self.as_dates.see(values.filter(pc.invert(stands_in)))
+        seen = values.filter(stands_in)
         self.tokens |= {token.decode() for token in seen.to_pylist()}
         self.codes |= bool(pc.any(pc.match_substring_regex(values, _CODE)).as_py())
 
@@ -201,7 +209,9 @@ class Found:
 
     @property
     def absent(self) -> set[str]:
-        """The texts that must stand for no value, if this is to be a column of numbers."""
+        """The texts that must stand for no value, if this is to be a column of numbers or dates."""
+        if self.as_dates.form:
+            return self.tokens
         numbers = self.by_kind["float32"]
         others = numbers.refused_values - self.tokens
         if "float32" not in self.kinds or self.codes or others or not self.tokens:

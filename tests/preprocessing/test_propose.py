@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pipeline import config, config_file, errors
-from preprocessing import dead_letters, enforce, job, propose, sources
+from preprocessing import dead_letters, enforce, job, propose, sources, survey
 
 SAMPLE = config_file.SHIPPED.parent / "data" / "flights" / "sample.csv.gz"
 
@@ -54,7 +54,8 @@ def test_flights(tmp_path):
     assert "  label: arr_delay  # a guess: its name is an outcome's; another: make schema" in text
     assert sum(split.records for split in made.splits.values()) == 4841
     assert made.splits["test"].records
-    assert loaded.model.params == {"task": "regression", "offset": 10.0, "scale": 43.0}
+    assert loaded.model.params["task"] == "regression"
+    assert (loaded.model.params["offset"], loaded.model.params["scale"]) == (10.0, 43.0)
     assert {"carrier", "dep_delay", "time_hour_weekday"} <= set(loaded.features)
 
 
@@ -153,7 +154,7 @@ def test_parquet(tmp_path):
     assert kinds["when"] == "string" and kinds["flag"] == "int64" and kinds["price"] == "float32"
     assert proposed.data.columns["pair"].shape == (2,)
     assert (proposed.data.label, proposed.data.key) == ("label", ("id",))
-    assert proposed.label.vocabulary and proposed.model.params == {"classes": 2}
+    assert proposed.label.vocabulary and proposed.model.params["classes"] == 2
     _check(proposed.data)
 
 
@@ -251,7 +252,7 @@ def test_classes_are_listed_lest_train_lacks_one(tmp_path, classes, listed):
     proposed = _proposed(path)
     label = proposed.data.columns["label"]
     assert (label.allowed, label.vocabulary) == (listed, None)
-    assert proposed.label.vocabulary and proposed.model.params == {"classes": len(classes)}
+    assert proposed.label.vocabulary and proposed.model.params["classes"] == len(classes)
 
 
 @pytest.mark.parametrize("classes", [150, 1100])
@@ -262,7 +263,7 @@ def test_texts_of_a_label_are_classes_however_many(tmp_path, classes):
     label = proposed.data.columns["label"]
     assert label.vocabulary == (config.Vocabulary() if classes > 1000 else None)
     assert len(label.allowed) == (0 if classes > 1000 else classes)
-    assert proposed.model.params == {"classes": classes}
+    assert proposed.model.params["classes"] == classes
 
 
 def test_the_label_can_be_chosen(tmp_path):
@@ -321,7 +322,7 @@ def test_spaces_behind_commas(tmp_path):
 def test_columns_that_are_one_to_tensorflow(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("p ($),p (€),p\n" + "".join(f"{i / 7},{i / 3},{i % 2}\n" for i in range(60)))
-    assert list(_proposed(path).features) == ["p ($)"]
+    assert list(_proposed(path).features) == ["p ($)", "p ($)_quantiles"]
     assert "to TensorFlow called like 'p ($)': no feature" in (tmp_path / "made.yaml").read_text()
 
 
@@ -329,3 +330,32 @@ def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "mine.yaml").write_text("name: mine\n")
     with pytest.raises(errors.UsageError, match="is there already; name another file with OUT="):
         propose.write(str(tmp_path / "mine.yaml"), "x")
+
+
+def _rendered(tmp_path, text, label=""):
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    guess, found = propose.explore(str(path), label)
+    return propose.render(guess, found, "a", str(tmp_path / "a.yaml"), label)
+
+
+@pytest.mark.parametrize("absent", survey.TOKENS)
+def test_the_usual_texts_for_missing_beside_numbers_and_dates(tmp_path, absent):
+    rows = [f"{n + 0.5},{n},{n % 12 + 1}/{n % 28 + 1}/2020,{n % 2}" for n in range(50)]
+    text = "\n".join(["a,b,c,y", *rows, f"{absent},{absent},{absent},1", "NA,,NA,0"])
+    made = _rendered(tmp_path, text)
+    assert made.count(f"{absent!r}: taken for missing") == 3, made
+    assert "a: {type: float32, min: 0.5, max: 49.5, missing: allow}" in made
+    assert "b: {type: int64, min: 0, max: 49, missing: allow}" in made
+    assert "{date: {part: month, form: m/d/y}}" in made
+
+
+def test_texts_beside_others_are_values(tmp_path):
+    text = "\n".join(["kind,n", *("None,1", "Low,2", "High,3") * 20])
+    made = _rendered(tmp_path, text)
+    assert "kind: {type: string, allowed: [High, Low, None]}" in made
+
+
+def test_a_class_of_the_label_stands_for_no_value_nowhere(tmp_path):
+    text = "\n".join(["risk,n", *("None,1", "Low,None", "High,3", "High,4") * 20])
+    assert "allowed: [High, Low, None]" in _rendered(tmp_path, text, "risk")

@@ -67,7 +67,7 @@ def test_words_that_occur_once_say_nothing():
 
 def test_dates_are_taken_apart():
     made = _column(["2013-01-01", "2013-01-02T05:00:00Z", "2013-01-01"], "day")
-    assert made.steps == [] and list(made.parts) == ["day_weekday", "day_month"]
+    assert made.steps == [] and list(made.parts) == ["day_weekday", "day_hour", "day_trend"]
 
 
 def test_dates_of_which_there_are_too_many_to_count(monkeypatch):
@@ -107,7 +107,7 @@ def test_personal_values_are_not_written_down(name):
 
 def test_what_differs_in_all_rows_but_names_none():
     dates = [f"2013-01-{day:02d} 10:00:00" for day in range(1, 29)]
-    assert list(_column(dates, "when").parts) == ["when_weekday", "when_month"]
+    assert list(_column(dates, "when").parts) == ["when_weekday", "when_hour", "when_trend"]
     amounts = [1000 + 7 * i for i in range(40)]
     assert _column(amounts, "amount").steps == ["z_score"]
     assert _column(amounts, "order_id").steps == _column(range(40)).steps == []
@@ -216,3 +216,19 @@ def test_identifiers_without_end_are_counted_too():
 def test_rare_identifiers_are_no_feature():
     made = _column([*range(1000, 1700)] * 2, name="userId")
     assert made.steps == [] and made.notes[-1] == "identifiers in less than 5 rows each: no feature"
+
+
+def test_numbers_also_enter_by_quantiles():
+    made = _column([n / 7 for n in range(99)], "n")
+    assert made.parts == {"n_quantiles": [{"piecewise": {"count": 16}}]}
+    made = _column([None, *(n / 7 for n in range(99))], "n")
+    filled = {"missing": {"fill": "mean"}}
+    assert made.parts == {"n_quantiles": [filled, {"piecewise": {"count": 16}}]}
+    found = _found([n / 7 for n in range(99)])
+    assert suggest.column("n", found, 99, wide=True).parts == {}
+
+
+def test_numbers_far_from_all_others_are_clipped():
+    values = [*range(100)] * 99
+    assert _column([*values, 10**6], "n").steps == [{"clip": {"max": 80500.0}}, "z_score"]
+    assert _column([*values, 200], "n").steps == ["z_score"]
