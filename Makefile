@@ -92,6 +92,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@$(call pip_install,requirements-dev.lock)
 	@touch $@
 
+$(VENV)/.installed-bench: $(VENV)/.installed-dev requirements-bench.lock
+	@echo "installing what benchmarks need: scikit-learn, and tables"
+	@$(call pip_install,requirements-bench.lock)
+	@touch $@
+
 $(VENV)/.installed-gcp: $(VENV)/.installed requirements-gcp.lock
 	@echo "installing what Beam needs for Dataflow"
 	@$(call pip_install,requirements-gcp.lock)
@@ -192,7 +197,7 @@ lint: $(VENV)/.installed-dev ## formatting, lint and types
 	@$(VENV)/bin/ruff check --quiet .
 	@$(VENV)/bin/mypy
 
-bench: $(VENV)/.installed-dev ## figures, as a table and in STORAGE/bench.json; one with ONLY=
+bench: $(VENV)/.installed-bench ## figures, as a table and in STORAGE/bench.json; one with ONLY=
 	@$(PY) -m benchmarks.main $(call given,STORAGE,storage) $(call given,ONLY,only)
 
 lock: $(VENV)/.installed-dev ## write the lock files again from setup.py
@@ -200,6 +205,8 @@ lock: $(VENV)/.installed-dev ## write the lock files again from setup.py
 		--no-annotate --no-header --quiet --output-file requirements.lock >/dev/null
 	@$(VENV)/bin/uv pip compile setup.py --extra dev --constraint requirements.lock --universal --python-version 3.10 \
 		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-dev.lock >/dev/null
+	@$(VENV)/bin/uv pip compile setup.py --extra bench --constraint requirements.lock --universal --python-version 3.10 \
+		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-bench.lock >/dev/null
 	@# Beam's extra for Google Cloud takes an older google-cloud-storage; all else is as locked.
 	@grep -E '^[a-z0-9._-]+==' requirements.lock | grep -v '^google-cloud-storage==' | sed 's/ *\\$$//' >$(VENV)/constraints
 	@$(VENV)/bin/uv pip compile setup.py --extra gcp --constraint $(VENV)/constraints --universal --python-version 3.10 \

@@ -27,6 +27,7 @@ BENCHMARKS = (
     "recovery",
     "ledger",
     "scale",
+    "first_try",
 )
 
 _ONLY = flags.DEFINE_string("only", "", "Name of the one benchmark to run. Default: all.")
