@@ -47,7 +47,7 @@ def kind_of(column: Any) -> Kind:
 def ordered(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> list[str]:
     """Returns the names of features, each after those it is made of. Raises `ValueError` if there
     is no such order, or for an input that is neither column nor feature."""
-    done: list[str] = []
+    done: dict[str, None] = {}
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
@@ -63,12 +63,11 @@ def ordered(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> list
                     f"columns: {', '.join(columns)}"
                 )
             visit(given, (*path, name))
-        if name not in done:
-            done.append(name)
+        done[name] = None
 
     for name in features:
         visit(name, ())
-    return done
+    return list(done)
 
 
 def check(

@@ -17,6 +17,8 @@ from preprocessing import schema
 
 # A reason code, and which rows it applies to.
 Fault: TypeAlias = tuple[str, np.ndarray]
+# What Arrow reads as a number has digits, signs, a point, hexadecimal digits, x, inf or nan.
+_NO_NUMBER = r"[^0-9+.a-fxintyA-FXINTY-]"
 
 
 def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault]]:
@@ -44,6 +46,17 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     if column.type == "float32":
         made = _without_overflow(array, made, faults)
     return made, faults
+
+
+def fits(array: pa.Array, column: config.Column) -> bool:
+    """Tells if all values have the type of a plain column; does not look for those without."""
+    try:
+        if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+            array = _quick(array, pa.string())
+        _quick(array, schema.arrow_type(column))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
 
 
 def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | None]:
@@ -76,9 +89,20 @@ def _bad_rows(array: pa.Array, target: pa.DataType) -> np.ndarray:
     if pa.types.is_nested(array.type):
         return _bad_values(array, target)
     different = array.dictionary_encode()
-    bad = np.append(_bad_values(different.dictionary, target), False)
+    text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    number = pa.types.is_integer(target) or pa.types.is_floating(target)
+    look = _bad_texts if text and number else _bad_values
+    bad = np.append(look(different.dictionary, target), False)
     # Nulls point behind the last of the different values.
     return bad[different.indices.fill_null(len(bad) - 1).to_numpy()]
+
+
+def _bad_texts(array: pa.Array, target: pa.DataType) -> np.ndarray:
+    """As `_bad_values`, of texts that may have characters that no number has: those at once."""
+    strange = pc.match_substring_regex(array, _NO_NUMBER).to_numpy(zero_copy_only=False)
+    bad = strange.copy()
+    bad[~strange] = _bad_values(array.filter(pa.array(~strange)), target)
+    return bad
 
 
 def _bad_values(array: pa.Array, target: pa.DataType) -> np.ndarray:

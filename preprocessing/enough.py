@@ -26,7 +26,7 @@ def check(data: config.Data, made: manifest.Manifest) -> None:
 
 def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
     """Returns what is likely to disappoint, a line each."""
-    found = []
+    found = _scattered(made)
     total = sum(split.records for split in made.splits.values())
     if 0 < total < _FEW:
         found.append(f"{total} records in all: too few to measure a model with")
@@ -43,6 +43,20 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
             "train: too few of each"
         )
     return found
+
+
+def _scattered(made: manifest.Manifest) -> list[str]:
+    """Returns a line for each split whose records are in more shards than full blocks."""
+    lines = []
+    for name, split in made.splits.items():
+        most = max(1, split.records // made.block_records)
+        if len(split.shards) > most:
+            lines.append(
+                f"{name} has {len(split.shards):,} shards for {split.records:,} records: "
+                f"each is a file to write, open and check, and holds less than a block of "
+                f"{made.block_records} records. Set data.shards.{name} to {most:,} or less"
+            )
+    return lines
 
 
 def _is_classes(column: config.Column) -> bool:

@@ -54,7 +54,7 @@ def propose(path: str, out: str, label: str = "") -> Proposal:
         return Proposal(text, seen, damage)
     lines, seen, damage = images(path, lambda found: scalar(_from(out, found)))
     text = "\n".join([*_head(seen, out, name, path), *lines])
-    config_file.validate(yaml.safe_load(text), where=out)
+    config_file.validate(yaml.load(text, yaml.CSafeLoader), where=out)
     return Proposal(text + "\n", seen, damage)
 
 
@@ -162,7 +162,7 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
             ),
         ]
     )
-    config_file.validate(yaml.safe_load(text), where=path)
+    config_file.validate(yaml.load(text, yaml.CSafeLoader), where=path)
     return text + "\n"
 
 

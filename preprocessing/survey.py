@@ -136,9 +136,17 @@ class Found:
             values = values.cast(pa.binary())
         if pa.types.is_binary(values.type):
             self._look_at_text(values)
+        if "int64" in self.kinds and not self._are_whole(values):
+            # How many are not is never asked.
+            self.kinds = tuple(kind for kind in self.kinds if kind != "int64")
         for kind in self.kinds:
             if len(self.by_kind[kind].refused_values) <= _FEW:
                 self._try(kind, values, counts)
+
+    def _are_whole(self, values: pa.Array) -> bool:
+        if pa.types.is_binary(values.type):
+            values = numbers.plain(values, self.csv)
+        return convert.fits(values, config.Column(type="int64", missing="allow"))
 
     def _count(self, values: pa.Array, counts: np.ndarray) -> None:
         if self.different is None:

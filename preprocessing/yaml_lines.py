@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+_ENDLESS = 2**31 - 1
 _BREAKS = ("\n", "\r", "\x85", "\u2028", "\u2029")
 
 
@@ -14,25 +15,31 @@ class _OneLine(yaml.SafeDumper):
     """Writes text that has line breaks between double quotes, where they are escaped."""
 
 
-def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+class _Quick(yaml.CSafeDumper):
+    """The same by libyaml, which escapes some characters that need not be."""
+
+
+def _represent(dumper: Any, text: str) -> yaml.ScalarNode:
     style = '"' if len(text.splitlines()) > 1 or text.endswith(_BREAKS) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _OneLine.add_representer(str, _represent)
+_Quick.add_representer(str, _represent)
 
 
 def flow(value: Any) -> str:
     """Returns a value as YAML on one line."""
+    plain = str(value).isascii()
     text = yaml.dump(
         value,
-        Dumper=_OneLine,
+        Dumper=_Quick if plain else _OneLine,
         default_flow_style=True,
         sort_keys=False,
         allow_unicode=True,
-        width=math.inf,
+        width=_ENDLESS if plain else math.inf,
     )
-    return text.strip()
+    return str(text).strip()
 
 
 def scalar(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from pipeline.feature_plan import Planned
 
 # Up to so many ids, a network gets one input for each.
 _ONE_HOT = 8
+_NUMERIC = type(tf.feature_column.numeric_column("any"))
 
 
 def wide(features: Iterable[Planned]) -> list[Any]:
@@ -24,6 +26,37 @@ def wide(features: Iterable[Planned]) -> list[Any]:
 def deep(features: Iterable[Planned]) -> list[Any]:
     """Returns columns of a network: numbers, and ids as vectors."""
     return [column for feature in features for column in _columns(feature, dense=True)]
+
+
+def packed(columns: Iterable[Any]) -> tuple[list[Any], dict[str, tuple[str, ...]]]:
+    """Returns the columns of a network, with those that are one number each and follow each other
+    as one; and the names of the features that each of these new ones is made of, in order.
+
+    A network gets its columns in the order of their names, so its input stays what it was; its
+    graph has a few ops in place of ten for each number.
+    """
+    found: list[Any] = []
+    made: dict[str, tuple[str, ...]] = {}
+    ordered = sorted(columns, key=lambda column: column.name)
+    names = {column.name for column in ordered}
+    for single, run in itertools.groupby(ordered, key=_is_number):
+        together = list(run)
+        # No character that a name may have comes before this one: it stays in its place.
+        name = f"{together[-1].name}-"
+        if single and len(together) > 1 and name not in names:
+            made[name] = tuple(column.name for column in together)
+            together = [tf.feature_column.numeric_column(name, (len(together),))]
+        found += together
+    return found, made
+
+
+def pack(features: Mapping[str, Any], made: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Returns the features, `[batch]` or `[batch, 1]` each, with those that `packed` has made."""
+    columns = {
+        name: tf.stack([_flat(features[part]) for part in parts], axis=1)
+        for name, parts in made.items()
+    }
+    return {**features, **columns}
 
 
 def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
@@ -65,6 +98,14 @@ def embedding_width(feature: Planned) -> int:
     if wanted == "auto":
         return 0 if ids <= _ONE_HOT else math.ceil(2 * ids**0.25)
     return 0 if wanted == "one_hot" else wanted
+
+
+def _flat(x: tf.Tensor) -> tf.Tensor:
+    return x if x.shape.rank == 1 else tf.reshape(x, [-1])
+
+
+def _is_number(column: Any) -> bool:
+    return isinstance(column, _NUMERIC) and column.shape == (1,)
 
 
 def _parts(feature: Planned) -> tuple[str, ...]:

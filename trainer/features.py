@@ -39,6 +39,7 @@ def _feature(column: Column) -> tf.io.FixedLenFeature:
     return tf.io.FixedLenFeature(shape, _STORED[column.type], default)
 
 
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def parse(serialized: tf.Tensor, columns: Mapping[str, Column]) -> Tensors:
     """Parses a batch of serialized `tf.train.Example`, `[batch]` strings, in one op."""
     stored = tf.io.parse_example(serialized, parsing_spec(columns))

@@ -188,6 +188,7 @@ def _mixed(parsed: features.Tensors, index: tf.Tensor, marks: tf.Tensor) -> tf.d
     )
 
 
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def _picked(parsed: features.Tensors, at: tf.Tensor, marks: tf.Tensor) -> features.Tensors:
     block, record, place = tf.unstack(marks, axis=1)
     picked = {name: tf.gather(values, at) for name, values in parsed.items()}

@@ -84,7 +84,7 @@ class Gate:
         the eval split alone."""
         every = self._rows
         allowed = [row for row in every if row.allowed]
-        for rows in (every, allowed, [row for row in every if row.column is None]):
+        for rows in (every, allowed, [row for row in every if not row.changed]):
             found = both.differences(rows)
             if len(found.wrong) == len(rows):
                 break
@@ -196,7 +196,7 @@ class _Comparison:
         first = self._rounding is None
         wanted, *others = self._gate.predicted(rows, self._estimator, self._checkpoint, again=first)
         answered = len(next(iter(wanted.values()), ()))
-        extreme = np.array([row.column is not None for row in rows[:answered]], bool)
+        extreme = np.array([row.changed for row in rows[:answered]], bool)
         if first and answered == len(rows):
             self._rounding = rounding.measure(wanted, others, extreme)
         known = self._rounding or rounding.measure(wanted, [], extreme)
@@ -214,12 +214,14 @@ class _Comparison:
                 "The Estimator's own answers depend on the rows beside a row in its batch (by "
                 f"{moved:.1e} of their scale)"
             )
-        originals = [n for n in range(len(wrong)) if rows[n].column is None]
+        originals = [n for n in range(len(wrong)) if not rows[n].changed]
         broken = [n for n in originals if wrong[n]]
         alike = [n for n in originals if not wrong[n]]
         if not broken:
             first = rows[int(np.argmax(wrong))]
-            return f"First feature that differs: {first.column!r} ({first.change})"
+            if len(first.columns) > 1 and alike:
+                return f"{self._by_swapping(first, rows[alike[0]])} ({first.change})"
+            return f"First feature that differs: {first.columns[0]!r} ({first.change})"
         if not alike:
             return "No row agrees, so it is no single feature: parameters or code differ"
         return self._by_swapping(rows[broken[0]], rows[alike[0]])
@@ -234,7 +236,7 @@ class _Comparison:
 
     def _by_swapping(self, wrong: Row, right: Row) -> str:
         """Looks for the column whose value, put in place from a row that agrees, mends it."""
-        columns = list(self._gate.columns)
+        columns = list(wrong.columns or self._gate.columns)
         swapped = [parity_rows.swapped(wrong, name, right) for name in columns]
         still = self.differences(swapped).wrong
         for name, differs in zip(columns, still, strict=False):

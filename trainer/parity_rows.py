@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,27 +17,56 @@ from trainer.input import Records
 
 # Of the eval split. Rows with one value changed come on top: a few for each column.
 ROWS = 256
+# Of these at most so many: in wide tables several columns are changed in a row.
+CHANGED = 256
 _UNSEEN = "\u241a"  # a text that no vocabulary holds
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A serialized `tf.train.Example`; if made by changing one column of another, which and how."""
+    """A serialized `tf.train.Example`; if made by changing columns of another, which, the first of
+    them, and how."""
 
     example: bytes
-    column: str | None = None
+    columns: tuple[str, ...] = ()
     change: str = ""
     allowed: bool = True  # by the schema; what it forbids a model may refuse
+
+    @property
+    def changed(self) -> bool:
+        """False for a row as it is in the records."""
+        return bool(self.columns)
 
 
 def rows(source: Records, count: int = ROWS) -> list[Row]:
     """Returns rows of all the eval split, then some with a value missing, unseen or extreme."""
     found = [Row(payload) for payload in _spread(source, count)]
     changed = [
-        Row(_with(found[n % len(found)].example, name, feature), name, change, allowed)
-        for n, (name, change, allowed, feature) in enumerate(_edges(source))
+        Row(
+            _with(found[n % len(found)].example, {edge.column: edge.feature for edge in group}),
+            tuple(edge.column for edge in group),
+            group[0].change,
+            group[0].allowed,
+        )
+        for n, group in enumerate(_groups(list(_edges(source)), CHANGED))
     ]
     return found + changed
+
+
+def _groups(edges: Sequence[_Edge], most: int) -> list[list[_Edge]]:
+    """Puts edges that are changed alike together, each column in a group once, so that there are
+    at most `most` groups if there are fewer kinds of change; few edges stay by themselves."""
+    if len(edges) <= most:
+        return [[edge] for edge in edges]
+    alike: dict[tuple[str, bool], list[_Edge]] = {}
+    for edge in edges:
+        alike.setdefault((edge.change, edge.allowed), []).append(edge)
+    each = -(-len(edges) // max(1, most - len(alike)))
+    return [
+        found[start : start + each]
+        for found in alike.values()
+        for start in range(0, len(found), each)
+    ]
 
 
 def _spread(source: Records, count: int) -> Iterator[bytes]:
@@ -52,18 +81,25 @@ def _spread(source: Records, count: int) -> Iterator[bytes]:
     return (payload for one in payloads for payload in one)
 
 
-# Column, what is done to it, whether the schema allows it, and the new feature; None removes it.
-_Edge = tuple[str, str, bool, tf.train.Feature | None]
+@dataclasses.dataclass(frozen=True)
+class _Edge:
+    """A column, what is done to it, whether the schema allows that, and the new feature; `None`
+    removes it."""
+
+    column: str
+    change: str
+    allowed: bool
+    feature: tf.train.Feature | None
 
 
 def _edges(source: Records) -> Iterator[_Edge]:
     statistics = source.manifest.statistics.get("train")
     for name, column in source.transforms.serving_columns.items():
         if column.missing == "allow":
-            yield name, "missing", True, None
+            yield _Edge(name, "missing", True, None)
         seen = statistics.columns.get(name) if statistics else None
         for change, allowed, feature in _EDGES[column.type](column, seen):
-            yield name, change, allowed, feature
+            yield _Edge(name, change, allowed, feature)
 
 
 _Found = Iterator[tuple[str, bool, tf.train.Feature]]
@@ -117,16 +153,17 @@ _EDGES: Mapping[str, Callable[[Column, manifest.ColumnStatistics | None], _Found
 
 
 def swapped(row: Row, column: str, other: Row) -> Row:
-    """Returns `row` with the value of one column as `other` has it; both are of the split."""
+    """Returns `row` with the value of one column as `other` has it."""
     features = tf.train.Example.FromString(other.example).features.feature
     present = column in features  # asking for one that is not would add it
-    value = features[column] if present else None
-    return Row(_with(row.example, column, value))
+    changed = _with(row.example, {column: features[column] if present else None})
+    return dataclasses.replace(row, example=changed)
 
 
-def _with(example: bytes, column: str, feature: tf.train.Feature | None) -> bytes:
+def _with(example: bytes, changes: Mapping[str, tf.train.Feature | None]) -> bytes:
     parsed = tf.train.Example.FromString(example)
-    parsed.features.feature.pop(column, None)
-    if feature is not None:
-        parsed.features.feature[column].CopyFrom(feature)
+    for column, feature in changes.items():
+        parsed.features.feature.pop(column, None)
+        if feature is not None:
+            parsed.features.feature[column].CopyFrom(feature)
     return bytes(parsed.SerializeToString(deterministic=True))

@@ -30,6 +30,7 @@ if __name__ == "__main__":
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 EXAMPLES, KERAS = "examples", "keras"
 
@@ -38,13 +39,26 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
     """Returns what each signature answers, `[rows, ...]`."""
     if request["export"].endswith(".keras"):
         return _of_keras(request)
-    model = tf.saved_model.load(request["export"])
     rows = list(tf.data.TFRecordDataset(request["rows"]).as_numpy_iterator())
     found = {}
-    for name, signature in model.signatures.items():
-        for output, parts in _answers(signature, name, rows, request).items():
-            found[f"{name}/{output}"] = np.concatenate(parts)
+    for name in _signatures(request["export"]):
+        # As TensorFlow Serving does. A session for each: what is random begins again.
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            model = tf.compat.v1.saved_model.load(
+                session, [tf.saved_model.SERVING], request["export"]
+            )
+            for output, parts in _answers(
+                session, model.signature_def[name], name, rows, request
+            ).items():
+                found[f"{name}/{output}"] = np.concatenate(parts)
     return found
+
+
+def _signatures(export: str) -> list[str]:
+    with open(os.path.join(export, "saved_model.pb"), "rb") as file:
+        model = saved_model_pb2.SavedModel.FromString(file.read())
+    names = {name for graph in model.meta_graphs for name in graph.signature_def}
+    return sorted(name for name in names if not name.startswith("__saved_model_"))
 
 
 def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -72,32 +86,33 @@ def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _answers(
-    signature: Any, name: str, rows: list[bytes], request: dict[str, Any]
+    session: Any, signature: Any, name: str, rows: list[bytes], request: dict[str, Any]
 ) -> dict[str, list[np.ndarray]]:
+    outputs = {n: session.graph.get_tensor_by_name(x.name) for n, x in signature.outputs.items()}
     # What refuses its first batch has answered no rows.
-    found: dict[str, list[np.ndarray]] = {
-        output: [_nothing(spec)] for output, spec in signature.structured_outputs.items()
-    }
+    found: dict[str, list[np.ndarray]] = {n: [_nothing(x)] for n, x in outputs.items()}
+    # Without its feeds being looked up again for each batch.
+    call = session.make_callable(outputs, [x.name for _, x in sorted(signature.inputs.items())])
     for start in range(0, len(rows), request["batch"]):
         batch = rows[start : start + request["batch"]]
         if name.partition(":")[0] == EXAMPLES:
-            feeds = _examples(signature, batch)
+            feeds = [np.array(batch, object)]
         else:
             feeds = _columns(signature, batch, request)
         try:
             for _ in range(0 if start else request["calls_before"]):
-                signature(**feeds)
-            outputs = signature(**feeds)
+                call(*feeds)
+            answers = call(*feeds)
         except tf.errors.OpError:
             break
-        for output, value in outputs.items():
-            found[output].append(value.numpy().astype(_stored(value.dtype)))
+        for output, value in answers.items():
+            found[output].append(value.astype(_stored(outputs[output].dtype)))
     return found
 
 
-def _nothing(spec: tf.TensorSpec) -> np.ndarray:
-    known = spec.shape.as_list()[1:] if spec.shape.rank else []
-    return np.zeros([0, *(size or 0 for size in known)], _stored(spec.dtype))
+def _nothing(tensor: Any) -> np.ndarray:
+    known = tensor.shape.as_list()[1:] if tensor.shape.rank else []
+    return np.zeros([0, *(size or 0 for size in known)], _stored(tensor.dtype))
 
 
 def _stored(dtype: tf.DType) -> Any:
@@ -105,20 +120,15 @@ def _stored(dtype: tf.DType) -> Any:
     return np.bytes_ if dtype == tf.string else dtype.as_numpy_dtype
 
 
-def _examples(signature: Any, batch: list[bytes]) -> dict[str, tf.Tensor]:
-    (name,) = signature.structured_input_signature[1]
-    return {name: tf.constant(batch)}
-
-
-def _columns(signature: Any, batch: list[bytes], request: dict[str, Any]) -> dict[str, tf.Tensor]:
+def _columns(signature: Any, batch: list[bytes], request: dict[str, Any]) -> list[np.ndarray]:
     parsed = [tf.train.Example.FromString(row).features.feature for row in batch]
-    feeds = {}
-    for name, spec in signature.structured_input_signature[1].items():
-        shape = spec.shape.as_list()[1:]
+    feeds = []
+    for name, spec in sorted(signature.inputs.items()):
+        shape = [dimension.size for dimension in spec.tensor_shape.dim][1:]
         column = name if name in request["missing"] else request["columns"][name]
         values = [_values(features, column, shape, request["missing"]) for features in parsed]
-        array = np.array(values, spec.dtype.as_numpy_dtype).reshape([len(batch), *shape])
-        feeds[name] = tf.constant(array, spec.dtype)
+        dtype = tf.as_dtype(spec.dtype).as_numpy_dtype
+        feeds.append(np.array(values, dtype).reshape([len(batch), *shape]))
     return feeds
 
 

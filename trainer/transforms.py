@@ -47,6 +47,8 @@ class Transforms:
         made = [(planned.indicator, planned.name) for planned in self.plan.features]
         return tuple(name for pair in made for name in pair if name)
 
+    # As in serving; converting what reads a wide table takes longer than all else.
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def examples(
         self, columns: Mapping[str, tf.Tensor], *, training: bool
     ) -> tuple[Tensors, tf.Tensor]:

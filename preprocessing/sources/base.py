@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import collections
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -98,11 +99,12 @@ class Rows:
 
 def check_names(names: Sequence[str], wanted: Sequence[str], path: str, holder: str) -> None:
     """Raises `DataError` if a wanted column is not there, or is there twice; `holder` has them."""
+    there = collections.Counter(names)
     for name in wanted:
-        if list(names).count(name) == 1:
+        if there[name] == 1:
             continue
-        absent = name not in names
-        what = "is missing" if absent else f"is there {list(names).count(name)} times"
+        absent = name not in there
+        what = "is missing" if absent else f"is there {there[name]} times"
         raise errors.DataError(
             f"{path!r}: column {name!r} of the config {what}"
             f"{errors.nearest(name, names) if absent else ''}; {holder} has {', '.join(names)}"

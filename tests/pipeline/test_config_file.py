@@ -199,7 +199,7 @@ _BOMB = "{" + ", ".join(["l0: &l0 [a, a, a, a, a, a, a, a, a]", *_LEVELS]) + "}"
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (_BOMB, r"its aliases make [\d,]+ values of it; at most 100,000 are allowed"),
+        (_BOMB, r"its aliases make [\d,]+ more values of it; at most 100,000 are allowed"),
         ("&a [1, *a]", "line 1: not valid YAML: an alias stands for what contains it"),
         ("[" * 500, "line 1: not valid YAML: it is nested more than 50 levels deep"),
     ],
@@ -219,6 +219,17 @@ def test_aliases_of_a_few_values_are_taken(write):
     path = write(change)
     assert "*id001" in pathlib.Path(path).read_text()
     assert config_file.load(path).model.params == {"a": {"hidden": [8, 4]}, "b": {"hidden": [8, 4]}}
+
+
+def test_a_wide_table_has_more_values_than_aliases_may_make(write, monkeypatch):
+    monkeypatch.setattr(config_file, "_MOST_VALUES", 100)
+
+    def change(tree):
+        shared = {"a": 1}
+        tree["model"] = {"name": "mine.models:fn", "params": {"a": shared, "b": shared}}
+        tree["data"]["columns"] |= {f"c{n}": {"type": "float32"} for n in range(100)}
+
+    assert len(config_file.load(write(change)).data.columns) >= 100
 
 
 def test_a_secret_is_named_and_left_out_of_what_others_see():

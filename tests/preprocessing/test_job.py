@@ -452,3 +452,15 @@ def test_a_flag_beam_does_not_have(tiny, root):
     with pytest.raises(errors.UsageError, match="Beam has no --nonsense"):
         _run(tiny, root, pipeline_options=["--nonsense=1"])
     _assert_nothing_is_left(_records(root, tiny))
+
+
+def test_more_shards_than_full_blocks_draw_a_warning(tiny, root):
+    few = tiny.data.model_copy(update={"shards": {"train": 30, "test": 2}, "block_records": 10})
+    made, said = _run(tiny.model_copy(update={"data": few}), root)
+    assert len(made.splits["train"].shards) == 30
+    assert said.count("shards for") == 1
+    records = made.splits["train"].records
+    assert f"warning: train has 30 shards for {records} records" in said
+    assert f"Set data.shards.train to {records // 10} or less" in said
+    enough = few.model_copy(update={"shards": {"train": records // 10, "test": 2}})
+    assert "shards for" not in _run(tiny.model_copy(update={"data": enough}), root)[1]

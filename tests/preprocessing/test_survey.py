@@ -7,7 +7,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from preprocessing import sources, survey
+from preprocessing import convert, sources, survey
 from tests.preprocessing import tables
 
 
@@ -126,3 +126,14 @@ def test_a_whole_table(tmp_path, capsys):
     found = survey.survey(source, kinds)
     assert (found.rows, found.unreadable) == (50, {"columns": 1})
     assert [c.kind for c in found.columns.values()] == ["int64", "string", "float32", "int64"]
+
+
+@pytest.mark.parametrize(
+    "text", [lambda n: f"{n}.5", lambda n: f"word{n}zz"], ids=["fractions", "words"]
+)
+def test_what_a_column_is_takes_few_casts_whatever_its_values(text, monkeypatch):
+    casts = []
+    cast = convert._quick
+    monkeypatch.setattr(convert, "_quick", lambda *given: casts.append(1) or cast(*given))
+    found = _found([text(n).encode() for n in range(1000)])
+    assert found.kind in ("float32", "string") and len(casts) < 15

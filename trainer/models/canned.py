@@ -28,16 +28,18 @@ def linear(params: Mapping[str, Any], config: Any, transforms: Transforms) -> An
 def dnn(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """Fully connected layers over numbers and embeddings of ids."""
     settings = _settings(params)
+    columns, packed = feature_columns.packed(feature_columns.deep(transforms.plan.features))
     return _Renaming(
         _estimator.DNNEstimator(
             Head(params),
             list(settings.hidden_units),
-            feature_columns.deep(transforms.plan.features),
+            columns,
             activation_fn=_activation(settings),
             dropout=settings.dropout or None,
             batch_norm=settings.batch_norm,
             config=config,
-        )
+        ),
+        packed,
     )
 
 
@@ -45,29 +47,34 @@ def dnn_linear_combined(params: Mapping[str, Any], config: Any, transforms: Tran
     """Both, their logits added: Cheng et al., Wide & deep learning, 2016."""
     settings = _settings(params)
     features = transforms.plan.features
+    deep = feature_columns.deep(feature_columns.of_part(features, "deep"))
+    columns, packed = feature_columns.packed(deep)
     return _Renaming(
         _estimator.DNNLinearCombinedEstimator(
             Head(params),
             linear_feature_columns=feature_columns.wide(feature_columns.of_part(features, "wide")),
-            dnn_feature_columns=feature_columns.deep(feature_columns.of_part(features, "deep")),
+            dnn_feature_columns=columns,
             dnn_hidden_units=list(settings.hidden_units),
             dnn_activation_fn=_activation(settings),
             dnn_dropout=settings.dropout or None,
             batch_norm=settings.batch_norm,
             config=config,
-        )
+        ),
+        packed,
     )
 
 
 class _Renaming:
     """A canned Estimator whose features may be called as nothing in a graph may be."""
 
-    def __init__(self, built: Any) -> None:
-        self._built = built
+    def __init__(self, built: Any, packed: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        """`packed` are features that it gets besides, by `feature_columns.packed`."""
+        self._built, self._packed = built, packed or {}
 
     def model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Calls that of the Estimator."""
-        return self._built.model_fn(feature_columns.renamed(features), labels, mode, config)
+        known = feature_columns.pack(feature_columns.renamed(features), self._packed)
+        return self._built.model_fn(known, labels, mode, config)
 
 
 def _settings(params: Mapping[str, Any]) -> model_config.Dnn:
