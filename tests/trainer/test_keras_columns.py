@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import sys
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
+from pipeline import errors
 from pipeline.steps import STEPS
+from pipeline.steps.base import NUMBERS, Step
 from tests.pipeline.feature_tables import contents, make
 from trainer.keras_columns import KerasColumns, Spec
 from trainer.transforms import Transforms
@@ -146,3 +150,89 @@ def test_without_features_columns_are_fed_as_they_are():
     assert columns.inputs["picture"] == Spec((4, 6, 3), "uint8")
     rows = {name: tf.zeros([2]) for name in columns.inputs}
     assert columns.fed(rows) == columns.made(rows) == rows
+
+
+class Trimmed(Step):
+    """A step of text that Keras is not to save."""
+
+    takes = ("text",)
+    gives = "text"
+    outside_keras = True
+
+    def apply(self, x):
+        return tf.strings.strip(x)
+
+
+class Length(Trimmed):
+    """One that gives whole numbers."""
+
+    gives = "integer"
+
+    def apply(self, x):
+        return tf.cast(tf.strings.length(x), tf.int64)
+
+
+class Pair(Step):
+    """A step that changes the shape."""
+
+    takes = NUMBERS
+    gives = "number"
+
+    def out_shape(self, shape):
+        return (*shape, 2)
+
+    def apply(self, x):
+        x = tf.cast(x, tf.float32)
+        return tf.stack([x, -x], axis=-1)
+
+
+class Double(Pair):
+    """One that does not give what it says."""
+
+    def apply(self, x):
+        return tf.cast(x, tf.float64)
+
+
+@pytest.fixture
+def own(monkeypatch):
+    module = types.ModuleType("own_steps")
+    for step in (Trimmed, Length, Pair, Double):
+        setattr(module, step.__name__, step)
+    monkeypatch.setitem(sys.modules, "own_steps", module)
+
+
+def test_steps_of_ones_own_inside_and_outside(own, tmp_path):
+    features = {
+        "day": {"steps": ["own_steps:Trimmed", {"vocabulary": {"values": ["a", "b"]}}]},
+        "length": {"of": "day", "steps": ["own_steps:Length", {"hash": {"buckets": 1000}}]},
+        "day_hash": {"of": "day", "steps": [{"hash": {"buckets": 9}}]},
+        "delay": {"steps": [FILL, "own_steps:Pair"]},
+    }
+    job = make(features)
+    transforms = Transforms(job, contents(job))
+    columns = KerasColumns(transforms)
+    assert columns.inputs["length"] == Spec((), "int64")
+    assert columns.inputs["day_own_steps_Trimmed"] == Spec((), "string")
+    assert columns.features["delay"] == Spec((2,), "float32")
+    assert columns.features["delay_missing"] == Spec((), "float32")
+    inputs = {name: spec.input(name) for name, spec in columns.inputs.items()}
+    path = str(tmp_path / "own.keras")
+    tf.keras.Model(inputs, columns.made(inputs)).save(path)
+    rows = {"day": tf.constant(["a ", "b", "xyz"]), "delay": tf.constant([1.0, np.nan, -2.0])}
+    wanted = transforms.features(rows)
+    found = tf.keras.models.load_model(path)(columns.fed(rows))
+    assert wanted["day"].numpy().tolist() == [0, 1, 2]
+    assert wanted["delay_missing"].numpy().tolist() == [0, 1, 0]
+    assert set(found) == set(wanted)
+    for name in wanted:
+        np.testing.assert_array_equal(found[name], wanted[name])
+
+
+def test_a_step_that_does_not_give_what_it_says_is_refused(own):
+    job = make({"time": {"steps": ["own_steps:Double"]}})
+    transforms = Transforms(job, contents(job))
+    with pytest.raises(
+        errors.UsageError,
+        match=r"features\.time: own_steps:Double: returned float64; values of kind number are floa",
+    ):
+        transforms.features({"time": tf.constant([1, 2], tf.int64)})
