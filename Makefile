@@ -35,10 +35,11 @@ setting   = $(if $($(1)),--set=$(call quoted,$(2)=$(call as_text,$($(1)))))
 # Of a switch such as FORCE=1: whether it is on, however that is said.
 on        = $(filter-out 0 no No NO off false False FALSE,$($(1)))
 
-# The first Python that TensorFlow 2.15 has builds for; name another with PYTHON=.
-PYTHON   ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(shell \
+# The first Python that TensorFlow 2.15 has builds for; name another with PYTHON=. It is looked for
+# once, and only to install: starting each of them may take a second.
+PYTHON   ?= $(eval PYTHON := $(firstword $(foreach p,python3.11 python3.10 python3 python,$(shell \
 	command -v $(p) >/dev/null 2>&1 && $(p) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' \
-	>/dev/null 2>&1 && echo $(p))))
+	>/dev/null 2>&1 && echo $(p)))))$(PYTHON)
 RUN_PYTHON = $(call quoted,$(PYTHON))
 
 # The command takes several settings from it.
