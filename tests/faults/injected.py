@@ -33,6 +33,7 @@ _LONG, _SHORT = 2.0, 0.15  # seconds
 _PATIENCE = 60.0  # seconds; keeps a broken test from hanging for ever
 _PACE_READ = 0.5  # seconds
 _STEP = "step"
+_AHEAD = 20  # steps that a process may be ahead of a fault of another one
 
 
 def run_task(run_path: str, records: str, task: topology.Task) -> None:
@@ -93,6 +94,11 @@ class Faults(tf.compat.v1.train.SessionRunHook):
         of_mine = [(n, fault) for n, fault in enumerate(plan["faults"]) if fault["by"] == mine]
         self._faults = [(n, fault) for n, fault in of_mine if not _has_fired(n)]
         self._step_seen = run_folder.saved_step(the_run()) or 0
+        # Where others step on alone, they would end the run before a fault that waits for one that
+        # is being started.
+        alone = not topology.STRATEGIES[the_run().read_config().cluster.strategy].synchronous
+        others = [(n, fault["at"]) for n, fault in enumerate(plan["faults"]) if fault["by"] != mine]
+        self._awaited = [(n, at) for n, at in others if alone and not _has_fired(n)]
         self._repeat(of_mine)
         moments.at_restore(mine, self._due, self._note)
 
@@ -102,9 +108,15 @@ class Faults(tf.compat.v1.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         time.sleep(self._current_pace())
         self._step_seen = int(run_values.results)
+        self._wait_for_others()
         action = self._due(_STEP)
         if action is not None:
             action()  # one at a time
+
+    def _wait_for_others(self) -> None:
+        while self._awaited and self._awaited[0][1] + _AHEAD < self._step_seen:
+            number, _ = self._awaited.pop(0)
+            wait_for(functools.partial(_has_fired, number))
 
     def _current_pace(self) -> float:
         if time.monotonic() - self._paced_at > _PACE_READ:
@@ -193,14 +205,17 @@ def _met() -> set[int]:
 
 
 def pids_of(target: str, run: RunFolder | None = None) -> list[int]:
-    """Returns the processes of a fault's target: a task, `all`, or the `launcher`. None, unless
-    all of them live."""
+    """Returns the processes of a fault's target: a task, `all` that work, or the `launcher`. None,
+    unless all of them live."""
     run = run or the_run()
     if target == "launcher":
         record = run_record.read(run)
         pid = record.launcher.pid if record and record.launcher else 0
         return [pid] if pid and os.path.exists(f"/proc/{pid}") else []
-    tasks = sorted(run_folder.read_statuses(run)) if target == "all" else [target]
+    tasks = [target]
+    if target == "all":  # those that have not ended well before the chief has saved
+        statuses = run_folder.read_statuses(run)
+        tasks = sorted(name for name, one in statuses.items() if one.state != "done")
     found = [living_pid(task, run) for task in tasks]
     return [] if None in found else [pid for pid in found if pid is not None]
 
