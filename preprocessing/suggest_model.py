@@ -10,8 +10,9 @@ from preprocessing.suggest import Column
 from preprocessing.survey import Found
 from preprocessing.yaml_lines import flow, scalar
 
-# Passes over train; fewer where identifiers are embedded, which a network soon knows by heart.
-_PASSES, _PASSES_OF_IDENTIFIERS = 30, 5
+# Passes over train: numbers are still being learnt when classes, and most of all embedded
+# identifiers, are already learnt by heart.
+_PASSES, _PASSES_OF_CLASSES, _PASSES_OF_IDENTIFIERS = 30, 10, 5
 _LEAST, _MOST = 300, 6000  # steps
 _BATCH, _BATCH_OF_FEW, _FEW_ROWS = 256, 128, 10_000
 # The best of so many checkpoints is kept, so that what learns a small table by heart does no harm.
@@ -36,7 +37,8 @@ def lines(label: Found, columns: Mapping[str, Column], rows: int) -> list[str]:
         network["dropout"] = _DROPOUT_OF_CLASSES
     model = {"name": "dnn", "params": {**task, **network}}
     hashed = any(column.embedding for column in columns.values())
-    found += ["", f"model: {flow(model)}", "", *_train(rows, hashed=hashed)]
+    passes = _PASSES_OF_CLASSES if "classes" in task else _PASSES
+    found += ["", f"model: {flow(model)}", "", *_train(rows, passes, hashed=hashed)]
     return [*found, "", f"eval: {flow(evaluation)}"] if evaluation else found
 
 
@@ -71,9 +73,9 @@ def _task(label: Found) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
     return {}, {"task": "regression", **suggest.scaling(label)}, evaluation
 
 
-def _train(rows: int, *, hashed: bool) -> list[str]:
+def _train(rows: int, passes: int, *, hashed: bool) -> list[str]:
     batch = _BATCH if rows >= _FEW_ROWS else _BATCH_OF_FEW
-    passes = _PASSES_OF_IDENTIFIERS if hashed else _PASSES
+    passes = _PASSES_OF_IDENTIFIERS if hashed else passes
     steps = min(max(_LEAST, round(passes * rows / batch, -2)), _MOST)
     why = ", fewer where identifiers are learnt" if hashed else ""
     return [

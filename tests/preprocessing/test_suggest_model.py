@@ -43,18 +43,20 @@ def test_tasks(label, section, params, metric):
 
 
 @pytest.mark.parametrize(
-    ("rows", "hashed", "steps", "batch"),
+    ("label", "rows", "hashed", "steps", "batch"),
     [
-        (50, False, 300, 128),
-        (4000, False, 900, 128),
-        (43_000, False, 5000, 256),
-        (10**7, False, 6000, 256),
-        (80_000, True, 1600, 256),
+        ([0, 1], 50, False, 300, 128),
+        ([0, 1], 6000, False, 500, 128),
+        ([0.5, 1.5, 9.5], 6000, False, 1400, 128),
+        ([0, 1], 43_000, False, 1700, 256),
+        ([0.5, 1.5, 9.5], 43_000, False, 5000, 256),
+        ([0, 1], 10**7, False, 6000, 256),
+        ([0, 1], 80_000, True, 1600, 256),
     ],
 )
-def test_the_length_of_training_follows_the_rows(rows, hashed, steps, batch):
+def test_the_length_of_training_follows_label_and_rows(label, rows, hashed, steps, batch):
     embedding = {"x": Column({}, [], [{"hash": {"buckets": 64}}], embedding=8 if hashed else None)}
-    train = _config([0, 1], embedding, rows)["train"]
+    train = _config(label, embedding, rows)["train"]
     assert (train["steps"], train["batch_size"]) == (steps, batch)
     assert train["save_steps"] * 5 <= steps
 
