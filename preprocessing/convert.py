@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from pipeline import config
 from preprocessing import schema
 
+# Whole numbers as they are written where a column has gaps: 16777217.0
+_POINT = r"^([+-]?\d+)\.0*$"
 # A reason code, and which rows it applies to.
 Fault: TypeAlias = tuple[str, np.ndarray]
 # What Arrow reads as a number has digits, signs, a point, hexadecimal digits, x, inf or nan.
@@ -26,7 +28,8 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
 
     Faults are `encoding` (text that is not UTF-8, or holds a NUL), `overflow` (a number too large)
     and `type`, also of lists in which a value is missing. Text is read as Arrow does: no spaces,
-    digits in plain ASCII, 1e3 for floats only; to floats, whole numbers are rounded like text.
+    digits in plain ASCII, 1e3 for floats only, but 5.0 is a whole number; to floats, whole numbers
+    are rounded like text.
     """
     target = schema.arrow_type(column)
     if pa.types.is_dictionary(array.type):
@@ -38,6 +41,8 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
         return _cast(array, target, "type", faults), faults
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         array = _cast(array, pa.string(), "encoding", faults)
+    if target == pa.int64() and _is_text(array.type):
+        array = _without_point(array)
     made = _cast(array, target, "type", faults)
     if column.shape:
         return _without_holes(made, column, faults), faults
@@ -53,10 +58,23 @@ def fits(array: pa.Array, column: config.Column) -> bool:
     try:
         if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
             array = _quick(array, pa.string())
+        if schema.arrow_type(column) == pa.int64() and _is_text(array.type):
+            array = _without_point(array)
         _quick(array, schema.arrow_type(column))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _without_point(texts: pa.Array) -> pa.Array:
+    # Looking for a point is many times as quick as replacing by a pattern.
+    if not pc.any(pc.match_substring(texts, ".")).as_py():
+        return texts
+    return pc.replace_substring_regex(texts, _POINT, r"\1")
 
 
 def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | None]:

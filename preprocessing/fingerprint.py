@@ -9,7 +9,7 @@ from pipeline import builds, config, errors, manifest, storage
 from preprocessing.sources.base import RawFile
 
 # Raised when the same config and files would give other bytes than before.
-FORMAT = 4
+FORMAT = 5
 _READ_BYTES = 1 << 20
 # More files than this (images) are named by folder, or the manifest would grow with the data.
 MAX_LISTED = 1000

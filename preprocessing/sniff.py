@@ -17,7 +17,7 @@ from pipeline import config, errors, storage
 from preprocessing import recognise, sniff_examples, sources
 from preprocessing.guess import Guess
 from preprocessing.sources import files, lakes, partitions
-from preprocessing.survey import KINDS
+from preprocessing.survey import EXACT, KINDS
 
 # Unpacked bytes, and rows of them, by which a dialect is recognised.
 _HEAD, _ROWS = 1 << 20, 200
@@ -25,6 +25,9 @@ _DELIMITERS = (",", "\t", ";", "|")
 _CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 _BOOLEANS = "true and false"
 _INT64 = range(-(2**63), 2**63)
+# Kinds of numbers that people call otherwise: 1.0, and what int64 has no room for.
+_WHOLE, _HUGE = "whole", "huge"
+_CALLED = {_WHOLE: "float", _HUGE: "int"}
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 # Characters of a name; YAML has keys of up to 1,024, in which some are written as two.
 _NAME = 500
@@ -221,6 +224,7 @@ def _encoding(head: bytes) -> str:
 def _jsonl(pattern: str, paths: list[str]) -> Guess:
     seen: dict[str, set[str]] = {}
     lengths: dict[str, set[int]] = {}
+    wide: set[str] = set()
     for path in paths:
         for row in _objects(path):
             for name, value in row.items():
@@ -230,11 +234,15 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
                     kinds |= {"list", *map(_kind_in_list, value)}
                 elif value is not None:
                     kinds.add(_kind(value))
+                if name not in wide and _is_wide(value):
+                    wide.add(name)
     guess = Guess("jsonl", pattern)
     for name, kinds in seen.items():
         length = lengths.get(name)
         if length is not None:
             guess.shapes[name] = next(iter(length))
+        if _WHOLE in kinds and name not in wide:
+            kinds = {"float" if kind == _WHOLE else kind for kind in kinds}
         _decide(guess, name, kinds, length)
     return guess
 
@@ -248,14 +256,17 @@ def _decide(guess: Guess, name: str, kinds: set[str], lengths: set[int] | None) 
         guess.left_out[name] = "holds lists and single values"
     elif not single:
         guess.left_out[name] = "has no values"
-    elif single == {"int"} or (not lengths and single <= {"int", _BOOLEANS}):
+    elif single <= {"int", _WHOLE} or (not lengths and single <= {"int", _BOOLEANS}):
         guess.kinds[name] = ("int64",)
-    elif single <= {"int", "float"}:
+    elif _HUGE in single and single <= {"int", _WHOLE, _HUGE, "string"}:
+        guess.kinds[name] = ("string",)
+    elif single <= {"int", _WHOLE, _HUGE, "float"}:
         guess.kinds[name] = ("float32",)
     elif single == {"string"}:
         guess.kinds[name] = ("string",)
     else:
-        guess.left_out[name] = f"holds {', '.join(sorted(single))}"
+        shown = {_CALLED.get(kind, kind) for kind in single}
+        guess.left_out[name] = f"holds {', '.join(sorted(shown))}"
 
 
 def _objects(path: str) -> Iterator[dict[str, Any]]:
@@ -263,18 +274,40 @@ def _objects(path: str) -> Iterator[dict[str, Any]]:
     with files.opened(path) as stream:
         for line in stream:
             try:
-                found = json.loads(line)
+                found = json.loads(line, parse_float=_Float)
             except (ValueError, RecursionError):  # the latter of brackets by the thousand
                 continue
             if isinstance(found, dict):
                 yield found
 
 
+class _Float(str):
+    """A number with a point or an exponent, as it is written."""
+
+    @property
+    def whole(self) -> int | None:
+        """The number, if it is a whole one such as 1.0."""
+        digits, _, rest = self.partition(".")
+        return int(digits) if rest and not rest.strip("0") else None
+
+
+def _is_wide(value: Any) -> bool:
+    """Tells if float32 may make another whole number of a value, or of one in a list."""
+    if isinstance(value, list):
+        return any(map(_is_wide, value))
+    number = value.whole if isinstance(value, _Float) else value
+    return isinstance(number, int) and abs(number) > EXACT
+
+
 def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return _BOOLEANS
+    if isinstance(value, _Float):
+        if value.whole is None:
+            return "float"
+        return _WHOLE if value.whole in _INT64 else _HUGE
     if isinstance(value, int):
-        return "int" if value in _INT64 else "float"
+        return "int" if value in _INT64 else _HUGE
     return {float: "float", str: "string", type(None): "nulls in lists"}.get(type(value), "objects")
 
 

@@ -63,6 +63,9 @@ _PERSONAL = re.compile(
 _AMOUNT = re.compile(r"[$€£¥] ?-?[\d.,]+|-?[\d.,]+ ?([$€£¥%]|[A-Za-z]{1,3})")
 
 
+_DIGITS = re.compile(r"[+-]?\d{1,1000}(\.0*)?", re.ASCII)
+
+
 @dataclasses.dataclass
 class Column:
     """A column of the config: `rules` are its keys there, `notes` what a person should know.
@@ -204,7 +207,9 @@ def _value(value: Any, found: Found) -> int | str:
     text = _text(value)
     if found.kind == "string":
         return text
-    return int(text.replace(found.csv.thousands, "") if isinstance(value, bytes) else value)
+    if not isinstance(value, bytes):
+        return int(value)
+    return int(text.replace(found.csv.thousands, "").partition(found.csv.decimal)[0])
 
 
 def threshold(found: Found) -> float | None:
@@ -273,11 +278,21 @@ def _notes(found: Found, rows: int) -> list[str]:
         numbers = found.by_kind["float32"]
         if found.codes:
             notes.append("digits with leading zeros: kept as text")
+        elif _is_huge(found):
+            notes.append("whole numbers of more than 64 bits: kept as text")
         elif all(map(_AMOUNT.fullmatch, found.some())):
             notes.append("numbers with a sign or unit: kept as text, write them without")
-        elif numbers.least is not None and numbers.refused * 100 < found.values:
+        elif numbers.least is not None and 0 < numbers.refused * 100 < found.values:
             notes.append(f"{numbers.refused:,} values are no numbers, all others are")
     return notes
+
+
+def _is_huge(found: Found) -> bool:
+    """Tells if texts are whole numbers, of which some are too large for int64."""
+    some = found.some()
+    return all(map(_DIGITS.fullmatch, some)) and any(
+        abs(int(text.partition(".")[0])) >= 2**63 for text in some
+    )
 
 
 def _number_feature(name: str, found: Found, made: Column, *, wide: bool) -> None:

@@ -37,6 +37,11 @@ MAX_DIFFERENT, _IN_ALL, _AT_LEAST = 100_000, 4_000_000, 1000
 FIRST = 100
 # Texts that are digits but name something, such as postal codes: as numbers they lose their zeros.
 _CODE = r"^-?0[0-9xX]"
+# Whole numbers, and numbers that are not or are written as powers of ten.
+_WHOLE = r"^[+-]?\d+(\.0*)?$"
+_MEASURED = r"^[+-]?(\d*\.\d*[1-9]|\d+\.?\d*[eE])"
+# float32 has all whole numbers up to this, and then only some.
+EXACT = 2**24
 # Different values that are no numbers, until a column is known to be text.
 _FEW = 20
 
@@ -86,7 +91,8 @@ class Numbers:
 class Found:
     """One column. `lengths` are how many values a row has, none if it is no list.
 
-    `csv` says how numbers are written.
+    `csv` says how numbers are written. `pointed` tells if some whole ones are written as 1.0,
+    `huge` if some have more than 64 bits, and `measured` if some numbers are not whole.
     `different` counts values, as they lie in the raw data, and is `None` once they are more than
     `most`; `first` are some of these then, and `beyond` estimates how many there are.
     `least`, `greatest` of a string are lengths in characters.
@@ -99,6 +105,9 @@ class Found:
     lengths: set[int] = dataclasses.field(default_factory=set)
     holes: bool = False
     codes: bool = False
+    pointed: bool = False
+    huge: bool = False
+    measured: bool = False
     tokens: set[str] = dataclasses.field(default_factory=set)
     as_dates: dates.Seen = dataclasses.field(default_factory=dates.Seen)
     different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
@@ -142,6 +151,8 @@ class Found:
         for kind in self.kinds:
             if len(self.by_kind[kind].refused_values) <= _FEW:
                 self._try(kind, values, counts)
+        if pa.types.is_binary(values.type) and "float32" in self.kinds:
+            self._look_at_numbers(values)
 
     def _are_whole(self, values: pa.Array) -> bool:
         if pa.types.is_binary(values.type):
@@ -171,6 +182,18 @@ class Found:
         self.tokens |= {token.decode() for token in seen.to_pylist()}
         self.codes |= bool(pc.any(pc.match_substring_regex(values, _CODE)).as_py())
 
+    def _look_at_numbers(self, values: pa.Array) -> None:
+        """Notes if there are whole numbers that float32 would make others."""
+        if self.measured or len(self.by_kind["float32"].refused_values) > _FEW:
+            return
+        values = numbers.plain(values, self.csv)
+        self.pointed |= bool(pc.any(pc.match_substring(values, ".")).as_py())
+        if "int64" in self.kinds:
+            return
+        self.measured = bool(pc.any(pc.match_substring_regex(values, _MEASURED)).as_py())
+        whole = values.filter(pc.match_substring_regex(values, _WHOLE))
+        self.huge |= bool(convert.convert(whole, config.Column(type="int64"))[1])
+
     def _try(self, kind: Kind, values: pa.Array, counts: np.ndarray) -> None:
         """Converts different values to a type, and notes what they are or that they are refused."""
         about = self.by_kind[kind]
@@ -193,7 +216,17 @@ class Found:
         fitting = [k for k in self.kinds if not self.by_kind[k].refused]
         if self.codes or not fitting:
             return "string"
+        if fitting[0] == "int64" and self.pointed and not self._is_wide:
+            return "float32"
+        # What is too large for int64 names something, and float32 would make many of them one.
+        if fitting[0] == "float32" and self.huge and not self.measured:
+            return "string"
         return fitting[0]
+
+    @property
+    def _is_wide(self) -> bool:
+        about = self.by_kind["int64"]
+        return max(abs(about.least or 0), abs(about.greatest or 0)) > EXACT
 
     @property
     def about(self) -> Numbers:

@@ -24,6 +24,9 @@ _COLUMN = re.compile(r"Column\(/(.+?)(/\[\])*\) changed from")
 _NO_INT64 = re.compile(r"to int64, couldn't parse: *(.+)")
 _BOOLEAN = re.compile(r"Column\(/(.+)\) changed from number to boolean")
 _FIRST_NULL, _INDENTED_NULL = re.compile(rb"\s*null"), re.compile(rb"[\r\n][ \t]+null")
+# A whole number: its digits, and a point that only zeros follow. One in a list stands alone there.
+_NUMBER = rb"(-?(?:0|[1-9]\d*))(\.0+)?"
+_IN_LIST = re.compile(rb"(?<=[\s,\[])" + _NUMBER + rb"(?=\s*[,\]])")
 _TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
 # Characters of a line that a letter shows.
 _SHOWN = 200
@@ -142,7 +145,13 @@ def _parse(data: bytes, wanted: pa.Schema, rows: int) -> pa.Table:
     """Parses whole lines. Raises `ArrowInvalid` also if they are not as many objects."""
     if _has_null_row(data):
         raise pa.ArrowInvalid("null is no object")
-    table = _read(data, wanted).cast(wanted)
+    try:
+        table = _read(data, wanted).cast(wanted)
+    except pa.ArrowInvalid:
+        plain = _with_whole_numbers(data, wanted)
+        if plain == data:
+            raise
+        table = _read(plain, wanted).cast(wanted)
     if len(table) != rows:
         raise pa.ArrowInvalid(f"{len(table)} objects in {rows} rows")
     return table
@@ -162,6 +171,30 @@ def _read(data: bytes, wanted: pa.Schema) -> pa.Table:
         if place < 0:
             raise
     return _read(data, wanted.set(place, wanted.field(place).with_type(pa.bool_())))
+
+
+def _with_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
+    """Returns lines whose whole numbers pyarrow takes: in columns of text as the text they are, as
+    ids of more than 64 bits must be; in columns of whole numbers without `.0`."""
+    for field in wanted:
+        listed = pa.types.is_list(field.type)
+        kind = field.type.value_type if listed else field.type
+        if kind not in (pa.string(), pa.int64()):
+            continue
+        forms = {json.dumps(field.name), json.dumps(field.name, ensure_ascii=False)}
+        names = b"|".join(re.escape(form.encode(errors="replace")) for form in sorted(forms))
+        before = b"((?:" + names + rb")\s*:\s*)"
+        if listed:
+            new = rb'"\1\2"' if kind == pa.string() else rb"\1"
+            lists = re.compile(before + rb'(\[[^\[\]"{}]*\])')
+            data = b"".join(
+                _IN_LIST.sub(new, part) if at % 3 == 2 else part
+                for at, part in enumerate(lists.split(data))
+            )
+        else:
+            new = rb'\1"\2\3"' if kind == pa.string() else rb"\1\2"
+            data = re.sub(before + _NUMBER + rb"(?=\s*[,}])", new, data)
+    return data
 
 
 def _has_null_row(data: bytes) -> bool:

@@ -85,7 +85,7 @@ def test_json_lines(tmp_path):
         "s": ("string",),
         "l": ("float32",),
         "b": ("int64",),
-        "late": ("float32",),
+        "late": ("string",),
     }
     assert guess.shapes["l"] == 2 and guess.data().columns["l"].shape == (2,)
     assert guess.left_out == {
@@ -103,6 +103,25 @@ def test_parquet(tmp_path):
     guess = sniff.sniff(str(tmp_path / "data"))
     assert (guess.source, list(guess.kinds)) == ("parquet", ["a", "l", "long"])
     assert guess.left_out["s"].startswith("is struct")
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        ("1 9223372036854775808", ("string",)),
+        ('"x" 9223372036854775808', ("string",)),
+        ("0.5 9223372036854775808", ("float32",)),
+        ("9223372036854775808.0 1.0", ("string",)),
+        ("1.0 2", ("float32",)),
+        ("1.0 16777217", ("int64",)),
+        ("16777217.0 null", ("int64",)),
+        ("16777217.0 1e3", ("float32",)),
+        ("[16777217.0] [1]", ("int64",)),
+    ],
+)
+def test_whole_numbers_that_float32_would_make_others(tmp_path, values, kinds):
+    lines = "".join(f'{{"a": {value}}}\n' for value in values.split())
+    assert _sniff(tmp_path, lines.encode()).kinds == {"a": kinds}
 
 
 def test_folders_and_patterns(tmp_path):

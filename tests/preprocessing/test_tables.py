@@ -11,11 +11,13 @@ import json
 import pathlib
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
 from pipeline import builds, config, config_file, errors, manifest, run_folder
-from preprocessing import job
+from preprocessing import job, propose
 from tests.preprocessing import tables
 from trainer import features
 
@@ -201,3 +203,45 @@ def test_a_long_field_is_a_letter(tmp_path):
     _, folder, _ = _run(tables.make_config(tmp_path / "in.csv", error_budget=10), tmp_path)
     (letter,) = _letters(folder)
     assert letter["value"] == "x" * 64 + "... (9,437,184 characters)"
+
+
+def _write_ids(path: pathlib.Path, rows: list[tuple[int, int | None, int]]) -> None:
+    """Writes 64-bit hashes, ids with gaps as pandas has them, and a label."""
+    names = ("hashed", "gap", "label")
+    if path.suffix == ".csv":
+        lines = [f"{a},{'' if b is None else f'{b}.0'},{c}" for a, b, c in rows]
+        path.write_text("\n".join([",".join(names), *lines, ""]))
+    elif path.suffix == ".jsonl":
+        objects = [
+            dict(zip(names, (a, None if b is None else float(b), c), strict=True))
+            for a, b, c in rows
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in objects))
+    else:
+        kinds = (pa.uint64(), pa.float64(), pa.int64())
+        columns = [
+            pa.array(column, k) for column, k in zip(zip(*rows, strict=True), kinds, strict=True)
+        ]
+        pq.write_table(pa.table(columns, names), path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_ids_that_differ_in_their_last_digit_stay_different(tmp_path, ending):
+    """Of float32 all of a column would be one number."""
+    hashed = [2**63 - 50 + i for i in range(100)]
+    rows = [(hashed[i % 100], None if i % 7 == 0 else 2**24 + i % 90, i % 2) for i in range(300)]
+    raw, out = tmp_path / f"raw.{ending}", tmp_path / "made.yaml"
+    _write_ids(raw, rows)
+    with contextlib.redirect_stdout(io.StringIO()):
+        propose.write(str(out), propose.propose(str(raw), str(out), "label").text)
+    loaded = config_file.load(str(out))
+    made, folder, _ = _run(loaded, tmp_path)
+    records = [row for split in made.splits for row in _records(loaded, made, folder, split)]
+    assert collections.Counter(row["hashed"] for row in records) == collections.Counter(
+        str(a).encode() for a, _, _ in rows
+    )
+    absent = loaded.data.columns["gap"].stands_for_missing
+    assert collections.Counter(row["gap"] for row in records) == collections.Counter(
+        absent if b is None else b for _, b, _ in rows
+    )
+    assert "whole numbers of more than 64 bits: kept as text" in out.read_text()

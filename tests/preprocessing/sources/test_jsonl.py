@@ -159,6 +159,48 @@ def test_numbers_that_are_no_whole_ones_are_of_another_type(tmp_path):
     ]
 
 
+def test_whole_numbers_are_what_they_are_written_as(tmp_path):
+    """In columns of text they are ids, of any length; gaps make pandas write ids with a point."""
+    columns = {
+        "uid": {"type": "string"},
+        "\u00fcid": {"type": "string", "shape": [2]},
+        "gap": {"type": "int64"},
+        "pair": {"type": "int64", "shape": [2]},
+        "label": {"type": "int64"},
+    }
+    lines = [
+        '{"uid": 18446744073709551615, "\u00fcid": [1, -30000000000000000000], '
+        '"gap": 9007199254740993.0, "pair": [1.0,2], "label": 0, "other": {"uid": 1}}',
+        '{"label": 0, "uid":7,"\\u00fcid": ["x", "y"], "gap": 3, "pair": [-5.00 ,6], "other": "5"}',
+        '{"uid": "\\"uid\\": 5, [6.0]", "\u00fcid": ["[1.0,", "2"], '
+        '"gap": 1, "pair": [1, 2], "label": 1}',
+        '{"uid": 1.5, "\u00fcid": ["a", "b"], "gap": 1, "pair": [1, 2], "label": 1}',
+        '{"uid": 007, "\u00fcid": ["a", "b"], "gap": 1, "pair": [1, 2], "label": 1}',
+    ]
+    (good,) = _enforced(tmp_path, "\n".join([*lines, ""]).encode(), columns)
+    assert good.batch.to_pylist() == [
+        {
+            "uid": "18446744073709551615",
+            "\u00fcid": ["1", "-30000000000000000000"],
+            "gap": 2**53 + 1,
+            "pair": [1, 2],
+            "label": 0,
+        },
+        {"uid": "7", "\u00fcid": ["x", "y"], "gap": 3, "pair": [-5, 6], "label": 0},
+        {
+            "uid": '"uid": 5, [6.0]',
+            "\u00fcid": ["[1.0,", "2"],
+            "gap": 1,
+            "pair": [1, 2],
+            "label": 1,
+        },
+    ]
+    assert [(x.row, x.column, x.reason) for x in good.letters] == [
+        (4, "uid", "type"),
+        (5, "uid", "type"),
+    ]
+
+
 def test_a_list_in_which_a_value_is_missing(tmp_path):
     (good,) = _enforced(tmp_path, b'{"pair": [1, null], "label": 0}\n{"label": 1}\n', LISTS)
     assert [str(letter).partition("row ")[2] for letter in good.letters] == [
