@@ -68,14 +68,24 @@ class LeftOut(config.Section):
     records: int
 
 
+class Histogram(config.Section):
+    """Numbers of values by equally wide bins."""
+
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
+
 class ColumnStatistics(config.Section):
     """One column of one split. Of a column with a shape, all values of all rows.
 
     `count` values are there; as many rows are `missing` one. Moments, extremes and quantiles are of
     those that are finite: mean and variance (`ddof=0`) correctly rounded, `quantiles` at 0, 1, ...
     100 percent, each at most 2**-`quantile_bits` of itself too near to zero (exact with 52).
-    `vocabulary` has values and counts, the most frequent first; `distinct` is how many there are in
-    all, if that was counted.
+    `histogram` is how many lie in each of equally wide bins from its `low` to its `high`, which all
+    splits of a column share; counted, not estimated, but for that rounding. `vocabulary` has values
+    and counts, the most frequent first; `distinct` is how many there are in all, if that was
+    counted.
     """
 
     count: int
@@ -88,6 +98,8 @@ class ColumnStatistics(config.Section):
     quantiles: tuple[float, ...] | None = None
     # None is 10, in manifests of earlier versions.
     quantile_bits: int | None = None
+    # None in manifests of earlier versions.
+    histogram: Histogram | None = None
     distinct: int | None = None
     vocabulary: tuple[tuple[int | float | str, int], ...] | None = None
 

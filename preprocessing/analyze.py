@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import config, manifest
-from preprocessing import moments, schema, sketch
+from preprocessing import bins, moments, schema, sketch
 
 # A column with more different values than this, and no declared vocabulary, is not counted by
 # value: memory must not grow with the data unless somebody asked for it.
@@ -102,7 +102,9 @@ def finished(found: Partials, data: config.Data) -> dict[str, manifest.Statistic
         key = (split.removeprefix(_TAKEN), name)
         found[key] = found[key].without(partial)
     splits = sorted({split for split, _ in found}, key=config.SPLITS.index)
-    return {split: _of_split(found, split, data) for split in splits}
+    made = {split: _of_split(found, split, data) for split in splits}
+    _add_histograms(made, found, data)
+    return made
 
 
 def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial:
@@ -177,6 +179,21 @@ def _of_split(found: Partials, split: str, data: config.Data) -> manifest.Statis
         total = classes.total()
         weights = tuple((value, total / (len(classes) * count)) for value, count in ordered)
     return manifest.Statistics(columns=columns, class_weights=weights)
+
+
+def _add_histograms(
+    splits: dict[str, manifest.Statistics], found: Partials, data: config.Data
+) -> None:
+    for name in data.columns:
+        everyone = {split: of.columns[name] for split, of in splits.items()}
+        numbers = [one for one in everyone.values() if one.quantiles is not None]
+        edges = bins.shared(numbers) if numbers else None
+        for split, one in everyone.items():
+            if edges is not None and one.quantiles is not None:
+                counts = found[split, name].sketch.histogram(edges).tolist()
+                low, high = float(edges[0]), float(edges[-1])
+                histogram = manifest.Histogram(low=low, high=high, counts=counts)
+                splits[split].columns[name] = one.model_copy(update={"histogram": histogram})
 
 
 def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStatistics:

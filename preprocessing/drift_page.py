@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 
 from pipeline import manifest
-from preprocessing import page
+from preprocessing import bins, page
 from preprocessing.drift import Compared, Side
 
 _A, _B = "#3b6ea5", "#e08a2c"
@@ -60,8 +60,8 @@ def _figures(one: Compared) -> str:
 
 def _plot(measure: str, a: manifest.ColumnStatistics, b: manifest.ColumnStatistics) -> str:
     if measure == "KS" and a.quantiles and b.quantiles:
-        edges = page.bins([a, b])
-        shares = [page.shares_between(one.quantiles or (), edges) for one in (a, b)]
+        edges = bins.shared([a, b])
+        shares = [bins.shares(one, edges) for one in (a, b)]
         top = max(float(part.max(initial=0)) for part in shares) or 1.0
         drawn = "".join(
             f'<g fill-opacity="0.55">{page.columns_drawn(part / top, color)}</g>'

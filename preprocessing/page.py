@@ -8,11 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeline import manifest
-from preprocessing import distances
+from preprocessing import bins, distances
 
-_BINS = 40
-# Whole numbers beyond this have no halves between them, as floats.
-_HALVES = 2.0**52
 _BARS = 8
 _WIDTH, _HEIGHT, _ROW = 300, 90, 18
 _COLORS = {"train": "#3b6ea5", "eval": "#c77d2e", "test": "#5a9157"}
@@ -40,7 +37,7 @@ def render(contents: manifest.Manifest, title: str) -> str:
         f"Records: {counts}. {len(contents.columns)} columns in {len(splits)} splits; label "
         f"{html.escape(contents.label)}. Quantiles of more than 16,384 different values are "
         "rounded, the rest is exact. "
-        "Histograms are drawn from percentiles, from the 1st to the 99th."
+        "Histograms show the values between the outermost percents of all splits."
     )
     return document(title, lead, sections)
 
@@ -104,22 +101,9 @@ def _histogram(
     one: manifest.ColumnStatistics, everyone: Sequence[manifest.ColumnStatistics], color: str
 ) -> str:
     """Draws shares of equally wide bins between the outermost percentiles of all splits."""
-    edges = bins(everyone)
-    shares = shares_between(one.quantiles or (), edges)
-    top = max(
-        float(shares_between(other.quantiles or (), edges).max(initial=0)) for other in everyone
-    )
-    return axes(columns_drawn(shares / (top or 1), color), edges)
-
-
-def bins(everyone: Sequence[manifest.ColumnStatistics]) -> np.ndarray:
-    """Returns edges of bins that hold all but the outermost percents of everyone's numbers."""
-    low = min(other.quantiles[1] for other in everyone if other.quantiles)
-    high = max(other.quantiles[99] for other in everyone if other.quantiles)
-    few = high - low < _BINS and max(abs(low), abs(high)) < _HALVES
-    if few and all(isinstance(other.min, int) for other in everyone):
-        return np.arange(low - 0.5, high + 1)  # one bin for each integer
-    return np.linspace(low, high if high > low else low + 1, _BINS + 1)
+    edges = bins.edges_of(one)
+    top = max(float(bins.shares(other, edges).max(initial=0)) for other in everyone)
+    return axes(columns_drawn(bins.shares(one, edges) / (top or 1), color), edges)
 
 
 def columns_drawn(heights: np.ndarray, color: str) -> str:
@@ -143,26 +127,6 @@ def axes(drawn: str, edges: np.ndarray) -> str:
         f'<text y="{_HEIGHT + 13}">{low:,.4g}</text>'
         f'<text x="{_WIDTH}" y="{_HEIGHT + 13}" text-anchor="end">{high:,.4g}</text></svg>'
     )
-
-
-def shares_between(quantiles: Sequence[float], edges: np.ndarray) -> np.ndarray:
-    """Returns which share of the values lies from each edge up to the next, by their percentiles.
-
-    Each percent is taken as spread evenly between its two quantiles; equal ones are a single spot,
-    and so is every one where a bin is that of one integer.
-    """
-    shares = np.zeros(len(edges) - 1)
-    starts, ends = np.array(quantiles[:-1]), np.array(quantiles[1:])
-    if edges[0] % 1 == 0.5 and edges[1] - edges[0] == 1:
-        starts = ends
-    spot = starts == ends
-    inside = spot & (starts >= edges[0]) & (starts <= edges[-1])
-    bins = np.searchsorted(edges, starts[inside], side="right") - 1
-    np.add.at(shares, bins.clip(0, len(shares) - 1), 0.01)
-    for start, end in zip(starts[~spot], ends[~spot], strict=True):
-        below = np.clip((edges - start) / (end - start), 0, 1)
-        shares += np.diff(below) * 0.01
-    return shares
 
 
 def _bars(

@@ -60,9 +60,17 @@ class Sketch:
         """
         ends = np.cumsum(self.counts)
         ranks = (np.arange(101) * int(ends[-1]) + 99) // 100
-        chosen = self.buckets[np.searchsorted(ends, ranks.clip(1))]
-        # Of each bucket the number that is nearest to zero.
-        return np.copysign((np.abs(chosen) << self.cut).view(np.float64), chosen)
+        return self._values[np.searchsorted(ends, ranks.clip(1))]
+
+    def histogram(self, edges: np.ndarray) -> np.ndarray:
+        """Returns how many numbers lie from each of `edges` up to the next, and at the last one."""
+        found, _ = np.histogram(self._values, edges, weights=self.counts)
+        return found.astype(np.int64)
+
+    @property
+    def _values(self) -> np.ndarray:
+        """Of each bucket the number that is nearest to zero."""
+        return np.copysign((np.abs(self.buckets) << self.cut).view(np.float64), self.buckets)
 
 
 def of(values: np.ndarray, counts: np.ndarray) -> Sketch:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
-import numpy as np
 import pytest
 
 from pipeline import manifest
@@ -78,35 +77,6 @@ def test_of_lists_as_of_numbers_the_share_of_rows_is_missing():
         },
     )
     assert "<dt>missing</dt><dd>50.00%</dd>" in page.render(contents, "t")
-
-
-@pytest.mark.parametrize("number", [2**53, 1_700_000_000 * 10**9, -(2**63), 2**63 - 1])
-def test_whole_numbers_with_no_halves_between_them(number):
-    """Such as times in nanoseconds, and ids."""
-    one = manifest.ColumnStatistics(
-        count=3, min=number, max=number, quantiles=(float(number),) * 101
-    )
-    edges = page.bins([one])
-    shares = page.shares_between(one.quantiles, edges)
-    assert len(edges) > 1 and shares.sum() == pytest.approx(1)
-    assert page.axes(page.columns_drawn(shares, "red"), edges).startswith("<svg")
-
-
-@pytest.mark.parametrize("draw", ["normal", "exponential", "constant"])
-def test_shares_between_edges(draw):
-    rng = np.random.default_rng(0)
-    values = np.full(5000, 3.0) if draw == "constant" else getattr(rng, draw)(size=5000)
-    edges = np.linspace(values.min() - 1, values.max() + 1, 21)
-    shares = page.shares_between(np.quantile(values, np.arange(101) / 100).tolist(), edges)
-    np.testing.assert_allclose(shares, np.histogram(values, edges)[0] / 5000, atol=0.011)
-    np.testing.assert_allclose(shares.sum(), 1)
-
-
-def test_integers_have_a_bin_each():
-    values = np.repeat(np.arange(1, 6), [10, 20, 40, 20, 10])
-    quantiles = np.quantile(values, np.arange(101) / 100, method="inverted_cdf").tolist()
-    shares = page.shares_between(quantiles, np.arange(0.5, 6))
-    np.testing.assert_allclose(shares, [0.1, 0.2, 0.4, 0.2, 0.1], atol=0.011)
 
 
 def test_the_command(made):
