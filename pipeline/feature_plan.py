@@ -15,6 +15,13 @@ from pipeline import config, errors, feature_check, feature_config, label_check,
 from pipeline.steps import base
 from pipeline.steps.base import Kind, Step, Values
 
+# Of a column without a number in train nothing can be learned, so any statistics do.
+_OF_NO_NUMBERS = {
+    "quantiles": tuple(percent / 100 for percent in range(101)),
+    "mean": 0.5,
+    "variance": 1 / 12,
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Planned:
@@ -123,8 +130,11 @@ def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> Va
     stand_in = column.stands_for_missing if column.missing == "allow" else None
     used = found is not None and found.missing > 0
     others = base.numbers_in(stand_in) if used else ()
+    kind = feature_check.kind_of(column)
+    if found is not None and found.count == found.not_finite and kind in ("number", "integer"):
+        found = found.model_copy(update=_OF_NO_NUMBERS)
     return Values(
-        kind=feature_check.kind_of(column),
+        kind=kind,
         shape=column.shape,
         percentiles=found.quantiles if found else None,
         mean=found.mean if found else None,

@@ -26,7 +26,7 @@ def check(data: config.Data, made: manifest.Manifest) -> None:
 
 def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
     """Returns what is likely to disappoint, a line each."""
-    found = _scattered(made)
+    found = [*_scattered(data, made), *_without_values(data, made)]
     total = sum(split.records for split in made.splits.values())
     if 0 < total < _FEW:
         found.append(f"{total} records in all: too few to measure a model with")
@@ -45,12 +45,24 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
     return found
 
 
-def _scattered(made: manifest.Manifest) -> list[str]:
-    """Returns a line for each split whose records are in more shards than full blocks."""
-    lines = []
+def _without_values(data: config.Data, made: manifest.Manifest) -> list[str]:
+    """Returns a line for each column of which train has no value: where a column has some only in
+    rows that are dropped for want of a label, a first config cannot know it."""
+    train = made.statistics.get("train")
+    columns = train.columns if train and made.splits["train"].records else {}
+    return [
+        f"column {name!r} has no value in train: nothing is learned from its features"
+        for name, one in columns.items()
+        if name in data.columns and not one.count
+    ]
+
+
+def _scattered(data: config.Data, made: manifest.Manifest) -> list[str]:
+    """Returns a line for each split that was given more shards than it has full blocks."""
+    default, lines = config.Data.model_fields["shards"].default, []
     for name, split in made.splits.items():
         most = max(1, split.records // made.block_records)
-        if len(split.shards) > most:
+        if len(split.shards) > most and len(split.shards) != default.get(name):
             lines.append(
                 f"{name} has {len(split.shards):,} shards for {split.records:,} records: "
                 f"each is a file to write, open and check, and holds less than a block of "

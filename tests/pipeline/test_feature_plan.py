@@ -254,3 +254,13 @@ def test_statistics_through_random_chains(tail):
         apart.append(max(abs(z_score.mean - y.mean()), abs(z_score.deviation - spread)) / spread)
     assert np.median(apart) < 0.01
     assert max(apart) < 0.2
+
+
+def test_a_column_without_a_number_in_train_is_no_obstacle():
+    """It may have some only in rows without a label, which are dropped; a first config has it."""
+    job = make({"delay": {"steps": ["missing", "z_score", {"piecewise": {"count": 4}}]}})
+    made = contents(job)
+    nothing = manifest.ColumnStatistics(count=0, missing=100)
+    made.statistics["train"].columns["delay"] = nothing
+    z_score = feature_plan.plan(job, made).features[0].steps[1]
+    assert z_score.deviation > 0

@@ -64,6 +64,17 @@ def _warnings(capsys):
             ["label 'label' has {train} classes in {train} rows of train: too few of each"],
         ),
         ([f"{n},n,1,{n}" for n in range(300)], {"columns": NUMBERS}, []),
+        (
+            [f"{n},n,{'' if n % 3 else 1},{n if n % 3 else ''}" for n in range(300)],
+            {
+                "columns": {
+                    **tables.COLUMNS,
+                    "size": {"type": "float32", "missing": "allow"},
+                    "label": {"type": "float32", "missing": "drop"},
+                }
+            },
+            ["column 'size' has no value in train: nothing is learned from its features"],
+        ),
     ],
 )
 def test_what_is_likely_to_disappoint_is_a_warning(tmp_path, capsys, lines, options, warnings):
