@@ -10,7 +10,7 @@ import numpy as np
 from pipeline import manifest
 from preprocessing import bins, distances
 
-_BARS = 8
+_BARS, _DIGITS = 8, (4, 6, 9, 12, 17)
 _WIDTH, _HEIGHT, _ROW = 300, 90, 18
 _COLORS = {"train": "#3b6ea5", "eval": "#c77d2e", "test": "#5a9157"}
 _STYLE = """
@@ -74,8 +74,8 @@ def _figures(found: manifest.ColumnStatistics, size: int) -> str:
         pairs += [
             ("mean", f"{found.mean:,.4g}"),
             ("std", f"{found.variance**0.5:,.4g}"),
-            ("min", f"{found.min:,.6g}"),
-            ("max", f"{found.max:,.6g}"),
+            ("min", _told(found.min)),
+            ("max", _told(found.max)),
             ("median", f"{found.quantiles[50]:,.6g}"),
         ]
     if found.distinct is not None:
@@ -83,6 +83,10 @@ def _figures(found: manifest.ColumnStatistics, size: int) -> str:
     if found.not_finite:
         pairs.append(("not finite", f"{found.not_finite:,}"))
     return "<dl>" + "".join(f"<dt>{k}</dt><dd>{v}</dd>" for k, v in pairs) + "</dl>"
+
+
+def _told(number: int | float | None) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.6g}"
 
 
 def _plot(found: dict[str, manifest.ColumnStatistics], split: str) -> str:
@@ -121,11 +125,13 @@ def axes(drawn: str, edges: np.ndarray) -> str:
     """Returns the plot of bars over `edges`, with the numbers at its ends."""
     half = 0.5 if edges[0] % 1 == 0.5 and edges[1] - edges[0] == 1 else 0.0
     low, high = float(edges[0] + half), float(edges[-1] - half)
+    # As many as tell the ends apart, such as two moments of one day in Unix seconds.
+    digits = next((n for n in _DIGITS if f"{low:.{n}g}" != f"{high:.{n}g}"), _DIGITS[0])
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT + _ROW}" role="img">{drawn}'
         f'<line x2="{_WIDTH}" y1="{_HEIGHT}" y2="{_HEIGHT}" stroke="#999"/>'
-        f'<text y="{_HEIGHT + 13}">{low:,.4g}</text>'
-        f'<text x="{_WIDTH}" y="{_HEIGHT + 13}" text-anchor="end">{high:,.4g}</text></svg>'
+        f'<text y="{_HEIGHT + 13}">{low:,.{digits}g}</text>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT + 13}" text-anchor="end">{high:,.{digits}g}</text></svg>'
     )
 
 

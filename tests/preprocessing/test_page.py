@@ -10,6 +10,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
 from pipeline import manifest
@@ -95,3 +96,8 @@ def test_the_command(made):
     assert pathlib.Path(done.stdout.strip()).read_text().startswith("<!doctype html>")
     done = subprocess.run([*command, "--storage=/absent"], cwd=root, capture_output=True, text=True)
     assert done.returncode == 65 and "no manifest" in done.stderr
+
+
+def test_the_ends_of_an_axis_can_be_told_apart():
+    drawn = page.axes("", np.linspace(1.7e9, 1.7e9 + 86_400, 41))
+    assert ">1.70000e+09<" not in drawn and ">1.70009e+09<" in drawn.replace(",", "")

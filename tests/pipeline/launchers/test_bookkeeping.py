@@ -35,8 +35,8 @@ def test_a_feature_whose_statistic_is_missing_is_refused(tmp_path):
     manifest.write(job.records, contents(job.config))
     with pytest.raises(
         errors.UsageError,
-        match=r"^features\.tail: vocabulary: the manifest has not all values of it; add "
-        r"vocabulary: \{\} to the column in the config and preprocess again$",
+        match=r"^features\.tail: vocabulary needs all values, and the manifest does not have that; "
+        r"set values, or add vocabulary: \{\} to the column in the config and preprocess again$",
     ):
         bookkeeping.checked_manifest(job)
 
@@ -44,7 +44,7 @@ def test_a_feature_whose_statistic_is_missing_is_refused(tmp_path):
 def test_records_without_statistics(tmp_path):
     job = _job(tmp_path, {"time": FEATURES["time"]})
     manifest.write(job.records, contents(job.config).model_copy(update={"statistics": {}}))
-    with pytest.raises(errors.UsageError, match=r"features\.time: z_score: the manifest has not a"):
+    with pytest.raises(errors.UsageError, match=r"features\.time: z_score needs the mean, and the"):
         bookkeeping.checked_manifest(job)
 
 
