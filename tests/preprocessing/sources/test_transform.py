@@ -121,7 +121,7 @@ def test_arrow_batches(tmp_path):
 def test_nanoseconds_of_a_row_that_is_bad_can_be_shown(tmp_path):
     columns = {**tables.COLUMNS, "name": {"type": "string"}}
     del columns["size"]
-    job_config = _config(OfPandas, columns=columns, error_budget=1)
+    job_config = _config(OfPandas, columns=columns, error_budget=1, split={"eval": 0.0})
     made, folder, _ = _run(job_config, tmp_path)
     (row,) = _rows(job_config, made, folder)
     assert (row["id"], row["name"]) == (1, b"1970-01-01 00:00:00.000000001")
