@@ -74,12 +74,12 @@ def test_a_whole_run_never_imports_tensorflow(tmp_path):
 def test_a_run_and_its_repetition(tmp_path):
     first = _run(GOLDEN, f"--storage={tmp_path}")
     assert (first.returncode, first.stderr) == (0, "")
-    assert "train 136, eval 14, test 50: 200 records in " in first.stdout
+    assert "train 130, eval 20, test 50: 200 records in " in first.stdout
     again = _run(GOLDEN, f"--storage={tmp_path}")
     assert (again.returncode, again.stderr) == (0, "")
-    assert "up to date (train 136, eval 14, test 50), nothing to do" in again.stdout
+    assert "up to date (train 130, eval 20, test 50), nothing to do" in again.stdout
     forced = _run(GOLDEN, f"--storage={tmp_path}", "--force")
-    assert "train 136, eval 14, test 50: 200 records in " in forced.stdout
+    assert "train 130, eval 20, test 50: 200 records in " in forced.stdout
 
 
 def test_of_two_at_once_one_does_the_work(tmp_path):
