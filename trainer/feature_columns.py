@@ -15,7 +15,8 @@ from pipeline.feature_plan import Planned
 
 # Up to so many ids, a network gets one input for each.
 _ONE_HOT = 8
-_NUMERIC = type(tf.feature_column.numeric_column("any"))
+# The class has no public name, and to make one when this is imported would log a deprecation.
+_NUMERIC = "NumericColumn"
 
 
 def wide(features: Iterable[Planned]) -> list[Any]:
@@ -105,7 +106,7 @@ def _flat(x: tf.Tensor) -> tf.Tensor:
 
 
 def _is_number(column: Any) -> bool:
-    return isinstance(column, _NUMERIC) and column.shape == (1,)
+    return type(column).__name__ == _NUMERIC and column.shape == (1,)
 
 
 def _parts(feature: Planned) -> tuple[str, ...]:

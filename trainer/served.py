@@ -39,9 +39,10 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
     """Returns what each signature answers, `[rows, ...]`."""
     if request["export"].endswith(".keras"):
         return _of_keras(request)
+    names = _signatures(request["export"])
     rows = list(tf.data.TFRecordDataset(request["rows"]).as_numpy_iterator())
     found = {}
-    for name in _signatures(request["export"]):
+    for name in names:
         # As TensorFlow Serving does. A session for each: what is random begins again.
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             model = tf.compat.v1.saved_model.load(
