@@ -144,9 +144,9 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     if not chosen:
         others = {n: c for n, c in columns.items() if n != key} or columns
         label, why = suggest.label(others, found.rows)
-    for name in guess.absent.keys() & made.keys():
-        texts = ", ".join(map(repr, sorted(guess.absent[name])))
-        made[name].notes.append(f"{texts}: taken for missing")
+    for column in guess.absent.keys() & made.keys():
+        texts = ", ".join(map(repr, sorted(guess.absent[column])))
+        made[column].notes.append(f"{texts}: taken for missing")
     if columns[label].missing:
         made[label].rules["missing"] = "drop"
     _tell_apart({n: c for n, c in made.items() if n not in (label, key)})

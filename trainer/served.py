@@ -149,6 +149,8 @@ def main() -> None:
     # What libraries print must not be taken for an answer.
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    # To load as a session does is deprecated, as all that Estimators need is.
+    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     for line in sys.stdin:
         request = json.loads(line)
         reply = {}

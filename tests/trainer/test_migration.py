@@ -12,10 +12,11 @@ import pytest
 import tensorflow as tf
 
 from pipeline import config_file, errors, storage
+from pipeline.steps import categories
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.trainer import small_table
 from tests.trainer.models import networks
-from trainer import keras_columns, migration, parity_server
+from trainer import migration, parity_server
 
 FEATURES = """features:
   dep time: {steps: [{missing: {fill: 0, indicator: true}}, {z_score: {mean: 600, deviation: 300}}]}
@@ -156,13 +157,13 @@ def test_layers_of_ones_own_are_named(tmp_path):
 
 def test_what_answers_otherwise_is_not_published(tmp_path, monkeypatch):
     """Unknown carriers get the id of a known one."""
-    whole = keras_columns._AS_LAYERS["vocabulary"]
+    whole = categories.Vocabulary.layer
 
-    def wrong(x, step):
-        return tf.minimum(whole(x, step), len(step.values) - 1)
+    def wrong(step, x):
+        return tf.minimum(whole(step, x), len(step.values) - 1)
 
     scene = Scene(tmp_path, "model={name: linear}")
-    monkeypatch.setitem(keras_columns._AS_LAYERS, "vocabulary", wrong)
+    monkeypatch.setattr(categories.Vocabulary, "layer", wrong)
     with pytest.raises(
         errors.ModelError, match=r"otherwise than Estimator\.predict .* Nothing was published"
     ):
@@ -171,10 +172,10 @@ def test_what_answers_otherwise_is_not_published(tmp_path, monkeypatch):
 
 
 def test_the_feature_that_differs_is_named(tmp_path, monkeypatch):
-    buckets = keras_columns._AS_LAYERS["buckets"]
+    buckets = categories.Buckets.layer
     features = CONFIG.replace("  weekday: {of: day", "  weekday_: {of: day")
     scene = Scene(tmp_path, "model={name: linear}", text=features)
-    monkeypatch.setitem(keras_columns._AS_LAYERS, "buckets", lambda x, step: buckets(x, step) * 0)
+    monkeypatch.setattr(categories.Buckets, "layer", lambda step, x: buckets(step, x) * 0)
     with pytest.raises(errors.ModelError, match="First feature that differs: 'dep time'"):
         scene.publish()
 

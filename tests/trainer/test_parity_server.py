@@ -26,7 +26,7 @@ def _request(folder):
 
 def test_what_cannot_be_loaded_is_the_model_s_fault_and_the_next_is_answered(server, tmp_path):
     for _ in range(2):
-        with pytest.raises(errors.ModelError, match=r"export '.*': cannot be served \(FileNotFoundE"):
+        with pytest.raises(errors.ModelError, match=r"export '.*': cannot be served \(FileNotF"):
             server.ask(_request(tmp_path))
     assert server.lives
 
