@@ -57,7 +57,7 @@ def _features(columns: Mapping[str, Column]) -> list[str]:
 
 
 def _task(label: Found) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Returns how the label is read, what the model is told of it, and how it is judged."""
+    """Returns the sections `label`, `model.params` and `eval` that follow from the label."""
     # Where one class is rare, accuracy is best for always saying the other.
     of_two = {"metric": "auc"}
     if suggest.is_class(label):

@@ -32,7 +32,7 @@ STEPS: Mapping[str, type[Step]] = dict(
 def find(name: str) -> type[Step]:
     """Returns the class of a step of this project, or of `package.module:Class`.
 
-    Raises `UsageError` if there is none, and for a class that is no step.
+    Raises `UsageError` if it does not exist, or is not a step.
     """
     if name in STEPS:
         return STEPS[name]
@@ -61,7 +61,7 @@ def find(name: str) -> type[Step]:
 def made(given: Any) -> Step:
     """Returns the step of a name, of `{name: {settings}}` or of `{step: name, settings}`.
 
-    Raises `ValueError` for what is none of these, and for settings that the step does not have.
+    Raises `ValueError` for anything else, and for settings that the step does not have.
     """
     if isinstance(given, Step):
         return given

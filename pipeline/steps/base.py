@@ -280,17 +280,17 @@ def _moments_after(values: Values, mapped: tuple[float, ...]) -> tuple[float, fl
     change, slope, rest = min(_apart(before, mapped, slope) for slope in (1.0, chord))
     if change > _FEW * abs(mapped[-1] - mapped[0]):
         return found
-    # With y = s x + r: E y = s E x + E r, and Var y = s^2 Var x + 2 s E (x - E x) r + Var r. Made
-    # nought where the tail is, r meets there no percentiles of x that are far apart.
+    # With y = s x + r: E y = s E x + E r, and Var y = s^2 Var x + 2 s E (x - E x) r + Var r. r is
+    # shifted to 0 at the tail, where percentiles of x are far apart, so that they do not matter.
     widest = max(range(len(before) - 1), key=lambda n: before[n + 1] - before[n])
-    nought, rest = rest[widest], tuple(r - rest[widest] for r in rest)
+    shift, rest = rest[widest], tuple(r - rest[widest] for r in rest)
     mean, spread = moments(rest) if change else (0.0, 0.0)
     centred = [x - values.mean for x in before]
     pieces = list(zip(itertools.pairwise(centred), itertools.pairwise(rest), strict=True))
     products = [(2 * (a * c + b * d) + a * d + b * c) / 6 for (a, b), (c, d) in pieces]
     common = math.fsum(products) / len(pieces) if change else 0.0
     variance = slope**2 * values.variance + 2 * slope * common + spread
-    return (slope * values.mean + nought + mean, variance) if variance > 0 else found
+    return (slope * values.mean + shift + mean, variance) if variance > 0 else found
 
 
 def _apart(

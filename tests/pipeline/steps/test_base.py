@@ -67,7 +67,7 @@ class Wrong(Negated):
 
 
 class Curved(Negated):
-    """Says that it is a line, and is none."""
+    """Claims to be linear, and is not."""
 
     def apply(self, x):
         return tf.cast(x, tf.float32) ** 2
