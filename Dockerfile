@@ -27,6 +27,7 @@ COPY --from=apache/beam_python3.11_sdk:2.72.0 /opt/apache/beam /opt/apache/beam
 COPY configs configs
 COPY pipeline pipeline
 COPY preprocessing preprocessing
+COPY serving serving
 COPY trainer trainer
 
 # Dataflow mounts a folder of its workers for root. Where they may not write there, build an image

@@ -47,7 +47,7 @@ OVERRIDES = $(call given,SET,set)
 COMMON    = $(call given,CONFIG,config) $(call given,STORAGE,storage) $(OVERRIDES)
 CLOUD     = $(call setting,PROJECT,gcp.project) $(call setting,REGION,gcp.region) $(call setting,BUCKET,gcp.bucket) \
 	$(call setting,IMAGE,gcp.image) $(if $(call on,DRY_RUN),--dry_run)
-NEED_GCP  = tests/cloud/test_dataflow_runner.py tests/cloud/test_beam.py tests/pipeline/launchers/test_gcp_job.py
+NEED_GCP  = tests/cloud/test_dataflow_runner.py tests/cloud/test_beam.py tests/pipeline/launchers/vertex/test_job_spec.py
 # CONFIG= if it was given, not its default.
 OF_CONFIG = $(if $(filter-out file,$(origin CONFIG)),$(call given,CONFIG,config))
 OF_RUN    = $(call given,STORAGE,storage) $(call given,RUN,run) $(OF_CONFIG)
@@ -154,11 +154,11 @@ replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss w
 	@$(RUN_PY) trainer.replay $(OF_RUN)
 
 predict: $(VENV)/.installed ## predictions of RUN's exported model for INPUT= (rows, images), or the test split, to OUTPUT=
-	@$(RUN_PY) preprocessing.predict $(OF_RUN) $(call given,INPUT,input) $(call given,OUTPUT,output) $(call given,FORMAT,format) \
+	@$(RUN_PY) serving.predict $(OF_RUN) $(call given,INPUT,input) $(call given,OUTPUT,output) $(call given,FORMAT,format) \
 		$(call given,EXPORT,export) $(call given,ERROR_BUDGET,error_budget) $(call given,ROWS,rows) $(call given,NUM_WORKERS,num_workers)
 
 serve: $(VENV)/.installed ## answer TensorFlow Serving's REST API with RUN's exported model, on http://127.0.0.1:8501 (PORT=)
-	@$(RUN_PY) preprocessing.serve $(OF_RUN) $(call given,PORT,port) $(call given,EXPORT,export)
+	@$(RUN_PY) serving.serve $(OF_RUN) $(call given,PORT,port) $(call given,EXPORT,export)
 
 ledger: $(VENV)/.installed ## how often the records of each epoch have trained RUN
 	@$(RUN_PY) trainer.ledger_report $(OF_RUN)

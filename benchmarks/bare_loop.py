@@ -14,7 +14,9 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from pipeline import config_file, idx, storage
+from pipeline import storage
+from pipeline.config import config_file
+from pipeline.records import idx
 from trainer.models import mnist_cnn
 from trainer.optimizers import Updates
 

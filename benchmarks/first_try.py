@@ -23,7 +23,9 @@ import numpy as np
 from benchmarks import first_try_tables
 from benchmarks.first_try_tables import Table
 from benchmarks.result import Result
-from pipeline import builds, config, run_folder
+from pipeline import config
+from pipeline.records import builds
+from pipeline.runs import run_folder
 
 _RUN = "first"
 _LIMIT = 120.0  # seconds
@@ -115,7 +117,7 @@ def _answers(folder: str, run: str, raw: str) -> list[dict[str, str]]:
     """Returns what the exported model answers to each row."""
     output = os.path.join(folder, f"{run}.csv")
     _command(
-        "preprocessing.predict",
+        "serving.predict",
         *(f"--storage={folder}", f"--run={run}", f"--input={raw}", f"--output={output}"),
         *("--export=best", "--error_budget=1", "--rows=0"),
     )

@@ -19,7 +19,7 @@ import tempfile
 import time
 
 from benchmarks.result import Result
-from pipeline import config_file
+from pipeline.config import config_file
 
 ROUNDS = 3
 # The loop's rate does not depend on how long it runs, so it need not do all.
@@ -113,7 +113,7 @@ def _example(tf, row: dict[str, str], kinds: dict[str, str]) -> bytes:
 
 def _job(folder: pathlib.Path) -> None:
     """Prints the rows read, and rows/s from the first one to the manifest."""
-    from preprocessing import job
+    from preprocessing.build import job
 
     loaded = config_file.load("flights")
     # Once with the sample, so that all that is done but once in a process is done.

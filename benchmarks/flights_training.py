@@ -24,7 +24,10 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.result import Result
-from pipeline import builds, config, config_file, run_folder
+from pipeline import config
+from pipeline.config import config_file
+from pipeline.records import builds
+from pipeline.runs import run_folder
 
 _ROUNDS = 3
 # Steps before the measured ones. The first checkpoint, at step 1,000 as in the shipped job, is
@@ -119,11 +122,13 @@ class _Parts:
     def __init__(self, folder: str) -> None:
         import tensorflow as tf
 
-        from pipeline import manifest, topology
-        from trainer import models, optimizers, quiet
-        from trainer.input import Records
+        from pipeline.cluster import topology
+        from pipeline.records import manifest
+        from trainer import models, optimizers
+        from trainer.input.dataset import Records
+        from trainer.monitoring import tf_logging
 
-        quiet.configure_logging(verbose=False)
+        tf_logging.configure_logging(verbose=False)
         self.job = _job()
         records_folder = builds.current(run_folder.records_folder(folder, self.job.name))
         self.records = Records(self.job, records_folder, manifest.read(records_folder))
@@ -136,9 +141,9 @@ class _Parts:
 
     def columns(self, rows: Any) -> Any:
         """Parses a batch of records."""
-        from trainer import features
+        from trainer.input import parsing
 
-        return features.parse(rows, self.transforms.columns)
+        return parsing.parse(rows, self.transforms.columns)
 
     def examples(self, columns: Any) -> Any:
         """Makes features and labels of a batch of columns."""
@@ -266,8 +271,8 @@ def _latency(folder: str) -> None:
     """Prints milliseconds of one row through the export and through the graph built by hand."""
     import tensorflow as tf
 
-    from pipeline.run_folder import RunFolder
-    from trainer import exporters
+    from pipeline.runs.run_folder import RunFolder
+    from trainer.export import exporters
 
     v1 = tf.compat.v1
     parts = _Parts(folder)

@@ -9,8 +9,8 @@ import time
 
 import tensorflow as tf
 
-from pipeline import run_folder
-from pipeline.run_folder import RunFolder
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
 
 
 class KillOnce(tf.compat.v1.train.SessionRunHook):

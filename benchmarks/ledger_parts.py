@@ -15,8 +15,11 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from pipeline import builds, config_file, manifest, run_folder
-from trainer import features, feeding, input, ledger, order
+from pipeline.config import config_file
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
+from trainer.exactly_once import counters
+from trainer.input import dataset, epoch_order, parsing, window_feed
 
 _ROUNDS, _BATCH = 9, 128
 _SHARDS, _BLOCKS, _RECORDS, _WORKERS = 1_000, 1_000, 1_000, 1_000
@@ -27,7 +30,7 @@ def reading(folder: str) -> dict[str, float]:
     tf.compat.v1.disable_eager_execution()
     job = config_file.load("mnist", [f"train.batch_size={_BATCH}"])
     path = builds.current(run_folder.records_folder(folder, job.name))
-    records = input.Records(job, path, manifest.read(path))
+    records = dataset.Records(job, path, manifest.read(path))
     pipelines = {"ours": lambda: _ours(records), "bare": lambda: _bare(records)}
     steps = records.blocks("train").total_records // _BATCH
     rates: dict[str, list[float]] = {name: [] for name in pipelines}
@@ -38,26 +41,32 @@ def reading(folder: str) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
-def _ours(records: input.Records) -> tf.data.Dataset:
+def _ours(records: dataset.Records) -> tf.data.Dataset:
     blocks = records.blocks("train")
     train = records.job.train
-    feed = feeding.Feed(blocks, train.seed, order.open_blocks(blocks, train.open_blocks, 1))
-    backlog = order.Backlog(blocks, records.job.train.seed, np.zeros(len(blocks.records), np.int64))
-    feed.begin(lambda: feeding.dealt(backlog, 0, 1))
+    feed = window_feed.Feed(
+        blocks, train.seed, epoch_order.open_blocks(blocks, train.open_blocks, 1)
+    )
+    backlog = epoch_order.Backlog(
+        blocks, records.job.train.seed, np.zeros(len(blocks.records), np.int64)
+    )
+    feed.begin(lambda: window_feed.dealt(backlog, 0, 1))
     return records.train_input_fn(feed, 1)()
 
 
-def _bare(records: input.Records) -> tf.data.Dataset:
+def _bare(records: dataset.Records) -> tf.data.Dataset:
     """No order, no mixing, no position. The options are the same."""
     transforms = records.transforms
     return (
-        tf.data.TFRecordDataset(list(records.blocks("train").paths), buffer_size=input._READ_BUFFER)
+        tf.data.TFRecordDataset(
+            list(records.blocks("train").paths), buffer_size=dataset._READ_BUFFER
+        )
         .repeat()
         .batch(_BATCH, drop_remainder=True)
-        .map(lambda batch: features.parse(batch, transforms.columns))
+        .map(lambda batch: parsing.parse(batch, transforms.columns))
         .map(lambda batch: transforms.examples(batch, training=True))
         .prefetch(2)
-        .with_options(input._OPTIONS)
+        .with_options(dataset._OPTIONS)
     )
 
 
@@ -81,18 +90,18 @@ def planning() -> dict[str, float]:
     before = _peak_megabytes()
     split, number = _split(), _SHARDS * _BLOCKS
     applied = np.zeros(number, np.int64)
-    applied[order.epoch_order(number, 1, 0)[: number // 2]] = _RECORDS
+    applied[epoch_order.epoch_order(number, 1, 0)[: number // 2]] = _RECORDS
     began = time.perf_counter()
-    blocks = order.blocks_of(split, _RECORDS, [f"shard-{n}" for n in range(_SHARDS)])
-    assert order.open_blocks(blocks, 4096, _WORKERS) > 1
+    blocks = epoch_order.blocks_of(split, _RECORDS, [f"shard-{n}" for n in range(_SHARDS)])
+    assert epoch_order.open_blocks(blocks, 4096, _WORKERS) > 1
     for counts in (np.zeros(number, np.int64), applied):
-        backlog = order.Backlog(blocks, 1, counts)
+        backlog = epoch_order.Backlog(blocks, 1, counts)
         for rank in range(_WORKERS):
             # What a worker opens at once.
             assert backlog[rank].epoch == backlog[rank + 15 * _WORKERS].epoch == 0
-    assert order.ledger(blocks, applied, applied)[0].left == number // 2 * _RECORDS
+    assert epoch_order.ledger(blocks, applied, applied)[0].left == number // 2 * _RECORDS
     seconds = time.perf_counter() - began
-    variables = ledger.unread(blocks).values()
+    variables = counters.unread(blocks).values()
     return {
         "s": seconds,
         "MB": _peak_megabytes() - before,

@@ -14,7 +14,8 @@ import importlib
 from absl import flags
 
 from benchmarks.result import Result
-from pipeline import cli, errors, storage, strict_json
+from pipeline import cli, errors, storage
+from pipeline.storage import strict_json
 
 # Modules of this folder with `run(storage_root: str) -> list[Result]`, in the order they run.
 BENCHMARKS = (

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from benchmarks.result import Result
-from pipeline import config_file
+from pipeline.config import config_file
 
 ROWS = 10_000_000
 LIMIT_MIB = 1536
@@ -78,7 +78,7 @@ def write_table(folder: pathlib.Path, rows: int) -> None:
 
 def _job(folder: str) -> None:
     """Runs preprocessing; prints the MiB of memory the process took at its peak."""
-    from preprocessing import job
+    from preprocessing.build import job
 
     job.run(config_file.load(f"{folder}/table.yaml"), folder)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

@@ -114,8 +114,8 @@ def _example(tf, images: IO[bytes], labels: IO[bytes]) -> bytes:
 
 def _job(folder: pathlib.Path, number: int) -> None:
     """Runs preprocessing; prints the MiB of memory it took above the import of its libraries."""
-    from pipeline import config_file
-    from preprocessing import job
+    from pipeline.config import config_file
+    from preprocessing.build import job
 
     pair = f"{{images: {folder}/images, labels: {folder}/labels}}"
     loaded = config_file.load("mnist", [f"data.inputs={{train: {pair}}}"])

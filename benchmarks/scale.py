@@ -76,7 +76,9 @@ class _Scene:
     """The run folder, and who works on it."""
 
     def __init__(self, folder: str, clock: Any, operations: Any) -> None:
-        from pipeline import config_file, run_folder, topology
+        from pipeline.cluster import topology
+        from pipeline.config import config_file
+        from pipeline.runs import run_folder
 
         self.clock, self.operations = clock, operations
         self.run = run_folder.RunFolder(os.path.join(folder, "runs", "scale"))
@@ -90,7 +92,7 @@ class _Scene:
         os.makedirs(os.path.join(self.run.path, "status"))
 
     def reporter(self, task: Any) -> Any:
-        from trainer.reporter import Reporter
+        from trainer.monitoring.status_reporter import Reporter
 
         return Reporter(self.run, task.name, STEPS, spread=task.spread, clock=self.clock.time)
 
@@ -107,7 +109,8 @@ class _Scene:
     def start(self) -> float:
         """Returns the rate of a role while all wait for the chief: for its answer, then for its
         verification of the records."""
-        from trainer import preflight, roles
+        from trainer import roles
+        from trainer.lifecycle import preflight
 
         chief, others = self.tasks[0], self.tasks[1:]
         answering = preflight.Answering(self.run, self.job)
@@ -162,7 +165,8 @@ class _Scene:
     def _hooks(self, task: Any, reporter: Any) -> Iterator[Any]:
         import tensorflow as tf
 
-        from trainer import ends, hooks, staleness
+        from trainer.lifecycle import stopping
+        from trainer.monitoring import progress_hook, staleness
 
         clock = self.clock.time
         with tf.Graph().as_default():
@@ -170,8 +174,8 @@ class _Scene:
             tf.compat.v1.losses.add_loss(tf.constant(1.0))
             staleness.watch(types.SimpleNamespace(train_op=tf.no_op()))
             made = [
-                ends.StopHook(self.run, task, max_seconds=None, clock=clock),
-                hooks.ProgressHook(reporter, 128, STEPS, None),
+                stopping.StopHook(self.run, task, max_seconds=None, clock=clock),
+                progress_hook.ProgressHook(reporter, 128, STEPS, None),
                 staleness.StalenessHook(self.run, task, reporter, clock),
             ]
             for hook in made:
@@ -179,9 +183,9 @@ class _Scene:
         yield from made
 
     def _watch(self, task: Any) -> None:
-        from trainer import ends
+        from trainer.lifecycle import stopping
 
-        ends.Watch(self.run, task, self.reporter(task))._look()
+        stopping.Watch(self.run, task, self.reporter(task))._look()
 
     def _beat(self, task: Any) -> None:
         reporter = self.reporter(task)
@@ -189,12 +193,12 @@ class _Scene:
         reporter._beat_on()
 
     def _answer(self, task: Any) -> None:
-        from trainer import preflight
+        from trainer.lifecycle import preflight
 
         preflight.Answering(self.run, self.job)._answer_all()
 
     def _evaluate(self, task: Any) -> None:
-        from trainer.evaluation import Evaluation
+        from trainer.evaluation.evaluator import Evaluation
 
         records: Any = types.SimpleNamespace(job=self.job)
         evaluation = Evaluation(self.job, self.run, records, None, self.reporter(task))
@@ -203,27 +207,27 @@ class _Scene:
 
 def _blocks() -> tuple[Any, np.ndarray]:
     """Returns all blocks, and how far they have been read, in the last epoch."""
-    from trainer import order
+    from trainer.input import epoch_order
 
     count = -(-RECORDS // BLOCK)
     index = np.arange(count)
     records = np.full(count, BLOCK)
     paths = tuple(f"train-{n:05}" for n in range(SHARDS))
-    blocks = order.Blocks(paths, index * SHARDS // count, index * 1000, records, identity=1)
+    blocks = epoch_order.Blocks(paths, index * SHARDS // count, index * 1000, records, identity=1)
     return blocks, records * (EPOCHS - 1) + index % BLOCK
 
 
 def _checkpoint(folder: str, step: int, reached: np.ndarray) -> None:
     import tensorflow as tf
 
-    from trainer import ledger
+    from trainer.exactly_once import counters
 
     v1 = tf.compat.v1
     values = {
-        ledger.APPLIED: reached.astype(np.int32),
-        ledger.REACHED: reached.astype(np.int32),
-        ledger.READERS: np.ones(ledger.MOST_READERS, np.int64),
-        ledger.IDENTITY: np.array(1, np.int64),
+        counters.APPLIED: reached.astype(np.int32),
+        counters.REACHED: reached.astype(np.int32),
+        counters.READERS: np.ones(counters.MOST_READERS, np.int64),
+        counters.IDENTITY: np.array(1, np.int64),
         "global_step": np.array(step, np.int64),
     }
     with tf.Graph().as_default(), v1.Session() as session:
@@ -236,7 +240,10 @@ def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
     """Returns how long training stands still for what follows a save, and the status then."""
     import tensorflow as tf
 
-    from trainer import accounts, janitor, save_pace, skipped, tracing
+    from trainer.checkpoints import cleanup, save_pace
+    from trainer.evaluation import skipped
+    from trainer.exactly_once import report
+    from trainer.monitoring import trace_hook
 
     folder = scene.run.path
     reporter = scene.reporter(scene.tasks[0])
@@ -244,11 +251,11 @@ def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
     for step in range(SAVES):
         saved(step * STEPS // SAVES, 0.0)
     actions = [
-        lambda step, seconds: janitor.Janitor(folder, 5).clean(),
+        lambda step, seconds: cleanup.Janitor(folder, 5).clean(),
         saved,
-        tracing.CheckpointTimes(folder, reporter),
+        trace_hook.CheckpointTimes(folder, reporter),
         save_pace.SavePace(folder, 100),
-        accounts.EpochEnds(folder, blocks, reporter),
+        report.EpochEnds(folder, blocks, reporter),
     ]
     took = []
     for number in range(4):
@@ -270,22 +277,23 @@ def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
 def _growth(scene: _Scene) -> float:
     """Returns how many bytes the plan of reading and the account of it keep of an epoch, from the
     first fifth of all epochs on. Of few blocks, as each epoch is laid out."""
-    from trainer import accounts, ledger, order
+    from trainer.exactly_once import counters, report
+    from trainer.input import epoch_order
 
     count = 1000
     records = np.full(count, BLOCK)
-    blocks = order.Blocks(("a",), records * 0, records * 0, records)
+    blocks = epoch_order.Blocks(("a",), records * 0, records * 0, records)
     folder = scene.run.path
-    backlog = order.Backlog(blocks, 0, records * 0)
-    ends = accounts.EpochEnds(folder, blocks, scene.reporter(scene.tasks[0]))
+    backlog = epoch_order.Backlog(blocks, 0, records * 0)
+    ends = report.EpochEnds(folder, blocks, scene.reporter(scene.tasks[0]))
     held = []
     tracemalloc.start()
     for epoch in range(EPOCHS):
         for position in range(epoch * count, (epoch + 1) * count, count // 4):
             backlog[position]
         if (epoch + 1) % (EPOCHS // 10) == 0:
-            counts = ledger.Counts(records * epoch, records * epoch, np.ones(2, np.int64))
-            with mock.patch.object(ledger, "counts_in", lambda *_, counts=counts: counts):
+            counts = counters.Counts(records * epoch, records * epoch, np.ones(2, np.int64))
+            with mock.patch.object(counters, "counts_in", lambda *_, counts=counts: counts):
                 ends(epoch, 0.0)
             held.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()

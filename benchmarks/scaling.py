@@ -18,7 +18,10 @@ from typing import TypeAlias
 
 from benchmarks.flights import command_seconds
 from benchmarks.result import Result
-from pipeline import builds, config_file, errors, manifest, run_folder
+from pipeline import errors
+from pipeline.config import config_file
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
 
 REPEATS = 10
 ROUNDS = 3

@@ -8,7 +8,7 @@ import time
 
 import tensorflow as tf
 
-from pipeline import topology
+from pipeline.cluster import topology
 
 
 class StepTimes(tf.compat.v1.train.SessionRunHook):

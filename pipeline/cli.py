@@ -10,7 +10,10 @@ from collections.abc import Callable
 
 from absl import app, flags
 
-from pipeline import cloud_errors, errors, overrides, redaction, terminal
+from pipeline import errors, redaction
+from pipeline.config import overrides
+from pipeline.console import terminal
+from pipeline.storage import gcs_errors
 
 # Set by the Makefile, whose variables are the flags in capitals.
 _VIA = "PIPELINE_VIA"
@@ -57,7 +60,7 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        refused = cloud_errors.of_tensorflow(error) or errors.of_disk(error)
+        refused = gcs_errors.of_tensorflow(error) or errors.of_disk(error)
         if not isinstance(refused, errors.PipelineError):
             raise
         return _tell(refused, argv)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import checkup, cli, errors
+from pipeline import cli, doctor_checks, errors
 
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
 
 
 def main() -> None:
     """Prints every finding, and fails if one of them needs fixing."""
-    if not checkup.report(checkup.checks(_STORAGE.value)):
+    if not doctor_checks.report(doctor_checks.checks(_STORAGE.value)):
         raise errors.UsageError("not everything is as it should be; see the lines with FIX")
 
 

@@ -14,8 +14,11 @@ import time
 
 from absl import flags
 
-from pipeline import cli, cloud_preflight, display, isolation, job, launchers, run_record, versions
-from pipeline.launchers import rendered
+from pipeline import cli, launchers, versions
+from pipeline.launchers import display, dry_run, job
+from pipeline.processes import isolation
+from pipeline.runs import run_record
+from pipeline.storage import gcs_preflight
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Shipped config name, or path of a YAML file.", required=True
@@ -51,7 +54,7 @@ def main() -> None:
         look=not _DRY_RUN.value,
     )
     if _DRY_RUN.value:
-        shown = rendered.show(_CLUSTER.value, wanted)
+        shown = dry_run.show(_CLUSTER.value, wanted)
         print(shown.document, flush=True)
         print(shown.notes, file=sys.stderr)
         return
@@ -61,7 +64,7 @@ def main() -> None:
     if record is not None:
         print(f"run {wanted.name} is already finished; nothing to do")
     else:
-        cloud_preflight.check(wanted.storage_root)
+        gcs_preflight.check(wanted.storage_root)
         record = launcher.run(wanted, started=started)
     print(display.summary(wanted, record))
 

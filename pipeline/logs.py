@@ -13,9 +13,10 @@ import time
 
 from absl import flags
 
-from pipeline import cli, liveness, log_files, run_folder, run_record, storage
-from pipeline.launchers import gcp_status
-from pipeline.run_folder import RunFolder
+from pipeline import cli, storage
+from pipeline.launchers.vertex import job_status
+from pipeline.runs import liveness, log_reader, run_folder, run_record
+from pipeline.runs.run_folder import RunFolder
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -29,10 +30,10 @@ _POLL, _REMOTE_POLL = 0.5, 5.0  # seconds
 def main() -> None:
     """Prints the logs, process by process; with --follow as lines come."""
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
-    logs = log_files.Logs(run, _ROLE.value or None)
+    logs = log_reader.Logs(run, _ROLE.value or None)
     record = run_record.read(run)
     if record is not None and record.job is not None:
-        print(f"all logs {gcp_status.logs_link(record.job)}", file=sys.stderr)
+        print(f"all logs {job_status.logs_link(record.job)}", file=sys.stderr)
     if not _FOLLOW.value:
         for line in logs.new_lines(last=True):
             print(line)
@@ -41,7 +42,7 @@ def main() -> None:
         return
     poll = _REMOTE_POLL if storage.is_remote(run.path) else _POLL
     try:
-        log_files.follow(
+        log_reader.follow(
             logs,
             say=lambda line: print(line, flush=True),
             ended=lambda: _has_ended(run),
@@ -53,9 +54,9 @@ def main() -> None:
 
 def _has_ended(run: RunFolder) -> bool:
     record = run_record.read(run)
-    job = gcp_status.going(record)
+    job = job_status.going(record)
     if job is not None:
-        return gcp_status.has_ended(job)
+        return job_status.has_ended(job)
     now, statuses = time.time(), run_folder.read_statuses(run)
     return liveness.state_of_run(run, record, statuses, now)[0] not in liveness.AT_WORK
 

@@ -10,8 +10,9 @@ import time
 
 from absl import flags
 
-from pipeline import cli, run_folder, status_report
-from pipeline.launchers import gcp_status
+from pipeline import cli
+from pipeline.launchers.vertex import job_status
+from pipeline.runs import run_folder, status_report
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -22,7 +23,7 @@ def main() -> None:
     """Prints one row a process."""
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     print(status_report.describe(run, now=time.time()))
-    for line in gcp_status.described(run):
+    for line in job_status.described(run):
         print(line)
 
 

@@ -12,8 +12,9 @@ import time
 
 from absl import flags
 
-from pipeline import cli, run_folder, stopping
-from pipeline.launchers import gcp_status
+from pipeline import cli
+from pipeline.launchers.vertex import job_status
+from pipeline.runs import run_folder, stopping
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -23,7 +24,7 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Writes the stop file."""
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
-    done = gcp_status.stop(run)
+    done = job_status.stop(run)
     if done is None:
         stopping.ask(run, now=time.time())
         done = "asked to stop; it saves, evaluates and exports before it ends"

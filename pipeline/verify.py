@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import builds, cli, config_file, repair, run_folder, storage
+from pipeline import cli, storage
+from pipeline.config import config_file
+from pipeline.records import builds, repair
+from pipeline.runs import run_folder
 
 _CONFIG = flags.DEFINE_string("config", "mnist", "Name in configs/, or path of a config file.")
 _RECORDS = flags.DEFINE_string(

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, config_file, run_folder, terminal
-from preprocessing import cleaning
+from pipeline import cli
+from pipeline.config import config_file
+from pipeline.console import terminal
+from pipeline.runs import run_folder
+from preprocessing.build import cleaning
 
 _CONFIG = flags.DEFINE_string("config", None, "Config whose records to clean. Default: all.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")

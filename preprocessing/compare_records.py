@@ -12,9 +12,11 @@ import re
 
 from absl import flags
 
-from pipeline import cli, config_file, storage, terminal
-from pipeline.drift_config import Drift
-from preprocessing import drift, drift_page
+from pipeline import cli, storage
+from pipeline.config import config_file
+from pipeline.config.drift_config import Drift
+from pipeline.console import terminal
+from preprocessing.statistics import drift, drift_page
 
 _A = flags.DEFINE_string("a", None, "Records: name or folder/, and :split.", required=True)
 _B = flags.DEFINE_string("b", None, "Records to hold against them.", required=True)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, config_file
-from preprocessing import download
+from pipeline import cli
+from pipeline.config import config_file
+from preprocessing.sources import download
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Name in configs/, or path of a config file.", required=True

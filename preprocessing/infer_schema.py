@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, config_file
-from preprocessing import propose
+from pipeline import cli
+from pipeline.config import config_file
+from preprocessing.schema_inference import write_config
 
 _DATA = flags.DEFINE_string("data", None, "File, pattern or folder to read.", required=True)
 _OUT = flags.DEFINE_string("out", "", "Config to write. Default: configs/<name of the data>.yaml.")
@@ -21,9 +22,9 @@ _LABEL = flags.DEFINE_string("label", "", "Column to predict. Default: a guess."
 
 def main() -> None:
     """Reads the data, writes the config, and says where it is."""
-    path = _OUT.value or str(config_file.SHIPPED / f"{propose.name_of(_DATA.value)}.yaml")
-    found = propose.propose(_DATA.value, path, _LABEL.value)
-    propose.write(path, found.text)
+    path = _OUT.value or str(config_file.SHIPPED / f"{write_config.name_of(_DATA.value)}.yaml")
+    found = write_config.propose(_DATA.value, path, _LABEL.value)
+    write_config.write(path, found.text)
     print(f"{path}: {found.seen}. Look it over, then:")
     print(f"  make train CONFIG={path}")
     if found.damage:

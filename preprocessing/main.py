@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, config_file, errors, run_folder
-from preprocessing import dataflow, dataflow_job, job
+from pipeline import cli, errors
+from pipeline.config import config_file
+from pipeline.runs import run_folder
+from preprocessing.build import job
+from preprocessing.runners import dataflow, dataflow_job
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Name in configs/, or path of a config file.", required=True

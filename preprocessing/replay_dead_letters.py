@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, config_file
-from preprocessing import replay
+from pipeline import cli
+from pipeline.config import config_file
+from preprocessing.build import replay
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Name in configs/, or path of a config file.", required=True

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import builds, cli, config_file, manifest, run_folder, storage, terminal
-from preprocessing import page
+from pipeline import cli, storage
+from pipeline.config import config_file
+from pipeline.console import terminal
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
+from preprocessing.statistics import stats_page
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Name in configs/, or path of a config file.", required=True
@@ -25,7 +29,7 @@ def main() -> None:
     folder = builds.current(run_folder.records_folder(_STORAGE.value, job.name))
     contents = manifest.read(folder)
     path = storage.join(folder, "stats.html")
-    storage.write_text(path, page.render(contents, f"Records of {job.name}"))
+    storage.write_text(path, stats_page.render(contents, f"Records of {job.name}"))
     print(terminal.shown(path))
 
 

@@ -9,7 +9,10 @@ import signal
 import numpy as np
 import pytest
 
-from pipeline import builds, config, config_file, manifest, run_folder
+from pipeline import config
+from pipeline.config import config_file
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
 from tests import small_mnist
 from tests.cloud.fixtures import cloud, service  # noqa: F401
 
@@ -54,7 +57,7 @@ class SmallRecords:
 @pytest.fixture(scope="session")
 def small_records(tmp_path_factory) -> SmallRecords:
     """Preprocesses the images of `small_mnist` as `make preprocess` does."""
-    from preprocessing import job as preprocessing
+    from preprocessing.build import job as preprocessing
 
     storage = tmp_path_factory.mktemp("small")
     loaded, images, labels = small_mnist.write(storage)

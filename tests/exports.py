@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline import builds, config, config_file, exported, run_folder, topology
-from pipeline.run_folder import RunFolder
-from preprocessing import job as preprocessing
-from trainer import experiment, exporters
-from trainer.input import Records
+from pipeline import config
+from pipeline.cluster import topology
+from pipeline.config import config_file
+from pipeline.records import builds
+from pipeline.runs import exported, run_folder
+from pipeline.runs.run_folder import RunFolder
+from preprocessing.build import job as preprocessing
+from trainer import experiment
+from trainer.export import exporters
+from trainer.input.dataset import Records
 
 CONFIG = """
 name: {name}

@@ -3,18 +3,18 @@
 import numpy as np
 import tensorflow as tf
 
-from trainer import feeding, order
+from trainer.input import epoch_order, window_feed
 
 
 def train_dataset(records, rank=0, readers=1, applied=None):
     """The training input of one reader; `applied` are records of each block read before."""
     blocks = records.blocks("train")
     counts = np.zeros(len(blocks.records), np.int64) if applied is None else applied
-    backlog = order.Backlog(blocks, records.job.train.seed, counts)
+    backlog = epoch_order.Backlog(blocks, records.job.train.seed, counts)
     train = records.job.train
-    number = order.open_blocks(blocks, train.open_blocks, readers)
-    feed = feeding.Feed(blocks, train.seed, number)
-    feed.begin(lambda: feeding.dealt(backlog, rank, readers))
+    number = epoch_order.open_blocks(blocks, train.open_blocks, readers)
+    feed = window_feed.Feed(blocks, train.seed, number)
+    feed.begin(lambda: window_feed.dealt(backlog, rank, readers))
     return records.train_input_fn(feed, readers)()
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import google_crc32c
 
-from pipeline import config, manifest, records
+from pipeline import config
+from pipeline.records import manifest, tfrecord
 
 COLUMNS = {"label": config.Column(type="int64")}
 
@@ -44,7 +45,7 @@ def write(
 def _shard(
     folder: pathlib.Path, name: str, payloads: Sequence[bytes], block_records: int
 ) -> manifest.Shard:
-    frames = [records.frame(payload) for payload in payloads]
+    frames = [tfrecord.frame(payload) for payload in payloads]
     starts = [sum(map(len, frames[:at])) for at in range(0, len(frames), block_records)]
     content = b"".join(frames)
     (folder / name).write_bytes(content)

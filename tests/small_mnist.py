@@ -7,7 +7,8 @@ import pathlib
 
 import numpy as np
 
-from pipeline import config, config_file
+from pipeline import config
+from pipeline.config import config_file
 from tests.preprocessing import idx_files
 
 TRAIN, TEST = 3000, 500

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from pipeline import cli, errors, storage, topology
+from pipeline import cli, errors, storage
+from pipeline.cluster import topology
 
 if TYPE_CHECKING:
     from tests.faults.campaign import Tally

@@ -8,12 +8,13 @@ import sys
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file
+from pipeline.config import config_file
 from pipeline.steps import STEPS
 from tests.pipeline.feature_tables import contents, make
-from trainer import exporters, models, optimizers
+from trainer import models, optimizers
+from trainer.export import exporters
 from trainer.models import NAMED
-from trainer.transforms import Transforms
+from trainer.models.transforms import Transforms
 
 DOCS = config_file.SHIPPED.parent / "docs"
 

@@ -10,14 +10,15 @@ import sys
 
 import pytest
 
-from pipeline import config_file
+from pipeline.config import config_file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a training image, a Beam worker and `make help` need not have.
 FORBIDDEN = {
-    "pipeline": {"preprocessing", "trainer", "apache_beam", "tests", "benchmarks"},
-    "preprocessing": {"trainer", "tests", "benchmarks"},
-    "trainer": {"preprocessing", "apache_beam", "tests", "benchmarks"},
+    "pipeline": {"preprocessing", "serving", "trainer", "apache_beam", "tests", "benchmarks"},
+    "preprocessing": {"serving", "trainer", "tensorflow", "tests", "benchmarks"},
+    "serving": {"trainer", "tests", "benchmarks"},
+    "trainer": {"preprocessing", "serving", "apache_beam", "tests", "benchmarks"},
 }
 
 
@@ -51,7 +52,7 @@ def test_packages_import_only_what_they_may(package):
     "module",
     [
         *("pipeline.launch", "pipeline.status", "pipeline.verify", "preprocessing.main"),
-        *("preprocessing.predict", "preprocessing.serve"),
+        *("serving.predict", "serving.serve"),
     ],
 )
 def test_commands_start_without_tensorflow_and_beam(module):
@@ -67,7 +68,9 @@ def test_commands_start_without_tensorflow_and_beam(module):
 def test_setup_lists_every_package():
     listed = set(
         re.findall(
-            r'^        "((?:pipeline|preprocessing|trainer)[a-z._]*)",', _text("setup.py"), re.M
+            r'^        "((?:pipeline|preprocessing|serving|trainer)[a-z._]*)",',
+            _text("setup.py"),
+            re.M,
         )
     )
     there = {

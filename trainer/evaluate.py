@@ -13,7 +13,10 @@ import os
 
 from absl import flags
 
-from pipeline import builds, cli, run_folder, storage, terminal, versions
+from pipeline import cli, storage, versions
+from pipeline.console import terminal
+from pipeline.records import builds
+from pipeline.runs import run_folder
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -28,20 +31,21 @@ def main() -> None:
     """Prints the metrics, a row a checkpoint and split, then a row a slice; writes the page."""
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
-    from trainer import quiet, score_page, scores
-    from trainer.judged import Judged
+    from trainer.metrics import report_page, slice_metrics
+    from trainer.monitoring import tf_logging
+    from trainer.reevaluation import Judged
 
-    quiet.configure_logging(verbose=False)
+    tf_logging.configure_logging(verbose=False)
     folder = builds.of_run(_STORAGE.value, run, run.read_config().name)
     judged = Judged(run, folder, _SPLIT.value or None, [s for s in _SLICES.value if s])
-    found: dict[str, list[scores.Row]] = {}
+    found: dict[str, list[slice_metrics.Row]] = {}
     for checkpoint in judged.checkpoints(_CHECKPOINT.value or None):
         print(judged.metrics(checkpoint))
         found |= judged.rows(checkpoint)
     if any(found.values()):
-        print(f"\n{score_page.table(found)}\n")
+        print(f"\n{report_page.table(found)}\n")
         path = storage.join(run.path, _PAGE)
-        storage.write_text(path, score_page.page(f"Evaluation of {run.name}", found))
+        storage.write_text(path, report_page.page(f"Evaluation of {run.name}", found))
         print(f"plots in {terminal.shown(path)}")
 
 

@@ -9,35 +9,27 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import config, model_config, run_folder, tolerance, topology
-from pipeline.run_folder import RunFolder
-from trainer import (
-    accounts,
-    averaging,
-    checkpoints,
-    divergence,
-    ledger,
-    models,
-    optimizers,
-    placement,
-    save_pace,
-    saves,
-    sessions,
-    skipped,
-    staleness,
-    strategies,
-    tracing,
-    warm_start,
-)
-from trainer.ends import StopHook
-from trainer.evaluation import Evaluation, SignOfLife
-from trainer.hooks import ProgressHook
-from trainer.input import Records
-from trainer.janitor import Janitor
+from pipeline import config
+from pipeline.cluster import tolerance, topology
+from pipeline.config import model_config
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
+from trainer import models, optimizers
+from trainer.checkpoints import checkpoint_files, save_pace, saving, warm_start
+from trainer.checkpoints.cleanup import Janitor
+from trainer.distribution import placement, sessions, strategies
+from trainer.evaluation import skipped
+from trainer.evaluation.evaluator import Evaluation, SignOfLife
+from trainer.exactly_once import counters, report
+from trainer.exactly_once.reader import Position, PositionHook
+from trainer.input.dataset import Records
+from trainer.lifecycle.stopping import StopHook
 from trainer.models import heads
-from trainer.position import Position, PositionHook
-from trainer.reporter import Reporter
-from trainer.transforms import Transforms
+from trainer.models.transforms import Transforms
+from trainer.monitoring import divergence, staleness, trace_hook
+from trainer.monitoring.progress_hook import ProgressHook
+from trainer.monitoring.status_reporter import Reporter
+from trainer.optimizers import averaging
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +96,7 @@ def _position(
 ) -> Position:
     blocks = records.blocks("train")
     return Position(
-        job, task, blocks, ledger.counts_in(checkpoints.newest(run.path), blocks).reached
+        job, task, blocks, counters.counts_in(checkpoint_files.newest(run.path), blocks).reached
     )
 
 
@@ -144,7 +136,7 @@ def _extended(
 
     def extended(features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
-        known = (ledger.BLOCK, ledger.RECORD, ledger.PLACE)
+        known = (counters.BLOCK, counters.RECORD, counters.PLACE)
         blocks, records, places = (features.pop(name, None) for name in known)
         counted = position if mode == tf.estimator.ModeKeys.TRAIN else None
         if counted is not None:
@@ -155,7 +147,10 @@ def _extended(
         with tf.compat.v1.variable_scope(scope, partitioner=cut):
             given = {name: offered[name] for name in offered if name in takes}
             spec = model.model_fn(features, **given)
-            if mode == tf.estimator.ModeKeys.TRAIN and checkpoints.newest(config.model_dir) is None:
+            if (
+                mode == tf.estimator.ModeKeys.TRAIN
+                and checkpoint_files.newest(config.model_dir) is None
+            ):
                 warm_start.begin(model.warm_start_from, job.model.warm_start)
             spec = _shaped(spec, mode, job, task)
         if mode == tf.estimator.ModeKeys.TRAIN:
@@ -171,7 +166,7 @@ def _extended(
             # After the update: what is counted has been applied, or waited for with the others.
             with tf.control_dependencies([spec.train_op]):
                 spec = spec._replace(train_op=tf.group(counted.count(blocks, places)))
-        saves.keep_known(spec.scaffold)
+        saving.keep_known(spec.scaffold)
         hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
         # What stays in a collection is written with every checkpoint, which hooks cannot be.
         for name in (optimizers.HOOKS, optimizers.WITH_UPDATE):
@@ -237,7 +232,7 @@ def _savers(
 
     actions = _after_save(job, run, records, reporter)
     actions.append(lambda step, seconds: reporter.progress(run_folder.SAVING, 1, 1))
-    return saves.hooks(
+    return saving.hooks(
         job,
         run,
         position.task,
@@ -250,13 +245,13 @@ def _savers(
 
 def _after_save(
     job: config.Config, run: RunFolder, records: Records, reporter: Reporter
-) -> list[saves.AfterSave]:
+) -> list[saving.AfterSave]:
     janitor = Janitor(run.path, job.train.keep_checkpoints)
     return [
         lambda step, seconds: janitor.clean(),
         skipped.Saved(run),
-        tracing.CheckpointTimes(run.path, reporter),
-        accounts.EpochEnds(run.path, records.blocks("train"), reporter),
+        trace_hook.CheckpointTimes(run.path, reporter),
+        report.EpochEnds(run.path, records.blocks("train"), reporter),
     ]
 
 
@@ -264,7 +259,9 @@ def _instruments(
     job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter
 ) -> list[Any]:
     model_dir = run.path if task.is_chief else None
-    hooks: list[Any] = [tracing.TraceHook(run, task.name, reporter, job.train.profile, model_dir)]
+    hooks: list[Any] = [
+        trace_hook.TraceHook(run, task.name, reporter, job.train.profile, model_dir)
+    ]
     if job.cluster.strategy in staleness.ASYNCHRONOUS and task.cluster:
         hooks.append(staleness.StalenessHook(run, task, reporter))
     return hooks

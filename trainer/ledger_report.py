@@ -10,7 +10,9 @@ import os
 
 from absl import flags
 
-from pipeline import builds, cli, errors, exclusions, manifest, run_folder, versions
+from pipeline import cli, errors, versions
+from pipeline.records import builds, manifest, quarantine
+from pipeline.runs import run_folder
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -20,22 +22,23 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Prints a row an epoch, and what is not exactly once."""
     versions.require_estimators()
-    from trainer import accounts, checkpoints
-    from trainer import input as trainer_input
+    from trainer.checkpoints import checkpoint_files
+    from trainer.exactly_once import report
+    from trainer.input import dataset as trainer_input
 
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
-    checkpoint = checkpoints.newest(run.path)
+    checkpoint = checkpoint_files.newest(run.path)
     if checkpoint is None:
         raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
     job = run.read_config()
     folder = builds.of_run(_STORAGE.value, run, job.name)
     contents = manifest.read(folder)
-    records = trainer_input.Records(job, folder, contents, exclusions.read(run))
+    records = trainer_input.Records(job, folder, contents, quarantine.read(run))
     blocks = records.blocks("train")
-    found, counts = accounts.account(checkpoint, blocks)
+    found, counts = report.account(checkpoint, blocks)
     print(f"run {run.name}, step {found.step:,}: records of split train")
-    troubles = accounts.troubles(blocks, counts, accounts.dropping(job.cluster))
-    for line in (*accounts.table(found), *troubles, *exclusions.told(records.left_out)):
+    troubles = report.troubles(blocks, counts, report.dropping(job.cluster))
+    for line in (*report.table(found), *troubles, *quarantine.told(records.left_out)):
         print(line)
 
 

@@ -10,7 +10,9 @@ import os
 
 from absl import flags
 
-from pipeline import builds, cli, run_folder, versions
+from pipeline import cli, versions
+from pipeline.records import builds
+from pipeline.runs import run_folder
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -22,11 +24,13 @@ def main() -> None:
     """Migrates each checkpoint that is wanted, and says where it is."""
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
-    from trainer import checkpoints, migration, quiet
+    from trainer.checkpoints import checkpoint_files
+    from trainer.migration import migration
+    from trainer.monitoring import tf_logging
 
-    quiet.configure_logging(verbose=False)
+    tf_logging.configure_logging(verbose=False)
     folder = builds.of_run(_STORAGE.value, run, run.read_config().name)
-    wanted = checkpoints.chosen(run.path, _CHECKPOINT.value or None)
+    wanted = checkpoint_files.chosen(run.path, _CHECKPOINT.value or None)
     migrated = migration.Migration(run, folder)
     for checkpoint in wanted:
         print(f"run {run.name}, {migrated.publish(checkpoint)}")

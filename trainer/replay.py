@@ -10,7 +10,9 @@ import os
 
 from absl import flags
 
-from pipeline import builds, cli, manifest, run_folder, versions
+from pipeline import cli, versions
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -20,15 +22,16 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Prints a line a step, and what is not finite."""
     versions.require_estimators()
-    from trainer import input as trainer_input
-    from trainer import quiet, repeat
+    from trainer import divergence_replay
+    from trainer.input import dataset as trainer_input
+    from trainer.monitoring import tf_logging
 
-    quiet.configure_logging(verbose=False)
+    tf_logging.configure_logging(verbose=False)
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     job = run.read_config()
     folder = builds.of_run(_STORAGE.value, run, job.name)
     records = trainer_input.Records(job, folder, manifest.read(folder))
-    found = repeat.repeat(run, records, print)
+    found = divergence_replay.repeat(run, records, print)
     if found.first is None:
         print(f"step {found.step} is finite here: what broke it is not among what was repeated")
     else:

@@ -11,36 +11,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import (
-    builds,
-    cloud_errors,
-    config,
-    errors,
-    exclusions,
-    manifest,
-    run_folder,
-    storage,
-    tolerance,
-    topology,
-)
-from pipeline.run_folder import RunFolder
-from trainer import (
-    checkpoints,
-    divergence,
-    ends,
-    events,
-    experiment,
-    janitor,
-    length,
-    new_data,
-    quiet,
-    saves,
-    session_manager,
-    signals,
-    unreadable,
-)
-from trainer.input import Records
-from trainer.reporter import Reporter
+from pipeline import config, errors, storage
+from pipeline.cluster import tolerance, topology
+from pipeline.records import builds, manifest, quarantine
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
+from pipeline.storage import gcs_errors
+from trainer import experiment
+from trainer.checkpoints import checkpoint_files, cleanup, saving
+from trainer.distribution import session_manager
+from trainer.exactly_once import changed_records
+from trainer.input import damaged
+from trainer.input.dataset import Records
+from trainer.lifecycle import length, signals, stopping
+from trainer.monitoring import divergence, event_files, tf_logging
+from trainer.monitoring.status_reporter import Reporter
 
 # Seconds between looks for the chief. A hundred roles may wait for it, so each looks less often the
 # longer it waits.
@@ -58,14 +43,14 @@ def run(
     Raises `PipelineError`s: `ModelError` when the loss is not a number, `RetryableError` when
     asked to stop or when a peer was lost, `DataError` for records that are not as they were made.
     """
-    quiet.configure_logging()
+    tf_logging.configure_logging()
     job = run.read_config()
     run = dataclasses.replace(run, patience=tolerance.patience(job.cluster))
     if reporter is None:
         reporter = Reporter(run, task.name, job.train.steps, spread=task.spread)
         reporter.keep_alive()
-    shown_at = os.environ.get(events.VERTEX) if job.gcp.tensorboard else None
-    with _explained(reporter), events.written_here(run.path, shown_at):
+    shown_at = os.environ.get(event_files.VERTEX) if job.gcp.tensorboard else None
+    with _explained(reporter), event_files.written_here(run.path, shown_at):
         if task.is_chief:
             records = _open_records(job, run, records_path, task, reporter)
             _warn(run, records, reporter)
@@ -85,8 +70,8 @@ def run(
             parts.evaluation.check_metric()
         try:
             _work(job, run, task, parts, reporter)
-        except unreadable.ERRORS as error:
-            raise unreadable.explained(error, run, records) from error
+        except damaged.ERRORS as error:
+            raise damaged.explained(error, run, records) from error
         reporter.say("done")
 
 
@@ -95,8 +80,8 @@ def _warn(run: RunFolder, records: Records, reporter: Reporter) -> None:
     saved after the loss had become no number, and says so too."""
     diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
     progress = _counter(reporter, "checking the newest checkpoint")
-    mended = checkpoints.mend(run.path, finite=diverged, progress=progress)
-    for line in (*([mended] if mended else []), *exclusions.told(records.left_out)):
+    mended = checkpoint_files.mend(run.path, finite=diverged, progress=progress)
+    for line in (*([mended] if mended else []), *quarantine.told(records.left_out)):
         tf.get_logger().error(line)
         reporter.add_note(line)
 
@@ -123,11 +108,11 @@ def _open_records(
     if task.is_chief:
         total = sum(shard.bytes for split in contents.splits.values() for shard in split.shards)
         progress = _counter(reporter, "checking records", total)
-        records.excluded = unreadable.settle(run, records, progress)
+        records.excluded = damaged.settle(run, records, progress)
     elif job.data.on_corrupt == "fail":
         manifest.verify(folder, contents, contents=False)
     else:
-        records.excluded = exclusions.read(run)
+        records.excluded = quarantine.read(run)
     return records
 
 
@@ -137,7 +122,7 @@ def _settle_records(
     """Makes the newest checkpoint one of the records the run is pinned to; if it must not, the run
     is pinned to those before again."""
     try:
-        new_data.settle(job, run, records.blocks("train"), reporter)
+        changed_records.settle(job, run, records.blocks("train"), reporter)
     except errors.DataError:
         builds.restore(run)
         raise
@@ -153,7 +138,7 @@ def _work(
 ) -> None:
     if task.job_name == topology.EVALUATOR:
         signals.stop_softly()
-        ends.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
+        stopping.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
         parts.evaluation.follow()
     else:
         _train(job, run, task, parts, reporter)
@@ -170,7 +155,7 @@ def _serve(job: config.Config, run: RunFolder, task: topology.Task, reporter: Re
         config=experiment.run_config(job, run, task).session_config,
     )
     reporter.say("serving")
-    ends.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
+    stopping.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
     server.join()
 
 
@@ -185,17 +170,17 @@ def _train(
     if task.is_chief:
         # Of an earlier start, before the run was given more steps.
         run.remove(run_folder.TRAINING_DONE)
-        janitor.Janitor(run.path, job.train.keep_checkpoints).open()
+        cleanup.Janitor(run.path, job.train.keep_checkpoints).open()
     elif topology.PS in task.cluster:
         # It has made the variables then: a session does not wait for them as long as that may take.
         _await_chief(run, ["training", "done"], reporter)
-    ends.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
+    stopping.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
     with _sessions(task, parts):
         tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
     if not task.is_chief:
-        storage.remove(saves.own_folder(run.path, task))
+        storage.remove(saving.own_folder(run.path, task))
     if signals.stop_requested.is_set():
-        step = checkpoints.current_step(run.path)
+        step = checkpoint_files.current_step(run.path)
         reporter.note(step=step)
         raise errors.RetryableError(
             f"stopped, saved at step {step}. Run the same command to go on."
@@ -228,10 +213,10 @@ def _await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> N
         if chief is not None and chief.time != newest:
             reports, newest = reports + 1, chief.time
             reporter.progress("waiting for the chief", reports)
-        failure = ends.failure_of(chief)
+        failure = stopping.failure_of(chief)
         if failure is not None:
             # A launcher ends this process meanwhile, and tells of the chief alone.
-            time.sleep(ends.GRACE_AFTER_FAILURE)
+            time.sleep(stopping.GRACE_AFTER_FAILURE)
             raise failure
         time.sleep(pause)
         pause = min(pause * _GROWTH, _MOST)
@@ -241,7 +226,7 @@ def _await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> N
 def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None:
     """Says that training is over, unless it made fewer steps than it should without a reason:
     input that ends early looks like success to the framework (traps A28)."""
-    step = checkpoints.current_step(run.path)
+    step = checkpoint_files.current_step(run.path)
     if step < job.train.max_steps and reason is None:
         raise errors.ModelError(
             f"training ended at step {step} of {job.train.max_steps} without being asked to"
@@ -273,7 +258,7 @@ def _explained(reporter: Reporter) -> Iterator[None]:
 
 
 def _as_ours(error: Exception) -> Exception:
-    of_storage = cloud_errors.of_tensorflow(error) if isinstance(error, tf.errors.OpError) else None
+    of_storage = gcs_errors.of_tensorflow(error) if isinstance(error, tf.errors.OpError) else None
     known = of_storage if isinstance(of_storage, errors.PipelineError) else errors.of_disk(error)
     if known is not None:
         return known

@@ -21,32 +21,16 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from pipeline import (
-    builds,
-    by_hand,
-    cli,
-    compatibility,
-    config,
-    config_file,
-    environment,
-    errors,
-    fatal,
-    isolation,
-    liveness,
-    run_folder,
-    run_lock,
-    run_record,
-    storage,
-    task_log,
-    task_sources,
-    tolerance,
-    topology,
-    versions,
-)
-from pipeline import job as jobs
-from pipeline.launchers import gcp_status
-from trainer import preflight
-from trainer.reporter import Reporter
+from pipeline import cli, config, errors, storage, versions
+from pipeline.cluster import compatibility, task_discovery, tolerance, topology
+from pipeline.config import config_file
+from pipeline.launchers import job as jobs
+from pipeline.launchers.vertex import job_status
+from pipeline.processes import environment, isolation
+from pipeline.records import builds
+from pipeline.runs import by_hand, fatal, liveness, log_writer, run_folder, run_lock, run_record
+from trainer.lifecycle import preflight
+from trainer.monitoring.status_reporter import Reporter
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Shipped config name, or path of a YAML file.", required=True
@@ -81,7 +65,7 @@ def main() -> None:
     """Runs one process as the flags say."""
     started = time.time()
     versions.require_estimators()
-    task = task_sources.task_of(
+    task = task_discovery.task_of(
         os.environ,
         job_name=_JOB_NAME.value,
         task_index=_TASK_INDEX.value,
@@ -95,7 +79,7 @@ def main() -> None:
     run = run_folder.RunFolder(run_folder.run_folder(root, _RUN.value))
     records = _records_for(job, run, task)
     compatibility.check(job)
-    task_log.keep(run, task.name)
+    log_writer.keep(run, task.name)
     wanted = jobs.Job(job, run.name, root, run, records)
     ending = by_hand.Ending(wanted, task, started=started)
     with (
@@ -188,7 +172,7 @@ def _make_ready(run: run_folder.RunFolder, job: config.Config, ending: by_hand.E
         run.remove(name)
     if submission:
         fatal.begin(run, submission)
-    elif gcp_status.going(record) is None:  # else whoever follows that job keeps the record
+    elif job_status.going(record) is None:  # else whoever follows that job keeps the record
         ending.begin()
 
 

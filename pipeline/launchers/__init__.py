@@ -23,7 +23,7 @@ def choose(place: Place) -> Launcher:
 
         return LocalLauncher()
     if place is Place.GCP:
-        from pipeline.launchers.gcp import GcpLauncher
+        from pipeline.launchers.vertex.launcher import GcpLauncher
 
         return GcpLauncher()
     raise errors.UsageError(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pipeline.job import Job
-from pipeline.run_record import RunRecord
+from pipeline.launchers.job import Job
+from pipeline.runs.run_record import RunRecord
 
 
 class Launcher(Protocol):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator
 
-from pipeline import config_file
+from pipeline.config import config_file
 
 _ROOT = config_file.SHIPPED.parent
 # As the Dockerfile copies them.
-COPIED = ("configs", "pipeline", "preprocessing", "trainer", "requirements.lock")
+COPIED = ("configs", "pipeline", "preprocessing", "serving", "trainer", "requirements.lock")
 
 
 def contents() -> Iterator[tuple[str, int]]:

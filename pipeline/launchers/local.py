@@ -10,31 +10,17 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from pipeline import (
-    builds,
-    compatibility,
-    copies,
-    display,
-    environment,
-    errors,
-    gpus,
-    isolation,
-    last_words,
-    plan,
-    restarts,
-    run_folder,
-    run_lock,
-    run_record,
-    storage,
-    supervisor,
-    tolerance,
-    topology,
-    watchdog,
-)
-from pipeline.job import Job
-from pipeline.launchers import bookkeeping
-from pipeline.processes import ForkServer, StopRequest, run_command
-from pipeline.run_record import RunRecord
+from pipeline import errors, storage
+from pipeline.cluster import compatibility, gpus, tolerance, topology
+from pipeline.launchers import display, run_setup
+from pipeline.launchers.job import Job
+from pipeline.processes import environment, isolation
+from pipeline.processes.fork_client import ForkServer, StopRequest, run_command
+from pipeline.records import builds
+from pipeline.runs import run_folder, run_lock, run_record
+from pipeline.runs.run_record import RunRecord
+from pipeline.storage import mirror
+from pipeline.supervision import exit_reason, plan, restart_policy, supervisor, watchdog
 
 # Named, not imported: this package knows the stages only by what they read and write.
 # `trainer.task` imports it late, to say in one line what is missing.
@@ -65,7 +51,7 @@ class LocalLauncher:
             StopRequest().installed() as stop,
             _log_folder(job) as logs,
         ):
-            record = bookkeeping.open_run(job)
+            record = run_setup.open_run(job)
             beat = run_record.Heartbeat(record, job.run)
             beat()
             if network.line:
@@ -83,14 +69,14 @@ class LocalLauncher:
                     self._preprocess(job, stop, children, beat)
                     pinned = builds.of_run(job.storage_root, job.run, job.config.name)
                     job = job.with_records(pinned)
-                    contents = bookkeeping.checked_manifest(job)
+                    contents = run_setup.checked_manifest(job)
                     record.manifest = contents.sha256
-                    job = bookkeeping.resolved(job, contents)
+                    job = run_setup.resolved(job, contents)
                     self._train(job, server, stop, record=record, logs=logs, started=started)
             except errors.PipelineError as error:
-                bookkeeping.close(job, record, error, stopped=bool(stop.count))
+                run_setup.close(job, record, error, stopped=bool(stop.count))
                 raise
-            bookkeeping.close(job, record, None, stopped=False)
+            run_setup.close(job, record, None, stopped=False)
         return record
 
     def _preprocess(
@@ -113,7 +99,7 @@ class LocalLauncher:
                 f"stopped by {stop.name} while preprocessing. Run the same command again."
             )
         if code < 0:
-            cause = last_words.cause(None, code, [])
+            cause = exit_reason.cause(None, code, [])
             raise errors.RetryableError(f"preprocessing: {cause}. Run the same command again.")
         if code:
             raise errors.ReportedError(code)
@@ -146,7 +132,7 @@ class LocalLauncher:
                 server,
                 stop,
                 observer=run_record.Keeper(record, job.run, shown),
-                policy=restarts.Policy(strategy.restart_unit),
+                policy=restart_policy.Policy(strategy.restart_unit),
                 booked=record.restarts,
                 graces=self.graces or plan.Graces(training=cluster.stop_seconds),
             )
@@ -198,7 +184,7 @@ def _log_folder(job: Job) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="estimator-pipeline-") as folder:
         for name in storage.listdir(target):
             storage.copy(storage.join(target, name), os.path.join(folder, name))
-        logs = copies.Copies()
+        logs = mirror.Copies()
         logs.add(folder, target)
-        with copies.kept_up(logs):
+        with mirror.kept_up(logs):
             yield folder

@@ -44,7 +44,7 @@ def choose(data: config.Data) -> Source:
     except (ImportError, AttributeError) as error:
         raise errors.UsageError(f"data.source: cannot load {name!r}: {error}") from None
     if _is_transform(found):
-        from preprocessing.sources.transform import TransformSource
+        from preprocessing.sources.ptransform import TransformSource
 
         return TransformSource(data, found)
     if not (isinstance(found, type) and issubclass(found, Source)):

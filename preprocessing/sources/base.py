@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import config, errors
-from pipeline.splits import SplitName
+from pipeline.config.splits import SplitName
 
 # Raw bytes that are read, encoded and spilled at a time. Large enough to make Python's share
 # per row small, small enough that allocators reuse memory instead of asking for fresh pages.
@@ -51,7 +51,8 @@ class Letter:
     -1 if rows have no numbers.
     `problem` completes "column 'x' ..." for people; `value` is the raw text, if it may be shown.
     `raw` has the row's columns as they were found, to be corrected, and `of` is a hash of them
-    (of `value` if the row could not be cut into columns): see `preprocessing.corrections`.
+    (of `value` if the row could not be cut into columns): see
+    `preprocessing.dead_letters.corrections`.
     """
 
     file: str

@@ -1,7 +1,7 @@
 """CSV files: plain, gz or zip, any delimiter and encoding, with or without a header.
 
 Columns are found by name, so files may order them differently and have others too. Everything is
-read as text; types are given by `preprocessing.convert`, so that one bad value costs one row.
+read as text; types are given by `preprocessing.arrow.cast`, so that one bad value costs one row.
 Plain files are cut into ranges of rows; packed ones are read as a stream.
 """
 
@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from pipeline import config, errors
-from pipeline.splits import SplitName
-from preprocessing.sources import base, files, lines, numbers
+from pipeline.config.splits import SplitName
+from preprocessing.sources import base, csv_lines, csv_numbers, files
 
 # How many characters of a row that has too few or too many columns are kept.
 _SHOWN = 200
@@ -69,7 +69,7 @@ class CsvSource(base.Source):
         part: Part = chunk.details
         first = part.first
         with files.opened(part.file.path, self.data.csv.encoding, part.offset) as stream:
-            limited = stream if part.length is None else lines.Limited(stream, part.length)
+            limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
             for block in self._blocks(limited, part, base.READ_BYTES):
                 yield self._rows(block, part, first)
                 first += block.rows
@@ -109,9 +109,11 @@ class CsvSource(base.Source):
                 )
                 first += block.rows
 
-    def _blocks(self, stream: lines.Readable, part: Part, size: int) -> Iterator[lines.Block]:
+    def _blocks(
+        self, stream: csv_lines.Readable, part: Part, size: int
+    ) -> Iterator[csv_lines.Block]:
         rules = self.data.csv
-        return lines.blocks(
+        return csv_lines.blocks(
             stream,
             size,
             part.file.path,
@@ -122,13 +124,13 @@ class CsvSource(base.Source):
 
     def _row_ends(self, data: bytes) -> np.ndarray:
         rules = self.data.csv
-        return lines.row_ends(data, rules.quote, rules.delimiter, trim=rules.trim)
+        return csv_lines.row_ends(data, rules.quote, rules.delimiter, trim=rules.trim)
 
     def _trimmed(self, data: bytes) -> bytes:
         rules = self.data.csv
-        return lines.trimmed(data, rules.quote, rules.delimiter) if rules.trim else data
+        return csv_lines.trimmed(data, rules.quote, rules.delimiter) if rules.trim else data
 
-    def _rows(self, block: lines.Block, part: Part, first: int) -> base.Rows:
+    def _rows(self, block: csv_lines.Block, part: Part, first: int) -> base.Rows:
         bad: list[pa_csv.InvalidRow] = []
 
         def keep(row: pa_csv.InvalidRow) -> str:
@@ -142,7 +144,7 @@ class CsvSource(base.Source):
             # The handler is not called for a row whose bytes are no UTF-8: find out which they are.
             bad.clear()
             self._parse(data.decode("latin-1").encode(), part.names, keep)
-            data = lines.without(data, self._row_ends(data), [row.number - 1 for row in bad])
+            data = csv_lines.without(data, self._row_ends(data), [row.number - 1 for row in bad])
             table = self._parse(data, part.names, keep)
         rows = np.delete(np.arange(first, first + block.rows), [row.number - 1 for row in bad])
         if len(rows) != len(table):
@@ -157,12 +159,12 @@ class CsvSource(base.Source):
         )
 
     def _numbers(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Writes numbers as `preprocessing.convert` reads them, if the files do otherwise."""
+        """Writes numbers as `preprocessing.arrow.cast` reads them, if the files do otherwise."""
         rules = self.data.csv
         if (rules.decimal, rules.thousands) == (".", ""):
             return batch
         arrays = [
-            numbers.plain(array, rules) if column.type in ("int64", "float32") else array
+            csv_numbers.plain(array, rules) if column.type in ("int64", "float32") else array
             for array, column in zip(batch.columns, self.data.columns.values(), strict=True)
         ]
         return pa.record_batch(arrays, batch.schema)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from pipeline import config, errors, storage
-from pipeline.splits import SplitName
+from pipeline.config.splits import SplitName
 from preprocessing.sources.base import RawFile
 
 _GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"

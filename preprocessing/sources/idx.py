@@ -1,4 +1,5 @@
-"""IDX files (`pipeline.idx`): one of images and, where rows have labels, one of labels per split.
+"""IDX files (`pipeline.records.idx`): one of images and, where rows have labels, one of labels per
+split.
 
 Plain files are cut into ranges of rows. A gz file can only be read from its start, so it is one
 chunk, read as a stream, decompressed once and never held whole; the records do not depend on
@@ -14,10 +15,11 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from pipeline import config, errors, idx
-from pipeline.idx import IdxFile
-from pipeline.splits import SplitName
-from preprocessing import schema
+from pipeline import config, errors
+from pipeline.config.splits import SplitName
+from pipeline.records import idx
+from pipeline.records.idx import IdxFile
+from preprocessing.arrow import arrow_types
 from preprocessing.sources import base
 
 _ROLES = ("images", "labels")
@@ -76,7 +78,7 @@ class IdxSource(base.Source):
         if part.labels is not None:
             headers[self.data.label] = part.labels
         files = {column: header.path for column, header in headers.items()}
-        wanted = schema.arrow_schema(self.data.columns)
+        wanted = arrow_types.arrow_schema(self.data.columns)
         name = _name(chunk.split, "images", part.images.path)
         with contextlib.ExitStack() as stack:
             streams = {

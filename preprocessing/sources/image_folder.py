@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import config, errors, storage
-from pipeline.splits import SplitName
+from pipeline.config.splits import SplitName
 from preprocessing.sources import base, files
 
 # Files that one worker reads in a row.

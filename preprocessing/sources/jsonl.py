@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from pipeline import config, errors
-from pipeline.splits import SplitName
-from preprocessing.sources import base, files, lines
+from pipeline.config.splits import SplitName
+from preprocessing.sources import base, csv_lines, files
 
 # Names may hold brackets and slashes too; `/[]` stands for what is in a list.
 _COLUMN = re.compile(r"Column\(/(.+?)(/\[\])*\) changed from")
@@ -70,19 +70,19 @@ class JsonlSource(base.Source):
         part: Part = chunk.details
         first = part.first
         with files.opened(part.file.path, offset=part.offset) as stream:
-            limited = stream if part.length is None else lines.Limited(stream, part.length)
-            for block in lines.blocks(limited, base.READ_BYTES, part.file.path):
+            limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
+            for block in csv_lines.blocks(limited, base.READ_BYTES, part.file.path):
                 yield self._rows(block, part, first)
                 first += block.rows
 
     def _ranges(self, file: base.RawFile) -> Iterator[tuple[Part, int]]:
         first = 0
         with files.opened(file.path) as stream:
-            for block in lines.blocks(stream, base.CHUNK_BYTES, file.path):
+            for block in csv_lines.blocks(stream, base.CHUNK_BYTES, file.path):
                 yield Part(file, block.offset, len(block.data), first), block.rows
                 first += block.rows
 
-    def _rows(self, block: lines.Block, part: Part, first: int) -> base.Rows:
+    def _rows(self, block: csv_lines.Block, part: Part, first: int) -> base.Rows:
         wanted = pa.schema([(n, _json_type(c)) for n, c in self.data.columns.items()])
         bad: dict[int, str] = {}
         try:

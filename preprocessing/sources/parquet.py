@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline import errors, storage
-from pipeline.splits import SplitName
-from preprocessing.sources import base, files, lakes, plain
+from pipeline.config.splits import SplitName
+from preprocessing.arrow import plain_types
+from preprocessing.sources import base, files, lakes
 
 # Rows that are read at a time, at most: values that repeat take almost no room in a file.
 _ROWS = 1 << 16
@@ -57,7 +58,7 @@ class ParquetSource(base.Source):
         with _opened(path) as file:
             for batch in file.iter_batches(at_once, [group.index], wanted, use_threads=False):
                 arrays = [
-                    _without_nan(plain.of(batch.column(name), self.data.columns[name].type))
+                    _without_nan(plain_types.of(batch.column(name), self.data.columns[name].type))
                     for name in wanted
                 ]
                 yield base.Rows(

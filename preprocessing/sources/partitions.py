@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from pipeline import config, errors, storage
-from pipeline.splits import SplitName
+from pipeline.config.splits import SplitName
 from preprocessing.sources import base, files
 
 _FOLDER = re.compile(r"(?P<column>[^=/]+)=(?P<value>[^/]*)")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline import errors, storage
-from pipeline.splits import SplitName
+from pipeline.config.splits import SplitName
 from preprocessing.sources import base
 from preprocessing.sources.tfrecord import TfrecordSource
 

@@ -13,9 +13,10 @@ from typing import IO
 
 import numpy as np
 
-from pipeline import errors, records, storage
-from pipeline.splits import SplitName
-from preprocessing import examples
+from pipeline import errors, storage
+from pipeline.config.splits import SplitName
+from pipeline.records import tfrecord
+from preprocessing.arrow import examples
 from preprocessing.sources import base, files
 
 
@@ -103,10 +104,10 @@ def _parts(file: base.RawFile) -> Iterator[Part]:
         size = len(stream)
         while offset < size:
             with _located(file.path, number, offset):
-                length = records.length_in(stream[offset : offset + records.HEADER_BYTES])
-                end = offset + records.HEADER_BYTES + length + records.FOOTER_BYTES
+                length = tfrecord.length_in(stream[offset : offset + tfrecord.HEADER_BYTES])
+                end = offset + tfrecord.HEADER_BYTES + length + tfrecord.FOOTER_BYTES
                 if end > size:
-                    raise records.Broken(f"truncated, {length} bytes were promised")
+                    raise tfrecord.Broken(f"truncated, {length} bytes were promised")
             offset, number = end, number + 1
             if offset - start >= base.CHUNK_BYTES:
                 yield Part(file, start, number - first, first)
@@ -119,16 +120,16 @@ def _blocks(stream: IO[bytes] | mmap.mmap, part: Part) -> Iterator[Block]:
     block, size, number, offset = Block(part.first), 0, part.first, part.offset
     while part.count is None or number < part.first + part.count:
         with _located(part.file.path, number, offset):
-            head = stream.read(records.HEADER_BYTES)
+            head = stream.read(tfrecord.HEADER_BYTES)
             if not head:
                 break
-            length = records.length_in(head)
-            payload, footer = stream.read(length), stream.read(records.FOOTER_BYTES)
-            if len(payload) < length or len(footer) < records.FOOTER_BYTES:
-                raise records.Broken(f"truncated, {length} bytes were promised")
+            length = tfrecord.length_in(head)
+            payload, footer = stream.read(length), stream.read(tfrecord.FOOTER_BYTES)
+            if len(payload) < length or len(footer) < tfrecord.FOOTER_BYTES:
+                raise tfrecord.Broken(f"truncated, {length} bytes were promised")
         try:
-            records.check(payload, footer, length)
-        except records.Broken:
+            tfrecord.check(payload, footer, length)
+        except tfrecord.Broken:
             why = (None, "checksum", None, "was altered: the CRC of its payload is wrong")
             block.bad[len(block.payloads)] = why
         block.payloads.append(payload)
@@ -145,7 +146,7 @@ def _blocks(stream: IO[bytes] | mmap.mmap, part: Part) -> Iterator[Block]:
 def _located(path: str, number: int, offset: int) -> Iterator[None]:
     try:
         yield
-    except records.Broken as broken:
+    except tfrecord.Broken as broken:
         raise errors.DataError(
             f"{path!r}: record {number + 1}, at byte {offset}: {broken}"
         ) from None
@@ -158,11 +159,11 @@ def _opened(path: str) -> Iterator[IO[bytes] | mmap.mmap]:
     What it begins with does not decide: a length may look like gzip's magic.
     """
     with files.translated(path), storage.open_file(path) as raw:
-        head = raw.read(records.HEADER_BYTES)
+        head = raw.read(tfrecord.HEADER_BYTES)
         raw.seek(0)
         try:
-            records.length_in(head)
-        except records.Broken:
+            tfrecord.length_in(head)
+        except tfrecord.Broken:
             with files.unpacked(raw, path) as stream:
                 yield stream
             return

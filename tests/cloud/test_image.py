@@ -13,7 +13,8 @@ import sys
 
 import pytest
 
-from pipeline.launchers import gcp_job, image
+from pipeline.launchers import image
+from pipeline.launchers.vertex import job_spec
 from tests.cloud.image import Image, made
 from tests.pipeline.launchers.jobs import plan
 from tests.pipeline.process_help import ROOT
@@ -39,7 +40,7 @@ def test_it_holds_what_a_dry_run_lists(unpacked):
     assert sorted(map(str, files)) == sorted(name for name, _ in image.contents())
 
 
-@pytest.mark.parametrize("module", [gcp_job.MODULE, "preprocessing.main", "pipeline.launch"])
+@pytest.mark.parametrize("module", [job_spec.MODULE, "preprocessing.main", "pipeline.launch"])
 def test_commands_start_from_its_files_and_find_shipped_configs(unpacked, module):
     done = run(unpacked, "-m", module, "--help")
     assert done.returncode == 0 and "--config" in done.stdout, done.stderr
@@ -50,7 +51,7 @@ def test_commands_start_from_its_files_and_find_shipped_configs(unpacked, module
 
 
 def test_what_vertex_ai_starts_is_in_it(unpacked):
-    container = gcp_job.render(plan(), "s")["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    container = job_spec.render(plan(), "s")["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
     assert container["command"] == ["python"]
     done = run(unpacked, *container["args"][:2], "--help")
     assert "One process of a training run" in done.stdout, done.stderr

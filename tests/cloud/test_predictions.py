@@ -22,7 +22,7 @@ def _put(cloud, folder, name):
 
 def _predict(cloud, *flags):
     return subprocess.run(
-        [sys.executable, "-m", "preprocessing.predict", f"--storage={cloud.path('out')}", *flags],
+        [sys.executable, "-m", "serving.predict", f"--storage={cloud.path('out')}", *flags],
         cwd=ROOT,
         env=cloud.environment,
         capture_output=True,

@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
-from pipeline import config_file, fatal, job
-from pipeline.launchers import gcp_job
+from pipeline.config import config_file
+from pipeline.launchers import job
+from pipeline.launchers.vertex import job_spec
+from pipeline.runs import fatal
 from tests.cloud.fixtures import Cloud, of_service
 from tests.cloud.image import Image, made
 from tests.cloud.vertex import JOB_RESTARTS, RESTARTS, Vertex
@@ -41,7 +43,7 @@ def submitted(records, cloud, tmp_path):
             storage_root=f"{records.root}/out",
         )
         records.put(f"out/runs/{run}/config.yaml", config_file.dump(planned.config).encode())
-        rendered = json.loads(json.dumps(gcp_job.render(planned, f"submission of {run}")))
+        rendered = json.loads(json.dumps(job_spec.render(planned, f"submission of {run}")))
         if image is None:
             return Vertex(rendered, records.environment, tmp_path, ROOT)
         return Vertex(rendered, {**records.environment, **image.environment}, tmp_path, image.work)

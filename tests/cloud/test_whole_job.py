@@ -159,7 +159,7 @@ def test_evaluate_and_predict_need_nothing_else(job):
     metrics = job.run_json()["metrics"]["test"]["accuracy"]
     evaluated = command(job.cloud, "trainer.evaluate")
     assert f"{metrics:.5f}" in evaluated
-    predicted = command(job.cloud, "preprocessing.predict")
+    predicted = command(job.cloud, "serving.predict")
     assert f"accuracy {metrics:.4f} on 500 rows with a label" in predicted
     assert "predictions gs://bucket/whole/out/runs/r/predictions/final-" in predicted
     assert "model gs://bucket/whole/out/runs/r/export/final/" in predicted

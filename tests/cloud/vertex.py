@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.ports import Reservation
+from pipeline.supervision.ports import Reservation
 
 _ROLES = ("chief", "worker", "ps", "evaluator")
 RESTARTS, JOB_RESTARTS = 5, 3

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline import errors, topology
-from pipeline.run_folder import RunFolder
-from trainer import checkpoints, experiment, exporters
-from trainer.input import Records, even_batches
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.runs.run_folder import RunFolder
+from trainer import experiment
+from trainer.checkpoints import checkpoint_files
+from trainer.export import exporters
+from trainer.input.dataset import Records, even_batches
 
 
 @pytest.mark.parametrize("mode", ["mirrored", "central_storage"])
@@ -25,7 +28,7 @@ def test_replicated_evaluation_equals_plain_evaluation(
     metrics = exporters.plain(
         estimator.evaluate(
             records.eval_input_fn(split),
-            checkpoint_path=checkpoints.newest(str(run.path)),
+            checkpoint_path=checkpoint_files.newest(str(run.path)),
             name=f"plain_{split}",
         )
     )

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from pipeline import errors
 from tests.trainer import small_table
-from trainer import exporters, parity
+from trainer.export import exporters, parity
 
 TABLES = int(os.environ.get("GATE_TABLES", "1"))
 _WORDS = tuple("abcdefghij")

@@ -14,11 +14,11 @@ import zipfile
 
 import pytest
 
-from pipeline import manifest
+from pipeline.records import manifest
 from tests.golden import regenerate
 
 ROOT = regenerate.HERE.parent.parent
-PACKAGES = ("pipeline", "preprocessing", "trainer")
+PACKAGES = ("pipeline", "preprocessing", "serving", "trainer")
 SECONDS = 240
 
 

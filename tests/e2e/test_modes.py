@@ -7,7 +7,10 @@ import re
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file, epochs, run_folder, topology
+from pipeline.cluster import topology
+from pipeline.config import config_file
+from pipeline.records import epochs
+from pipeline.runs import run_folder
 from tests.e2e.conftest import BATCH, MODES, SAVE_STEPS, STEPS
 
 # Test accuracy of this network after as many updates: few, so that a mode that loses or doubles

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file
+from pipeline.config import config_file
 from tests.pipeline.process_help import ROOT, child_environment
 
 PAGE = (config_file.SHIPPED.parent / "docs" / "features.md").read_text()
@@ -80,7 +80,7 @@ def _features(amounts):
 def test_predictions_are_those_of_the_raw_values(project, trained):
     answers = project / "answers.csv"
     done = _run(
-        *(project, "preprocessing.predict", "--run=own"),
+        *(project, "serving.predict", "--run=own"),
         *(f"--input={project}/test.csv", f"--output={answers}"),
     )
     assert done.returncode == 0, done.stdout + done.stderr

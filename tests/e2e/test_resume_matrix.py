@@ -15,13 +15,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config, topology
-from pipeline.processes import StopRequest
-from pipeline.run_folder import RunFolder
+from pipeline import config
+from pipeline.cluster import topology
+from pipeline.processes.fork_client import StopRequest
+from pipeline.runs.run_folder import RunFolder
 from tests.e2e.conftest import MODES
 from tests.faults.conftest import Rig
-from trainer import checkpoints, ledger
-from trainer.input import Records
+from trainer.checkpoints import checkpoint_files
+from trainer.exactly_once import counters
+from trainer.input.dataset import Records
 
 STEPS, MORE_STEPS = 40, 60
 SAVED = (*(f"train.steps={STEPS}", "train.batch_size=32"),)
@@ -73,7 +75,7 @@ class Run:
 
     @property
     def checkpoint(self) -> str:
-        return checkpoints.newest(str(self.path))
+        return checkpoint_files.newest(str(self.path))
 
     def at_start(self, task: str) -> dict[str, np.ndarray]:
         return dict(np.load(self.path / "at_start" / f"{task}.npz"))
@@ -123,7 +125,7 @@ def test_the_other_mode_goes_on_where_the_first_stopped(
     step = int(before["global_step"])
     assert any("Adam" in tensor for tensor in before)
     # In the middle of an epoch: some of it is done, some is not.
-    assert before[ledger.APPLIED].sum() % blocks.total_records > 0
+    assert before[counters.APPLIED].sum() % blocks.total_records > 0
 
     settings = (*RESUMED, *OWN[resumed], *OF_RESUMED.get(resumed, ()))
     settings = (f"train.steps={step + MORE_STEPS}", *settings)
@@ -155,8 +157,8 @@ def _assert_exact(before, after, blocks, job) -> None:
     """What was left of the epoch has been read, once, and nothing twice."""
     steps = int(after["global_step"] - before["global_step"])
     assert steps >= MORE_STEPS
-    begun = before[ledger.APPLIED].astype(np.int64)
-    ended = after[ledger.APPLIED].astype(np.int64)
+    begun = before[counters.APPLIED].astype(np.int64)
+    ended = after[counters.APPLIED].astype(np.int64)
     assert (ended >= begun).all()
     due = steps * topology.examples_per_step(job)
     # Processes that are not waited for may have counted a batch that the last save has not seen.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file
+from pipeline.config import config_file
 from tests.e2e import shapes
 from tests.pipeline.process_help import ROOT, child_environment
 
@@ -36,7 +36,7 @@ def _train(config, storage, *overrides, run="shipped"):
 
 def _predict(storage, *flags):
     """Returns the lines that `make predict` prints."""
-    command = [sys.executable, "-m", "preprocessing.predict", f"--storage={storage}", *flags]
+    command = [sys.executable, "-m", "serving.predict", f"--storage={storage}", *flags]
     done = subprocess.run(
         command, cwd=ROOT, env=child_environment(), capture_output=True, text=True
     )

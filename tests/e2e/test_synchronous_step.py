@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tests import reading
 from tests.e2e.conftest import RATE
-from trainer.input import Records
+from trainer.input.dataset import Records
 
 # Mode to the batches that make its first step: (rank, readers, batches), or the processes that have
 # kept theirs, where each takes from the records what it can use.

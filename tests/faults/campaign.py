@@ -12,7 +12,10 @@ import sys
 import time
 from collections.abc import Callable
 
-from pipeline import builds, config, config_file, errors, topology
+from pipeline import config, errors
+from pipeline.cluster import topology
+from pipeline.config import config_file
+from pipeline.records import builds
 from tests import small_mnist
 from tests.faults import injected, moments, verdict, witness
 from tests.faults.launched import LaunchedRun

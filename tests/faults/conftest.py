@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from pipeline import config, config_file, environment, restarts, topology, watchdog
-from pipeline.plan import Plan
-from pipeline.ports import Reservation
-from pipeline.processes import Ended, ForkServer, Spawn, StopRequest
-from pipeline.run_folder import RunFolder
-from pipeline.supervisor import Supervisor
+from pipeline import config
+from pipeline.cluster import topology
+from pipeline.config import config_file
+from pipeline.processes import environment
+from pipeline.processes.fork_client import Ended, ForkServer, Spawn, StopRequest
+from pipeline.runs.run_folder import RunFolder
+from pipeline.supervision import restart_policy, watchdog
+from pipeline.supervision.plan import Plan
+from pipeline.supervision.ports import Reservation
+from pipeline.supervision.supervisor import Supervisor
 from tests.faults import injected
 from tests.pipeline.process_help import child_environment, is_alive
 
@@ -96,7 +100,7 @@ class Rig:
             self.server,
             self.stop,
             observer=self.seen,
-            **{"policy": restarts.Policy(strategy.restart_unit), **options},
+            **{"policy": restart_policy.Policy(strategy.restart_unit), **options},
         )
         try:
             self.boss.run()
@@ -138,7 +142,7 @@ class Rig:
         return job, run
 
     @property
-    def restarts(self) -> list[restarts.Restart]:
+    def restarts(self) -> list[restart_policy.Restart]:
         return self.boss.restarts
 
     def fired(self, name: object = 0) -> dict[str, Any]:

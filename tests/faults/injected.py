@@ -20,8 +20,9 @@ import time
 
 import tensorflow as tf
 
-from pipeline import run_folder, run_record, topology
-from pipeline.run_folder import RunFolder
+from pipeline.cluster import topology
+from pipeline.runs import run_folder, run_record
+from pipeline.runs.run_folder import RunFolder
 from tests.faults import moments, witness
 from tests.trainer import user_code
 from trainer.models import mnist_mlp

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 
-from pipeline import parent_death, run_folder, run_record, topology
-from pipeline.run_folder import RunFolder
+from pipeline.cluster import topology
+from pipeline.processes import parent_death
+from pipeline.runs import run_folder, run_record
+from pipeline.runs.run_folder import RunFolder
 from tests.faults import injected, verdict
 from tests.pipeline.process_help import ROOT, child_environment, is_alive
 

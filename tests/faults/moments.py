@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from trainer import dealing, feeding
+from trainer.exactly_once import dispatcher
+from trainer.input import window_feed
 
 # While the files of a checkpoint are written.
 SAVING = "saving"
@@ -40,15 +41,15 @@ def install(due: Due, note: Callable[..., None]) -> None:
     pipeline is made."""
     _wrap(tf.compat.v1.train.Saver, "save", functools.partial(_saving, due))
     _wrap(tf.compat.v1.train.CheckpointSaverHook, "_save", functools.partial(_whole_save, note))
-    _wrap(dealing.Dealer, "take", functools.partial(_taking, due))
-    windows = feeding.Feed.windows
+    _wrap(dispatcher.Dealer, "take", functools.partial(_taking, due))
+    windows = window_feed.Feed.windows
 
-    def reported(feed: feeding.Feed, *args) -> Iterator:
+    def reported(feed: window_feed.Feed, *args) -> Iterator:
         for window in windows(feed, *args):
             _act(due(TAKING))
             yield window
 
-    feeding.Feed.windows = reported
+    window_feed.Feed.windows = reported
 
 
 def at_restore(task: str, due: Due, note: Callable[..., None]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from pipeline import config_file
-from preprocessing import job
+from pipeline.config import config_file
+from preprocessing.build import job
 
 
 def run(config_path: str, shards: int, root: str) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import pathlib
 
-from pipeline import text_table
+from pipeline.console import text_table
 from tests.faults.campaign import Tally
 
 _COLUMNS = (

@@ -7,19 +7,19 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import dealing, ledger
+from trainer.exactly_once import counters, dispatcher
 
 ENTRY = f"{__name__}:take_for_ever"
 RANK, WIDTH, CHUNK = 1, 12, 2
 
 
-def session(target: str, job: str) -> tuple[dealing.Dealer, Any, Any]:
+def session(target: str, job: str) -> tuple[dispatcher.Dealer, Any, Any]:
     """Returns the dealer of the reader, the op that makes the ledger, and a session, of a process
     of the cluster that needs the parameter server only."""
     placed = tf.compat.v1.train.replica_device_setter(1, worker_device=job)
     with tf.Graph().as_default() as graph, tf.compat.v1.device(placed):
-        reached = ledger.variable(ledger.REACHED, [4], tf.int32, saved=True)
-        dealer = dealing.Dealer(reached, rank=RANK, num_readers=2, width=WIDTH, chunk=CHUNK)
+        reached = counters.variable(counters.REACHED, [4], tf.int32, saved=True)
+        dealer = dispatcher.Dealer(reached, rank=RANK, num_readers=2, width=WIDTH, chunk=CHUNK)
         dealer.build()
         made = tf.compat.v1.global_variables_initializer()
     filters = tf.compat.v1.ConfigProto(device_filters=["/job:ps", job])

@@ -10,8 +10,9 @@ import subprocess
 import pytest
 import tensorflow as tf
 
-from pipeline import errors, run_folder
-from trainer import divergence
+from pipeline import errors
+from pipeline.runs import run_folder
+from trainer.monitoring import divergence
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=20")
 

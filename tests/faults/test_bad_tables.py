@@ -13,8 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline import builds, errors, manifest, run_folder
-from preprocessing import job, propose, sources
+from pipeline import errors
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
+from preprocessing import sources
+from preprocessing.build import job
+from preprocessing.schema_inference import write_config
 from tests.preprocessing import tables
 
 GOOD = [row.encode() for row in tables.rows(20)]
@@ -131,7 +135,7 @@ def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path, name):
     with pytest.raises(errors.DataError, match=message):
         _run(tmp_path, name, source=name.rpartition(".")[2])
     with pytest.raises(errors.DataError, match=message):
-        propose.propose(str(tmp_path / name), str(tmp_path / "made.yaml"))
+        write_config.propose(str(tmp_path / name), str(tmp_path / "made.yaml"))
 
 
 def test_brackets_by_the_thousand_are_a_bad_row(tmp_path):
@@ -139,7 +143,7 @@ def test_brackets_by_the_thousand_are_a_bad_row(tmp_path):
     (tmp_path / "in.jsonl").write_text("\n".join([*rows, "[" * 100_000, ""]))
     records, letters = _run(tmp_path, "in.jsonl", source="jsonl")
     assert (records, [letter["reason"] for letter in letters]) == (40, ["json"])
-    made = propose.propose(str(tmp_path / "in.jsonl"), str(tmp_path / "made.yaml"))
+    made = write_config.propose(str(tmp_path / "in.jsonl"), str(tmp_path / "made.yaml"))
     assert made.seen == "4 columns of 40 rows"
 
 

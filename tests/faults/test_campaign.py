@@ -8,7 +8,8 @@ import random
 
 import pytest
 
-from pipeline import config_file, topology
+from pipeline.cluster import topology
+from pipeline.config import config_file
 from tests.faults import campaign, moments, soak_table, verdict
 
 

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import manifest, records, storage
-from pipeline.ports import Reservation
-from pipeline.processes import Ended, Spawn
+from pipeline import storage
+from pipeline.processes.fork_client import Ended, Spawn
+from pipeline.records import manifest, tfrecord
+from pipeline.supervision.ports import Reservation
 from tests import record_sets
 from tests.faults import takes, verdict, witness
 from tests.faults.conftest import BATCH
-from trainer import checkpoints, ledger
-from trainer.input import Records
+from trainer.checkpoints import checkpoint_files
+from trainer.exactly_once import counters
+from trainer.input.dataset import Records
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
 DEALT = ("parameter_server", "parameter_server_strategy")
@@ -29,8 +31,8 @@ class _Final:
     def __init__(self, rig, folder=None):
         folder = folder or rig.records.folder
         blocks = Records(rig.records.job, folder, manifest.read(folder)).blocks("train")
-        saved = checkpoints.newest(str(rig.path))
-        self.blocks, self.counts = blocks, ledger.counts_in(saved, blocks)
+        saved = checkpoint_files.newest(str(rig.path))
+        self.blocks, self.counts = blocks, counters.counts_in(saved, blocks)
         self.by_name = witness.applied_in(saved)
         self.names = witness.names_of(folder, manifest.read(folder))
         self.applied = verdict.applied(saved, folder, rig.records.job)
@@ -105,7 +107,7 @@ def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode):
     settings = (*WITNESSED, f"cluster.strategy={mode}", "cluster.workers=2", "train.max_seconds=4")
     rig.train(*settings, "train.steps=100000", "train.save_steps=100000", pace=0.005)
     state = tf.train.get_checkpoint_state(str(rig.path))
-    steps = [checkpoints.step_of(path) for path in state.all_model_checkpoint_paths]
+    steps = [checkpoint_files.step_of(path) for path in state.all_model_checkpoint_paths]
     assert steps[0] == 0
     assert len(steps) == 2
     _Final(rig).check(twice=0)
@@ -121,8 +123,8 @@ def test_who_stands_still_after_a_synchronous_step_is_in_its_checkpoint(rig):
     saved = list(state.all_model_checkpoint_paths)
     assert len(saved) > 10
     for checkpoint in saved:
-        counts = ledger.counts_in(checkpoint, blocks)
-        step = checkpoints.step_of(checkpoint)
+        counts = counters.counts_in(checkpoint, blocks)
+        step = checkpoint_files.step_of(checkpoint)
         assert counts.applied.sum() == counts.reached.sum() == step * 3 * BATCH, step
         assert witness.applied_in(checkpoint).sum() == step * 3 * BATCH, step
 
@@ -163,7 +165,7 @@ def _shared_unevenly(small, folder, shards):
     payloads = [
         payload
         for shard in small.contents.split("train").shards
-        for payload in records.read(storage.join(small.folder, shard.path))
+        for payload in tfrecord.read(storage.join(small.folder, shard.path))
     ]
     ends = np.cumsum(shards)
     assert ends[-1] <= len(payloads)

@@ -12,10 +12,12 @@ import time
 
 import tensorflow as tf
 
-from pipeline import builds, config_file, manifest, run_folder
+from pipeline.config import config_file
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
 from tests.faults import one_run
 from tests.preprocessing import tables
-from trainer import features
+from trainer.input import parsing
 
 KILLS = 20
 ROWS = 6000
@@ -39,7 +41,7 @@ def _readable(folder: str, columns) -> tuple[int, list[int]]:
     paths = [f"{folder}/{s.path}" for split in contents.splits.values() for s in split.shards]
     keys: list[int] = []
     for batch in tf.data.TFRecordDataset(paths).batch(ROWS):
-        keys += features.parse(batch, columns)["id"].numpy().tolist()
+        keys += parsing.parse(batch, columns)["id"].numpy().tolist()
     return len(contents.splits["train"].shards), keys
 
 
@@ -50,7 +52,7 @@ def test_twenty_kills_at_random_moments(tmp_path):
     config.write_text(config_file.dump(loaded))
     folder = run_folder.records_folder(str(tmp_path), loaded.name)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["preprocessing.stages", "tests.faults.one_run"])
+    context.set_forkserver_preload(["preprocessing.build.beam_pipeline", "tests.faults.one_run"])
 
     _start(context, config, 1, tmp_path).join(SECONDS)
     begin = time.monotonic()

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from pipeline import isolation
+from pipeline.processes import isolation
 from tests.faults import injected, verdict, witness
 from tests.faults.conftest import check_ledger
 from tests.pipeline.process_help import ROOT, child_environment, is_alive, wait_until

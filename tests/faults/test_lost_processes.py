@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from pipeline.ports import Reservation
+from pipeline.supervision.ports import Reservation
 from tests.faults.conftest import BATCH, check_ledger
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")

@@ -11,8 +11,10 @@ import sys
 
 import pytest
 
-from pipeline import builds, config_file, manifest, run_lock, run_record
-from pipeline.run_folder import RunFolder, saved_step
+from pipeline.config import config_file
+from pipeline.records import builds, manifest
+from pipeline.runs import run_lock, run_record
+from pipeline.runs.run_folder import RunFolder, saved_step
 from tests.pipeline.process_help import ROOT, child_environment, wait_until
 
 # Of the 89 steps of an epoch: who has made twice as many has opened every shard again.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import random
 
-from pipeline import restarts
+from pipeline.supervision import restart_policy
 from tests.faults.conftest import BATCH, check_ledger
 
 KILLS, STEPS, SEED = 20, 1500, 20
@@ -26,7 +26,7 @@ def test_twenty_kills_at_random_steps_over_random_roles(rig):
         *(f"train.steps={STEPS}", "train.save_steps=25"),
         faults=faults,
         pace=0.003,
-        policy=restarts.Policy("task", most=KILLS, delays=(0.0,)),
+        policy=restart_policy.Policy("task", most=KILLS, delays=(0.0,)),
     )
     # Each of three training processes may have a step under way when the last one is counted.
     assert STEPS <= result["final_step"] <= STEPS + 3

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import manifest
+from pipeline.records import manifest
 from tests.faults import moments, verdict, witness
-from trainer import ledger
-from trainer.input import Records
+from trainer.exactly_once import counters
+from trainer.input.dataset import Records
 
 
 @pytest.fixture
@@ -30,8 +30,11 @@ def saved(small_records, tmp_path):
         change(witnessed, names)
         applied = reached + np.eye(1, len(reached), dtype=int)[0] * counted
         values = {
-            **ledger.unread(blocks),
-            **{ledger.APPLIED: applied.astype(np.int32), ledger.REACHED: reached.astype(np.int32)},
+            **counters.unread(blocks),
+            **{
+                counters.APPLIED: applied.astype(np.int32),
+                counters.REACHED: reached.astype(np.int32),
+            },
             **{witness.VARIABLE: witnessed, "global_step": np.int64(3)},
         }
         path = str(tmp_path / "model.ckpt-3")

@@ -15,12 +15,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pipeline import config, manifest, run_folder, topology
-from pipeline.run_folder import RunFolder
+from pipeline import config
+from pipeline.cluster import topology
+from pipeline.records import manifest
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
 from tests.faults import moments, witness
 from tests.pipeline.process_help import is_alive
-from trainer import checkpoints, ledger, staleness
-from trainer.input import Records
+from trainer.checkpoints import checkpoint_files
+from trainer.exactly_once import counters
+from trainer.input.dataset import Records
+from trainer.monitoring import staleness
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +54,7 @@ def applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
     """Compares the witness of a checkpoint with its ledger, over the records in `folder`."""
     contents = manifest.read(folder)
     blocks = Records(job, folder, contents).blocks("train")
-    counts = ledger.counts_in(checkpoint, blocks)
+    counts = counters.counts_in(checkpoint, blocks)
     names = witness.names_of(folder, contents)
     found = witness.applied_in(checkpoint)
     block_of = np.repeat(np.arange(len(blocks.records)), blocks.records)
@@ -171,9 +176,9 @@ def of(
     `pids` are all processes it has had; `workers_lost` the number of times that one which is not
     the chief and trains was lost.
     """
-    checkpoint = checkpoints.newest(path)
+    checkpoint = checkpoint_files.newest(path)
     assert checkpoint is not None, f"no checkpoint in {path}"
-    step = checkpoints.step_of(checkpoint)
+    step = checkpoint_files.step_of(checkpoint)
     finals = pathlib.Path(path, "export", "final")
     exports = len(list(finals.iterdir())) if finals.exists() else 0
     left = {pid for pid in pids if is_alive(pid)}

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from pipeline import manifest, records, storage
+from pipeline import storage
+from pipeline.records import manifest, tfrecord
 from trainer import optimizers
 from trainer.models import heads
 
@@ -62,7 +63,7 @@ def names_of(folder: str, contents: manifest.Manifest) -> np.ndarray:
     """Returns the name of each train record, `[records]` int64, in the order of the manifest."""
     names = []
     for shard in contents.split("train").shards:
-        for payload in records.read(storage.join(folder, shard.path)):
+        for payload in tfrecord.read(storage.join(folder, shard.path)):
             example = tf.train.Example.FromString(payload)
             (image,) = example.features.feature["image"].bytes_list.value
             pixels = np.frombuffer(image, np.uint8).reshape(_PIXELS.shape).astype(np.int64)

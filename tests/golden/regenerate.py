@@ -9,8 +9,10 @@ import tempfile
 
 import numpy as np
 
-from pipeline import builds, config_file, manifest, run_folder
-from preprocessing import job
+from pipeline.config import config_file
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
+from preprocessing.build import job
 from tests.preprocessing import idx_files
 
 HERE = pathlib.Path(__file__).resolve().parent

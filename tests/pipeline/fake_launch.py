@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from pipeline import cli, launch, launchers, plan
+from pipeline import cli, launch, launchers
 from pipeline.launchers.local import LocalLauncher
+from pipeline.supervision import plan
 from tests.pipeline import fake_roles
 
 

@@ -8,7 +8,10 @@ import time
 
 from absl import flags
 
-from pipeline import cli, config_file, errors, manifest, run_folder, storage
+from pipeline import cli, errors, storage
+from pipeline.config import config_file
+from pipeline.records import manifest
+from pipeline.runs import run_folder
 
 _CONFIG = flags.DEFINE_string("config", None, "", required=True)
 _STORAGE = flags.DEFINE_string("storage", None, "", required=True)

@@ -15,8 +15,10 @@ import subprocess
 import sys
 import time
 
-from pipeline import errors, run_folder, topology
-from pipeline.run_folder import RunFolder, Status
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder, Status
 
 ENTRY = f"{__name__}:play"
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline import config, config_file, manifest
+from pipeline import config
+from pipeline.config import config_file
+from pipeline.records import manifest
 
 COLUMNS: dict[str, Any] = {
     "delay": {"type": "float32", "missing": "allow"},

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import config_file
+from pipeline.config import config_file
 from pipeline.redaction import redact, redact_all, secrets_in
 
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-from pipeline import manifest
+from pipeline.records import manifest
 from tests.pipeline.process_help import ROOT
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline import config, config_file
+from pipeline import config
+from pipeline.config import config_file
 
 
 def idx_bytes(values: np.ndarray) -> bytes:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from pipeline import config, config_file
+from pipeline import config
+from pipeline.config import config_file
 
 COLUMNS: dict[str, Any] = {
     "image": {"type": "image"},

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline import config, config_file
-from preprocessing import schema
+from pipeline import config
+from pipeline.config import config_file
+from preprocessing.arrow import arrow_types
 
 COLUMNS: dict[str, Any] = {
     "id": {"type": "int64"},
@@ -52,7 +53,7 @@ def text(*lines: str, header: str = "id,name,size,label") -> str:
 
 def batch(found: list[tuple]) -> pa.RecordBatch:
     """Returns rows of `COLUMNS` as they are enforced."""
-    wanted = schema.arrow_schema(make_config("x").data.columns)
+    wanted = arrow_types.arrow_schema(make_config("x").data.columns)
     values = zip(*found, strict=True)
     return pa.record_batch(
         [pa.array(v, f.type) for v, f in zip(values, wanted, strict=True)], wanted

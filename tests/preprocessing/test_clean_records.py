@@ -6,8 +6,9 @@ import re
 import subprocess
 import sys
 
-from pipeline import builds, config_file
-from tests.pipeline.test_builds import publish
+from pipeline.config import config_file
+from pipeline.records import builds
+from tests.pipeline.records.test_builds import publish
 
 NEW, OLD = "a" * 12, "b" * 12
 

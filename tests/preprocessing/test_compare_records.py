@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from pipeline import config_file
-from tests.preprocessing.test_drift import make_records
+from pipeline.config import config_file
+from tests.preprocessing.statistics.test_drift import make_records
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from pipeline import config_file
+from pipeline.config import config_file
 
 ROOT = config_file.SHIPPED.parent
 

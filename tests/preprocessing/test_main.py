@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from pipeline import builds, manifest
+from pipeline.records import builds, manifest
 from tests.golden import regenerate
 from tests.preprocessing import idx_files
 

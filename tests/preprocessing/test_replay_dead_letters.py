@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from pipeline import config_file
+from pipeline.config import config_file
 from tests.preprocessing import tables
 
 ROOT = config_file.SHIPPED.parent

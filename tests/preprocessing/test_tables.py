@@ -16,10 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from pipeline import builds, config, config_file, errors, manifest, run_folder
-from preprocessing import job, propose
+from pipeline import config, errors
+from pipeline.config import config_file
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
+from preprocessing.build import job
+from preprocessing.schema_inference import write_config
 from tests.preprocessing import tables
-from trainer import features
+from trainer.input import parsing
 
 SAMPLE = config_file.SHIPPED.parent / "data" / "flights" / "sample.csv.gz"
 
@@ -40,7 +44,7 @@ def _records(
     paths = [str(folder / shard.path) for shard in made.splits[split].shards]
     found = []
     for batch in tf.data.TFRecordDataset(paths).batch(512):
-        parsed = features.parse(batch, job_config.data.columns)
+        parsed = parsing.parse(batch, job_config.data.columns)
         columns = {name: values.numpy().tolist() for name, values in parsed.items()}
         found += [
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
@@ -233,7 +237,7 @@ def test_ids_that_differ_in_their_last_digit_stay_different(tmp_path, ending):
     raw, out = tmp_path / f"raw.{ending}", tmp_path / "made.yaml"
     _write_ids(raw, rows)
     with contextlib.redirect_stdout(io.StringIO()):
-        propose.write(str(out), propose.propose(str(raw), str(out), "label").text)
+        write_config.write(str(out), write_config.propose(str(raw), str(out), "label").text)
     loaded = config_file.load(str(out))
     made, folder, _ = _run(loaded, tmp_path)
     records = [row for split in made.splits for row in _records(loaded, made, folder, split)]

@@ -11,7 +11,7 @@ import pathlib
 import runpy
 import sys
 
-from pipeline.processes import Ended, ForkServer, Spawn, Started
+from pipeline.processes.fork_client import Ended, ForkServer, Spawn, Started
 from tests.pipeline.process_help import child_environment
 
 SECONDS = 120  # nothing here may take this long; it keeps a hanging test from hanging all

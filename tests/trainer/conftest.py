@@ -13,14 +13,17 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from pipeline import config, manifest, run_folder, topology
-from pipeline.run_folder import RunFolder
+from pipeline import config
+from pipeline.cluster import topology
+from pipeline.records import manifest
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
 from tests.trainer.commands import Commands
 from trainer import experiment
-from trainer.evaluation import Evaluation
-from trainer.input import Records
-from trainer.reporter import Reporter
-from trainer.transforms import Transforms
+from trainer.evaluation.evaluator import Evaluation
+from trainer.input.dataset import Records
+from trainer.models.transforms import Transforms
+from trainer.monitoring.status_reporter import Reporter
 
 # Small steps of a small network: 2,847 records in batches of 100.
 FINISHED = (

@@ -41,8 +41,10 @@ def _is_off(dataset: Any) -> bool:
 
 
 def _of_strategy(name: str) -> dict[str, Any]:
-    from pipeline import config, topology
-    from trainer import autotuner, strategies
+    from pipeline import config
+    from pipeline.cluster import topology
+    from trainer.distribution import strategies
+    from trainer.input import autotuner
 
     cluster = {
         "multi_worker_mirrored": CLUSTER,

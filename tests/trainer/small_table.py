@@ -8,11 +8,15 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from pipeline import config, config_file, manifest, topology
-from pipeline.run_folder import RunFolder
+from pipeline import config
+from pipeline.cluster import topology
+from pipeline.config import config_file
+from pipeline.records import manifest
+from pipeline.runs.run_folder import RunFolder
 from tests import record_sets
-from trainer import experiment, features
-from trainer.input import Records
+from trainer import experiment
+from trainer.input import parsing
+from trainer.input.dataset import Records
 
 CONFIG = """
 name: table
@@ -123,6 +127,6 @@ class Table:
         batches = tf.data.Dataset.from_tensor_slices(self._made("train")).batch(20).repeat()
         return batches.map(
             lambda batch: transforms.examples(
-                features.parse(batch, transforms.columns), training=True
+                parsing.parse(batch, transforms.columns), training=True
             )
         )

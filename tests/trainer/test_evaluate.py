@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from pipeline import exported, run_folder
+from pipeline.runs import exported, run_folder
 from tests.trainer.commands import error_line
 
 EVALUATE = "trainer.evaluate"

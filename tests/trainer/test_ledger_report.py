@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pipeline import config_file, storage
+from pipeline import storage
+from pipeline.config import config_file
 from tests.trainer.commands import error_line
 
 REPORT = "trainer.ledger_report"

@@ -8,10 +8,14 @@ import types
 import pytest
 import tensorflow as tf
 
-from pipeline import config_file, errors, run_folder, storage, topology
-from pipeline.run_folder import RunFolder
-from trainer import roles, signals
-from trainer.reporter import Reporter
+from pipeline import errors, storage
+from pipeline.cluster import topology
+from pipeline.config import config_file
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
+from trainer import roles
+from trainer.lifecycle import signals
+from trainer.monitoring.status_reporter import Reporter
 
 _tf = tf.errors
 

@@ -15,16 +15,10 @@ import time
 import pytest
 import tensorflow as tf
 
-from pipeline import (
-    fatal,
-    isolation,
-    manifest,
-    run_folder,
-    run_lock,
-    run_record,
-    status_report,
-)
-from pipeline.ports import Reservation
+from pipeline.processes import isolation
+from pipeline.records import manifest
+from pipeline.runs import fatal, run_folder, run_lock, run_record, status_report
+from pipeline.supervision.ports import Reservation
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.trainer import user_code
 from tests.trainer.commands import error_line
@@ -283,9 +277,7 @@ def test_a_checkpoint_that_cannot_be_read_is_not_trained_over(finished, commands
     )
 
 
-@pytest.mark.parametrize(
-    "command", [TASK, "trainer.evaluate", "preprocessing.predict", "preprocessing.serve"]
-)
+@pytest.mark.parametrize("command", [TASK, "trainer.evaluate", "serving.predict", "serving.serve"])
 def test_a_tensorflow_without_estimators_is_one_line(tmp_path, command):
     """As after `pip install -U tensorflow`: the package is there, `tf.estimator` is not."""
     (tmp_path / "tensorflow").mkdir()

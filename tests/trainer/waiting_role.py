@@ -8,23 +8,23 @@ from __future__ import annotations
 import sys
 import threading
 
-from pipeline import topology
-from pipeline.run_folder import RunFolder
-from trainer import ends, signals
-from trainer.reporter import Reporter
+from pipeline.cluster import topology
+from pipeline.runs.run_folder import RunFolder
+from trainer.lifecycle import signals, stopping
+from trainer.monitoring.status_reporter import Reporter
 
 _CLUSTER = {topology.CHIEF: ("h:1",), topology.WORKER: ("h:3",), topology.PS: ("h:2",)}
 
 
 def main() -> None:
     task = topology.Task(sys.argv[2], 0, _CLUSTER)
-    ends._GRACE_AFTER_END = 0.0
+    stopping._GRACE_AFTER_END = 0.0
     run = RunFolder(sys.argv[1])
     reporter = Reporter(run, task.name, 100)
     signals.stop_softly()
     # The others have a grace in which a second Ctrl-C can come first.
     stop_seconds = 0.0 if task.is_chief else 600.0
-    ends.Watch(run, task, reporter, stop_seconds=stop_seconds).start()
+    stopping.Watch(run, task, reporter, stop_seconds=stop_seconds).start()
     reporter.say("training", loss=next(map(float, sys.argv[3:]), None))
     threading.Event().wait()
 

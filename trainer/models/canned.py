@@ -11,10 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import model_config
-from trainer import feature_columns
+from pipeline.config import model_config
+from trainer.models import feature_columns
 from trainer.models.heads import Head
-from trainer.transforms import Transforms
+from trainer.models.transforms import Transforms
 
 _estimator = tf.compat.v1.estimator
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from trainer import optimizers
 from trainer.models.area import AreaUnderRoc
-from trainer.transforms import WEIGHT
+from trainer.models.transforms import WEIGHT
 
 
 class Head:

@@ -8,11 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import errors, model_config
+from pipeline import errors
+from pipeline.config import model_config
 from trainer import models, optimizers
+from trainer.migration.parameters import Parameters
 from trainer.models import heads
-from trainer.parameters import Parameters
-from trainer.transforms import WEIGHT, Transforms
+from trainer.models.transforms import WEIGHT, Transforms
 
 
 def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline import job
-from pipeline.job import Job
+from pipeline.launchers import job
+from pipeline.launchers.job import Job
 
 PLACE = (
     "gcp.project=my-project",

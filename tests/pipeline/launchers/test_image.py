@@ -1,6 +1,6 @@
 import re
 
-from pipeline import config_file
+from pipeline.config import config_file
 from pipeline.launchers import image
 
 ROOT = config_file.SHIPPED.parent

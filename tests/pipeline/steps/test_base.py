@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import errors, feature_plan
+from pipeline import errors
+from pipeline.records import feature_plan
 from pipeline.steps import STEPS, base, numbers
 from pipeline.steps.base import NUMBERS, Step, Values
 from tests.pipeline.feature_tables import TIME, contents, make

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import strategies as st
 
 from pipeline import errors
-from preprocessing import enforce, sources
+from preprocessing import sources
+from preprocessing.rows import validate
 from preprocessing.sources import base
 from tests.preprocessing import tables
 
@@ -209,7 +210,7 @@ def test_whatever_the_text_is_every_row_is_accounted_for(tmp_path, pieces, size,
             return
         for chunk in chunks:
             found = list(source.read(chunk))
-            good = [enforce.enforce(rows, data, "train") for rows in found]
+            good = [validate.enforce(rows, data, "train") for rows in found]
             assert sum(part.read for part in good) == chunk.rows
             numbers = [x.row for part in good for x in part.letters]
             numbers += [n for part in good for n in part.numbers.tolist()]

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import strategies as st
 
 from pipeline import errors
-from preprocessing import enforce, sources
+from preprocessing import sources
+from preprocessing.rows import validate
 from preprocessing.sources import base
 from tests.preprocessing import tables
 
@@ -25,11 +26,11 @@ def _source(folder, columns=None) -> base.Source:
     return sources.choose(tables.make_config(folder / "*.jsonl", columns, source="jsonl").data)
 
 
-def _enforced(folder, content: bytes, columns=None) -> list[enforce.Good]:
+def _enforced(folder, content: bytes, columns=None) -> list[validate.Good]:
     (folder / "in.jsonl").write_bytes(content)
     source = _source(folder, columns)
     found = [rows for chunk in source.plan("train") for rows in source.read(chunk)]
-    return [enforce.enforce(rows, source.data, "train") for rows in found]
+    return [validate.enforce(rows, source.data, "train") for rows in found]
 
 
 def _line(number: int, **values) -> bytes:

@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import errors
-from preprocessing import sniff, sources
+from preprocessing import sources
+from preprocessing.schema_inference import detect_format
 from tests.preprocessing import tables
 
 _LOGS = {
@@ -27,7 +28,7 @@ def test_a_table_is_refused(tmp_path, kind, within):
     pq.write_table(rows, tmp_path / "table" / within / "part-0.parquet")
     message = rf"table': is {kind} table: .* write the rows to Parquet files in another folder"
     with pytest.raises(errors.DataError, match=message) as info:
-        sniff.sniff(str(tmp_path / "table"))
+        detect_format.sniff(str(tmp_path / "table"))
     assert "\n" not in str(info.value) and info.value.exit_code == 65
     pattern = tmp_path / "table" / within / "*.parquet"
     source = sources.choose(tables.make_config(pattern, source="parquet").data)

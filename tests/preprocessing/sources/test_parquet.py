@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import errors
-from preprocessing import enforce, sources, survey
+from preprocessing import sources
+from preprocessing.rows import validate
+from preprocessing.schema_inference import profile
 from preprocessing.sources import base
 from tests.preprocessing import tables
 
@@ -42,7 +44,7 @@ def test_rows_of_all_groups(tmp_path, monkeypatch):
     assert [chunk.rows for chunk in chunks] == [30, 30, 30, 10, 5]
     found = [rows for chunk in chunks for rows in source.read(chunk)]
     assert len(found) > 5
-    good = [enforce.enforce(rows, source.data, "train") for rows in found]
+    good = [validate.enforce(rows, source.data, "train") for rows in found]
     values = [row for part in good for row in part.batch.to_pylist()]
     assert values[3] == {"id": 3, "name": None, "size": 1.5, "label": 1}
     assert [row["id"] for row in values] == [*range(100), *range(5)]
@@ -55,7 +57,7 @@ def test_values_that_do_not_fit(tmp_path):
     pq.write_table(table, tmp_path / "a.parquet")
     source = _source(tmp_path)
     (rows,) = source.read(source.plan("train")[0])
-    good = enforce.enforce(rows, source.data, "train")
+    good = validate.enforce(rows, source.data, "train")
     assert [str(letter).partition(": ")[2] for letter in good.letters] == [
         "row 2: column 'id' is 1.5, not int64",
         "row 3: column 'id' has no value",
@@ -83,10 +85,10 @@ def test_types_that_arrow_can_do_little_with(tmp_path, array, as_text):
     job = tables.make_config(tmp_path / "*.parquet", source="parquet", columns=columns)
     source = sources.choose(job.data)
     (rows,) = source.read(source.plan("train")[0])
-    found = survey.Found()
+    found = profile.Found()
     found.see(rows.batch.column("name"))
     assert found.values == 1 and found.some()
-    good = enforce.enforce(rows, source.data, "train")
+    good = validate.enforce(rows, source.data, "train")
     assert good.batch.column("name").to_pylist() == [as_text]
 
 
@@ -98,7 +100,7 @@ def test_nanoseconds_of_a_row_that_is_bad_can_be_shown(tmp_path, kind):
     pq.write_table(table.set_column(0, "label", pa.array([0, 7])), tmp_path / "a.parquet")
     source = _source(tmp_path)
     (rows,) = source.read(source.plan("train")[0])
-    good = enforce.enforce(rows, source.data, "train")
+    good = validate.enforce(rows, source.data, "train")
     assert good.batch.column("id").to_pylist() == [5]
     assert [letter.raw["id"] for letter in good.letters] == [1001]
 
@@ -141,10 +143,10 @@ def test_lists_of_types_that_arrow_can_do_little_with(tmp_path, element, value, 
     job = tables.make_config(tmp_path / "*.parquet", source="parquet", columns=columns)
     source = sources.choose(job.data)
     (rows,) = source.read(source.plan("train")[0])
-    found = survey.Found()
+    found = profile.Found()
     found.see(rows.batch.column("id"))
     assert found.values == 2 and found.lengths == {2}
-    good = enforce.enforce(rows, source.data, "train")
+    good = validate.enforce(rows, source.data, "train")
     assert good.batch.column("id").to_pylist() == [[shown, shown]]
 
 
@@ -155,7 +157,7 @@ def test_long_lists(tmp_path):
     job = tables.make_config(tmp_path / "*.parquet", source="parquet", columns=columns)
     source = sources.choose(job.data)
     (rows,) = source.read(source.plan("train")[0])
-    good = enforce.enforce(rows, source.data, "train")
+    good = validate.enforce(rows, source.data, "train")
     assert good.batch.to_pylist() == [{"id": [1, 2], "label": 0}]
 
 

@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import errors
-from preprocessing import enforce, sniff, sources, survey
+from preprocessing import sources
+from preprocessing.rows import validate
+from preprocessing.schema_inference import detect_format, profile
 from preprocessing.sources import partitions
 from tests.preprocessing import tables
 from tests.preprocessing.test_tables import _records, _run
@@ -53,7 +55,7 @@ def test_columns_of_folders_are_columns_of_rows(tmp_path, kind):
     found = []
     for chunk in source.plan("train"):
         for rows in source.read(chunk):
-            good = enforce.enforce(rows, data, "train")
+            good = validate.enforce(rows, data, "train")
             assert not good.letters
             found += [(r["id"], r["day"], r["hour"]) for r in good.batch.to_pylist()]
     assert found == [(i, *EXPECTED[i // 10]) for i in range(30)]
@@ -79,7 +81,7 @@ def test_bad_values_are_dead_letters_of_their_file(tmp_path):
     letters = []
     for chunk in source.plan("train"):
         for rows in source.read(chunk):
-            letters += enforce.enforce(rows, data, "train").letters
+            letters += validate.enforce(rows, data, "train").letters
     assert len(letters) == 10
     expected = "hour=23/part.csv': row 2: column 'hour' is 23, allowed is 12 or less"
     assert str(letters[0]).endswith(expected)
@@ -105,10 +107,10 @@ def test_a_column_that_not_all_paths_have_is_missing(tmp_path):
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_the_schema_has_them(tmp_path, kind):
-    guess = sniff.sniff(str(_write(tmp_path / "lake", kind)))
+    guess = detect_format.sniff(str(_write(tmp_path / "lake", kind)))
     assert guess.pattern == str(tmp_path / "lake" / "day=*" / "hour=*" / f"*.{kind}")
     assert set(guess.kinds) == set(COLUMNS)
-    found = survey.survey(sources.choose(guess.data()), guess.kinds)
+    found = profile.survey(sources.choose(guess.data()), guess.kinds)
     assert found.rows == 30 and found.columns["hour"].kind == "int64"
     assert found.columns["hour"].missing == 10 and found.columns["day"].kind == "string"
 
@@ -118,7 +120,7 @@ def test_folders_of_different_columns_are_refused(tmp_path):
     (tmp_path / "lake" / "day=3").mkdir()
     (tmp_path / "lake" / "day=3" / "b.csv").write_text("id,label\n1,0\n")
     with pytest.raises(errors.DataError, match="holds folders of different columns") as info:
-        sniff.sniff(str(tmp_path / "lake"))
+        detect_format.sniff(str(tmp_path / "lake"))
     assert "\n" not in str(info.value)
 
 

@@ -7,8 +7,9 @@ import gzip
 import pytest
 import tensorflow as tf
 
-from pipeline import errors, records
-from preprocessing import sniff
+from pipeline import errors
+from pipeline.records import tfrecord as records
+from preprocessing.schema_inference import detect_format
 from preprocessing.sources import tfrecord
 from tests.preprocessing import examples, pictures, tables
 from tests.preprocessing.test_tables import _files, _letters, _records, _run
@@ -146,4 +147,4 @@ def test_sequences_are_refused_by_name(tmp_path):
         list(source.read(source.plan("train")[0]))
     assert "Write tf.train.Examples" in str(info.value) and "\n" not in str(info.value)
     with pytest.raises(errors.DataError, match=message):
-        sniff.sniff(str(path))
+        detect_format.sniff(str(path))

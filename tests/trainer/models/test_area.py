@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer import intervals
+from trainer.metrics import intervals
 from trainer.models.area import AreaUnderRoc
 
 

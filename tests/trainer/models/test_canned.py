@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 from tests.pipeline.feature_tables import contents, make
-from trainer import exporters, models, optimizers
-from trainer.transforms import Transforms
+from trainer import models, optimizers
+from trainer.export import exporters
+from trainer.models.transforms import Transforms
 
 ROWS = 400
 FEATURES = {

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from trainer import optimizers
 from trainer.models import heads
-from trainer.transforms import WEIGHT
+from trainer.models.transforms import WEIGHT
 
 v1 = tf.compat.v1
 Keys = tf.estimator.ModeKeys

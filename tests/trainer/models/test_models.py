@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from pipeline import errors, topology
-from pipeline.run_folder import RunFolder
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.runs.run_folder import RunFolder
 from tests.trainer import user_code
 from trainer import experiment, models, optimizers
 from trainer.models import heads, mnist_cnn, mnist_mlp

@@ -1,0 +1,89 @@
+"""One place in a run's cluster, and the process that fills it: its attempts and their losses."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.supervision import exit_reason, restart_policy, watchdog
+
+
+@dataclasses.dataclass
+class Member:
+    """A task of the run, with the process that does it at the moment. `log` is a local file."""
+
+    role: str
+    index: int
+    task: topology.Task
+    log: str
+    state: Literal["due", "running", "done"] = "due"
+    due: float = 0.0
+    pid: int = 0
+    log_start: int = 0
+    # Why it is being killed, if it hangs.
+    hang: watchdog.Hang | None = None
+
+    @property
+    def name(self) -> str:
+        """How the process is spoken of."""
+        return self.task.name
+
+    def tail(self) -> list[str]:
+        """Returns the last lines that this attempt of the process has put out."""
+        return exit_reason.tail(self.log, self.log_start)
+
+    def loss(
+        self, run: RunFolder, code: int, *, newest_step: int | None, unit: Literal["task", "gang"]
+    ) -> restart_policy.Loss:
+        """Returns what a policy is told of the end of the process with an exit `code`.
+
+        `newest_step` is that of the run, and `unit` what is started again after a loss.
+        """
+        status = run_folder.read_status(run, self.name)
+        if status is not None and status.pid != self.pid:
+            status = None  # of an earlier attempt
+        stalled = self.hang is not None and self.hang.name is None
+        together = stalled or unit == "gang" or self.role == topology.PS
+        reached = newest_step if together else _reached(status)
+        if self.role == topology.EVALUATOR:
+            reached = _evaluated(status)
+        cause = self.hang.cause if self.hang else exit_reason.cause(status, code, self.tail())
+        worked = status is not None and (status.loss or status.evaluation) is not None
+        return restart_policy.Loss(self.task, code, cause, worked, stalled=stalled, reached=reached)
+
+    def failure(
+        self, loss: restart_policy.Loss, decision: restart_policy.Decision
+    ) -> errors.PipelineError:
+        """Returns the error of a run that ends because of `loss`."""
+        note = f"; {decision.note}" if decision.note else ""
+        again = "Run the same command again to resume."
+        hint = {errors.RetryableError.exit_code: f" {again}", 1: f" Mend that. {again}"}.get(
+            decision.code, ""
+        )
+        cause = f"{self.name}: {loss.cause.rstrip('.')}{note}."
+        return errors.of_exit_code(decision.code, f"{cause}{hint} Log: {self.log}")
+
+    def check_markers(self, run: RunFolder, *, evaluates: bool) -> None:
+        """Raises `PipelineError` if a process that ended well has not left the file that says what
+        it has done; the chief `evaluates` where there is no evaluator."""
+        expected = {
+            topology.CHIEF: run_folder.RESULT if evaluates else run_folder.TRAINING_DONE,
+            topology.EVALUATOR: run_folder.RESULT,
+        }.get(self.role)
+        if expected is not None and run.read(expected) is None:
+            raise errors.PipelineError(
+                f"{self.name}: ended without writing {expected}. Log: {self.log}"
+            )
+
+
+def _reached(status: Status | None) -> int | None:
+    return status.step if status is not None and status.loss is not None else None
+
+
+def _evaluated(status: Status | None) -> int | None:
+    evaluation = status.evaluation if status is not None else None
+    return int(evaluation["step"]) if evaluation else None

@@ -1,0 +1,117 @@
+"""How a process learns its place in a cluster: flags, `TF_CONFIG`, or Vertex AI's `CLUSTER_SPEC`.
+
+Pure functions: the caller passes flags and variables. The flags win; the two variables must not
+contradict each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.cluster.topology import CHIEF, EVALUATOR, PS, WORKER, Task
+
+# Worker pools of a Vertex AI job, in their order (traps G2).
+_POOLS = {
+    "workerpool0": CHIEF,
+    "workerpool1": WORKER,
+    "workerpool2": PS,
+    "workerpool3": EVALUATOR,
+}
+
+
+def task_of(
+    environment: Mapping[str, str],
+    *,
+    job_name: str | None,
+    task_index: int,
+    cluster_spec: str = "",
+    hosts: Mapping[str, str] | None = None,
+) -> Task:
+    """Returns which process this is.
+
+    `job_name` is `None` if no flag says it; `hosts` maps chief, worker and ps to what
+    `--chief_hosts`, `--worker_hosts` and `--ps_hosts` give. Raises `UsageError` for flags or
+    variables that cannot be understood or contradict each other.
+    """
+    cluster = _cluster_of_flags(cluster_spec, hosts or {})
+    if cluster or task_index or job_name is not None:
+        return _task(job_name or CHIEF, task_index, cluster)
+    found = {
+        name: task
+        for name, read in (("TF_CONFIG", from_tf_config), ("CLUSTER_SPEC", from_cluster_spec))
+        if (task := read(environment.get(name, ""))) is not None
+    }
+    first, *others = [*found.values()] or [Task(CHIEF, 0)]
+    if others and others[0] != first:
+        raise errors.UsageError(
+            f"TF_CONFIG says this is {_told(first)}, CLUSTER_SPEC that it is {_told(others[0])}. "
+            "Unset one, or say it with --job_name, --task_index and --cluster_spec"
+        )
+    return first
+
+
+def from_tf_config(text: str) -> Task | None:
+    """Reads `TF_CONFIG`; `None` if it names no cluster."""
+    content = _object(text, "TF_CONFIG")
+    return _from(content, "TF_CONFIG", {role: role for role in topology.ROLES})
+
+
+def from_cluster_spec(text: str) -> Task | None:
+    """Reads `CLUSTER_SPEC`, in which roles are pools by number; `None` if it names no cluster."""
+    return _from(_object(text, "CLUSTER_SPEC"), "CLUSTER_SPEC", _POOLS)
+
+
+def _from(content: Mapping[str, Any], source: str, roles: Mapping[str, str]) -> Task | None:
+    named = content.get("cluster") or {}
+    if not named:
+        return None
+    task = content.get("task")
+    if not isinstance(named, dict) or not isinstance(task, dict) or "type" not in task:
+        raise errors.UsageError(
+            f"{source}: must have a cluster and a task with type and index, got {dict(content)!r}"
+        )
+    for name in (*named, task["type"]):
+        if name not in roles:
+            hint = "; call it 'chief'" if name == "master" else errors.nearest(str(name), roles)
+            raise errors.UsageError(f"{source}: unknown role {name!r}{hint}")
+    index = str(task.get("index", 0))
+    if not index.isdigit():
+        raise errors.UsageError(f"{source}: task index {index!r}: must be a number from 0 on")
+    spec = {roles[name]: members for name, members in named.items() if members}
+    return _task(roles[task["type"]], int(index), topology.check_cluster(spec, source))
+
+
+def _object(text: str, source: str) -> Mapping[str, Any]:
+    try:
+        content = json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        raise errors.UsageError(f"{source} {text!r}: not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise errors.UsageError(f"{source} {text!r}: must be an object")
+    return content
+
+
+def _cluster_of_flags(cluster_spec: str, hosts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    given = {role: text.split(",") for role, text in hosts.items() if text}
+    if cluster_spec and given:
+        flags = ", ".join(f"--{role}_hosts" for role in given)
+        raise errors.UsageError(f"--cluster_spec and {flags}: give one or the other")
+    if cluster_spec:
+        return topology.parse_cluster_spec(cluster_spec)
+    members = {role: [host.strip() for host in listed] for role, listed in given.items()}
+    return topology.check_cluster(members, "--chief_hosts, --worker_hosts, --ps_hosts")
+
+
+def _task(job_name: str, task_index: int, cluster: Mapping[str, tuple[str, ...]]) -> Task:
+    """A chief alone is a single process: it needs no cluster."""
+    alone = sum(map(len, cluster.values())) == 1
+    return Task(job_name, task_index, {} if alone else cluster)
+
+
+def _told(task: Task) -> str:
+    counts = ", ".join(f"{len(members)} {role}" for role, members in task.cluster.items())
+    return f"{task.name} of {counts or 'nothing else'}"

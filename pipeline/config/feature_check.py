@@ -1,0 +1,240 @@
+"""Whether features can be made, as far as the config alone tells: kinds, order, missing values.
+
+A feature that gives the label away is refused too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline import errors
+from pipeline.config.feature_config import Feature, Label
+from pipeline.steps import STEPS, base
+from pipeline.steps.base import NUMBERS, Kind, Step
+
+
+@dataclasses.dataclass(frozen=True)
+class _Point:
+    """What the config alone tells of the values at one point of a feature.
+
+    `known` are the statistics that the manifest may have, unless `forgotten_by` a step. `absent`
+    tells that something stands for missing values; what that is is no longer known once `changed`
+    by a step.
+    """
+
+    kind: Kind
+    shape: tuple[int, ...]
+    known: frozenset[base.Statistic]
+    forgotten_by: str | None = None
+    absent: bool = False
+    changed: str | None = None
+
+
+def kind_of(column: Any) -> Kind:
+    """Returns the kind of the values of a `config.Column`."""
+    kinds: Mapping[str, Kind] = {
+        "float32": "number",
+        "int64": "integer",
+        "string": "text",
+        "uint8": "image",
+        "image": "encoded",
+    }
+    return kinds[column.type]
+
+
+def ordered(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> list[str]:
+    """Returns the names of features, each after those it is made of. Raises `ValueError` if there
+    is no such order, or for an input that is neither column nor feature."""
+    done: dict[str, None] = {}
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            raise ValueError(f"features.{name}: made of itself, through {' <- '.join(path)}")
+        for given in features[name].inputs(name):
+            if given in columns:
+                continue
+            if given not in features or given == name:
+                known = [*columns, *features]
+                raise ValueError(
+                    f"features.{name}: {given!r} is no column and no other feature"
+                    f"{errors.nearest(given, [k for k in known if k != name])}; "
+                    f"columns: {', '.join(columns)}"
+                )
+            visit(given, (*path, name))
+        done[name] = None
+
+    for name in features:
+        visit(name, ())
+    return list(done)
+
+
+def check(
+    features: Mapping[str, Feature], label: Label, data_label: str, columns: Mapping[str, Any]
+) -> None:
+    """Raises `ValueError` for features that cannot be made, and for such as give the label away."""
+    if label.weight is not None:
+        _check_weight(label.weight, data_label, columns)
+    if label.threshold is not None and kind_of(columns[data_label]) not in NUMBERS:
+        raise ValueError(f"label: threshold is for numbers, {data_label!r} is text")
+    check_served(features, label, data_label, columns)
+    points: dict[str, _Point] = {}
+    for name in ordered(features, columns):
+        inputs = features[name].inputs(name)
+        if data_label in inputs:
+            raise ValueError(
+                f"features.{name}: made of {data_label!r}, the label: a model would learn to read "
+                "its answer; take it away"
+            )
+        given = {i: _of_column(columns[i]) if i in columns else points[i] for i in inputs}
+        points[name] = _through(f"features.{name}", features[name].steps, given)
+        _check_missing(f"features.{name}", features[name], [columns.get(i) for i in inputs])
+    for name in features:
+        if name.removesuffix("_missing") in features and name.endswith("_missing"):
+            raise ValueError(f"features.{name}: indicators are called so; use another name")
+
+
+def check_label(label: Label, name: str, column: Any) -> None:
+    """Raises `ValueError` for a label that no shipped model can learn, by its `config.Column`."""
+    if column.missing == "allow" and column.default is None:
+        raise ValueError(
+            f"label: {name!r} may be missing, and of such rows nothing can be learnt; write "
+            f"missing: drop in data.columns.{name}, or give it a default"
+        )
+    if kind_of(column) == "text" and not label.vocabulary:
+        raise ValueError(
+            f"label: {name!r} is text, and models learn numbers; write label: {{vocabulary: true}} "
+            f"and vocabulary: {{}} in data.columns.{name}"
+        )
+
+
+def as_argument(column: str) -> str:
+    """Returns what TensorFlow calls an input of a loaded model that has the name of a column."""
+    name = "".join(c if c.isalnum() else "_" for c in column)
+    return name if name[:1].isalpha() else f"arg_{name}"
+
+
+def check_served(
+    features: Mapping[str, Feature], label: Label, data_label: str, columns: Mapping[str, Any]
+) -> None:
+    """Raises `ValueError` for two columns that a served model could not tell apart."""
+    used = {i for name, feature in features.items() for i in feature.inputs(name)}
+    known: dict[str, str] = {}
+    for name in columns:
+        if name in (data_label, label.weight) or (features and name not in used):
+            continue
+        other = known.setdefault(as_argument(name), name)
+        if other != name:
+            raise ValueError(
+                f"data.columns: to TensorFlow {other!r} and {name!r} are both "
+                f"{as_argument(name)!r}, so that no model with these two could be served; call "
+                "one otherwise in the raw data, or make no feature of it"
+            )
+
+
+def _check_weight(weight: str, data_label: str, columns: Mapping[str, Any]) -> None:
+    if weight not in columns:
+        raise ValueError(f"label.weight: {weight!r} is no column{errors.nearest(weight, columns)}")
+    column = columns[weight]
+    if kind_of(column) not in NUMBERS or column.shape or column.missing == "allow":
+        raise ValueError(f"label.weight: {weight!r} must be one number that is never missing")
+    if weight == data_label:
+        raise ValueError(f"label.weight: {weight!r} is the label itself")
+
+
+def _of_column(column: Any) -> _Point:
+    kind = kind_of(column)
+    known: set[base.Statistic] = set(base.OF_NUMBERS) if kind in NUMBERS else set()
+    known |= {"vocabulary"} if kind in ("integer", "text") else set()
+    return _Point(kind, column.shape, frozenset(known), absent=column.missing == "allow")
+
+
+def _through(key: str, steps: Sequence[Step], inputs: Mapping[str, _Point]) -> _Point:
+    """Returns what is known of a feature. Raises `ValueError` for steps that cannot follow each
+    other, and for one that needs statistics which are not known where it is."""
+    first = steps[0].step if steps and steps[0].several else None
+    if first is not None and len(inputs) < 2:
+        raise ValueError(f"{key}: {first} takes several inputs, got one")
+    if first is None and len(inputs) > 1:
+        several = ", ".join(name for name, step in STEPS.items() if step.several)
+        got = f"{len(inputs)} and {steps[0].step}" if steps else str(len(inputs))
+        raise ValueError(f"{key}: several inputs are for {several}; got {got}")
+    shapes = {name: list(point.shape) for name, point in inputs.items()}
+    if len({point.shape for point in inputs.values()}) > 1:
+        shown = ", ".join(f"{name!r} {shape}" for name, shape in shapes.items())
+        raise ValueError(f"{key}: {first} takes inputs of one shape, these have shapes: {shown}")
+    point = next(iter(inputs.values()))
+    for position, step in enumerate(steps):
+        if step.several and position:
+            raise ValueError(f"{key}: {step.step} takes several inputs, so it must come first")
+        for given in inputs.values() if position == 0 else (point,):
+            _check_step(f"{key}: {step.step}", step, given)
+        try:
+            point = _behind(step, point)
+        except ValueError as error:
+            raise ValueError(f"{key}: {step.step}: {error}") from None
+    if point.kind in ("text", "encoded"):
+        raise ValueError(f"{key}: is {point.kind}, which no model takes; {_advice(point.kind)}")
+    return point
+
+
+def _check_step(key: str, step: Step, point: _Point) -> None:
+    """Raises `ValueError` for a step that cannot be done to values."""
+    if point.kind not in step.takes:
+        raise ValueError(
+            f"{key} takes {' or '.join(step.takes)}, and gets {point.kind}; {_advice(point.kind)}"
+        )
+    try:
+        step.check(point.kind, point.shape)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+    if step.fills_gaps and point.absent and point.changed:
+        raise ValueError(
+            f"{key} must come before {point.changed}: behind that it is not known what stands for "
+            "a missing value"
+        )
+    lacks = [name for name in step.needs(point.kind) if name not in point.known]
+    if lacks:
+        by = point.forgotten_by
+        where = f"known after {by}" if by else f"known of values of kind {point.kind}"
+        move = f", or put {step.step} before {by}" if by else ""
+        raise ValueError(
+            f"{key} needs {base.STATISTICS[lacks[0]]}, not {where}; {step.instead}{move}"
+        )
+
+
+def _behind(step: Step, point: _Point) -> _Point:
+    known = base.known_after(step, point.known)
+    same = not step.several and step.statistics_after() == "unchanged"
+    return _Point(
+        kind=step.gives or point.kind,
+        shape=step.out_shape(point.shape),
+        known=known,
+        forgotten_by=point.forgotten_by if point.known == known else step.step,
+        absent=point.absent and not step.fills_gaps,
+        changed=point.changed if same else point.changed or step.step,
+    )
+
+
+def _advice(kind: Kind) -> str:
+    """Returns which steps take values of a kind."""
+    listed = [name for name, step in STEPS.items() if kind in step.takes]
+    return f"what takes {kind}: {', '.join(listed)}" if listed else f"nothing takes {kind}"
+
+
+def _check_missing(key: str, feature: Feature, columns: list[Any]) -> None:
+    """Numbers that may be missing need a policy; a category of their own is one for the others."""
+    takes = feature.steps[0].takes_missing if feature.steps else False
+    for column in columns:
+        if (
+            column is not None
+            and column.missing == "allow"
+            and column.default is None
+            and column.type != "string"
+            and not takes
+        ):
+            raise ValueError(
+                f"{key}: its column may be missing, and no default stands for that; begin with "
+                "{missing: {fill: mean}}, {missing: {fill: 0, indicator: true}} or the like"
+            )

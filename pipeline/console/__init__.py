@@ -1,0 +1,1 @@
+"""Progress bars, tables and questions on a terminal."""

@@ -1,0 +1,149 @@
+"""Can this machine run jobs? What `make doctor` finds, each with what to do about it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from typing import Any
+
+from pipeline import errors, storage, versions
+from pipeline.storage import gcs_preflight
+from pipeline.supervision import ports
+
+_GIB = 1 << 30
+# What the records, checkpoints and exports of a small job take, with room to spare.
+_ENOUGH_DISK = 2 * _GIB
+_MATRIX = 1024
+_REPEATS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One line of the report: what was found, and if that is bad, what to do."""
+
+    text: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"FIX  {self.text}: {self.fix}" if self.fix else f"ok   {self.text}"
+
+
+def report(findings: Iterator[Finding], show: Callable[[str], None] = print) -> bool:
+    """Shows findings as they come; true if all are well."""
+    well = True
+    for finding in findings:
+        show(str(finding))
+        well = well and not finding.fix
+    return well
+
+
+def checks(storage_root: str) -> Iterator[Finding]:
+    """Yields what is found, quick checks first. Those that need TensorFlow are left out when
+    the installed one cannot be used."""
+    yield _try("Python", versions.require_python, versions.installed()["python"])
+    usable = check_tensorflow()
+    yield usable
+    yield check_ports()
+    yield from check_storage(storage_root)
+    if not usable.fix:
+        yield from check_devices()
+
+
+def check_tensorflow(version: Callable[[str], str] = metadata.version) -> Finding:
+    """Is there a TensorFlow, and does it have Estimators?"""
+    try:
+        versions.require_estimators(version)
+    except errors.UsageError as error:
+        return _bad(error)
+    return Finding(f"tensorflow {version('tensorflow')} with Estimators")
+
+
+def check_ports(reserve: Callable[[int], ports.Reservation] = ports.Reservation) -> Finding:
+    """Can the processes of a cluster listen?"""
+    try:
+        with reserve(3) as reservation:
+            listed = ", ".join(map(str, reservation.ports))
+    except errors.PipelineError as error:
+        return _bad(error)
+    return Finding(f"ports can be bound ({listed})")
+
+
+def check_storage(root: str) -> Iterator[Finding]:
+    """Can STORAGE be written, and is there room?"""
+    folder = storage.absolute(root)
+    probe = storage.join(folder, f".doctor-{os.getpid()}")
+    try:
+        storage.makedirs(folder)
+        storage.write_text(probe, "written by make doctor\n")
+        storage.remove(probe)
+        gcs_preflight.check(folder)
+    except Exception as error:
+        yield _bad(error, f"STORAGE {root!r} cannot be written")
+        return
+    yield Finding(f"STORAGE {root!r} can be written")
+    if not storage.is_remote(folder):
+        yield check_disk(root, shutil.disk_usage(folder).free)
+
+
+def check_disk(root: str, free: int) -> Finding:
+    """Is there room for a job? `free` is in bytes."""
+    text = f"{free / _GIB:.1f} GiB free at {root!r}"
+    if free >= _ENOUGH_DISK:
+        return Finding(text)
+    return Finding(text, f"make room for {_ENOUGH_DISK / _GIB:.0f} GiB, or choose another STORAGE=")
+
+
+def check_devices(clock: Callable[[], float] = time.perf_counter) -> Iterator[Finding]:
+    """Does each device work, and how fast is it?"""
+    # Without this the import reports three "errors" of GPU libraries on machines without GPUs.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import tensorflow as tf
+
+    gpus = tf.config.list_logical_devices("GPU")
+    cpus = os.cpu_count() or 1
+    yield Finding(f"{cpus} CPUs, {len(gpus)} GPUs{'' if gpus else ' (none is needed)'}")
+    for device in [*tf.config.list_logical_devices("CPU"), *gpus]:
+        try:
+            rate = _flops(tf, device.name, clock)
+        except tf.errors.OpError as error:
+            yield _bad(error, f"{device.name} does not work")
+            continue
+        size = f"{_MATRIX}x{_MATRIX}"
+        yield Finding(f"{_short(device.name)}: {size} matrix product at {rate / 1e9:,.0f} GFLOP/s")
+
+
+def _flops(tf: Any, device: str, clock: Callable[[], float]) -> float:
+    """Returns floating point operations per second of matrix products on one device."""
+    with tf.device(device):
+        matrix = tf.random.stateless_normal([_MATRIX, _MATRIX], seed=[1, 2])
+        tf.linalg.matmul(matrix, matrix).numpy()  # the first one sets the device up
+        start = clock()
+        product = matrix
+        for _ in range(_REPEATS):
+            product = tf.linalg.matmul(matrix, matrix)
+        product.numpy()  # waits for the device
+    return float(_REPEATS * 2 * _MATRIX**3 / max(clock() - start, 1e-9))
+
+
+def _short(device: str) -> str:
+    """Returns `CPU:0` of `/device:CPU:0`."""
+    return device.rpartition("device:")[2]
+
+
+def _try(what: str, check: Callable[[], None], found: str) -> Finding:
+    try:
+        check()
+    except errors.UsageError as error:
+        return _bad(error)
+    return Finding(f"{what} {found}")
+
+
+def _bad(error: Exception, text: str = "") -> Finding:
+    """Turns an error, whose text says what to do after a colon, into a finding."""
+    found, _, fix = str(error).partition(": ")
+    first_line = (str(error).splitlines() or [type(error).__name__])[0]
+    return Finding(text, first_line) if text else Finding(found, fix or "see above")

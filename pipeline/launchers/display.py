@@ -1,0 +1,239 @@
+"""What a run shows on the terminal: how far it is, each evaluation, and the summary at the end."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TextIO
+
+import tqdm
+
+from pipeline import config, redaction, storage
+from pipeline.cluster import topology
+from pipeline.config import config_file
+from pipeline.console import terminal
+from pipeline.console.progress import Progress, duration
+from pipeline.launchers.epoch_lines import EpochLines
+from pipeline.launchers.job import Job
+from pipeline.launchers.role_lines import RoleLines
+from pipeline.records import quarantine
+from pipeline.runs.run_folder import Status
+from pipeline.runs.run_record import ALL_STEPS, RunRecord
+
+_DEFAULT = "mnist"  # what make takes without CONFIG=
+
+
+class Display:
+    """Shows the live state of a run; an `Observer` of the supervisor.
+
+    On a terminal one bar follows the newest step, with a line a process below it; elsewhere it is
+    one line now and then. Each new evaluation is a line of its own either way; epochs that ended
+    alike share lines.
+    """
+
+    def __init__(
+        self,
+        max_steps: int | None,
+        *,
+        stream: TextIO | None = None,
+        progress: Callable[..., Progress] = Progress,
+    ) -> None:
+        # Of epochs the chief finds it out.
+        self._max_steps = max_steps
+        self._stream = sys.stdout if stream is None else stream
+        self._make_progress = progress
+        self._progress: Progress | None = None
+        self._roles = RoleLines(self._stream)
+        self._evaluated: float | None = None
+        self._finishing = ""
+        self._notes: set[tuple[str, int]] = set()
+        self._epochs: set[tuple[str, int]] = set()
+        self._epoch_lines = EpochLines(self.say)
+
+    def say(self, line: str) -> None:
+        """Shows one line, above the bar if there is one."""
+        shown = terminal.wrapped(redaction.redact(line), self._stream)
+        tqdm.tqdm.write(shown, file=self._stream)
+        self._stream.flush()
+
+    def show(self, statuses: Mapping[str, Status]) -> None:
+        """Shows steps, loss, rate and newest evaluation out of what processes say."""
+        training = [s for name, s in statuses.items() if _trains(name) and s.step is not None]
+        if training:
+            self._show_training(training)
+        for status in statuses.values():
+            self._show_note(status)
+            self._show_epochs(status)
+            self._show_evaluation(status)
+        self._roles.show(statuses)
+
+    def _show_training(self, training: list[Status]) -> None:
+        step = max(status.step or 0 for status in training)
+        told = [status.max_steps for status in training if status.max_steps is not None]
+        self._max_steps = max(told, default=self._max_steps)
+        if self._max_steps is None:
+            return
+        if self._progress is None:
+            self._progress = self._make_progress(
+                "training", self._max_steps, unit="steps", stream=self._stream
+            )
+            self._progress.begin_at(step)
+        if step >= self._max_steps:
+            self._end_bar()
+        elif not self._finishing:
+            self._progress.reach(step, *_notes(training))
+
+    def _end_bar(self) -> None:
+        if self._progress is not None and not self._finishing:
+            self._progress.close()
+            self._epoch_lines.flush()
+            self._finishing = "final evaluation and export"
+            self.say(f"training: {self._max_steps:,} steps made; {self._finishing}")
+
+    def _show_note(self, status: Status) -> None:
+        """Shows once what each process wants to be seen."""
+        if status.note and (status.task, status.pid) not in self._notes:
+            self._notes.add((status.task, status.pid))
+            self.say(f"{status.task}: {status.note}")
+
+    def _show_epochs(self, status: Status) -> None:
+        """Shows once each epoch that has ended since a process started."""
+        for line in status.epochs or []:
+            if (line, status.pid) not in self._epochs:
+                self._epochs.add((line, status.pid))
+                self._epoch_lines.add(line)
+
+    def _show_evaluation(self, status: Status) -> None:
+        found = status.evaluation
+        if not found or found.get("step") == self._evaluated:
+            return
+        self._evaluated = found.get("step")
+        values = ", ".join(
+            f"{name} {value:.4f}"
+            for name, value in found.items()
+            if name not in ("step", "global_step")
+        )
+        self.say(f"evaluation at step {self._evaluated:.0f}: {values}")
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._roles.close()
+        if self._progress is not None:
+            self._progress.close()
+        self._epoch_lines.flush()
+
+
+def _trains(task_name: str) -> bool:
+    return task_name.rpartition("-")[0] in topology.TRAINING_ROLES
+
+
+def _notes(training: list[Status]) -> list[str]:
+    newest = max(training, key=lambda status: status.time)
+    parts = []
+    if newest.loss is not None:
+        parts.append(f"loss {newest.loss:.4f}")
+    rates = [s.examples_per_second for s in training if s.examples_per_second is not None]
+    if rates:
+        parts.append(f"{sum(rates):,.0f} examples/s")
+    return parts
+
+
+def introduction(job: Job, *, resumes: bool) -> str:
+    """Returns the lines that say what is about to run."""
+    counts = ", ".join(f"{count} {role}" for role, count in job.counts.items() if count)
+    verb = "resuming" if resumes else "starting"
+    what = f"{verb} run {job.name} in {terminal.shown(job.run.path)}: "
+    what += f"{job.config.cluster.strategy} with {counts}"
+    return "\n".join(terminal.wrapped(line, sys.stdout) for line in (what, _each_step(job.config)))
+
+
+def _each_step(job: config.Config) -> str:
+    """Says what batch size, replicas and scaling of the learning rate come to."""
+    replicas = topology.replicas_in_step(job.cluster)
+    shared = f"{replicas} replicas of {topology.batch_per_replica(job):,}: " if replicas > 1 else ""
+    rate = topology.learning_rate(job)
+    given = job.train.optimizer.learning_rate
+    scaled = "" if rate == given else f" ({given:g}, scaled {job.train.optimizer.scale})"
+    return (
+        f"each step: {shared}{topology.examples_per_step(job):,} examples, learning rate "
+        f"{rate:g}{scaled}"
+    )
+
+
+def summary(job: Job, record: RunRecord) -> str:
+    """Returns what is told when a run is done: the result, the time, the places, what to try."""
+    lines = [f"result   {_result(record)}"]
+    if record.seconds:
+        lines.append(f"time     {_time(record)}")
+    if record.restarts:
+        told = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
+        lines.append(f"restarts {told}")
+    lines += [f"warning  {line}" for line in quarantine.told(record.left_out)]
+    shown = terminal.shown(job.run.path)
+    lines.append(f"run      {shown} (run.json says what happened, for machines)")
+    lines.append(f"logs     {shown}/logs")
+    lines += [
+        f"export   {terminal.shown(storage.join(job.run.path, path))} ({kind})"
+        for kind, path in record.exports.items()
+        if path
+    ]
+    lines += [f"{'next' if i == 0 else '':9}{line}" for i, line in enumerate(_next_steps(job))]
+    return "\n".join(terminal.wrapped(line, sys.stdout, indent=9) for line in lines)
+
+
+def _next_steps(job: Job) -> list[str]:
+    root = terminal.shown(job.storage_root)
+    where = "" if root == "output" else f" STORAGE={shlex.quote(root)}"
+    steps = {
+        f"make predict{where}": "what the exported model says on the test split",
+        f"make tensorboard{where}": "curves of loss and accuracy",
+    }
+    name = job.config.name
+    shipped = (config_file.SHIPPED / f"{name}.yaml").is_file()  # others may be anywhere
+    if job.config.cluster.strategy != "none" and shipped:
+        given = "" if name == _DEFAULT else f" CONFIG={name}"
+        steps[f"make train STRATEGY=none{given}{where}"] = "the same job in a single process"
+    width = max(map(len, steps))
+    return [f"{command:{width}}  {meaning}" for command, meaning in steps.items()]
+
+
+def _result(record: RunRecord) -> str:
+    early = "" if record.reason == ALL_STEPS else f" ({record.reason})"
+    parts = [f"step {record.final_step}{early}"]
+    for split in ("test", "eval"):
+        values = record.metrics.get(split, {})
+        parts += [
+            f"{split} {name} {value:.4f}"
+            for name, value in values.items()
+            if name in ("accuracy", "loss", (record.best or {}).get("metric"))
+        ]
+    best = record.best
+    if best:
+        parts.append(f"best {best['metric']} {best['value']:.4f} at step {best['step']}")
+    return ", ".join(parts)
+
+
+def _time(record: RunRecord) -> str:
+    names = {
+        "to_first_step": "to the first step",
+        "training": "training",
+        "evaluation": "final evaluation and export",
+    }
+    parts = [
+        f"{duration(record.seconds[key])} {text}"
+        for key, text in names.items()
+        if key in record.seconds
+    ]
+    rate = record.examples_per_second
+    speed = f"; {rate:,.0f} examples/s" if rate else ""
+    told = f": {', '.join(parts)}" if parts else ""
+    return f"{duration(record.seconds['total'])}{told}{speed}"

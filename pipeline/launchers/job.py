@@ -1,0 +1,134 @@
+"""One request to train: the config, the run it belongs to, and where that lies."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline import config, errors, redaction, storage
+from pipeline.cluster import compatibility, topology
+from pipeline.config import config_file
+from pipeline.processes import isolation
+from pipeline.records import builds
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A validated request. Nothing has been written for it yet."""
+
+    config: config.Config
+    name: str
+    storage_root: str
+    run: RunFolder
+    # Folder of the build that the run is pinned to; before it is, of the current one.
+    records: str
+    isolate: isolation.Isolate = isolation.Isolate.AUTO
+
+    def with_records(self, records: str) -> Job:
+        """Returns the job with the build at `records`."""
+        return dataclasses.replace(self, records=records)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of processes of each role."""
+        return topology.role_counts(self.config.cluster)
+
+
+def cluster_overrides(strategy: str | None, workers: int | None, ps: int | None) -> list[str]:
+    """Returns the `--set` overrides that the short flags stand for. Raises `UsageError` for a
+    strategy there is not."""
+    if strategy and strategy not in topology.STRATEGIES:
+        known = ", ".join(topology.STRATEGIES)
+        hint = errors.nearest(strategy, topology.STRATEGIES)
+        raise errors.UsageError(f"--strategy={strategy}: must be one of {known}{hint}")
+    given = {"strategy": strategy, "workers": workers, "ps": ps}
+    return [f"cluster.{key}={value}" for key, value in given.items() if value not in (None, "")]
+
+
+def plan(
+    config_name: str,
+    overrides: Sequence[str],
+    *,
+    run: str | None,
+    storage_root: str,
+    look: bool = True,
+) -> Job:
+    """Reads and checks everything that can be checked before anything is written or started; what
+    an earlier start left there is looked at too, unless told not to `look`.
+
+    Without a name the run is called after its config, so the same command finds it again. Raises
+    `UsageError` for a bad config, a topology that cannot work, or a `run` that was trained on
+    other data or another model.
+    """
+    wanted = config_file.load(config_name, list(overrides))
+    name = run or run_folder.run_name(wanted)
+    root = storage.absolute(storage_root)
+    run_ = RunFolder(run_folder.run_folder(root, name))
+    job = Job(
+        config=wanted,
+        name=name,
+        storage_root=root,
+        run=run_,
+        records=builds.of_run(root, run_, wanted.name) if look else storage.join(root, "records"),
+    )
+    compatibility.check(wanted)
+    if look:
+        _refuse_other_job(job)
+    return job
+
+
+def changes(job: Job) -> list[str]:
+    """Returns what differs from the config the run was last started with, a line each."""
+    if not storage.exists(job.run.config_path):
+        return []
+    return differences(job.run.read_config(), job.config)
+
+
+def differences(before: config.Config, after: config.Config) -> list[str]:
+    """Returns a line for each key that differs."""
+    old, new = (_flat(one.model_dump(mode="json")) for one in (before, after))
+    absent = object()
+    return [
+        f"{key}: {_shown(key, old, absent)} -> {_shown(key, new, absent)}"
+        for key in [*old, *(key for key in new if key not in old)]
+        if old.get(key, absent) != new.get(key, absent)
+    ]
+
+
+# What decides which records are counted, in which order those of a block are read, and which
+# variables there are, as `changes` begins lines.
+_OF_CHECKPOINTS = (
+    *("data.", "model.", "train.seed:"),
+    *("train.optimizer.name:", "train.optimizer.average: None"),
+)
+
+
+def _refuse_other_job(job: Job) -> None:
+    may_change = tuple(f"data.{key}:" for key in config.Data.OF_READING)
+    differing = [
+        line
+        for line in changes(job)
+        if line.startswith(_OF_CHECKPOINTS) and not line.startswith(may_change)
+    ]
+    if differing:
+        raise errors.UsageError(
+            f"run {job.name!r} was trained with another config ({'; '.join(differing)}): "
+            "use another RUN= for this one"
+        )
+
+
+def _shown(key: str, tree: Mapping[str, Any], absent: object) -> str:
+    value = tree.get(key, absent)
+    return "nothing" if value is absent else repr(redaction.redact_value(key, value))
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(tree, dict) or not tree:
+        return {prefix: tree}
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        found |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    return found

@@ -1,0 +1,62 @@
+"""What every launcher does to a run before its processes start and after they have ended."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pipeline import errors, redaction, storage
+from pipeline.cluster import compatibility
+from pipeline.config import config_file
+from pipeline.launchers import display
+from pipeline.launchers import job as jobs
+from pipeline.launchers.job import Job
+from pipeline.launchers.vertex import job_status
+from pipeline.records import epochs, feature_plan, manifest
+from pipeline.runs import run_folder, run_record
+from pipeline.runs.run_record import RunRecord
+
+
+def open_run(job: Job) -> RunRecord:
+    """Makes the run folder what the processes expect, and says what is about to happen."""
+    job_status.refuse_while_going(job.run)
+    resumes = storage.exists(job.run.config_path)
+    for line in jobs.changes(job):
+        print(redaction.redact(f"changed since the last start: {line}"))
+    record = run_record.begin(job.config, job.run)
+    # What earlier processes said of themselves would be taken for news.
+    stale = (run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.STOP, run_folder.EXCLUDED)
+    for name in ("status", *stale):
+        job.run.remove(name)
+    storage.write_text(job.run.config_path, config_file.dump(job.config))
+    run_record.write(job.run, record)
+    print(display.introduction(job, resumes=resumes), flush=True)
+    for line in config_file.warnings(job.config):
+        print(f"warning: {line}", flush=True)
+    return record
+
+
+def resolved(job: Job, contents: manifest.Manifest) -> Job:
+    """Says how many steps the epochs of a job come to, if it has epochs; how many of them are left
+    is for the chief to find out. Raises `UsageError` if a schedule does not fit into so many."""
+    wanted = epochs.from_start(job.config, contents)
+    if job.config.train.epochs is not None:
+        print(epochs.describe(job.config, contents), flush=True)
+        compatibility.check(wanted)
+    return dataclasses.replace(job, config=wanted)
+
+
+def checked_manifest(job: Job) -> manifest.Manifest:
+    """Returns the manifest of the job's records. Raises `DataError` if they do not fit it, and
+    `UsageError` if it has not the statistics that the job's features ask for."""
+    found = manifest.read(job.records)
+    manifest.check_schema(found, job.config.data, job.records)
+    feature_plan.plan(job.config, found)
+    return found
+
+
+def close(
+    job: Job, record: RunRecord, error: errors.PipelineError | None, *, stopped: bool
+) -> None:
+    """Writes how the run ended."""
+    run_record.add_result(record, job.run)
+    run_record.close(record, job.run, error, stopped=stopped)

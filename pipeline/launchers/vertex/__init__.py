@@ -1,0 +1,1 @@
+"""Vertex AI: jobs, their cost, and how they are followed."""

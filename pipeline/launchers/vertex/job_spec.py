@@ -1,0 +1,106 @@
+"""The Vertex AI CustomJob of a job, as the service's REST API takes it. Pure.
+
+Pools are chief, worker, parameter server and evaluator, in this order; one that is not needed is
+empty if another follows (traps G2). The service tells each process its place in `TF_CONFIG` and
+`CLUSTER_SPEC`, which `pipeline.cluster.task_discovery` reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline import config, errors, storage
+from pipeline.cluster import topology
+from pipeline.config import gcp_config
+from pipeline.launchers.job import Job
+from pipeline.runs import fatal
+
+MODULE = "trainer.task"
+_VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
+
+
+def render(job: Job, submission: str) -> dict[str, Any]:
+    """Returns the body of `projects.locations.customJobs.create`.
+
+    Raises `UsageError` for a config without project, region, bucket and image, and for a run that
+    the machines would not find.
+    """
+    gcp = job.config.gcp
+    gcp.check()
+    check_storage(job)
+    pools = [_pool(job, role, job.counts.get(role, 0), submission) for role in topology.ROLES]
+    while not pools[-1]:
+        pools.pop()
+    specification = {
+        "workerPoolSpecs": pools,
+        "scheduling": _scheduling(job.config.cluster, gcp),
+        "serviceAccount": gcp.service_account,
+        "network": gcp.network,
+        "baseOutputDirectory": {"outputUriPrefix": job.run.path},
+        "tensorboard": gcp.tensorboard,
+    }
+    return {
+        "displayName": job.name,
+        "labels": {"pipeline": "estimator-pipeline", **gcp.labels, "run": label(job.name)},
+        "jobSpec": {name: value for name, value in specification.items() if value is not None},
+    }
+
+
+def check_storage(job: Job) -> None:
+    """Raises `UsageError` for a run on a disk of this machine."""
+    if not storage.is_remote(job.run.path):
+        raise errors.UsageError(
+            f"CLUSTER=gcp: STORAGE is {job.storage_root!r}, which Google's machines do not see. "
+            f"Use STORAGE=gs://{job.config.gcp.bucket}/folder"
+        )
+
+
+def label(run: str) -> str:
+    """Returns the label by which the job of a run is found again."""
+    return run.replace(".", "_")
+
+
+def arguments(job: Job, config_path: str) -> list[str]:
+    """Returns what each process is started with; its place in the cluster it is told otherwise."""
+    return [
+        *("-m", MODULE),
+        f"--config={config_path}",
+        f"--run={job.name}",
+        f"--storage={job.storage_root}",
+    ]
+
+
+def environment(submission: str) -> list[dict[str, str]]:
+    """Returns the environment variables of each process."""
+    variables = {**_VARIABLES, fatal.SUBMISSION: submission}
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def _pool(job: Job, role: str, count: int, submission: str) -> dict[str, Any]:
+    if not count:
+        return {}
+    machine = job.config.gcp.machine(role)
+    specification: dict[str, Any] = {"machineType": machine.type}
+    if machine.accelerator is not None:
+        specification["acceleratorType"] = machine.accelerator
+        specification["acceleratorCount"] = machine.accelerators
+    return {
+        "machineSpec": specification,
+        "replicaCount": count,
+        "diskSpec": {"bootDiskType": "pd-ssd", "bootDiskSizeGb": machine.disk_gb},
+        "containerSpec": {
+            "imageUri": job.config.gcp.image,
+            "command": ["python"],
+            "args": arguments(job, job.run.config_path),
+            "env": environment(submission),
+        },
+    }
+
+
+def _scheduling(cluster: config.Cluster, gcp: gcp_config.Gcp) -> dict[str, Any]:
+    together = topology.STRATEGIES[cluster.strategy].restart_unit == "gang"
+    return {
+        "timeout": f"{round(gcp.timeout_hours * 3600)}s",
+        "restartJobOnWorkerRestart": together,
+        "strategy": "SPOT" if gcp.spot else "STANDARD",
+    }

@@ -1,0 +1,85 @@
+"""Vertex AI's job service, through its REST API: what is sent is what DRY_RUN=1 shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.storage import google_api
+from pipeline.storage.google_api import Api
+
+ENDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED")
+# No machine is there yet.
+WAITING = ("JOB_STATE_QUEUED", "JOB_STATE_PENDING")
+
+
+class Service:
+    """The custom jobs of one project in one region.
+
+    Every method raises what `Api.ask` does.
+    """
+
+    def __init__(self, project: str, region: str) -> None:
+        self._place = f"projects/{project}/locations/{region}"
+        host = f"{region}-aiplatform.googleapis.com"
+        self._api = Api(
+            f"https://{host}/v1",
+            "Vertex AI",
+            self._place,
+            "aiplatform.googleapis.com",
+            "roles/aiplatform.user",
+        )
+
+    def create(self, job: Mapping[str, Any]) -> str:
+        """Submits a job; returns its name, `projects/…/customJobs/…`."""
+        return str(self._api.ask("POST", f"{self._place}/customJobs", json=job)["name"])
+
+    def get(self, name: str) -> dict[str, Any]:
+        """Returns a job: `state`, and `error` if it has failed, as one has that was deleted."""
+        try:
+            return self._api.ask("GET", name)
+        except google_api.NotThere as error:
+            return {"name": name, "state": "JOB_STATE_FAILED", "error": {"message": str(error)}}
+
+    def find(self, label: str, run: str) -> str | None:
+        """Returns the name of the job with the `label` of a run, in the folder `run`, that has not
+        ended, or `None`: runs in other buckets may have the same name."""
+        found = self._api.ask(
+            "GET", f"{self._place}/customJobs", params={"filter": f"labels.run={label}"}
+        )
+        going = [
+            one
+            for one in found.get("customJobs", [])
+            if one.get("state") not in ENDED and _folder(one) == run
+        ]
+        return str(going[0]["name"]) if going else None
+
+    def cancel(self, name: str) -> None:
+        """Ends a job at once; nothing is saved first."""
+        self._api.ask("POST", f"{name}:cancel", json={})
+
+
+def _folder(job: Mapping[str, Any]) -> str:
+    """Returns where a job's run is; jobs of others need not say."""
+    place = job["jobSpec"].get("baseOutputDirectory", {})
+    return str(place.get("outputUriPrefix", "")).rstrip("/")
+
+
+def of(job: str) -> Service:
+    """Returns the service that has the job of that name."""
+    _, project, _, region, *_ = job.split("/")
+    return Service(project, region)
+
+
+def link(job: str) -> str:
+    """Returns where a job is in the console."""
+    _, project, _, region, _, number = job.split("/")
+    return (
+        f"https://console.cloud.google.com/vertex-ai/locations/{region}/training/{number}"
+        f"?project={project}"
+    )
+
+
+def word(state: str) -> str:
+    """Returns a state as people say it, such as `running`."""
+    return state.removeprefix("JOB_STATE_").lower()

@@ -1,0 +1,1 @@
+"""Processes forked from one that has imported TensorFlow, and what they may see."""

@@ -1,0 +1,1 @@
+"""Record files and their manifest: framing, scanning, repair, builds."""

@@ -1,0 +1,242 @@
+"""Features with nothing left open: each step's settings filled in from the statistics of train.
+
+Statistics follow the values from step to step, as each step says (`Step.statistics_after`): behind
+one that does not say, nothing is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline import config, errors
+from pipeline.config import feature_check, feature_config
+from pipeline.records import label_check, manifest
+from pipeline.steps import base
+from pipeline.steps.base import Kind, Step, Values
+
+# Of a column without a number in train nothing can be learned, so any statistics do.
+_OF_NO_NUMBERS = {
+    "quantiles": tuple(percent / 100 for percent in range(101)),
+    "mean": 0.5,
+    "variance": 1 / 12,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    """One feature as models get it.
+
+    `steps` have all settings. `points` is what is known of the values before the first step and
+    behind each.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    steps: tuple[Step, ...]
+    points: tuple[Values, ...]
+    feature: feature_config.Feature
+
+    @property
+    def kind(self) -> Kind:
+        """What its values are."""
+        return self.points[-1].kind
+
+    @property
+    def ids(self) -> int | None:
+        """How many categories there are, if it is of kind `ids` or `bag`."""
+        return self.points[-1].ids
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of one example."""
+        return self.points[-1].shape
+
+    @property
+    def indicator(self) -> str | None:
+        """The name of the feature that is 1 where this one was missing, if there is one."""
+        return None if self.indicated_by is None else f"{self.name}_missing"
+
+    @property
+    def indicated_by(self) -> int | None:
+        """Which step finds that out, counted from 0."""
+        wanted = (n for n, step in enumerate(self.steps) if step.has_indicator)
+        return next(wanted, None)
+
+    @property
+    def indicator_shape(self) -> tuple[int, ...]:
+        """That of one example of the indicator."""
+        return self.shape if self.indicated_by is None else self.points[self.indicated_by].shape
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedLabel:
+    """The label. `values` are those of its vocabulary, in order; `class_weights` by label."""
+
+    column: str
+    threshold: float | None
+    values: tuple[int | str, ...] | None
+    weight: str | None
+    class_weights: tuple[tuple[int, float], ...] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """All features, each after those it is made of, the columns they need, and the label."""
+
+    features: tuple[Planned, ...]
+    columns: Mapping[str, config.Column]
+    label: PlannedLabel
+
+
+def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
+    """Fills in what the config leaves to the statistics.
+
+    Raises `UsageError` for a statistic that the manifest lacks, with what to add to the config.
+    """
+    known: dict[str, Values] = {}
+    features = []
+    for name in feature_check.ordered(job.features, job.data.columns):
+        feature = job.features[name]
+        inputs = feature.inputs(name)
+        first = inputs[0]
+        column = first in job.data.columns
+        values = _of_column(first, job, contents) if column else known[first]
+        steps, points = _through(f"features.{name}", feature, values)
+        known[name] = points[-1]
+        features.append(Planned(name, inputs, steps, points, feature))
+    return Plan(tuple(features), columns(job), _label(job, contents))
+
+
+def columns(job: config.Config) -> dict[str, config.Column]:
+    """Returns the columns that are read: all of them if no features are declared."""
+    if not job.features:
+        return dict(job.data.columns)
+    used = {i for name, feature in job.features.items() for i in feature.inputs(name)}
+    used |= {job.data.label, job.label.weight or job.data.label}
+    return {name: column for name, column in job.data.columns.items() if name in used}
+
+
+def serving_columns(job: config.Config) -> dict[str, config.Column]:
+    """Returns those of them that a caller of the exported model feeds."""
+    hidden = (job.data.label, job.label.weight)
+    return {name: column for name, column in columns(job).items() if name not in hidden}
+
+
+def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> Values:
+    column = job.data.columns[name]
+    split = contents.statistics.get("train")
+    found = split.columns.get(name) if split else None
+    stand_in = column.stands_for_missing if column.missing == "allow" else None
+    used = found is not None and found.missing > 0
+    others = base.numbers_in(stand_in) if used else ()
+    kind = feature_check.kind_of(column)
+    if found is not None and found.count == found.not_finite and kind in ("number", "integer"):
+        found = found.model_copy(update=_OF_NO_NUMBERS)
+    return Values(
+        kind=kind,
+        shape=column.shape,
+        percentiles=found.quantiles if found else None,
+        mean=found.mean if found else None,
+        variance=found.variance if found else None,
+        vocabulary=_vocabulary(column, found),
+        stand_in=stand_in,
+        others=others,
+    )
+
+
+def _vocabulary(
+    column: config.Column, found: manifest.ColumnStatistics | None
+) -> tuple[int | float | str, ...] | None:
+    """Returns the values that have a number each, or `None` if not all that should are known."""
+    if column.vocabulary is None and column.allowed:
+        return column.allowed
+    if found is not None and not found.count:
+        return ()
+    if found is None or found.vocabulary is None:
+        return None
+    whole = column.vocabulary is not None or len(found.vocabulary) == found.distinct
+    # What stands for a missing value is no value.
+    return tuple(value for value, _ in found.vocabulary) if whole else None
+
+
+def _through(
+    key: str, feature: feature_config.Feature, values: Values
+) -> tuple[tuple[Step, ...], tuple[Values, ...]]:
+    """Returns the steps with all settings, and what is known before the first and behind each."""
+    steps: list[Step] = []
+    points = [values]
+    for step in feature.steps:
+        where = f"{key}: {step.step}"
+        _check_needs(where, step, points[-1])
+        try:
+            filled = step.filled(points[-1])
+            points.append(base.after(filled, points[-1]))
+        except errors.UsageError as error:
+            raise errors.UsageError(f"{where}: {error}") from None
+        steps.append(filled)
+    return tuple(steps), tuple(points)
+
+
+def _check_needs(key: str, step: Step, values: Values) -> None:
+    for name in step.needs(values.kind):
+        if getattr(values, name) is not None:
+            continue
+        if values.forgotten_by:
+            raise errors.UsageError(
+                f"{key} needs {base.STATISTICS[name]}, not known after {values.forgotten_by}, "
+                f"which does not keep the order of these values; {step.instead}"
+            )
+        raise errors.UsageError(
+            f"{key} needs {base.STATISTICS[name]}, and the manifest does not have that; "
+            f"{step.instead}"
+        )
+
+
+def _required(found: Any, key: str, what: str, advice: str) -> Any:
+    if found is None:
+        raise errors.UsageError(
+            f"{key} needs {what}, and the manifest does not have that; {advice}"
+        )
+    return found
+
+
+def _label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:
+    name, label = job.data.label, job.label
+    values = None
+    if label.vocabulary:
+        column = _of_column(name, job, contents)
+        advice = f"add vocabulary: {{}} to data.columns.{name} and preprocess again"
+        values = _required(column.vocabulary, "label: vocabulary", "all values", advice)
+    label_check.check(job, contents, values)
+    weights = _class_weights(job, contents, values) if label.balanced else None
+    return PlannedLabel(name, label.threshold, values, label.weight, weights)
+
+
+def _class_weights(
+    job: config.Config, contents: manifest.Manifest, values: tuple[int | str, ...] | None
+) -> tuple[tuple[int, float], ...]:
+    """Returns for each label the weight that makes all classes weigh the same, 1 on average."""
+    split = contents.statistics.get("train")
+    advice = "make it an int64 or string column of at most 1,000 values, and preprocess again"
+    found = _required(split and split.class_weights, "label: balanced", "class weights", advice)
+    # Weights are total / (classes * count), so that their inverses are the counts but for a factor.
+    shares: dict[int, float] = {}
+    for value, weight in found:
+        label = _as_label(value, job.label, values)
+        if label is not None:
+            shares[label] = shares.get(label, 0.0) + 1 / weight
+    total = math.fsum(shares.values())
+    return tuple((n, total / (len(shares) * share)) for n, share in sorted(shares.items()))
+
+
+def _as_label(
+    value: int | str, label: feature_config.Label, values: tuple[int | str, ...] | None
+) -> int | None:
+    if label.threshold is not None:
+        return int(float(value) > label.threshold)
+    if values is not None:
+        return values.index(value) if value in values else None
+    return int(value)

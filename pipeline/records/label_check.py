@@ -1,0 +1,88 @@
+"""Whether a shipped model can learn the labels that the records hold.
+
+TensorFlow would say so in the middle of training, in terms of its graph, or not at all.
+"""
+
+from __future__ import annotations
+
+from pipeline import config, errors
+from pipeline.config import model_config
+from pipeline.records import manifest
+
+# How many values of a vocabulary an error lists.
+_SHOWN = 8
+
+
+def check(
+    job: config.Config, contents: manifest.Manifest, values: tuple[int | str, ...] | None
+) -> None:
+    """Raises `UsageError` for labels in the records that are no classes of a shipped model.
+
+    `values` are those of the label's vocabulary, if it is by that.
+    """
+    classes = _classes(job)
+    if classes is None or job.label.threshold is not None:
+        return
+    if values is not None and len(values) > classes:
+        raise errors.UsageError(
+            f"label: {job.data.label!r} has {len(values)} values, and the model {classes} classes; "
+            f"set model.params.classes={len(values)}"
+        )
+    for split, found in contents.statistics.items():
+        column = found.columns.get(job.data.label)
+        if column is None:
+            continue
+        if values is None:
+            _check_range(job, split, column, classes)
+        else:
+            _check_values(job, split, column, values)
+
+
+def _classes(job: config.Config) -> int | None:
+    """Returns how many classes a shipped model has, `None` of one that has none."""
+    if job.model.name not in model_config.PARAMS:
+        return None
+    params = model_config.params(job.model)
+    return None if params.get("task") == "regression" else int(params["classes"])
+
+
+def _check_range(
+    job: config.Config, split: str, found: manifest.ColumnStatistics, classes: int
+) -> None:
+    if found.min is None or found.max is None or (found.min >= 0 and found.max < classes):
+        return
+    name, spans = job.data.label, f"goes from {found.min:g} to {found.max:g}"
+    spans = "goes further" if job.data.columns[name].sensitive else spans
+    raise errors.UsageError(
+        f"label: {name!r} {spans} in {split}, and labels of "
+        f"{classes} classes from 0 to {classes - 1}; set model.params.classes, or number values "
+        f"by label: {{vocabulary: true}} and vocabulary: {{}} in data.columns.{name}, or learn the "
+        "number with model.params.task=regression"
+    )
+
+
+def _check_values(
+    job: config.Config,
+    split: str,
+    found: manifest.ColumnStatistics,
+    values: tuple[int | str, ...],
+) -> None:
+    name = job.data.label
+    unknown = [value for value, _ in found.vocabulary or () if value not in values]
+    if unknown:
+        shown = values[:_SHOWN]
+        more = ", ..." if len(values) > len(shown) else ""
+        named = f"is {unknown[0]!r} in {split}, which is not in its vocabulary, that of train: "
+        named += f"{', '.join(map(str, shown))}{more}"
+        if job.data.columns[name].sensitive:
+            named = f"has a value in {split} that is not in its vocabulary, that of train"
+        raise errors.UsageError(
+            f"label: {name!r} {named}; name all there may be in allowed of data.columns.{name}, in "
+            "place of vocabulary"
+        )
+    if (found.distinct or 0) > len(values):
+        raise errors.UsageError(
+            f"label: {name!r} has {found.distinct} values in {split}, and its vocabulary "
+            f"{len(values)}; every label must be in it: take top_k and min_count away, or name all "
+            f"there may be in allowed of data.columns.{name}, in place of vocabulary"
+        )

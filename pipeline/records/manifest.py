@@ -1,0 +1,365 @@
+"""`manifest.json`: the one object that says what the records are, written last and atomically.
+
+Readers take shards from it and never glob, so a partial or doubled set cannot be read. It holds
+no time and no absolute path: equal input, config and seed give an equal manifest, and its hash
+names the data a model was trained on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import google_crc32c
+import pydantic
+
+from pipeline import config, errors, storage
+from pipeline.records import verified
+from pipeline.storage import patience, strict_json
+
+FILE_NAME = "manifest.json"
+VERSION = 1
+_CHUNK = 8 << 20
+
+
+class Source(config.Section):
+    """One raw file that went in. `sha256` is of the bytes as they lie on disk."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Shard(config.Section):
+    """One TFRecord file.
+
+    `path` is relative to the manifest's folder, `crc32c` that of the whole file (the checksum
+    Cloud Storage keeps of every object), `blocks` the byte offset at which each block of
+    `block_records` records starts; the last block may be short.
+    """
+
+    path: str
+    records: int
+    bytes: int
+    crc32c: str
+    blocks: tuple[int, ...]
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Returns the bytes of each block: from, to."""
+        return list(itertools.pairwise((*self.blocks, self.bytes)))
+
+    def records_in(self, block: int, block_records: int) -> int:
+        """Returns how many records a block has; the last one has what is left."""
+        return min(block_records, self.records - block * block_records)
+
+
+class Split(config.Section):
+    """The shards of one split, in order."""
+
+    records: int
+    shards: tuple[Shard, ...]
+
+
+class LeftOut(config.Section):
+    """A shard that was listed once, and was found damaged."""
+
+    split: str
+    path: str
+    records: int
+
+
+class Histogram(config.Section):
+    """Numbers of values by equally wide bins."""
+
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
+
+class ColumnStatistics(config.Section):
+    """One column of one split. Of a column with a shape, all values of all rows.
+
+    `count` values are there; as many rows are `missing` one. Moments, extremes and quantiles are of
+    those that are finite: mean and variance (`ddof=0`) correctly rounded, `quantiles` at 0, 1, ...
+    100 percent, each at most 2**-`quantile_bits` of itself too near to zero (exact with 52).
+    `histogram` is how many lie in each of equally wide bins from its `low` to its `high`, which all
+    splits of a column share; counted, not estimated, but for that rounding. `vocabulary` has values
+    and counts, the most frequent first; `distinct` is how many there are in all, if that was
+    counted.
+    """
+
+    count: int
+    missing: int = 0
+    not_finite: int = 0
+    mean: float | None = None
+    variance: float | None = None
+    min: int | float | None = None
+    max: int | float | None = None
+    quantiles: tuple[float, ...] | None = None
+    # None is 10, in manifests of earlier versions.
+    quantile_bits: int | None = None
+    # None in manifests of earlier versions.
+    histogram: Histogram | None = None
+    distinct: int | None = None
+    vocabulary: tuple[tuple[int | float | str, int], ...] | None = None
+
+
+class Statistics(config.Section):
+    """One split. `class_weights` are by value of the label, so that all classes weigh the same."""
+
+    columns: dict[str, ColumnStatistics]
+    class_weights: tuple[tuple[int | str, float], ...] | None = None
+
+
+class Manifest(config.Section):
+    """What preprocessing made: schema, splits and where they came from."""
+
+    version: int = VERSION
+    # Of the data section and the raw files; equal fingerprints need no second run.
+    fingerprint: str
+    # Of the data section alone; `None` in records of earlier versions.
+    settings: str | None = None
+    columns: dict[str, config.Column]
+    label: str
+    block_records: int
+    sources: tuple[Source, ...]
+    splits: dict[str, Split]
+    # By split; transforms use those of train, the others are for comparison.
+    statistics: dict[str, Statistics] = pydantic.Field(default={})
+    # What a repair has taken from the splits; statistics still count these records.
+    left_out: tuple[LeftOut, ...] | None = None
+
+    @pydantic.field_validator("columns", mode="before")
+    @classmethod
+    def _restored(cls, found: Any) -> Any:
+        # A text column may have the text "NaN" as its default.
+        if not isinstance(found, dict):
+            return found
+        floats = {
+            name: strict_json.restored(column)
+            for name, column in found.items()
+            if isinstance(column, dict) and column.get("type") == "float32"
+        }
+        return {**found, **floats}
+
+    @property
+    def sha256(self) -> str:
+        """Names this exact set of records; goes into `run.json` and every export."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Returns the manifest as it is stored."""
+        return _laid_out(self.model_dump(mode="json", exclude_none=True)) + "\n"
+
+    def split(self, name: str) -> Split:
+        """Returns a split. Raises `DataError` if there is none or it has no records."""
+        found = self.splits.get(name)
+        if found is None or found.records == 0:
+            having = [n for n, s in self.splits.items() if s.records]
+            raise errors.DataError(f"split {name!r}: no records; the manifest has {having}")
+        return found
+
+
+def _laid_out(value: Any, margin: str = "") -> str:
+    """Returns JSON with what holds objects over several lines, and all else on one."""
+    inner = margin + " "
+    if isinstance(value, dict) and any(map(_holds_objects, value.values())):
+        items = [
+            f"{strict_json.dumps(key)}: {_laid_out(item, inner)}" for key, item in value.items()
+        ]
+        return f"{{\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}}}"
+    if isinstance(value, list) and any(map(_holds_objects, value)):
+        items = [_laid_out(item, inner) for item in value]
+        return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}]"
+    return strict_json.dumps(value)
+
+
+def _holds_objects(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_holds_objects, value)))
+
+
+def path_in(folder: str) -> str:
+    """Returns where the manifest of a records folder lies."""
+    return storage.join(folder, FILE_NAME)
+
+
+def read(folder: str) -> Manifest:
+    """Reads the manifest of a records folder. Raises `DataError` if it is absent or unusable."""
+    path = path_in(folder)
+    if not storage.exists(path):
+        raise errors.DataError(
+            f"{path!r}: no manifest, so the records are absent or unfinished. Run make preprocess."
+        )
+    try:
+        manifest = Manifest.model_validate_json(storage.read_text(path))
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise errors.DataError(
+            f"{path!r}: not a manifest of ours ({place or 'whole file'}: {first['msg']}). "
+            "Run make preprocess."
+        ) from None
+    if manifest.version != VERSION:
+        raise errors.DataError(
+            f"{path!r}: version {manifest.version}, this code reads {VERSION}. Run make preprocess."
+        )
+    _check_counts(path, manifest)
+    return manifest
+
+
+def _check_counts(path: str, manifest: Manifest) -> None:
+    """Refuses a manifest whose own numbers contradict each other: readers go by them."""
+    paths: set[str] = set()
+    for name, split in manifest.splits.items():
+        for shard in split.shards:
+            starts = (*shard.blocks, shard.bytes)
+            blocks = -(-shard.records // manifest.block_records)
+            rising = all(a < b for a, b in itertools.pairwise(starts))
+            fits = shard.blocks[:1] == (0,) if shard.records else shard.bytes == 0
+            if len(shard.blocks) != blocks or not rising or not fits:
+                raise errors.DataError(
+                    f"{path!r}: shard {shard.path!r}: {shard.records} records in blocks of "
+                    f"{manifest.block_records} do not lie at {_shown(shard.blocks)} of "
+                    f"{shard.bytes} bytes. Run make preprocess."
+                )
+            if shard.path in paths:
+                raise errors.DataError(
+                    f"{path!r}: lists shard {shard.path!r} twice. Run make preprocess."
+                )
+            paths.add(shard.path)
+        counted = sum(shard.records for shard in split.shards)
+        if split.records != counted:
+            raise errors.DataError(
+                f"{path!r}: split {name!r} has {split.records} records, its shards {counted}. "
+                "Run make preprocess."
+            )
+
+
+def _shown(blocks: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, blocks[:4]))
+    return f"{len(blocks)} offsets ({shown}{', ...' if len(blocks) > 4 else ''})"
+
+
+def write(folder: str, manifest: Manifest, *, new: bool = False) -> None:
+    """Publishes the records in `folder`: before this call they do not exist for any reader.
+
+    Raises `RetryableError` if they should be `new`, and others have been published since the old
+    ones were withdrawn.
+    """
+    try:
+        storage.write_text(path_in(folder), manifest.to_json(), new=new)
+    except FileExistsError:
+        raise errors.RetryableError(
+            f"{path_in(folder)!r}: another run has published other records meanwhile. Let one "
+            "finish, then run this one again"
+        ) from None
+
+
+def check_schema(manifest: Manifest, data: config.Data, folder: str) -> None:
+    """Refuses records that were made for other columns than the config declares."""
+    # By hashes: a default of NaN is not equal to itself.
+    found, wanted = (
+        {name: config.digest(column) for name, column in columns.items()}
+        for columns in (manifest.columns, data.columns)
+    )
+    if found != wanted or manifest.label != data.label:
+        differ = sorted(
+            name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)
+        ) or [f"label {manifest.label!r} is now {data.label!r}"]
+        raise errors.DataError(
+            f"{path_in(folder)!r}: made with schema {config.digest(found)[:12]}, the config has "
+            f"{config.digest(wanted)[:12]} "
+            f"(differs in {', '.join(differ)}). Run make preprocess."
+        )
+
+
+def verify(
+    folder: str,
+    manifest: Manifest,
+    *,
+    contents: bool,
+    progress: Callable[[int], None] | None = None,
+    known: verified.Verified | None = None,
+) -> None:
+    """Checks that every shard is there and as it was written.
+
+    With `contents` the CRC-32C of each file is compared: the one that gs:// keeps; of other files
+    that of the bytes, unless it is `known`. Otherwise only lengths are. `progress` is called with
+    numbers of bytes that were checked. Raises `DataError` naming the first shard that is not as
+    it was written, and what to do; `RetryableError` if one cannot be read now.
+    """
+    for what in damages(folder, manifest, contents=contents, progress=progress, known=known):
+        raise errors.DataError(f"{what}. {ways_out(folder)}")
+
+
+def ways_out(folder: str) -> str:
+    """Returns what can be done about shards that are not as they were written."""
+    return (
+        "Restore it; or make the records again: make preprocess FORCE=1; or go on without what is "
+        "damaged: make train SET=data.on_corrupt=skip_block, or for good make verify "
+        f"RECORDS={folder} REPAIR=1"
+    )
+
+
+def damages(
+    folder: str,
+    manifest: Manifest,
+    *,
+    contents: bool,
+    progress: Callable[[int], None] | None = None,
+    known: verified.Verified | None = None,
+) -> Iterator[str]:
+    """Yields what is wrong with each shard that is not as it was written; see `verify`."""
+    shards = [shard for split in manifest.splits.values() for shard in split.shards]
+    found = storage.describe([storage.join(folder, shard.path) for shard in shards])
+    for shard, details in zip(shards, found, strict=True):
+        what = _damage(folder, shard, details)
+        if what is None and contents and details is not None:
+            what = _altered(folder, shard, details, known, progress or (lambda count: None))
+        if what is not None:
+            yield what
+
+
+def _damage(folder: str, shard: Shard, details: storage.Details | None) -> str | None:
+    path = storage.join(folder, shard.path)
+    if details is None:
+        return f"shard {path!r}: missing"
+    if details.size != shard.bytes:
+        return f"shard {path!r}: {details.size} bytes, the manifest says {shard.bytes}"
+    return None
+
+
+def _altered(
+    folder: str,
+    shard: Shard,
+    details: storage.Details,
+    known: verified.Verified | None,
+    progress: Callable[[int], None],
+) -> str | None:
+    path = storage.join(folder, shard.path)
+    found = details.crc32c
+    if known is not None and known.knows(shard.path, details.version, shard.crc32c):
+        found = shard.crc32c
+    if found is None:
+        try:
+            found = patience.patiently(path, lambda: _checksum(path, progress))
+        except FileNotFoundError:
+            return f"shard {path!r}: missing"
+    else:
+        progress(shard.bytes)
+    if found != shard.crc32c:
+        return f"shard {path!r}: CRC-32C {found}, the manifest says {shard.crc32c}: it was altered"
+    if known is not None and details.crc32c is None:
+        known.add(shard.path, details.version, found)
+    return None
+
+
+def _checksum(path: str, progress: Callable[[int], None]) -> str:
+    checksum = google_crc32c.Checksum()
+    with storage.open_file(path) as file:
+        while chunk := file.read(_CHUNK):
+            checksum.update(chunk)
+            progress(len(chunk))
+    return str(checksum.hexdigest(), "ascii")

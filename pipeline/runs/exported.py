@@ -1,0 +1,191 @@
+"""Exported models as whoever serves them sees them: found by run, checked, loaded, called.
+
+Nothing of the trainer is needed, nor the records: what a SavedModel and its `assets.extra` say is
+enough.
+"""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import functools
+import gc
+import json
+import logging
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeline import errors, storage
+from pipeline.runs import export_files, run_folder
+from pipeline.runs.run_folder import RunFolder
+
+KINDS = ("final", "best")
+
+# The best model of a run so far: {"step": int, "metric": str, "value": float, "checkpoint": path
+# prefix, "export": path, "sha256": {file: digest}}; while its export is being replaced, also
+# "replacement", the same of the model that is to come.
+BEST = "best.json"
+EXTRAS = "assets.extra"
+# Names of classes by their number, if labels are texts or numbers out of a vocabulary.
+CLASSES = "classes.json"
+
+# The signatures: of raw columns by name, and of serialized `tf.train.Example`s.
+COLUMNS, EXAMPLES = "serving_default", "examples"
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """One published model. `sha256` has the digest of each of its files, as published, and
+    `replacement` those of the model that is taking its place, if one is."""
+
+    path: str
+    kind: str
+    step: int
+    sha256: Mapping[str, str]
+    replacement: Mapping[str, str] | None = None
+
+    def verify(self) -> None:
+        """Raises `DataError` naming the first file that is not as it was published."""
+        if self.replacement and export_files.digests(self.path) == self.replacement:
+            return
+        if self.sha256:
+            export_files.verify(self.path, self.sha256)
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """What classes are called by their number; `None` if they are just numbers."""
+        path = storage.join(self.path, EXTRAS, CLASSES)
+        if not storage.exists(path):
+            return None
+        return tuple(map(str, json.loads(storage.read_text(path))))
+
+
+def find(run: RunFolder, kind: str) -> Export:
+    """Returns an export of one of the `KINDS`, wherever the run's folder has been moved to since.
+
+    Raises `UsageError` if there is none.
+    """
+    if kind == "best":
+        found = run.read(BEST) or {}
+        path, sha256 = found.get("export"), found.get("sha256")
+        replacement = found.get("replacement", {}).get("sha256")
+    else:
+        found = run.read(run_folder.RESULT) or {}
+        path, sha256 = found.get("exports", {}).get(kind), found.get("sha256", {}).get(kind)
+        replacement = None
+    if not path:
+        raise errors.UsageError(
+            f"run {run.name!r}: has no {kind} export yet; let it finish with make train"
+        )
+    step = path.rstrip("/").rpartition("/")[2]
+    target = storage.join(run.exports, kind, step)
+    return Export(target, kind, int(step), sha256 or {}, replacement)
+
+
+class Model:
+    """A SavedModel in memory. It may be called from several threads."""
+
+    def __init__(self, path: str) -> None:
+        import tensorflow as tf
+
+        self._path = path
+        logging.getLogger("absl").addFilter(_of_note)
+        self._loaded = tf.saved_model.load(path)
+
+    @property
+    def signatures(self) -> Mapping[str, Any]:
+        """The functions it has, by name."""
+        return self._loaded.signatures
+
+    def inputs(self, signature: str) -> dict[str, Any]:
+        """Returns the `tf.TensorSpec` of each input of a signature."""
+        return dict(self.signatures[signature].structured_input_signature[1])
+
+    def call(self, signature: str, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the outputs of a signature for a batch; texts are arrays of bytes.
+
+        Raises `Refused` for values that the model does not take.
+        """
+        import tensorflow as tf
+
+        specs = self.inputs(signature)
+        try:
+            tensors = {name: tf.constant(x, specs[name].dtype) for name, x in feeds.items()}
+            found = self.signatures[signature](**tensors)
+        except (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError) as error:
+            raise Refused(_said(error.message)) from None
+        return {name: tensor.numpy() for name, tensor in found.items()}
+
+    def examples(self, payloads: Sequence[bytes]) -> dict[str, np.ndarray]:
+        """Returns the outputs for serialized `tf.train.Example`s.
+
+        Raises `UsageError` if the model has no signature for these.
+        """
+        if EXAMPLES not in self.signatures:
+            raise errors.UsageError(
+                f"export {self._path!r}: has no signature {EXAMPLES!r}, but "
+                f"{', '.join(self.signatures)}; have it exported again by a new run of make train"
+            )
+        (name,) = self.inputs(EXAMPLES)
+        return self.call(EXAMPLES, {name: np.array(payloads, object)})
+
+
+def _of_note(record: logging.LogRecord) -> bool:
+    """Keeps back what TensorFlow says of columns called as no argument of Python may be."""
+    return "is not a valid tf.function parameter name" not in record.getMessage()
+
+
+_loading = threading.Lock()
+
+
+@functools.cache
+def _load(path: str) -> Model:
+    return Model(path)
+
+
+def load(path: str) -> Model:
+    """Returns the model at a path, which is loaded once a process, whatever its threads do."""
+    with _loading:
+        return _load(path)
+
+
+def _forget() -> None:
+    _load.cache_clear()
+    gc.collect()
+
+
+# Functions of TensorFlow that are still there when the interpreter ends print tracebacks.
+atexit.register(_forget)
+
+
+class Refused(Exception):
+    """What a model says of values that it does not take."""
+
+
+def _said(message: str) -> str:
+    """Returns the words of an error of TensorFlow, without where in the graph and the code."""
+    first = re.search(r"^ *\(0\) *\w+: *(.+)", message, re.MULTILINE)
+    if first:
+        return first[1]
+    told = re.findall(r"^(?!Graph execution error|Detected at )\S.*", message, re.MULTILINE)
+    return str(told[0]) if told else "no reason given"
+
+
+def signature_defs(path: str) -> dict[str, Any]:
+    """Returns the signatures of a SavedModel as JSON has them, for who asks what it takes."""
+    from google.protobuf import json_format
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    with storage.open_file(storage.join(path, "saved_model.pb")) as file:
+        model = saved_model_pb2.SavedModel.FromString(file.read())
+    graph = next(graph for graph in model.meta_graphs if "serve" in graph.meta_info_def.tags)
+    return {
+        name: json_format.MessageToDict(
+            signature, preserving_proto_field_name=True, including_default_value_fields=True
+        )
+        for name, signature in graph.signature_def.items()
+    }

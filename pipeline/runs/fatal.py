@@ -1,0 +1,59 @@
+"""Keeps a platform that restarts whatever ends from trying again what cannot succeed.
+
+Vertex AI starts each process up to five times, and the job three times, whichever exit code they
+had (traps G3); Kubernetes goes on up to a limit. A process that fails for good leaves a marker in
+the run folder; all that are started after it in the same submission end at once, with the same
+words and code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from pipeline import errors, redaction
+from pipeline.runs.run_folder import RunFolder
+from pipeline.supervision import restart_policy
+
+# The environment variable that names the submission. Without it nobody restarts anything.
+SUBMISSION = "PIPELINE_SUBMISSION"
+# {"submission": str, "task": str, "exit_code": int, "error": str}
+MARKER = "FATAL.json"
+# {"submission": str}: the one that the run was last begun in.
+BEGUN = "SUBMISSION.json"
+
+
+@contextlib.contextmanager
+def once(run: RunFolder, task: str, submission: str | None) -> Iterator[None]:
+    """Lets the block fail for good only once in a submission.
+
+    Raises the `PipelineError` of an earlier process instead of entering the block.
+    """
+    if not submission:
+        yield
+        return
+    earlier = run.read(MARKER)
+    if earlier is not None and earlier["submission"] == submission:
+        raise errors.of_exit_code(
+            int(earlier["exit_code"]), f"{earlier['task']} has failed for good: {earlier['error']}"
+        )
+    try:
+        yield
+    except errors.PipelineError as error:
+        if error.exit_code in restart_policy.FINAL_CODES:
+            known = {"submission": submission, "task": task}
+            run.write(
+                MARKER,
+                {**known, "exit_code": error.exit_code, "error": redaction.redact(str(error))},
+            )
+        raise
+
+
+def begin(run: RunFolder, submission: str) -> None:
+    """Takes note of a submission, for processes that are started again in it."""
+    run.write(BEGUN, {"submission": submission})
+
+
+def has_begun(run: RunFolder, submission: str) -> bool:
+    """Tells a platform's restart from the first start of a submission."""
+    return run.read(BEGUN) == {"submission": submission}

@@ -1,0 +1,85 @@
+"""The logs of a run's processes, read from wherever the run is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pipeline import errors, storage
+from pipeline.runs.run_folder import RunFolder
+
+_SUFFIX = ".log"
+_PART = 1 << 20  # bytes read at a time
+
+
+class Logs:
+    """What processes of a run have said, each time what is new.
+
+    `role` is a role or one process such as `worker-1`; all processes if it is `None`.
+    """
+
+    def __init__(self, run: RunFolder, role: str | None = None) -> None:
+        self._folder = storage.parent(run.log_path("any"))
+        self._role = role
+        self._read: dict[str, int] = {}
+        # Beginnings of lines, of which the rest is not there yet.
+        self._begun: dict[str, bytes] = {}
+
+    def names(self) -> list[str]:
+        """Returns the processes that have a log, sorted.
+
+        Raises `UsageError` if there are logs, but none of the role.
+        """
+        found = [name for name in storage.listdir(self._folder) if name.endswith(_SUFFIX)]
+        known = sorted(name.removesuffix(_SUFFIX) for name in found)
+        wanted = [name for name in known if self._role in (None, name, name.rpartition("-")[0])]
+        if known and not wanted:
+            raise errors.UsageError(
+                f"ROLE={self._role}: no log of it in {self._folder!r}; there are {', '.join(known)}"
+            )
+        return wanted
+
+    def new_lines(self, *, last: bool = False) -> Iterator[str]:
+        """Yields what has been added since it was called before, process by process.
+
+        Lines begin with the name of their process, unless only one was asked for. The beginning
+        of a line waits for its rest, unless it is the `last` call.
+        """
+        names = self.names()
+        width = 0 if names == [self._role] else max(map(len, names), default=0)
+        for name in names:
+            head = f"{name:<{width}} | " if width else ""
+            for part in self._parts(name):
+                *whole, rest = (self._begun.get(name, b"") + part).split(b"\n")
+                self._begun[name] = rest
+                yield from (head + line.decode(errors="replace") for line in whole)
+            if last and (rest := self._begun.pop(name, b"")):
+                yield head + rest.decode(errors="replace")
+
+    def _parts(self, name: str) -> Iterator[bytes]:
+        path = storage.join(self._folder, name + _SUFFIX)
+        size, start = storage.size(path), self._read.get(name, 0)
+        if size < start:  # another log
+            start, self._begun[name] = 0, b""
+        self._read[name] = size
+        if start == size:
+            return
+        with storage.open_file(path) as file:
+            file.seek(start)
+            while start < size and (part := file.read(min(_PART, size - start))):
+                start += len(part)
+                yield part
+
+
+def follow(
+    logs: Logs,
+    say: Callable[[str], None],
+    ended: Callable[[], bool],
+    wait: Callable[[], None],
+) -> None:
+    """Says what processes say, until the run has `ended`; `wait` is called between two looks."""
+    while not ended():
+        for line in logs.new_lines():
+            say(line)
+        wait()
+    for line in logs.new_lines(last=True):
+        say(line)

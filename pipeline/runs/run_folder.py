@@ -1,0 +1,309 @@
+"""Where everything of a run lies, and the small files its processes speak to each other by.
+
+All of them are single objects that appear whole, so they mean the same on a disk, on NFS and
+on gs://, and from every host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import re
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pipeline import config, errors, redaction, storage
+from pipeline.config import config_file, gcp_config
+from pipeline.storage import strict_json
+
+# What TensorFlow takes for a pattern where it looks for files, and what is no UTF-8.
+_WILD = re.compile(r"[*?\[\\\ud800-\udfff]")
+_RETRY = 0.5  # seconds
+_T = TypeVar("_T")
+
+
+def records_folder(storage_root: str, config_name: str) -> str:
+    """Returns where the records of a config are kept."""
+    return storage.child(storage.join(storage.absolute(storage_root), "records"), config_name)
+
+
+def run_folder(storage_root: str, run: str) -> str:
+    """Returns the folder of a run. Raises `UsageError` for names that could leave the root, and for
+    a root in which TensorFlow would not find its checkpoints again."""
+    root = storage.absolute(storage_root)
+    if found := _WILD.search(root):
+        raise errors.UsageError(
+            f"--storage {root!r}: TensorFlow finds no checkpoint again in a folder with "
+            f"{found[0]!r} in its path; use another one"
+        )
+    return storage.child(storage.join(root, "runs"), run, what="--run")
+
+
+def find_run(storage_root: str, run: str | None, config_name: str | None = None) -> RunFolder:
+    """Returns the run of that name, or the newest one, of a config (its name or path) if that is
+    given. Raises `UsageError` if there is none, or if the named run is of another config."""
+    wanted = config_file.load(config_name).name if config_name else None
+    if run is None:
+        return _newest_run(storage.join(storage.absolute(storage_root), "runs"), wanted)
+    folder = RunFolder(run_folder(storage_root, run))
+    if not storage.exists(folder.config_path):
+        known = storage.listdir(storage.parent(folder.path))
+        raise errors.UsageError(
+            f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}"
+        )
+    found = folder.read_config().name if wanted else wanted
+    if found != wanted:
+        raise errors.UsageError(
+            f"--config {config_name!r}: is {wanted!r}, but run {run!r} is of {found!r}; give one "
+            "of the two"
+        )
+    return folder
+
+
+def _newest_run(root: str, wanted: str | None) -> RunFolder:
+    folders = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
+    started = [folder for folder in folders if storage.exists(folder.config_path)]
+    if not started:
+        raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
+    for folder in sorted(started, key=lambda f: storage.modified(f.config_path), reverse=True):
+        # One that cannot be read, such as of another version, is of no config that is known.
+        with contextlib.suppress(errors.UsageError, errors.DataError):
+            if wanted is None or folder.read_config().name == wanted:
+                return folder
+    raise errors.UsageError(
+        f"no run of {wanted!r} in {root!r}. Train one with make train CONFIG={wanted}."
+    )
+
+
+def run_name(job: config.Config) -> str:
+    """Names a run after its config, so that the same command finds the same run again. Where it
+    runs is no part of that."""
+    anywhere = job.model_copy(update={"gcp": gcp_config.Gcp()})
+    return f"{job.name[:50]}-{config.digest(anywhere)[:8]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+    """Paths and marker files of one run. `path` is also the Estimator's `model_dir`.
+
+    A file that cannot be read or written is tried again for `patience` seconds, and is then a
+    `RetryableError`: what was possible a while ago may be possible again.
+    """
+
+    path: str
+    patience: float = dataclasses.field(default=0.0, compare=False)
+
+    @property
+    def impatient(self) -> RunFolder:
+        """The same folder, for who looks again anyway."""
+        return dataclasses.replace(self, patience=0.0)
+
+    @property
+    def name(self) -> str:
+        """What `RUN=` takes."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def config_path(self) -> str:
+        """The resolved config, as every process of the run reads it."""
+        return storage.join(self.path, "config.yaml")
+
+    @property
+    def record_path(self) -> str:
+        """`run.json`: what happened, for machines."""
+        return storage.join(self.path, "run.json")
+
+    @property
+    def exports(self) -> str:
+        """Holds `best/` and `final/`."""
+        return storage.join(self.path, "export")
+
+    def relative(self, path: str) -> str:
+        """Returns a path below the run's folder as files of the run call it: the folder may be
+        moved or copied. `storage.join` with the folder's path turns it back."""
+        return path.removeprefix(f"{self.path}/")
+
+    def log_path(self, task_name: str) -> str:
+        """The output of one process, appended over restarts."""
+        return storage.join(self.path, "logs", f"{task_name}.log")
+
+    def read_config(self) -> config.Config:
+        """Returns the config the run was started with. Raises `UsageError` or `DataError` if it
+        cannot be read."""
+        try:
+            return config_file.load(self.config_path)
+        except (errors.UsageError, errors.DataError) as error:
+            raise type(error)(
+                f"{error}. Remove that file, and let make train write it anew"
+            ) from None
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Returns a JSON file of the run, or `None` while there is none. Raises `DataError` for
+        another content, and what `errors.from_os_error` says of a file that cannot be read."""
+        return self._patiently(lambda: self._read(storage.join(self.path, name)))
+
+    def _read(self, path: str) -> dict[str, Any] | None:
+        try:
+            content = strict_json.loads(storage.read_text(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:  # of another user, say
+            raise errors.from_os_error(error, f"cannot read {path!r}") from None
+        except json.JSONDecodeError as error:
+            raise errors.DataError(
+                f"{path!r}: not JSON ({error}); remove it and run again"
+            ) from None
+        if not isinstance(content, dict):
+            raise errors.DataError(f"{path!r}: not a JSON object; remove it and run again")
+        return content
+
+    def write(self, name: str, content: dict[str, Any]) -> None:
+        """Writes a JSON file of the run, by `strict_json`; readers see the old or the new one."""
+        path = storage.join(self.path, name)
+
+        def write() -> None:
+            storage.write_text(path, strict_json.dumps(content, indent=1) + "\n", parents=True)
+
+        self._patiently(write)
+
+    def _patiently(self, action: Callable[[], _T]) -> _T:
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                return action()
+            except (errors.UsageError, errors.RetryableError) as error:
+                if not self.patience:
+                    raise
+                if time.monotonic() >= deadline:
+                    line = str(error).partition(". ")[0]
+                    raise errors.RetryableError(
+                        f"{line}; tried for {self.patience:g} s. Run the same command again."
+                    ) from None
+            time.sleep(min(_RETRY, self.patience))
+
+    def remove(self, name: str) -> None:
+        """Removes a file of the run; absent is fine."""
+        storage.remove(storage.join(self.path, name))
+
+
+def saved_step(run: RunFolder) -> int | None:
+    """Returns the step of the newest checkpoint by TensorFlow's list of them, or `None`."""
+    path = storage.join(run.path, "checkpoint")
+    text = storage.read_text(path) if storage.exists(path) else ""
+    match = re.search(r'^model_checkpoint_path: ".*model\.ckpt-(\d+)"$', text, re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+# What the chief writes when training is over: {"final_step": int, "reason": str}. By it the
+# evaluator knows which checkpoint is the last, and roles started by hand find the end.
+TRAINING_DONE = "TRAINING_DONE.json"
+# What asks the chief to end training: {"reason": str}. Written by `make stop` and early stopping.
+STOP = "STOP.json"
+# What the chief writes at each start if records may be left out: which, and why.
+# {"records": {split: count}, "blocks": {split: [number]}, "found": [line]}
+EXCLUDED = "excluded.json"
+# What the evaluating process writes when the final checkpoint has been evaluated and exported.
+# {"final_step": int, "epochs": those that all steps were made of, or null,
+# "metrics": {"eval": {...}, "test": {...}}, "exports": {...}, "best": {...},
+# "skipped": [step of a checkpoint that was not evaluated], ...}
+# Paths of exports are relative to the run's folder.
+RESULT = "RESULT.json"
+
+
+# Seconds between two signs of life of a process or launcher that has no news.
+_BEAT, _REMOTE_BEAT = 10.0, 60.0
+
+
+def beat_interval(run: RunFolder) -> float:
+    """Returns how often whoever works on a run gives a sign of life, in seconds."""
+    return _REMOTE_BEAT if storage.is_remote(run.path) else _BEAT
+
+
+# What a save is called as a piece of work: nothing is known of how far it is until it is over.
+SAVING = "saving"
+# The states of a process after which it says no more.
+ENDED = ("done", "stopped", "failed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """What one process last said of itself, in `status/<role>-<index>.json`.
+
+    `state` is preparing, starting, waiting, serving, training, evaluating or exporting, and in the
+    end one of `ENDED`; `time` is Unix time in seconds; rates are of this process alone.
+    """
+
+    task: str
+    pid: int
+    host: str
+    state: str
+    time: float
+    # The newest sign of life, in Unix time: written by a thread even while there is no news.
+    seen: float | None = None
+    step: int | None = None
+    max_steps: int | None = None
+    loss: float | None = None
+    examples_per_second: float | None = None
+    # The long piece of work that it is at: {"what": str, "done": int, "total": int or None}.
+    work: dict[str, Any] | None = None
+    # Newest evaluation, from the evaluating process: {"step": int, "accuracy": float, ...}.
+    evaluation: dict[str, float] | None = None
+    # Where the time of a step goes, in seconds: see `trainer.monitoring.trace_hook`. Of the chief
+    # also "checkpoints", what all saves have taken.
+    seconds: dict[str, float] | None = None
+    # Of asynchronous processes: by how many updates of others how many of its own were late.
+    staleness: dict[str, int] | None = None
+    # Of the chief: what has been read by the newest checkpoint, per epoch and by each process, and
+    # a line for each epoch that has ended since it started. See `trainer.exactly_once.report`.
+    input: list[dict[str, int]] | None = None
+    readers: dict[str, int] | None = None
+    epochs: list[str] | None = None
+    # If it has gone on with other records: {"step": int, "applied": int}, the step from which on,
+    # and how many of the old ones had been applied.
+    new_data: dict[str, int] | None = None
+    # One line that whoever watches the run should see.
+    note: str | None = None
+    # One line on why it failed, with the exit code it ended with.
+    error: str | None = None
+    exit_code: int | None = None
+
+    @property
+    def is_saving(self) -> bool:
+        """True while it writes a checkpoint."""
+        return self.work is not None and self.work["what"] == SAVING and not self.work["done"]
+
+    @property
+    def activity(self) -> str:
+        """The state, with how far a piece of work is, for people."""
+        if self.work is None or not self.work["done"]:
+            return self.state if self.work is None else f"{self.state}, {self.work['what']}"
+        done, total = self.work["done"], self.work["total"]
+        far = f"{done / total:.0%}" if total else f"{done:,}"
+        return f"{self.state}, {self.work['what']} {far}"
+
+
+def write_status(run: RunFolder, status: Status) -> None:
+    """Says how this process is doing; the launcher and `make status` read it."""
+    run.write(f"status/{status.task}.json", redaction.redact_all(dataclasses.asdict(status)))
+
+
+def read_status(run: RunFolder, task: str) -> Status | None:
+    """Returns the newest word of a process, or `None` while there is none that can be read: its
+    next one is not worth failing for. What only another version of this project says is passed
+    over."""
+    known = [field.name for field in dataclasses.fields(Status)]
+    try:
+        content = run.impatient.read(f"status/{task}.json") or {}
+        return Status(**{name: content[name] for name in known if name in content})
+    except (errors.DataError, errors.RetryableError, errors.UsageError, TypeError):
+        return None
+
+
+def read_statuses(run: RunFolder) -> dict[str, Status]:
+    """Returns the newest word of every process of the run, by task name."""
+    names = storage.listdir(storage.join(run.path, "status"))
+    tasks = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    found = {task: read_status(run, task) for task in tasks}
+    return {task: status for task, status in found.items() if status is not None}

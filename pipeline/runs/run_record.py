@@ -1,0 +1,259 @@
+"""`run.json`: what happened to a run, for machines. Written at the start, the end, and at news."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import pydantic
+
+from pipeline import config, errors, redaction, storage, versions
+from pipeline.cluster import topology
+from pipeline.runs import export_files, run_folder
+from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.supervision.plan import Observer
+from pipeline.supervision.restart_policy import Restart
+
+FILE_NAME = "run.json"
+# The reason of a run that was not ended before its time.
+ALL_STEPS = "all steps made"
+
+
+class Launcher(pydantic.BaseModel):
+    """The process that looks after the run, or did."""
+
+    host: str
+    pid: int
+    # Its newest sign of life, in Unix time; `None` if it gives none: one that follows a job.
+    seen: float | None = None
+
+
+class RunRecord(pydantic.BaseModel):
+    """One run. `seconds`, `examples_per_second` and `topology` are of the newest launch;
+    `restarts` and `launches` count over all of them. It holds no environment and no secret."""
+
+    model_config = pydantic.ConfigDict(extra="ignore")
+
+    # `trained` by hand: nobody has evaluated it yet.
+    status: Literal["running", "trained", "done", "stopped", "failed"]
+    # One line: why it ended as it did.
+    reason: str
+    exit_code: int | None = None
+    config: str
+    strategy: str
+    # Role to number of processes.
+    topology: dict[str, int]
+    # Role to addresses; empty for a single process.
+    cluster: dict[str, list[str]] = {}
+    # `None` if its roles were started by hand.
+    launcher: Launcher | None
+    # What runs its processes on Vertex AI: projects/…/customJobs/…, of the newest launch there.
+    job: str | None = None
+    launches: int = 1
+    final_step: int | None = None
+    # Split to metric to value, of the final evaluation.
+    metrics: dict[str, dict[str, float]] = {}
+    best: dict[str, Any] | None = None
+    exports: dict[str, str | None] = {}
+    # Export to SHA-256 of each of its files.
+    sha256: dict[str, dict[str, str]] = {}
+    restarts: list[Restart] = []
+    # Per epoch, by the newest checkpoint's own count: records due; applied once, more often, or
+    # never; skipped because they cannot be read; left to be read. Of more than a thousand epochs
+    # the first ones are one row, by the number of the last of them.
+    input: list[dict[str, int]] | None = None
+    # Task to records it has applied.
+    readers: dict[str, int] = {}
+    # Split to cause to records that it did without: `exclusions.left_out`.
+    left_out: dict[str, dict[str, int]] = {}
+    # Steps of the checkpoints that nobody has judged, because of newer ones or by the config.
+    skipped: list[int] = []
+    # Where it has gone on with other records, from step to step: `Status.new_data`.
+    new_data: list[dict[str, int]] = []
+    # to_first_step (from the start of the command), training, evaluation (after training), total.
+    seconds: dict[str, float] = {}
+    # Task to where the time of its steps went, as its status file tells it.
+    step_seconds: dict[str, dict[str, float]] = {}
+    # Task to how often its updates were late by how many of others.
+    staleness: dict[str, dict[str, int]] = {}
+    # Steps of the newest launch times examples a step, over seconds of training; in a single
+    # process those include the evaluations in between.
+    examples_per_second: float | None = None
+    versions: dict[str, str] = {}
+    # SHA-256 of the manifest: names the data that was trained on.
+    manifest: str | None = None
+
+
+def begin(job: config.Config, run: RunFolder, *, by_hand: bool = False) -> RunRecord:
+    """Returns the record of a run that is about to start, going on from an earlier launch's. One
+    whose roles are started `by_hand` has no launcher."""
+    earlier = read(run)
+    return RunRecord(
+        status="running",
+        reason="started by hand" if by_hand else "training",
+        config=job.name,
+        strategy=job.cluster.strategy,
+        topology=topology.role_counts(job.cluster),
+        launcher=None if by_hand else Launcher(host=socket.gethostname(), pid=os.getpid()),
+        launches=earlier.launches + 1 if earlier else 1,
+        restarts=earlier.restarts if earlier else [],
+        new_data=earlier.new_data if earlier else [],
+        versions=versions.installed(),
+    )
+
+
+def read(run: RunFolder) -> RunRecord | None:
+    """Returns the record of a run, or `None` if there is none that can be used."""
+    try:
+        content = run.read(FILE_NAME)
+        return None if content is None else RunRecord.model_validate(content)
+    except (errors.DataError, pydantic.ValidationError):
+        return None
+
+
+def write(run: RunFolder, record: RunRecord) -> None:
+    """Stores the record; readers see the old one or the new one."""
+    run.write(FILE_NAME, redaction.redact_all(record.model_dump(mode="json")))
+
+
+@dataclasses.dataclass
+class Heartbeat:
+    """Writes into the record of a run, now and then, that its launcher is there."""
+
+    record: RunRecord
+    run: RunFolder
+    clock: Callable[[], float] = time.time
+    # For the time between two: nobody sets it back.
+    timer: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._written: float | None = None
+
+    def __call__(self, *, at_once: bool = False) -> bool:
+        """Writes it if it is time to, and tells whether it did. A sign of life is not worth failing
+        for."""
+        now = self.timer()
+        interval = run_folder.beat_interval(self.run)
+        if self._written is not None and now - self._written < interval and not at_once:
+            return False
+        self._written = now
+        if self.record.launcher is not None:
+            self.record.launcher.seen = self.clock()
+        try:
+            write(self.run, self.record)
+        except (errors.PipelineError, OSError):
+            return False
+        return True
+
+
+@dataclasses.dataclass
+class Keeper:
+    """An observer that keeps the record of a run up to date while another shows it."""
+
+    record: RunRecord
+    run: RunFolder
+    observer: Observer
+
+    def __post_init__(self) -> None:
+        self.beat = Heartbeat(self.record, self.run)
+        self._has_news = False
+        self._restarts = self._copied_restarts()
+
+    def _copied_restarts(self) -> list[Restart]:
+        """A supervisor adds to those of the record, and fills in later what they have cost."""
+        return [restart.model_copy() for restart in self.record.restarts]
+
+    def say(self, line: str) -> None:
+        """Passes it on."""
+        self.observer.say(line)
+
+    def show(self, statuses: Mapping[str, Status]) -> None:
+        """Passes it on, and writes the record at restarts and when more has been read."""
+        self.observer.show(statuses)
+        before, self._restarts = self._restarts, self._copied_restarts()
+        self._has_news |= self._restarts != before
+        for status in statuses.values():
+            if status.new_data and status.new_data not in self.record.new_data:
+                self.record.new_data = [*self.record.new_data, status.new_data]
+                self._has_news = True
+            if status.input is not None and status.input != self.record.input:
+                self.record.input, self.record.readers = status.input, status.readers or {}
+                self._has_news = True
+        if self.beat(at_once=self._has_news):
+            self._has_news = False  # what could not be written is tried again at the next look
+
+
+def add_statuses(record: RunRecord, statuses: Mapping[str, Status]) -> None:
+    """Fills in where the time of each process went, as it has said itself."""
+    for name, status in statuses.items():
+        seconds = dict(status.seconds or {})
+        if "checkpoints" in seconds:
+            record.seconds["checkpoints"] = round(seconds.pop("checkpoints"), 3)
+        record.step_seconds |= {name: seconds} if seconds else {}
+        record.staleness |= {name: status.staleness} if status.staleness else {}
+
+
+def add_result(record: RunRecord, run: RunFolder) -> None:
+    """Fills in what the evaluating process found, if it has got that far."""
+    result = run.read(run_folder.RESULT)
+    if result is None:
+        return
+    record.final_step = result["final_step"]
+    record.metrics = result.get("metrics", {})
+    record.best = result.get("best")
+    record.exports = result.get("exports", {})
+    record.sha256 = result.get("sha256", {})
+    record.input = result.get("input")
+    record.readers = result.get("readers", {})
+    record.left_out = result.get("left_out", {})
+    record.skipped = result.get("skipped", [])
+
+
+def reason_of_end(run: RunFolder) -> str:
+    """Returns why training has ended, as the chief has left it."""
+    reason = str((run.read(run_folder.TRAINING_DONE) or {}).get("reason", "steps"))
+    return ALL_STEPS if reason == "steps" else reason
+
+
+def close(
+    record: RunRecord, run: RunFolder, error: errors.PipelineError | None, *, stopped: bool
+) -> None:
+    """Writes how the run ended."""
+    if error is None:
+        record.status, record.exit_code = "done", 0
+    else:
+        record.status = "stopped" if stopped else "failed"
+        record.reason = str(error) or "preprocessing failed"
+        record.exit_code = error.exit_code
+    # A full disk must not hide why the run ended.
+    with contextlib.suppress(errors.PipelineError) if error else contextlib.nullcontext():
+        write(run, record)
+
+
+_FINAL_REASONS = ("early stopping", "deadline")
+
+
+def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
+    """Returns the record of a run that has nothing left to do, otherwise `None`: a model that is
+    no longer there is exported again.
+
+    One that ended because nothing improved, or because its seconds were used up, would end again at
+    once, unless the config has changed; after `make stop` there is more to do.
+    """
+    record, result = read(run), run.read(run_folder.RESULT)
+    if record is None or result is None or record.status != "done":
+        return None
+    published = [path for path in result.get("exports", {}).values() if path]
+    if not all(export_files.is_published(storage.join(run.path, path)) for path in published):
+        return None
+    if job.train.steps is not None and result["final_step"] >= job.train.steps:
+        return record
+    if job.train.epochs is not None and (result.get("epochs") or 0.0) >= job.train.epochs:
+        return record
+    stays = record.reason.startswith(_FINAL_REASONS) and run.read_config() == job
+    return record if stays else None

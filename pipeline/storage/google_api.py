@@ -1,0 +1,95 @@
+"""REST APIs of Google Cloud, asked as whoever this machine is logged in as."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from pipeline import errors
+from pipeline.storage import gcs_errors
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_TIMEOUT = 60.0  # seconds for one request
+QUOTA = "The quota is used up: wait, ask for more, or use other machines or another REGION="
+
+
+class NotThere(errors.UsageError):
+    """The service knows nothing of that name."""
+
+
+@dataclasses.dataclass
+class Api:
+    """One service, as `root` such as https://…/v1, for one project and region.
+
+    `service` is what it is called, `host` what has to be enabled, and `role` what whoever asks
+    needs.
+    """
+
+    root: str
+    service: str
+    place: str
+    host: str
+    role: str
+    _session: Any = None
+
+    def ask(self, method: str, path: str, **content: Any) -> dict[str, Any]:
+        """Returns the answer to a request.
+
+        Raises `UsageError` for what has to be changed first (`NotThere` if that is the name), and
+        `RetryableError` for what passes; both say what to do.
+        """
+        with self._explained():
+            response = self._connected().request(
+                method, f"{self.root}/{path}", timeout=_TIMEOUT, **content
+            )
+        if response.ok:
+            return dict(response.json())
+        refusal = self.refusal(response.status_code, gcs_errors.explanation(response.text))
+        raise NotThere(str(refusal)) if response.status_code == 404 else refusal
+
+    def refusal(self, status: int, said: str) -> errors.PipelineError:
+        """Returns the error for an HTTP status of the service; `said` is its own explanation."""
+        line = f"{self.service}, {self.place}: {said.rstrip('.')} ({status})"
+        what = {
+            400: "Correct the gcp: section of the config; DRY_RUN=1 shows what is sent",
+            401: "Google does not accept the credentials. Log in with gcloud auth "
+            "application-default login, or set GOOGLE_APPLICATION_CREDENTIALS",
+            403: f"Grant the account {self.role}, and enable {self.host}",
+            404: "Look at PROJECT= and REGION=",
+            429: QUOTA,
+        }
+        if status in (408, 429) or status >= 500:
+            advice = what.get(status, "The service has a problem; run the same command again")
+            return errors.RetryableError(f"{line}. {advice}")
+        return errors.UsageError(f"{line}. {what.get(status, what[400])}")
+
+    def _connected(self) -> Any:
+        if self._session is None:
+            import google.auth
+            from google.auth.transport.requests import AuthorizedSession
+
+            credentials, _ = google.auth.default(scopes=[_SCOPE])
+            self._session = AuthorizedSession(credentials)
+        return self._session
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's own end of life, years ahead
+            import google.auth.exceptions as auth
+            import requests
+        try:
+            yield
+        except auth.DefaultCredentialsError:
+            raise gcs_errors.no_credentials(self.place) from None
+        except auth.RefreshError as error:
+            raise self.refusal(401, str(error.args[0] if error.args else error)) from None
+        except (auth.TransportError, requests.exceptions.RequestException) as error:
+            raise errors.RetryableError(
+                f"{self.root}: cannot be reached ({str(error).splitlines()[0]}). Look at the "
+                "network and the region, then run the same command again: a job that was submitted "
+                "is found"
+            ) from None

@@ -1,0 +1,1 @@
+"""Keeps the processes of a run going: restarts, hangs, ports."""

@@ -1,0 +1,42 @@
+"""Why a process ended: from its status, its exit code and the end of its log."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+from pipeline.processes.fork_client import describe_exit
+from pipeline.runs.run_folder import Status
+
+_READ = 16384  # bytes from the end of a log
+# What a process tells who has started it by hand; a launcher starts it again by itself.
+_ADVICE = re.compile(r"\. Run the same command (?:again )?to (?:go on|resume)\.$")
+
+
+def cause(status: Status | None, code: int, lines: list[str]) -> str:
+    """Returns one line: what the process said itself, or what ended it.
+
+    `lines` are the end of its log, `code` its exit code or minus the number of a signal.
+    """
+    if status is not None and status.error:
+        return _ADVICE.sub("", status.error)
+    if code < 0:
+        hint = " (perhaps for lack of memory)" if -code == signal.SIGKILL else ""
+        return f"{describe_exit(code)}{hint}"
+    said = next((line for line in reversed(lines) if line.startswith("error: ")), None)
+    if said is not None:
+        return said.removeprefix("error: ")
+    return lines[-1] if lines and code else f"ended with {describe_exit(code)}"
+
+
+def tail(log: str, start: int) -> list[str]:
+    """Returns the last lines of a log, none from before the byte `start`."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(start, file.tell() - _READ))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line.rstrip() for line in text.splitlines() if line.strip()]

@@ -1,0 +1,67 @@
+"""What a supervisor is given: what to run, how patient to be, and where to tell of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Protocol
+
+from pipeline import errors
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.supervision import watchdog
+
+
+class Observer(Protocol):
+    """Where a supervisor tells what is going on."""
+
+    def say(self, line: str) -> None:
+        """Shows one line."""
+
+    def show(self, statuses: Mapping[str, Status]) -> None:
+        """Shows how far the processes are; called a few times a second."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Graces:
+    """Seconds given after SIGTERM, before SIGKILL; `stragglers` is how long workers may go on
+    after the chief has ended. `training` is `cluster.stop_seconds`; a save that is under way then
+    is finished all the same."""
+
+    training: float = 30.0
+    evaluator: float = 5.0
+    ps: float = 2.0
+    stragglers: float = 60.0
+    poll: float = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What to run: `entry` is called in each process with the run's path, the path of the records
+    and the `Task`. `logs` is a local folder."""
+
+    run: RunFolder
+    records: str
+    entry: str
+    counts: Mapping[str, int]
+    steps: int
+    logs: str
+    patience: watchdog.Limits = dataclasses.field(default_factory=watchdog.Limits)
+    # True if nobody outside the run can reach its ports.
+    isolated: bool = False
+
+    def reason_of_end(self) -> str:
+        """Returns why training has ended, in the chief's words: "steps", or what stopped it before.
+
+        Raises `PipelineError` without a result, `ModelError` if steps are missing for no reason.
+        """
+        result = self.run.read(run_folder.RESULT)
+        if result is None:
+            raise errors.PipelineError("every process ended well, but there is no result")
+        done = self.run.read(run_folder.TRAINING_DONE) or {}
+        reason = str(done.get("reason", "steps"))
+        if reason == "steps" and result["final_step"] < self.steps:
+            raise errors.ModelError(
+                f"training ended at step {result['final_step']} of {self.steps}"
+            )
+        return reason

@@ -1,0 +1,210 @@
+"""What to do when a process of a run is lost, and what each loss cost. Pure: time is passed in."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+import pydantic
+
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.runs.run_folder import ENDED, Status
+
+# The same input fails the same way: these are never tried again.
+FINAL_CODES = (
+    errors.UsageError.exit_code,
+    errors.DataError.exit_code,
+    errors.ModelError.exit_code,
+)
+# All that train, as what is started again.
+_GANG = "gang"
+# What TensorFlow's server and the system say when a port is taken.
+_PORT_TAKEN = ("could not start grpc server", "address already in use", "address in use")
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """A process that ended otherwise than it should.
+
+    `code` is its exit code, or minus the number of the signal that killed it; `worked` is true if
+    it had made steps (or evaluated) before, `stalled` if it was killed because training as a whole
+    made no progress. `reached` is the newest step it made (of an evaluator, the step it evaluated)
+    since it was started, `None` if none; of what makes no steps itself, that of the run.
+    """
+
+    task: topology.Task
+    code: int
+    cause: str
+    worked: bool
+    stalled: bool = False
+    reached: int | None = None
+
+    @property
+    def port_taken(self) -> bool:
+        """True if another program listens on the port of this process."""
+        return any(words in self.cause.lower() for words in _PORT_TAKEN)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What happens next: `task` starts that one again, `gang` all but the evaluator on new
+    ports, `fail` ends the run with `code`; the `note` says why, besides the cause."""
+
+    action: Literal["task", "gang", "fail"]
+    delay: float = 0.0
+    code: int = 0
+    note: str = ""
+
+
+class Policy:
+    """Decides about losses: attempts are bounded by progress, with growing pauses between them.
+
+    At most `most` restarts in a row bring nothing new: no step (of the evaluator, no evaluation)
+    after the newest there was. What fails by itself at the same place ends the run by that; what is
+    killed from outside now and then does not. A Python error before any step was made will most
+    likely come again: it is tried once more only.
+    """
+
+    def __init__(
+        self,
+        unit: Literal["task", "gang"],
+        *,
+        most: int = 10,
+        window: float = 600.0,
+        delays: tuple[float, ...] = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0),
+        most_port_changes: int = 3,
+    ) -> None:
+        """A pause is chosen by how many restarts there were within `window` seconds."""
+        self.unit = unit
+        self._most, self._window, self._delays = most, window, delays
+        self._most_port_changes = most_port_changes
+        self._restarts: dict[str, list[float]] = collections.defaultdict(list)
+        # By what is started again: how far it has got, and its restarts since it has got there.
+        self._reached: dict[str, int] = {}
+        self._idle: collections.Counter[str] = collections.Counter()
+        self._useless: collections.Counter[str] = collections.Counter()
+        self._port_changes = 0
+
+    def decide(self, loss: Loss, now: float) -> Decision:
+        """Returns what to do about `loss`, and counts it."""
+        if loss.code in FINAL_CODES:
+            return Decision("fail", code=loss.code)
+        name = self._restarted(loss)
+        self._note_progress(name, loss)
+        if loss.port_taken:
+            self._port_changes += 1
+            if self._port_changes > self._most_port_changes:
+                return Decision("fail", code=errors.RetryableError.exit_code)
+            return Decision("gang")
+        task = loss.task.name
+        self._useless[task] = 0 if loss.worked or loss.code != 1 else self._useless[task] + 1
+        if self._useless[task] > 1 or self._idle[name] >= self._most:
+            what = "evaluation" if loss.task.job_name == topology.EVALUATOR else "step"
+            note = f"{self._idle[name]} restarts in a row brought no new {what}"
+            return Decision(
+                "fail",
+                code=loss.code if loss.code > 0 else errors.RetryableError.exit_code,
+                note=note if self._idle[name] >= self._most else "",
+            )
+        self._idle[name] += 1
+        recent = [time for time in self._restarts[name] if now - time < self._window]
+        self._restarts[name] = [*recent, now]
+        delay = self._delays[min(len(recent), len(self._delays) - 1)]
+        return Decision("gang" if name == _GANG else "task", delay=delay)
+
+    def _restarted(self, loss: Loss) -> str:
+        """Returns the task that is started again, or the name of all that train."""
+        if loss.task.job_name == topology.EVALUATOR:
+            return loss.task.name
+        return _GANG if loss.stalled or self.unit == "gang" else loss.task.name
+
+    def _note_progress(self, name: str, loss: Loss) -> None:
+        if loss.reached is not None and loss.reached > self._reached.get(name, -1):
+            self._reached[name] = loss.reached
+            self._idle[name] = 0
+            self._port_changes = 0
+
+
+class Restart(pydantic.BaseModel):
+    """One restart, as `run.json` tells it.
+
+    `step` is the newest that was seen before the loss, `steps_lost` how far the global step fell
+    back (from the newest that others made meanwhile, if they did), `seconds_to_next_step` the time
+    from the loss until training (or the evaluator) went on, in the slowest of the processes that
+    hung on it. The last two stay `None` if it never did.
+    """
+
+    role: str
+    index: int
+    cause: str
+    step: int | None = None
+    steps_lost: int | None = None
+    seconds_to_next_step: float | None = None
+
+
+class Recovery:
+    """Watches one restart until the process, or the training that hung on it, goes on.
+
+    A training process shows its own recovery (its loss, once it has made a step). After the loss of
+    a parameter server, or of a whole `gang`, all processes that train have to make a step again,
+    and the slowest counts.
+    """
+
+    def __init__(self, restart: Restart, *, wall_time: float, gang: bool = False) -> None:
+        self.restart = restart
+        self._since = wall_time
+        self._own = f"{restart.role}-{restart.index}"
+        self._of_all = gang or restart.role == topology.PS
+        # The chief and the parameter servers take the global step back with them.
+        self._falls_back = self._of_all or restart.role == topology.CHIEF
+        self._highest = restart.step
+        # By process: the lowest step it has told of since, and when it had made its first one.
+        self._lowest: dict[str, int] = {}
+        self._back: dict[str, float] = {}
+
+    def see(self, statuses: Mapping[str, Status]) -> bool:
+        """Takes in what processes say; returns true once the restart is over."""
+        new = {name: status for name, status in statuses.items() if status.time > self._since}
+        if self.restart.role == topology.EVALUATOR:
+            return self._own in new and self._over(new[self._own].time, lost=0)
+        waited_for = self._waited_for(statuses)
+        if not self._lowest:
+            # The others may go on meanwhile, with steps that are lost when it comes back.
+            others = [s.step for name, s in statuses.items() if name not in waited_for and s.loss]
+            self._highest = max([step for step in [self._highest, *others] if step], default=None)
+        for name in waited_for & new.keys() - self._back.keys():
+            self._see_one(name, new[name])
+        if not waited_for <= self._back.keys():
+            return False
+        before, lowest = self._highest, min(self._lowest.values())
+        lost = max(0, before - lowest) if self._falls_back and before is not None else 0
+        return self._over(max(self._back.values()), lost=lost)
+
+    def _waited_for(self, statuses: Mapping[str, Status]) -> set[str]:
+        if not self._of_all:
+            return {self._own}
+        return {"chief-0"} | {
+            name
+            for name, status in statuses.items()
+            if name.rpartition("-")[0] in topology.TRAINING_ROLES
+            and (status.state not in ENDED or status.time > self._since)
+        }
+
+    def _see_one(self, name: str, status: Status) -> None:
+        if status.state not in ("training", "done") or status.step is None:
+            return
+        lowest = self._lowest[name] = min(self._lowest.get(name, status.step), status.step)
+        if self.restart.role == topology.PS:
+            goes_on = status.step > lowest
+        else:
+            goes_on = status.loss is not None
+        if goes_on or status.state == "done":
+            self._back[name] = status.time
+
+    def _over(self, time: float, *, lost: int) -> bool:
+        self.restart.steps_lost = lost
+        self.restart.seconds_to_next_step = round(time - self._since, 3)
+        return True

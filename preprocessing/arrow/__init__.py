@@ -1,0 +1,1 @@
+"""Values as Arrow arrays: types, casts, byte buffers, Examples, images."""

@@ -1,0 +1,172 @@
+"""Gives columns the types that the config declares, and finds the values that do not have them.
+
+The quick way is one Arrow cast of the whole column. Only if it fails are the culprits looked for,
+among the column's different values, by halving: what Arrow cannot cast alone is bad.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import config
+from preprocessing.arrow import arrow_types
+
+# Whole numbers as they are written where a column has gaps: 16777217.0
+_POINT = r"^([+-]?\d+)\.0*$"
+# A reason code, and which rows it applies to.
+Fault: TypeAlias = tuple[str, np.ndarray]
+# What Arrow reads as a number has digits, signs, a point, hexadecimal digits, x, inf or nan.
+_NO_NUMBER = r"[^0-9+.a-fxintyA-FXINTY-]"
+
+
+def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault]]:
+    """Returns `array` with the type of `schema.arrow_type`; what does not have it becomes null.
+
+    Faults are `encoding` (text that is not UTF-8, or holds a NUL), `overflow` (a number too large)
+    and `type`, also of lists in which a value is missing. Text is read as Arrow does: no spaces,
+    digits in plain ASCII, 1e3 for floats only, but 5.0 is a whole number; to floats, whole numbers
+    are rounded like text.
+    """
+    target = arrow_types.arrow_type(column)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type == target and not (pa.types.is_string(target) or pa.types.is_nested(target)):
+        return array, []
+    faults: list[Fault] = []
+    if column.is_image:
+        return _cast(array, target, "type", faults), faults
+    if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+        array = _cast(array, pa.string(), "encoding", faults)
+    if target == pa.int64() and _is_text(array.type):
+        array = _without_point(array)
+    made = _cast(array, target, "type", faults)
+    if column.shape:
+        return _without_holes(made, column, faults), faults
+    if target == pa.string():
+        return _without_nul(made, faults), faults
+    if column.type == "float32":
+        made = _without_overflow(array, made, faults)
+    return made, faults
+
+
+def fits(array: pa.Array, column: config.Column) -> bool:
+    """Tells if all values have the type of a plain column; does not look for those without."""
+    try:
+        if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+            array = _quick(array, pa.string())
+        if arrow_types.arrow_type(column) == pa.int64() and _is_text(array.type):
+            array = _without_point(array)
+        _quick(array, arrow_types.arrow_type(column))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _without_point(texts: pa.Array) -> pa.Array:
+    # Looking for a point is many times as quick as replacing by a pattern.
+    if not pc.any(pc.match_substring(texts, ".")).as_py():
+        return texts
+    return pc.replace_substring_regex(texts, _POINT, r"\1")
+
+
+def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | None]:
+    """Casts `array`; values for which that fails become null. Also says which, if any."""
+    try:
+        return _quick(array, target), None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        bad = _bad_rows(array, target)
+    kept = pc.if_else(pa.array(bad), pa.scalar(None, array.type), array)
+    # Where no value at all can be cast, there may not even be a cast for nulls.
+    nothing = kept.null_count == len(array)
+    return (pa.nulls(len(array), target) if nothing else _quick(kept, target)), bad
+
+
+def _quick(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Casts all values or none. Whole numbers of more digits than a float has are no reason."""
+    element = target.value_type if pa.types.is_nested(target) else target
+    return array.cast(target, safe=not pa.types.is_floating(element))
+
+
+def _cast(array: pa.Array, target: pa.DataType, reason: str, faults: list[Fault]) -> pa.Array:
+    """Casts `array` and notes in `faults` what that fails for."""
+    made, bad = cast(array, target)
+    if bad is not None:
+        faults.append((reason, bad))
+    return made
+
+
+def _bad_rows(array: pa.Array, target: pa.DataType) -> np.ndarray:
+    if pa.types.is_nested(array.type):
+        return _bad_values(array, target)
+    different = array.dictionary_encode()
+    text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    number = pa.types.is_integer(target) or pa.types.is_floating(target)
+    look = _bad_texts if text and number else _bad_values
+    bad = np.append(look(different.dictionary, target), False)
+    # Nulls point behind the last of the different values.
+    return bad[different.indices.fill_null(len(bad) - 1).to_numpy()]
+
+
+def _bad_texts(array: pa.Array, target: pa.DataType) -> np.ndarray:
+    """As `_bad_values`, of texts that may have characters that no number has: those at once."""
+    strange = pc.match_substring_regex(array, _NO_NUMBER).to_numpy(zero_copy_only=False)
+    bad = strange.copy()
+    bad[~strange] = _bad_values(array.filter(pa.array(~strange)), target)
+    return bad
+
+
+def _bad_values(array: pa.Array, target: pa.DataType) -> np.ndarray:
+    try:
+        _quick(array, target)
+        return np.zeros(len(array), bool)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if len(array) < 2:
+            return np.ones(len(array), bool)
+    half = len(array) // 2
+    parts = (array.slice(0, half), array.slice(half))
+    return np.concatenate([_bad_values(part, target) for part in parts])
+
+
+def _without_nul(array: pa.Array, faults: list[Fault]) -> pa.Array:
+    found = np.frombuffer(array.buffers()[2] or b"", np.uint8)
+    if found.all():
+        return array
+    bad = pc.match_substring(array, "\0").fill_null(False).to_numpy(zero_copy_only=False)
+    if not bad.any():
+        return array
+    faults.append(("encoding", bad))
+    return pc.if_else(pa.array(bad), pa.scalar(None, pa.string()), array)
+
+
+def _without_overflow(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.Array:
+    """Refuses numbers that float32 cannot hold; what says infinity is taken by its word."""
+    endless = pc.is_inf(made).fill_null(False)
+    if not pc.any(endless).as_py():
+        return made
+    if pa.types.is_floating(raw.type):
+        said = pc.is_inf(raw)
+    else:
+        said = pc.match_substring_regex(raw.cast(pa.string()), "(?i)inf")
+    bad = pc.and_not(endless, said.fill_null(True)).to_numpy(zero_copy_only=False)
+    faults.append(("overflow", bad))
+    return pc.if_else(pa.array(bad), pa.scalar(None, made.type), made)
+
+
+def _without_holes(lists: pa.Array, column: config.Column, faults: list[Fault]) -> pa.Array:
+    """Refuses lists in which a value is missing."""
+    values = lists.flatten()
+    if not values.null_count:
+        return lists
+    bad = lists.is_valid().to_numpy(zero_copy_only=False)
+    there = values.is_valid().to_numpy(zero_copy_only=False)
+    bad[bad] = ~there.reshape(-1, column.size).all(axis=1)
+    faults.append(("type", bad))
+    return pc.if_else(pa.array(bad), pa.scalar(None, lists.type), lists)

@@ -1,0 +1,292 @@
+"""The Beam pipeline: chunks are read, encoded and spilled; spilled segments become shards.
+
+What flows between the stages are descriptions of work, never rows (`preprocessing.shards.spill`
+says why). Both DoFns give the same files however often and wherever they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineRunner
+
+from pipeline import config, errors, storage
+from pipeline.config.splits import SplitName
+from preprocessing.dead_letters import letter_files
+from preprocessing.rows import content, copies, placement, provenance, validate
+from preprocessing.rows.split import draw, read_from
+from preprocessing.runners import error_transport
+from preprocessing.shards import encode, merge, record_folders, spill, split_leaks
+from preprocessing.shards.prefetch import ahead
+from preprocessing.sources import keys, ptransform
+from preprocessing.sources.base import Chunk, Letter, Rows, Source
+from preprocessing.statistics import column_stats
+
+# A key of the grouping: split and number of the shard.
+ShardKey = tuple[SplitName, int]
+
+
+# The second output of what gathers statistics: `Spill`, or else `WriteShard`.
+STATISTICS = "statistics"
+
+
+def analyzed_late(data: config.Data) -> bool:
+    """Tells if statistics are gathered as shards are written, because rows may yet be left out.
+
+    That takes longer. Rows whose key is there already are left out, unless the first fails the run.
+    """
+    return bool(data.key and data.error_budget)
+
+
+class Spill(beam.DoFn):
+    """Rows -> (split, shard), segment; and on the side what was learned of the columns."""
+
+    def __init__(self, source: Source, data: config.Data, folder: str) -> None:
+        self._source, self._data, self._folder = source, data, folder
+        self._late = analyzed_late(data)
+
+    def spilled(self, element: Chunk, found: Iterator[Rows]) -> Iterator[Any]:
+        """Enforces, places, analyses, encodes and spills the rows `found` in one chunk."""
+        tally, learned = letter_files.Tally(), []
+        with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
+            origin = f"{element.split}-{element.index:06d}"
+            for part, (good, encoded) in enumerate(ahead(self._encoded(element.split, found))):
+                letter_files.write(self._folder, f"{origin}-{part:04d}", good.letters)
+                tally.add(letter_files.tally(good.letters, good.read, good.dropped))
+                if not self._late:
+                    learned.append(self._analyzed(good.batch, encoded.places.split))
+                yield from spill.write(self._folder, element.split, (element.index, part), encoded)
+            letter_files.write_tally(self._folder, origin, tally)
+        if learned:
+            yield beam.pvalue.TaggedOutput(STATISTICS, column_stats.merge(learned, self._data))
+
+    def _analyzed(self, batch: pa.RecordBatch, splits: np.ndarray) -> column_stats.Partials:
+        found: column_stats.Partials = {}
+        for index in np.unique(splits):
+            of_split = splits == index
+            rows = batch if of_split.all() else batch.filter(pa.array(of_split))
+            found |= column_stats.of_batch(rows, config.SPLITS[index], self._data)
+        return found
+
+    def _encoded(
+        self, split: SplitName, found: Iterator[Rows]
+    ) -> Iterator[tuple[validate.Good, spill.Encoded]]:
+        for rows in found:
+            good = validate.enforce(rows, self._data, split)
+            if good.letters and not self._data.error_budget:
+                raise errors.DataError(str(good.letters[0]))
+            contents = None
+            if self._data.key:
+                row_keys = keys.of_columns(good.batch, self._data.key)
+            else:
+                contents = content.of(good.batch, self._data.columns)
+                row_keys = content.keys(contents)
+            splits = draw(row_keys, good.splits, split, self._data)
+            places = placement.place(row_keys, splits, self._data)
+            if self._data.provenance:
+                batch, columns = provenance.added(good, rows, self._data.columns)
+            else:
+                batch, columns = good.batch, self._data.columns
+            framed = encode.frame(encode.encode(batch, columns))
+            numbers = good.numbers if self._data.key else None
+            file, late = rows.file(self._data.label), good.batch if self._late else None
+            yield good, spill.Encoded(places, framed, file, numbers, late, contents)
+
+
+class ReadAndSpill(Spill):
+    """Chunks that a source has planned."""
+
+    def process(self, element: Chunk) -> Iterator[Any]:
+        """Reads and spills one chunk."""
+        yield from self.spilled(element, self._source.read(element))
+
+
+class SpillFound(Spill):
+    """Batches that a transform of the user's own has made."""
+
+    def process(self, element: ptransform.Found) -> Iterator[Any]:
+        """Spills one batch, which takes its name from what is in it."""
+        split, batch = element
+        chunk = Chunk(split, ptransform.number_of(batch))
+        with error_transport.carried("cannot use what data.source makes"):
+            rows = ptransform.rows_of(batch, self._data)
+        yield from self.spilled(chunk, iter([rows]))
+
+
+class MergeStatistics(beam.CombineFn):
+    """Partial statistics -> those of everything. Merging is exact, so order does not matter."""
+
+    def __init__(self, data: config.Data) -> None:
+        self._data = data
+
+    def create_accumulator(self) -> column_stats.Partials:
+        """Returns nothing."""
+        return {}
+
+    def add_input(
+        self, mutable_accumulator: column_stats.Partials, element: column_stats.Partials
+    ) -> column_stats.Partials:
+        """Adds one part."""
+        return column_stats.merge([mutable_accumulator, element], self._data)
+
+    def merge_accumulators(
+        self, accumulators: Iterable[column_stats.Partials]
+    ) -> column_stats.Partials:
+        """Adds many parts."""
+        return column_stats.merge(accumulators, self._data)
+
+    def extract_output(self, accumulator: column_stats.Partials) -> column_stats.Partials:
+        """Returns all there is."""
+        return accumulator
+
+
+class WriteStatistics(beam.DoFn):
+    """Statistics -> the file that the driver puts into the manifest."""
+
+    def __init__(self, data: config.Data, folders: record_folders.Folders) -> None:
+        self._data, self._folders = data, folders
+
+    def process(self, element: column_stats.Partials) -> None:
+        """Writes the file."""
+        with error_transport.carried(f"cannot write statistics in {self._folders.temporary!r}"):
+            self._folders.write_statistics(column_stats.finished(element, self._data))
+
+
+class SpillCopies(beam.DoFn):
+    """(split, shard), segments -> (split, shard), segment of rows that are equal to another.
+
+    On the side, how that changes what was learned of the columns.
+    """
+
+    def __init__(self, data: config.Data, folder: str) -> None:
+        self._data, self._folder = data, folder
+
+    def process(self, element: tuple[ShardKey, Iterable[spill.Segment]]) -> Iterator[Any]:
+        """Looks for equal rows of one shard, which may go to others."""
+        key, segments = element
+        with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
+            for part, learned in copies.spilled(key, list(segments), self._folder, self._data):
+                yield from part
+                if learned:
+                    yield beam.pvalue.TaggedOutput(STATISTICS, learned)
+
+
+class WriteShard(beam.DoFn):
+    """(split, shard), segments -> a shard's file, and a receipt that says what is in it.
+
+    On the side what was learned of the columns, if it was not yet.
+    """
+
+    def __init__(
+        self, data: config.Data, folders: record_folders.Folders, by_content: bool = False
+    ) -> None:
+        self._data, self._folders, self._by_content = data, folders, by_content
+
+    def process(
+        self,
+        element: tuple[ShardKey, Iterable[spill.Segment]],
+        elsewhere: Mapping[SplitName, np.ndarray],
+    ) -> Iterator[Any]:
+        """Writes one shard, and letters for rows of a key that an earlier row has, or one whose
+        order is `elsewhere` of its split."""
+        (split, index), segments = element
+        learned: list[column_stats.Partials] = []
+
+        def seen(batch: pa.RecordBatch) -> None:
+            learned.append(column_stats.of_batch(batch, split, self._data))
+
+        name = self._folders.shard_name(split, index, placement.shards_of(self._data, split))
+        path = storage.join(self._folders.build, name)
+        with error_transport.carried(f"cannot write {path!r}"):
+            shard, repeated = merge.write_shard(
+                path,
+                name,
+                list(segments),
+                self._data.block_records,
+                unique=bool(self._data.key),
+                by_content=self._by_content,
+                elsewhere=elsewhere.get(split),
+                seen=seen,
+            )
+            self._refuse(split, index, [self._letter(*row) for row in repeated])
+            self._folders.write_receipt(split, index, shard)
+        if learned:
+            yield beam.pvalue.TaggedOutput(STATISTICS, column_stats.merge(learned, self._data))
+
+    def _refuse(self, split: SplitName, index: int, letters: list[Letter]) -> None:
+        if not letters:
+            return
+        if not self._data.error_budget:
+            raise errors.DataError(str(letters[0]))
+        # Letters and counts belong to the input the rows were read from.
+        origin = f"{read_from(self._data, split)}-in-{split}-{index:05d}"
+        letter_files.write(self._folders.temporary, origin, letters)
+        letter_files.write_tally(self._folders.temporary, origin, letter_files.tally(letters))
+
+    def _letter(self, file: str, row: int) -> Letter:
+        names = " + ".join(self._data.key)
+        why = "has the value of an earlier row, or of one that is held out"
+        return Letter(file, row, names, "duplicate", None, why)
+
+
+def run(
+    chunks: list[Chunk],
+    source: Source,
+    data: config.Data,
+    folders: record_folders.Folders,
+    runner: PipelineRunner | str,
+    options: PipelineOptions,
+    follow: Callable[[Any], None] | None = None,
+) -> None:
+    """Runs both stages to their end, for which `follow` waits if it is given.
+
+    Raises what the workers meant to say.
+    """
+    pipeline = beam.Pipeline(runner, options)
+    if own := isinstance(source, ptransform.TransformSource):
+        found = ptransform.batches(pipeline, source)
+        spilling: Spill = SpillFound(source, data, folders.temporary)
+    else:
+        # Without a reshuffle all chunks would be fused into the one bundle they were created in.
+        found = pipeline | "Chunks" >> beam.Create(chunks) | "Spread" >> beam.Reshuffle()
+        spilling = ReadAndSpill(source, data, folders.temporary)
+    spilled = found | "ReadAndSpill" >> beam.ParDo(spilling).with_outputs(
+        STATISTICS, main="segments"
+    )
+    elsewhere: beam.pvalue.AsDict | dict[SplitName, np.ndarray] = {}
+    if split_leaks.possible(data):
+        elsewhere = beam.pvalue.AsDict(
+            spilled.segments
+            | "Together" >> beam.Map(lambda found: (0, (found[0][0], found[1])))
+            | "AllSegments" >> beam.GroupByKey()
+            | "FindLeaks" >> beam.FlatMap(lambda found: split_leaks.find(list(found[1])).items())
+        )
+    segments, learned = spilled.segments, spilled[STATISTICS]
+    if not data.key:
+        repeated = (
+            segments
+            | "ByFirstShard" >> beam.GroupByKey()
+            | "SpillCopies"
+            >> beam.ParDo(SpillCopies(data, folders.temporary)).with_outputs(
+                STATISTICS, main="segments"
+            )
+        )
+        segments = (segments, repeated.segments) | "WithCopies" >> beam.Flatten()
+        learned = (learned, repeated[STATISTICS]) | "WithThoseOfCopies" >> beam.Flatten()
+    writing = WriteShard(data, folders, by_content=own or not data.key)
+    written = (
+        segments
+        | "ByShard" >> beam.GroupByKey()
+        | "WriteShard" >> beam.ParDo(writing, elsewhere).with_outputs(STATISTICS)
+    )
+    _ = (
+        (written[STATISTICS] if analyzed_late(data) else learned)
+        | "Merge" >> beam.CombineGlobally(MergeStatistics(data)).without_defaults()
+        | "WriteStatistics" >> beam.ParDo(WriteStatistics(data, folders))
+    )
+    error_transport.run(pipeline, follow)

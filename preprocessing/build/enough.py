@@ -1,0 +1,76 @@
+"""Whether there are records enough to train on and to measure with."""
+
+from __future__ import annotations
+
+from pipeline import config, errors
+from pipeline.records import manifest
+from preprocessing.rows.split import existing, read_from
+
+# Of fewer records in all, measures say next to nothing.
+_FEW = 100
+# Of fewer rows for each class, on average, none can be learned.
+_PER_CLASS = 2
+
+
+def check(data: config.Data, made: manifest.Manifest) -> None:
+    """Raises `DataError` if there is nothing to train on, or nothing in the eval split."""
+    total = sum(split.records for split in made.splits.values())
+    counts = ", ".join(f"{name} {split.records:,}" for name, split in made.splits.items())
+    for name in existing(data):
+        if name != "test" and not made.splits[name].records:
+            files = ", ".join(map(repr, data.inputs[read_from(data, name)].values()))
+            raise errors.DataError(
+                f"{files}: {name} is empty: {total:,} {'row is' if total == 1 else 'rows are'} "
+                f"left after preprocessing ({counts}). Use more rows, or change data.split"
+            )
+
+
+def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
+    """Returns what is likely to disappoint, a line each."""
+    found = [*_scattered(data, made), *_without_values(data, made)]
+    total = sum(split.records for split in made.splits.values())
+    if 0 < total < _FEW:
+        found.append(f"{total} records in all: too few to measure a model with")
+    train = made.statistics.get("train")
+    label = train.columns.get(data.label) if train else None
+    if label is None or not label.distinct or label.count < 2:
+        return found
+    column = data.columns[data.label]
+    if label.distinct == 1:
+        found.append(f"label {data.label!r} is the same in all {label.count:,} rows of train")
+    elif _is_classes(column) and label.count < _PER_CLASS * label.distinct:
+        found.append(
+            f"label {data.label!r} has {label.distinct:,} classes in {label.count:,} rows of "
+            "train: too few of each"
+        )
+    return found
+
+
+def _without_values(data: config.Data, made: manifest.Manifest) -> list[str]:
+    """Returns a line for each column of which train has no value: where a column has some only in
+    rows that are dropped for want of a label, a first config cannot know it."""
+    train = made.statistics.get("train")
+    columns = train.columns if train and made.splits["train"].records else {}
+    return [
+        f"column {name!r} has no value in train: nothing is learned from its features"
+        for name, one in columns.items()
+        if name in data.columns and not one.count
+    ]
+
+
+def _scattered(data: config.Data, made: manifest.Manifest) -> list[str]:
+    """Returns a line for each split that was given more shards than it has full blocks."""
+    default, lines = config.Data.model_fields["shards"].default, []
+    for name, split in made.splits.items():
+        most = max(1, split.records // made.block_records)
+        if len(split.shards) > most and len(split.shards) != default.get(name):
+            lines.append(
+                f"{name} has {len(split.shards):,} shards for {split.records:,} records: "
+                f"each is a file to write, open and check, and holds less than a block of "
+                f"{made.block_records} records. Set data.shards.{name} to {most:,} or less"
+            )
+    return lines
+
+
+def _is_classes(column: config.Column) -> bool:
+    return column.type == "string" or column.vocabulary is not None

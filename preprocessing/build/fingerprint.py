@@ -1,0 +1,86 @@
+"""Names a records set by what it is made from, so that equal work is done once."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+
+from pipeline import config, errors, storage
+from pipeline.records import builds, manifest
+from preprocessing.sources.base import RawFile
+
+# Raised when the same config and files would give other bytes than before.
+FORMAT = 5
+_READ_BYTES = 1 << 20
+# More files than this (images) are named by folder, or the manifest would grow with the data.
+MAX_LISTED = 1000
+
+
+def sources(files: list[RawFile], stop: threading.Event) -> tuple[manifest.Source, ...]:
+    """Returns size and SHA-256 of each raw file, or of each folder of many.
+
+    Raises `DataError` naming one that is not readable.
+
+    It reads everything, which takes long on much data; once `stop` is set it returns nonsense soon.
+    """
+    found = [_source(file, stop) for file in files]
+    return tuple(found if len(found) <= MAX_LISTED else _by_folder(found))
+
+
+def _by_folder(found: list[manifest.Source]) -> list[manifest.Source]:
+    """Puts the files of one folder together: the hash is that of their names and hashes."""
+    folders: dict[str, list[manifest.Source]] = {}
+    for source in found:
+        folders.setdefault(source.name.rpartition("/")[0], []).append(source)
+    return [
+        manifest.Source(
+            name=f"{folder}/*",
+            bytes=sum(source.bytes for source in inside),
+            sha256=config.digest({source.name: source.sha256 for source in inside}),
+        )
+        for folder, inside in folders.items()
+    ]
+
+
+def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:
+    """Returns a hex hash of all that decides the records' bytes, but not of where files lie."""
+    return config.digest(
+        {
+            "format": FORMAT,
+            "data": builds.deciding(data),
+            "sources": [source.model_dump(mode="json") for source in found],
+        }
+    )
+
+
+def base(data: config.Data, files: list[RawFile]) -> str:
+    """Returns what the name of a build begins with, before all raw files have been hashed.
+
+    Builds of files that differ in their contents alone may share it; they are numbered. Raises
+    `DataError` naming a file that does not exist.
+    """
+    names = [[file.name, _size(file)] for file in files]
+    return config.digest({"format": FORMAT, "data": builds.deciding(data), "files": names})[:12]
+
+
+def _size(file: RawFile) -> int:
+    try:
+        return storage.size(file.path)
+    except FileNotFoundError:
+        raise errors.DataError(f"{file.path!r}: no such file") from None
+
+
+def _source(file: RawFile, stop: threading.Event) -> manifest.Source:
+    digest, size = hashlib.sha256(), 0
+    try:
+        with storage.open_file(file.path) as content:
+            while (block := content.read(_READ_BYTES)) and not stop.is_set():
+                digest.update(block)
+                size += len(block)
+    except FileNotFoundError:
+        raise errors.DataError(f"{file.path!r}: no such file") from None
+    except OSError as error:
+        raise errors.DataError(
+            f"{file.path!r}: cannot be read: {error.strerror or error}"
+        ) from None
+    return manifest.Source(name=file.name, bytes=size, sha256=digest.hexdigest())

@@ -1,0 +1,142 @@
+"""Runs dead letters that people corrected back in, as part of the whole.
+
+They edit `raw` in the lines of dead_letter/, or in a copy. What was edited goes into the ledger of
+corrections, and the records are made again with it.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline import config, errors, storage
+from pipeline.records import manifest
+from pipeline.runs import run_folder
+from preprocessing import sources
+from preprocessing.build import fingerprint, job
+from preprocessing.dead_letters import corrections
+from preprocessing.dead_letters.corrections import Correction
+from preprocessing.rows import validate
+from preprocessing.shards import record_folders
+
+
+def run(
+    job_config: config.Config,
+    storage_root: str,
+    fixed: str = "",
+    *,
+    num_workers: int = 1,
+    pipeline_options: Sequence[str] = (),
+) -> manifest.Manifest:
+    """Takes corrections from the file `fixed`, or from the dead letters themselves, and runs.
+
+    Prints by reason what became of the rows. Raises `UsageError` if nothing was edited, and
+    `DataError` for lines that are no dead letters.
+    """
+    records = run_folder.records_folder(storage_root, job_config.name)
+    paths = [fixed] if fixed else _letter_files(records, job_config.data)
+    found = [one for path in paths for one in _edited(path, job_config.data)]
+    if not found:
+        raise errors.UsageError(
+            f"{', '.join(paths) or records!r}: no line was edited. Correct the values in 'raw' of "
+            "dead letters, or name a corrected copy with FIXED="
+        )
+    with record_folders.locked(records):
+        before = {(one.file, one.row): one for one in corrections.read(records)}
+        corrections.write(records, list((before | _merged(found, before)).values()))
+    made = job.run(
+        job_config, storage_root, num_workers=num_workers, pipeline_options=pipeline_options
+    )
+    names = _names(job_config.data)
+    letters = [
+        letter for path in _letter_files(records, job_config.data) for letter in _lines(path)
+    ]
+    again = {(names.get(x["file"], x["file"]), x["row"]): _kind(x) for x in letters}
+    print("\n".join(summary(found, again)))
+    return made
+
+
+def summary(found: list[Correction], again: dict[tuple[str, int], str]) -> list[str]:
+    """Says by reason how many rows became records; `again` has the reasons of those that did not.
+
+    A row that was dropped on purpose for a value it lacks counts as accepted.
+    """
+    lines = []
+    for reason, count in sorted(collections.Counter(_kind(vars(one)) for one in found).items()):
+        rows = [one for one in found if _kind(vars(one)) == reason]
+        failed = collections.Counter(
+            again[one.file, one.row] for one in rows if (one.file, one.row) in again
+        )
+        line = f"  {reason}: {count - failed.total():,} of {count:,} accepted"
+        if failed:
+            kinds = ", ".join(f"{n:,} x {kind}" for kind, n in sorted(failed.items()))
+            line += f", dead letters again: {kinds}"
+        lines.append(line)
+    return [f"replayed {len(found):,} corrected rows:", *lines]
+
+
+def _letter_files(records: str, data: config.Data) -> list[str]:
+    """Returns the dead letters of the newest build with these settings and inputs."""
+    source = corrections.over(sources.choose(data), records)
+    return record_folders.letters(records, fingerprint.base(data, source.files()))
+
+
+def _lines(path: str) -> list[dict[str, Any]]:
+    if not storage.exists(path):
+        raise errors.DataError(f"{path!r}: no such file")
+    found = []
+    for number, line in enumerate(storage.read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            letter = json.loads(line)
+        except ValueError as error:
+            raise errors.DataError(f"{path!r} line {number}: not JSON: {error}") from None
+        if not isinstance(letter, dict) or not {"file", "row", "reason"} <= letter.keys():
+            raise errors.DataError(f"{path!r} line {number}: no dead letter: {line[:60]!r}")
+        found.append(letter)
+    return found
+
+
+def _edited(path: str, data: config.Data) -> list[Correction]:
+    """Returns the letters whose `raw` is not what it was."""
+    names = _names(data)
+    found = []
+    for number, letter in enumerate(_lines(path), 1):
+        where, raw = f"{path!r} line {number}", letter.get("raw")
+        if raw is None:
+            continue
+        if not isinstance(raw, dict):
+            raise errors.DataError(f"{where}: raw must be an object with columns, got {raw!r}")
+        if letter.get("of") == validate.digest(raw):
+            continue
+        corrections.known_columns(raw, data.columns, where)
+        if letter["file"] not in names:
+            raise errors.DataError(
+                f"{where}: {letter['file']!r} is none of the files of data.inputs"
+            )
+        found.append(Correction(**{**letter, "file": names[letter["file"]]}))
+    return found
+
+
+def _names(data: config.Data) -> dict[str, str]:
+    return {file.path: file.name for file in sources.choose(data).files()}
+
+
+def _merged(
+    found: list[Correction], before: dict[tuple[str, int], Correction]
+) -> dict[tuple[str, int], Correction]:
+    """A row that is corrected again is still, in the raw file, what it was at first."""
+    merged = {}
+    for one in found:
+        place = (one.file, one.row)
+        if place in before:
+            one = one.model_copy(update={"of": before[place].of})
+        merged[place] = one
+    return merged
+
+
+def _kind(letter: dict[str, Any]) -> str:
+    return " ".join(filter(None, (letter.get("column"), letter["reason"])))

@@ -1,0 +1,1 @@
+"""Rows that broke the schema, and their corrections."""

@@ -1,0 +1,143 @@
+"""Rows that could not become records: kept with the reason, counted, and held against the budget.
+
+Workers leave letters and tallies in the temporary folder; the driver puts them together in the
+order of the raw rows, so the files are the same for any number of workers.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+
+from pipeline import config, errors, storage
+from pipeline.storage import strict_json
+from preprocessing.shards.record_folders import Folders
+from preprocessing.sources.base import Letter
+
+# Letters in a file stand in its name, so that progress can be seen by listing the folder.
+_LETTERS = re.compile(r"^(?P<split>[a-z]+)-[a-z0-9-]+\.bad(?P<count>\d+)\.jsonl$")
+_TALLY = re.compile(r"^(?P<split>[a-z]+)-[a-z0-9-]+\.tally\.json$")
+# How many kinds of problems an error names; the summary has all.
+_NAMED = 3
+
+
+@dataclasses.dataclass
+class Tally:
+    """What became of rows that were read. `bad` counts letters by column and reason."""
+
+    read: int = 0
+    dropped: int = 0
+    bad: collections.Counter[tuple[str, str]] = dataclasses.field(
+        default_factory=collections.Counter
+    )
+
+    def add(self, other: Tally) -> None:
+        """Adds the counts of other rows."""
+        self.read += other.read
+        self.dropped += other.dropped
+        self.bad.update(other.bad)
+
+    @property
+    def rejected(self) -> int:
+        """Number of letters."""
+        return self.bad.total()
+
+    def lines(self) -> list[str]:
+        """Returns the kinds of problems, the most frequent first."""
+        order = sorted(self.bad.items(), key=lambda item: (-item[1], item[0]))
+        return [
+            f"{count:,} x {column} {reason}".replace("  ", " ") for (column, reason), count in order
+        ]
+
+
+def write(folder: str, origin: str, letters: Sequence[Letter]) -> None:
+    """Writes letters of rows read from one place; `origin` is `<split>-<...>` and sorts by it."""
+    if letters:
+        text = "".join(f"{strict_json.dumps(_values(letter))}\n" for letter in letters)
+        storage.write_text(storage.join(folder, f"{origin}.bad{len(letters)}.jsonl"), text)
+
+
+def write_tally(folder: str, origin: str, tally: Tally) -> None:
+    """Notes what became of the rows of one place."""
+    bad = [[column, reason, count] for (column, reason), count in sorted(tally.bad.items())]
+    values = {"read": tally.read, "dropped": tally.dropped, "bad": bad}
+    storage.write_text(storage.join(folder, f"{origin}.tally.json"), strict_json.dumps(values))
+
+
+def tally(letters: Sequence[Letter], read: int = 0, dropped: int = 0) -> Tally:
+    """Counts letters by column and reason."""
+    kinds = collections.Counter((letter.column or "", letter.reason) for letter in letters)
+    return Tally(read, dropped, kinds)
+
+
+def letters_written(folder: str) -> int:
+    """Returns how many letters the files in `folder` hold."""
+    found = (_LETTERS.match(name) for name in storage.listdir(folder))
+    return sum(int(match["count"]) for match in found if match)
+
+
+def gather(folders: Folders) -> dict[str, Tally]:
+    """Moves all letters to one file per split in the build's folder; returns the tally of each."""
+    folder = folders.dead_letters
+    return collect(folders.temporary, lambda split: storage.join(folder, f"{split}.jsonl"))
+
+
+def collect(temporary: str, path_of: Callable[[str], str]) -> dict[str, Tally]:
+    """Moves all letters of a split to the file `path_of` says; returns the tally of each."""
+    tallies: dict[str, Tally] = {}
+    letters: dict[str, list[str]] = {}
+    for name in storage.listdir(temporary):
+        path = storage.join(temporary, name)
+        if match := _TALLY.match(name):
+            tallies.setdefault(match["split"], Tally()).add(_read_tally(path))
+        elif match := _LETTERS.match(name):
+            letters.setdefault(match["split"], []).append(path)
+    for split, paths in letters.items():
+        target = path_of(split)
+        storage.makedirs(storage.parent(target))
+        with storage.open_file(target, "wb") as file:
+            for path in paths:
+                with storage.open_file(path) as part:
+                    file.write(part.read())
+    return tallies
+
+
+def check_budget(tallies: dict[str, Tally], data: config.Data, folder: str) -> None:
+    """Raises `DataError` if more rows are bad than `data.error_budget` allows, or none is left."""
+    total = Tally()
+    for tally in tallies.values():
+        total.add(tally)
+    check_total(total, data, folder)
+    for split in sorted(data.inputs):
+        tally = tallies.get(split, Tally())
+        where = f"data.inputs.{split} ({', '.join(data.inputs[split].values())})"
+        if not tally.read:
+            raise errors.DataError(f"{where}: no rows")
+        if tally.read == tally.dropped + tally.rejected:
+            raise errors.DataError(
+                f"{where}: none of {tally.read:,} rows is left: {tally.dropped:,} dropped, "
+                f"{tally.rejected:,} bad"
+            )
+
+
+def check_total(total: Tally, data: config.Data, where: str) -> None:
+    """Raises `DataError` if more rows are bad than `data.error_budget` allows; they are `where`."""
+    budget = data.error_budget
+    allowed = budget * total.read if budget < 1 else budget
+    if total.rejected > allowed:
+        raise errors.DataError(
+            f"{total.rejected:,} of {total.read:,} rows are bad, data.error_budget {budget:g} "
+            f"allows {int(allowed):,}: {'; '.join(total.lines()[:_NAMED])}. They are in {where!r}"
+        )
+
+
+def _read_tally(path: str) -> Tally:
+    values = strict_json.loads(storage.read_text(path))
+    bad = collections.Counter({(column, reason): n for column, reason, n in values["bad"]})
+    return Tally(values["read"], values["dropped"], bad)
+
+
+def _values(letter: Letter) -> dict[str, object]:
+    return dataclasses.asdict(letter)

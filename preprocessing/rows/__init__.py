@@ -1,0 +1,1 @@
+"""What happens to a row: rules, split, order, provenance."""

@@ -1,0 +1,85 @@
+"""What is in a row as one number, by which rows without a key have their place.
+
+The n-th of rows with the same content has a place of its own: see `preprocessing.rows.copies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline import config
+from preprocessing.arrow import arrow_types, binary
+from preprocessing.rows import hashing
+
+# Stands for a value that is missing; no more likely than any other number.
+_MISSING = np.uint64(0x6D697373696E6721)
+# Columns in which every value occurs so often on average are hashed by value, not by row.
+_FEW = 4
+
+
+def of(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> np.ndarray:
+    """Returns 64 bits a row as uint64 [rows]: equal for rows whose records are equal.
+
+    `batch` has the types of `schema.arrow_schema`. The order of `columns` does not matter.
+    """
+    found = np.zeros(batch.num_rows, np.uint64)
+    # As in the records, which have their features in this order.
+    for name in sorted(columns, key=str.encode):
+        found = hashing.mix(found ^ _of_column(batch.column(name), columns[name]))
+    return found
+
+
+def keys(contents: np.ndarray, numbers: np.ndarray | None = None) -> pa.LargeBinaryArray:
+    """Returns a key for each of the `contents`; of copies, whose `numbers` begin with 1, others."""
+    words = contents[:, None] if numbers is None else np.stack([contents, numbers], axis=1)
+    content = np.ascontiguousarray(words, "<u8").view(np.uint8)
+    return binary.cut(content, np.full(len(words), content.shape[1]))
+
+
+def _of_column(array: pa.Array, column: config.Column) -> np.ndarray:
+    if not array.null_count:
+        return _of_values(array, column)
+    found = np.full(len(array), _MISSING)
+    found[array.is_valid().to_numpy(zero_copy_only=False)] = _of_values(array.drop_null(), column)
+    return found
+
+
+def _of_values(array: pa.Array, column: config.Column) -> np.ndarray:
+    if column.type in ("string", "image"):
+        texts = _of_texts(array.flatten() if column.shape else array)
+        return _of_words(texts.reshape(len(array), column.size))
+    numbers = np.ascontiguousarray(arrow_types.values(array, column))
+    if numbers.dtype != np.uint8 and column.size == 1:
+        # As bits, since 0.0 and -0.0 are equal but not the same record.
+        width = numbers.dtype.itemsize
+        return numbers.view(f"<u{width}").ravel().astype(np.uint64, copy=False)
+    width = column.size * numbers.itemsize
+    return _of_words(_words(numbers.view(np.uint8).reshape(len(array), width)))
+
+
+def _of_texts(array: pa.Array) -> np.ndarray:
+    """Hashes texts; where few differ, each of these once."""
+    encoded = array.dictionary_encode()
+    if len(encoded.dictionary) > len(array) // _FEW:
+        return hashing.of_keys(array.cast(pa.large_binary()), "", hashing.FOR_ORDER)
+    different = encoded.dictionary.cast(pa.large_binary())
+    return hashing.of_keys(different, "", hashing.FOR_ORDER)[encoded.indices.to_numpy()]
+
+
+def _words(content: np.ndarray) -> np.ndarray:
+    """Returns bytes [rows, bytes] as uint64 [rows, words], filled up with zeros."""
+    rows, width = content.shape
+    padded = np.zeros((rows, -(-width // 8) * 8), np.uint8)
+    padded[:, :width] = content
+    return padded.view("<u8")
+
+
+def _of_words(words: np.ndarray) -> np.ndarray:
+    """Returns one number a row of uint64 [rows, words]."""
+    found = np.ascontiguousarray(words[:, 0])
+    for index in range(1, words.shape[1]):
+        found = hashing.mix(found) ^ words[:, index]
+    return found

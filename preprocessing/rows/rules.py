@@ -1,0 +1,126 @@
+"""What values of the right type must be like: present, in range, of a length, one of a list."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import config
+from preprocessing.arrow import arrow_types, image_values
+from preprocessing.arrow.cast import Fault
+
+# How many allowed values an error lists.
+_LISTED = 8
+
+
+def broken(array: pa.Array, column: config.Column) -> list[Fault]:
+    """Returns the reasons `range`, `length`, `image` and `allowed`, and their rows, if any.
+
+    `array` has the type of `schema.arrow_type`. Rows without a value break none of these rules.
+    """
+    found = []
+    if column.min is not None or column.max is not None:
+        found.append(("range", _out_of_range(array, column)))
+    if column.min_length or column.max_length:
+        found.append(("length", _of_bad_length(array, column)))
+    if column.type == "image":
+        found.append(("image", image_values.undecodable(array)))
+    if column.allowed:
+        found.append(("allowed", _not_allowed(array, column)))
+    return [(reason, rows) for reason, rows in found if rows.any()]
+
+
+def not_finite(array: pa.Array, column: config.Column) -> list[Fault]:
+    """Returns the reason `finite` and its rows, if any: no label can be learned that is infinite,
+    nor one that is NaN, unless labels may be missing."""
+    if column.type != "float32":
+        return []
+    known = np.isnan if column.missing == "allow" else np.zeros_like
+    there = array.is_valid().to_numpy(zero_copy_only=False)
+    numbers = arrow_types.values(array.drop_null() if array.null_count else array, column)
+    bad = np.zeros(len(array), bool)
+    bad[there] = ~(np.isfinite(numbers) | known(numbers).astype(bool)).all(axis=1)
+    return [("finite", bad)] if bad.any() else []
+
+
+def problem(reason: str, value: object, column: config.Column) -> str:
+    """Says what is wrong with a value of a column, to stand behind its name."""
+    if reason == "missing":
+        return "has no value"
+    if reason == "range":
+        return f"is {value}, {_range(column)}"
+    if reason == "length":
+        return f"is {value!r}, {_length(column)}"
+    if reason == "allowed":
+        more = ", ..." if len(column.allowed) > _LISTED else ""
+        return f"is {value!r}, not one of {', '.join(map(str, column.allowed[:_LISTED]))}{more}"
+    if reason == "encoding":
+        return f"is {value!r}, not UTF-8 text without NUL"
+    if reason == "image":
+        return f"is {value}, no PNG or JPEG that can be decoded"
+    if reason == "finite":
+        return f"is {value!r}, not a finite number, which a label must be"
+    if reason == "time":
+        return f"is {value!r}, no time such as 2013-12-01 or 2013-12-01T06:00:00Z"
+    if reason == "split":
+        return f"is {value!r}, which data.split.values gives no split"
+    kind = f"{column.type} of {list(column.shape)}" if column.shape else column.type
+    return f"is {value!r}, {'too large for' if reason == 'overflow' else 'not'} {kind}"
+
+
+def _out_of_range(array: pa.Array, column: config.Column) -> np.ndarray:
+    missing = array.null_count
+    present = ~array.is_null().to_numpy(zero_copy_only=False) if missing else slice(None)
+    numbers = arrow_types.values(array.drop_null() if missing else array, column)
+    good = np.ones(numbers.shape, bool)
+    # Written so that a NaN, for which every comparison is false, is outside.
+    if column.min is not None:
+        good &= numbers >= column.min
+    if column.max is not None:
+        good &= numbers <= column.max
+    bad = np.zeros(len(array), bool)
+    bad[present] = ~good.all(axis=1)
+    return bad
+
+
+def _of_bad_length(array: pa.Array, column: config.Column) -> np.ndarray:
+    lengths = pc.utf8_length(_flat(array, column))
+    bad = pc.less(lengths, column.min_length)
+    if column.max_length is not None:
+        bad = pc.or_(bad, pc.greater(lengths, column.max_length))
+    return _any_of_row(bad, array, column)
+
+
+def _not_allowed(array: pa.Array, column: config.Column) -> np.ndarray:
+    flat = _flat(array, column)
+    listed = pc.is_in(flat, pa.array(column.allowed).cast(flat.type), skip_nulls=False)
+    return _any_of_row(pc.and_(pc.invert(listed), flat.is_valid()), array, column)
+
+
+def _flat(array: pa.Array, column: config.Column) -> pa.Array:
+    """Returns all values; of a list that is missing, too, as many as others have."""
+    if not column.shape:
+        return array
+    start = array.offset * column.size
+    return array.values.slice(start, len(array) * column.size)
+
+
+def _any_of_row(bad: pa.Array, array: pa.Array, column: config.Column) -> np.ndarray:
+    flat = bad.fill_null(False).to_numpy(zero_copy_only=False)
+    found = flat.reshape(len(array), column.size).any(axis=1)
+    return found & array.is_valid().to_numpy(zero_copy_only=False) if column.shape else found
+
+
+def _range(column: config.Column) -> str:
+    if column.max is None:
+        return f"allowed is {column.min:g} or more"
+    if column.min is None:
+        return f"allowed is {column.max:g} or less"
+    return f"allowed is {column.min:g} to {column.max:g}"
+
+
+def _length(column: config.Column) -> str:
+    if column.max_length is None:
+        return f"allowed are {column.min_length} characters or more"
+    return f"allowed are {column.min_length} to {column.max_length} characters"

@@ -1,0 +1,169 @@
+"""Turns what a source found into rows that are what the config declares, and letters for the rest.
+
+A row with several faults gets one letter, for its first column in the order of the config.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline import config
+from pipeline.config.splits import SplitName
+from preprocessing.arrow import arrow_types, cast, image_values
+from preprocessing.rows import rules
+from preprocessing.rows.split import assign
+from preprocessing.sources.base import Letter, Rows
+
+# Characters of a value that a letter shows, and of one that a row may be corrected with.
+SHOWN = 64
+_KEPT = 4096
+REDACTED = "<redacted>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Good:
+    """Rows that may become records, and what became of the others.
+
+    `numbers` says which row of its file each one was, `splits` where in `SPLITS` it goes unless its
+    key decides, `kept` which of the rows that were read they are.
+    """
+
+    numbers: np.ndarray
+    splits: np.ndarray
+    kept: np.ndarray
+    batch: pa.RecordBatch
+    letters: list[Letter]
+    dropped: int
+
+    @property
+    def read(self) -> int:
+        """How many rows there were."""
+        return self.batch.num_rows + len(self.letters) + self.dropped
+
+
+def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
+    """Converts types, applies the rules of each column, and sorts rows by the outcome.
+
+    The rows are from the inputs of `split`; some may go to others.
+    """
+    faults: dict[int, tuple[str, str]] = {}
+    arrays, dropped = [], np.zeros(rows.batch.num_rows, bool)
+    for name, column in data.columns.items():
+        raw = rows.batch.column(name)
+        array, found = cast.convert(raw, column)
+        if raw.null_count and column.missing != "allow":
+            missing = raw.is_null().to_numpy(zero_copy_only=False)
+            if column.missing == "drop":
+                dropped |= missing
+            else:
+                found.append(("missing", missing))
+        if name == data.label:
+            found += rules.not_finite(array, column)
+        for reason, bad in [*found, *rules.broken(array, column)]:
+            for row in np.flatnonzero(bad).tolist():
+                faults.setdefault(row, (name, reason))
+        arrays.append(array)
+    batch = pa.record_batch(arrays, arrow_types.arrow_schema(data.columns))
+    splits, found = assign(batch, split, data)
+    for reason, bad in found:
+        for row in np.flatnonzero(bad).tolist():
+            faults.setdefault(row, (data.split.columns[0], reason))
+    letters = _letters(rows, faults, data.columns)
+    dropped[list(faults)] = False
+    numbers = (
+        np.arange(rows.first_row, rows.first_row + len(dropped))
+        if rows.numbers is None
+        else rows.numbers
+    )
+    good = ~dropped
+    good[list(faults)] = False
+    kept = np.flatnonzero(good)
+    if len(kept) < len(good):
+        batch = batch.filter(pa.array(good))
+        numbers, splits = numbers[good], splits[good]
+    letters = [*(_redact(letter, data.columns) for letter in rows.letters), *letters]
+    letters.sort(key=lambda letter: letter.row)
+    return Good(numbers, splits, kept, batch, letters, int(dropped.sum()))
+
+
+def _letters(
+    rows: Rows, faults: Mapping[int, tuple[str, str]], columns: Mapping[str, config.Column]
+) -> list[Letter]:
+    bad = sorted(faults)
+    raw = raw_rows(rows.batch.take(pa.array(bad, pa.int64())), columns) if bad else []
+    return [
+        dataclasses.replace(_letter(rows, row, *faults[row], columns), raw=found, of=digest(found))
+        for row, found in zip(bad, raw, strict=True)
+    ]
+
+
+def _letter(
+    rows: Rows, row: int, name: str, reason: str, columns: Mapping[str, config.Column]
+) -> Letter:
+    column, raw = columns[name], rows.batch.column(name)[row].as_py()
+    if column.type == "uint8" and isinstance(raw, bytes):
+        raw = _worst(raw, column)
+    if column.type == "image" and isinstance(raw, bytes):
+        raw = image_values.described(raw)
+    shown: object = raw.decode(errors="backslashreplace") if isinstance(raw, bytes) else raw
+    shown = _short(shown) if isinstance(shown, str | list) else shown
+    if column.sensitive and reason != "missing":
+        shown = REDACTED
+    value = None if reason == "missing" else str(shown)
+    problem = rules.problem(reason, shown, column)
+    return Letter(rows.file(name, row), rows.number(row), name, reason, value, problem)
+
+
+def raw_rows(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> list[dict[str, Any]]:
+    """Returns what each row holds, as JSON takes it, for a person to correct.
+
+    Pixels and values of thousands of characters are left out, those of sensitive columns hidden.
+    """
+    found: list[dict[str, Any]] = [{} for _ in range(batch.num_rows)]
+    for name, column in columns.items():
+        if column.is_image:
+            continue
+        for row, value in zip(found, batch.column(name).to_pylist(), strict=True):
+            plain = REDACTED if column.sensitive and value is not None else _plain(value)
+            if len(str(plain)) <= _KEPT:
+                row[name] = plain
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def digest(raw: Mapping[str, Any] | str) -> str:
+    """Returns a short hash by which a row is known to be the same, or edited."""
+    return config.digest({"raw": raw})[:16]
+
+
+def _short(value: str | list) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text):,} characters)"
+
+
+def _worst(raw: bytes, column: config.Column) -> int:
+    """Returns the first value that is out of range: an image itself says nothing to anybody."""
+    low, high = column.min, column.max
+    outside = (v for v in raw if (low is not None and v < low) or (high is not None and v > high))
+    return next(outside, raw[0] if raw else 0)
+
+
+def _redact(letter: Letter, columns: Mapping[str, config.Column]) -> Letter:
+    """Hides a row that could not be cut into columns, if one of these is sensitive."""
+    if letter.value is None:
+        return letter
+    if any(column.sensitive for column in columns.values()):
+        return dataclasses.replace(letter, value=REDACTED)
+    return dataclasses.replace(letter, value=_short(letter.value), of=digest(letter.value))

@@ -1,0 +1,1 @@
+"""Where Beam runs: options, processes of this machine, Dataflow."""

@@ -1,0 +1,107 @@
+"""Beam's own options, pinned so that a local run stays on this machine and is quiet."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import multiprocessing
+from collections.abc import Iterator, Sequence
+
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    PipelineOptions,
+    SetupOptions,
+    StandardOptions,
+)
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.runners.runner import PipelineRunner
+
+from pipeline import errors
+from pipeline.processes.fork_client import ForkServer
+from preprocessing.runners.forked_runner import ForkingRunner
+
+# Beam's default, DirectRunner, is Prism, which downloads a Go program first (traps D1).
+LOCAL_RUNNER = "FnApiRunner"
+
+
+def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
+    """Returns the options of a run on `num_workers` local processes.
+
+    `arguments` are Beam's own flags, such as `--runner=DataflowRunner`; they win over ours.
+    Raises `UsageError` for one that Beam does not know or cannot read.
+    """
+    options = _parse(arguments)
+    standard = options.view_as(StandardOptions)
+    standard.runner = standard.runner or LOCAL_RUNNER
+    direct = options.view_as(DirectOptions)
+    if not any(argument.startswith("--direct_num_workers") for argument in arguments):
+        direct.direct_num_workers = num_workers
+    if direct.direct_num_workers == 0:
+        direct.direct_num_workers = multiprocessing.cpu_count()
+    if direct.direct_running_mode == "multi_processing" and direct.direct_num_workers > 1:
+        # Else Beam would start workers of its own, which write to the terminal.
+        direct.direct_running_mode = "in_memory"
+    # All our DoFns are importable, and nothing of __main__ is theirs (traps D10).
+    options.view_as(SetupOptions).save_main_session = False
+    return options
+
+
+def runner(options: PipelineOptions, server: ForkServer | None = None) -> PipelineRunner | str:
+    """Returns what `beam.Pipeline` takes as its runner.
+
+    One local worker lives in this process. More are processes of their own, as with Beam's
+    `--direct_running_mode=multi_processing`, but forked, by `server` if one is starting already.
+    Threads are Beam's.
+    """
+    if not is_local(options):
+        return runner_name(options)
+    if workers(options) == 1 or options.view_as(DirectOptions).direct_running_mode != "in_memory":
+        return FnApiRunner()
+    return ForkingRunner(server)
+
+
+def runner_name(options: PipelineOptions) -> str:
+    """Returns the name of the runner that will be used."""
+    return str(options.view_as(StandardOptions).runner)
+
+
+def workers(options: PipelineOptions) -> int:
+    """Returns how many workers a local run has."""
+    return int(options.view_as(DirectOptions).direct_num_workers)
+
+
+def is_local(options: PipelineOptions) -> bool:
+    """Tells if the pipeline runs in processes of this machine."""
+    return runner_name(options) == LOCAL_RUNNER
+
+
+@contextlib.contextmanager
+def quiet(options: PipelineOptions) -> Iterator[None]:
+    """Keeps Beam from logging a worker's traceback that the driver gets as an exception too."""
+    logger = logging.getLogger("apache_beam")
+    before = logger.level
+    if is_local(options):
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _parse(arguments: Sequence[str]) -> PipelineOptions:
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            options = PipelineOptions(list(arguments))
+            everything = options.get_all_options(retain_unknown_options=True)
+            known = PipelineOptions([]).get_all_options()
+    except SystemExit:
+        last = complaint.getvalue().strip().splitlines()[-1]
+        raise errors.UsageError(f"--pipeline_options: {last}") from None
+    unknown = sorted(everything.keys() - known.keys())
+    if unknown:
+        raise errors.UsageError(
+            f"--pipeline_options: Beam has no --{unknown[0]}{errors.nearest(unknown[0], known)}"
+        )
+    return options

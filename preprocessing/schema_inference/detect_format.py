@@ -1,0 +1,316 @@
+"""Finds out how raw data is written: which source reads it, in which dialect, with what columns."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline import config, errors, storage
+from preprocessing import sources
+from preprocessing.schema_inference import detect_examples, magic_bytes
+from preprocessing.schema_inference.profile import EXACT, KINDS
+from preprocessing.schema_inference.raw_format import Guess
+from preprocessing.sources import files, lakes, partitions
+
+# Unpacked bytes, and rows of them, by which a dialect is recognised.
+_HEAD, _ROWS = 1 << 20, 200
+_DELIMITERS = (",", "\t", ";", "|")
+_CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
+_BOOLEANS = "true and false"
+_INT64 = range(-(2**63), 2**63)
+# Kinds of numbers that people call otherwise: 1.0, and what int64 has no room for.
+_WHOLE, _HUGE = "whole", "huge"
+_CALLED = {_WHOLE: "float", _HUGE: "int"}
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+# Characters of a name; YAML has keys of up to 1,024, in which some are written as two.
+_NAME = 500
+
+
+def sniff(path: str) -> Guess:
+    """Looks at a file, the files of a pattern, or those of a folder.
+
+    The kind is known by content, which names may contradict. JSON lines are read to their end to
+    learn what their columns hold; of others the first file's beginning or metadata is enough.
+    Raises `DataError` if there is nothing to read.
+    """
+    pattern = _pattern(path)
+    data = config.Data(
+        inputs={"train": {"files": pattern}},
+        columns={"x": config.Column(type="string")},
+        label="x",
+    )
+    found = [file.path for file in files.find(data, "train")]
+    if len(found) > 1:
+        # Who writes many files leaves some of them empty.
+        found.insert(0, next((path for path in found if storage.size(path)), found[0]))
+    kind = magic_bytes.kind_of(found[0])
+    if kind == "parquet":
+        guess = _parquet(pattern, found[0])
+    elif kind == "tfrecord":
+        guess = detect_examples.sniff(pattern, found[0])
+    elif kind == "idx":
+        raise errors.DataError(f"{found[0]!r}: is IDX; name one file of images, or the folder")
+    else:
+        guess = _text(pattern, found)
+    if guess.source in sources.IN_FOLDERS:
+        for name in partitions.common(found):
+            if name not in guess.left_out:
+                guess.kinds.setdefault(name, KINDS)
+    for name in [name for name in guess.kinds if len(name) > _NAME]:
+        del guess.kinds[name]
+        guess.left_out[name] = f"has a name of {len(name):,} characters"
+    if not guess.kinds:
+        why = "; ".join(f"{name!r} {reason}" for name, reason in guess.left_out.items())
+        raise errors.DataError(f"{found[0]!r}: no column that can be read: {why or 'it has none'}")
+    return guess
+
+
+def _text(pattern: str, found: list[str]) -> Guess:
+    with files.opened(found[0]) as stream:
+        head = stream.read(_HEAD)
+    if not head.strip():
+        raise errors.DataError(f"{found[0]!r}: empty")
+    if head.lstrip()[:1] == b"{" and not found[0].endswith(_CSV_ENDINGS):
+        return _jsonl(pattern, list(dict.fromkeys(found)))
+    if head.lstrip()[:1] == b"[" and found[0].endswith((".json", ".json.gz")):
+        raise errors.DataError(
+            f"{found[0]!r}: is one JSON array; source jsonl reads one object a line "
+            "(jq -c '.[]' makes these)"
+        )
+    if _encoding(head) == "utf-16" and head[2:].replace(b"\0", b"").lstrip()[:1] == b"{":
+        raise errors.DataError(
+            f"{found[0]!r}: is JSON in UTF-16; source jsonl reads UTF-8 "
+            "(iconv -f UTF-16 -t UTF-8 makes it)"
+        )
+    return _csv(pattern, found[0], head)
+
+
+def _pattern(path: str) -> str:
+    """Makes a folder a pattern of its files, which must be of one ending."""
+    lakes.refuse([path])
+    folder, paths = partitions.below(path)
+    if not paths:
+        return path
+    names = [path.rpartition("/")[2] for path in paths]
+    endings = sorted({name[name.find(".") :] if "." in name else "" for name in names})
+    if len(endings) > 1:
+        raise errors.DataError(
+            f"{path!r}: a folder of {', '.join(map(repr, endings))}; give a pattern of those to "
+            f"read, such as {storage.join(folder, '*' + endings[-1])!r}"
+        )
+    return storage.join(folder, f"*{endings[0]}")
+
+
+def _parquet(pattern: str, path: str) -> Guess:
+    with files.translated(path), storage.open_file(path) as raw:
+        try:
+            fields = list(pq.ParquetFile(raw).schema_arrow)
+        except (pa.ArrowInvalid, pa.ArrowException) as error:
+            line = str(error).splitlines()[0]
+            raise errors.DataError(f"{path!r}: not readable as Parquet: {line}") from None
+    guess = Guess("parquet", pattern)
+    for field in fields:
+        listed = any(is_one(field.type) for is_one in _LISTS)
+        if pa.types.is_nested(field.type.value_type if listed else field.type):
+            guess.left_out[field.name] = f"is {field.type}, neither one value nor a list of them"
+        else:
+            guess.kinds[field.name] = KINDS
+    return guess
+
+
+def _csv(pattern: str, path: str, head: bytes) -> Guess:
+    encoding = _encoding(head)
+    with files.opened(path, encoding) as stream:
+        text = stream.read(_HEAD).decode(errors="replace")
+    found = {delimiter: _rows(text, delimiter) for delimiter in _DELIMITERS}
+    # Most rows as wide as the first, and of those that tie, the widest.
+    delimiter = max(_DELIMITERS, key=lambda d: _agreement(found[d]))
+    padded = _padded(found[delimiter])
+    rows = _rows(text, delimiter, trim=True) if padded else found[delimiter]
+    first, header = rows[0], _has_header(rows)
+    names = first if header else [f"column_{i + 1}" for i in range(len(first))]
+    guess = Guess("csv", pattern)
+    for name in names:
+        if not name:
+            guess.left_out[name] = "has no name"
+        elif names.count(name) > 1:
+            guess.left_out[name] = f"is there {names.count(name)} times"
+        else:
+            guess.kinds[name] = KINDS
+    guess.csv = {
+        **({} if delimiter == "," else {"delimiter": delimiter}),
+        **({} if encoding == "utf-8" else {"encoding": encoding}),
+        **({} if header else {"header": False}),
+        **({"trim": True} if padded else {}),
+    }
+    return guess
+
+
+def _rows(text: str, delimiter: str, *, trim: bool = False) -> list[list[str]]:
+    """Returns the first rows, without one that may be cut off; `trim` as in `data.csv`."""
+    rows: list[list[str]] = []
+    try:
+        # Not `splitlines`, which takes form feeds and the like for ends of lines.
+        found = io.StringIO(text, newline="")
+        reader = csv.reader(found, delimiter=delimiter, skipinitialspace=trim)
+        some = itertools.islice((row for row in reader if row), _ROWS)
+        rows += ([cell.strip(" ") for cell in row] if trim else row for row in some)
+    except csv.Error:
+        pass  # such as a value of megabytes; the rows before it will do
+    return rows[:-1] if len(text) >= _HEAD and 1 < len(rows) < _ROWS else rows or [[text]]
+
+
+def _agreement(rows: list[list[str]]) -> tuple[bool, float, int]:
+    width = len(rows[0])
+    return width > 1, sum(len(row) == width for row in rows) / len(rows), width
+
+
+def _padded(rows: list[list[str]]) -> bool:
+    """Tells if spaces stand around names or numbers, or around most values."""
+    around = [[cell != cell.strip(" ") for cell in row] for row in rows]
+    numbers = [
+        padded and _is_number(cell)
+        for row, where in zip(rows, around, strict=True)
+        for cell, padded in zip(row, where, strict=True)
+    ]
+    every = [padded for where in around for padded in where]
+    return any(around[0]) or any(numbers) or sum(every) * 2 > len(every)
+
+
+def _has_header(rows: list[list[str]]) -> bool:
+    """Tells if the first row holds no numbers; or the only ones there that count up, such as years
+    or what pandas calls columns without names."""
+    first, *others = rows
+    if not any(map(_is_number, first)):
+        return True
+    return _counts_up(first) and bool(others) and not any(map(_counts_up, others))
+
+
+def _counts_up(row: list[str]) -> bool:
+    numbers = [float(cell) for cell in row if _is_number(cell)]
+    steps = (after - before for before, after in itertools.pairwise(numbers))
+    return len(numbers) > 2 and numbers[0].is_integer() and all(step == 1 for step in steps)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _encoding(head: bytes) -> str:
+    """Returns UTF-8 unless no byte speaks for it: then Windows' or, failing that, Latin-1."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    text = head.decode(errors="replace")
+    if "�" not in text.rstrip("�") or any(ord(c) > 127 and c != "�" for c in text):
+        return "utf-8"
+    try:
+        head.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"
+
+
+def _jsonl(pattern: str, paths: list[str]) -> Guess:
+    seen: dict[str, set[str]] = {}
+    lengths: dict[str, set[int]] = {}
+    wide: set[str] = set()
+    for path in paths:
+        for row in _objects(path):
+            for name, value in row.items():
+                kinds = seen.setdefault(name, set())
+                if isinstance(value, list):
+                    lengths.setdefault(name, set()).add(len(value))
+                    kinds |= {"list", *map(_kind_in_list, value)}
+                elif value is not None:
+                    kinds.add(_kind(value))
+                if name not in wide and _is_wide(value):
+                    wide.add(name)
+    guess = Guess("jsonl", pattern)
+    for name, kinds in seen.items():
+        length = lengths.get(name)
+        if length is not None:
+            guess.shapes[name] = next(iter(length))
+        if _WHOLE in kinds and name not in wide:
+            kinds = {"float" if kind == _WHOLE else kind for kind in kinds}
+        _decide(guess, name, kinds, length)
+    return guess
+
+
+def _decide(guess: Guess, name: str, kinds: set[str], lengths: set[int] | None) -> None:
+    """Gives a member of JSON objects its type: pyarrow's parser wants one for all of its values."""
+    single = kinds - {"list"}
+    if lengths and (len(lengths) > 1 or 0 in lengths):
+        guess.left_out[name] = "holds lists of different lengths"
+    elif lengths and kinds & {"plain"}:
+        guess.left_out[name] = "holds lists and single values"
+    elif not single:
+        guess.left_out[name] = "has no values"
+    elif single <= {"int", _WHOLE} or (not lengths and single <= {"int", _BOOLEANS}):
+        guess.kinds[name] = ("int64",)
+    elif _HUGE in single and single <= {"int", _WHOLE, _HUGE, "string"}:
+        guess.kinds[name] = ("string",)
+    elif single <= {"int", _WHOLE, _HUGE, "float"}:
+        guess.kinds[name] = ("float32",)
+    elif single == {"string"}:
+        guess.kinds[name] = ("string",)
+    else:
+        shown = {_CALLED.get(kind, kind) for kind in single}
+        guess.left_out[name] = f"holds {', '.join(sorted(shown))}"
+
+
+def _objects(path: str) -> Iterator[dict[str, Any]]:
+    """Yields what is one JSON object a line; the source makes dead letters of the rest."""
+    with files.opened(path) as stream:
+        for line in stream:
+            try:
+                found = json.loads(line, parse_float=_Float)
+            except (ValueError, RecursionError):  # the latter of brackets by the thousand
+                continue
+            if isinstance(found, dict):
+                yield found
+
+
+class _Float(str):
+    """A number with a point or an exponent, as it is written."""
+
+    @property
+    def whole(self) -> int | None:
+        """The number, if it is a whole one such as 1.0."""
+        digits, _, rest = self.partition(".")
+        return int(digits) if rest and not rest.strip("0") else None
+
+
+def _is_wide(value: Any) -> bool:
+    """Tells if float32 may make another whole number of a value, or of one in a list."""
+    if isinstance(value, list):
+        return any(map(_is_wide, value))
+    number = value.whole if isinstance(value, _Float) else value
+    return isinstance(number, int) and abs(number) > EXACT
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return _BOOLEANS
+    if isinstance(value, _Float):
+        if value.whole is None:
+            return "float"
+        return _WHOLE if value.whole in _INT64 else _HUGE
+    if isinstance(value, int):
+        return "int" if value in _INT64 else _HUGE
+    return {float: "float", str: "string", type(None): "nulls in lists"}.get(type(value), "objects")
+
+
+def _kind_in_list(value: Any) -> str:
+    return "lists in lists" if isinstance(value, list) else _kind(value)

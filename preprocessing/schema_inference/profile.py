@@ -1,0 +1,298 @@
+"""What raw columns are like: which types they could have, what is missing, how many values differ.
+
+Every row is read, through the same sources and conversions as a run, so that what is found holds
+for the run too. Memory grows with the number of different values, up to a limit.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import math
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import config
+from pipeline.console import progress
+from preprocessing.arrow import cast
+from preprocessing.schema_inference import dates
+from preprocessing.sources import csv_numbers
+from preprocessing.sources.base import Source
+from preprocessing.statistics import distinct
+
+Kind = Literal["int64", "float32", "string"]
+# The narrowest first.
+KINDS: tuple[Kind, ...] = ("int64", "float32", "string")
+# What people write where there is no value, beside what `data.csv.missing` has by default.
+TOKENS = (
+    *("NULL", "null", "Null", "(null)", "<null>", "None", "none", "NONE", "nil", "<NA>", "\\N"),
+    *("NaN", "nan", "NAN", "NaT", "N/A", "n/a", "n.a.", "N.A.", "na", "#N/A", "#NULL!", "#VALUE!"),
+    *("#DIV/0!", "?", "-", "--", "---", ".", "missing", "Missing", "unknown", "Unknown"),
+)
+# A column with more different values is not counted by value; of many columns each gets a share of
+# what a table may have in all, about 150 bytes each, but some.
+MAX_DIFFERENT, _IN_ALL, _AT_LEAST = 100_000, 4_000_000, 1000
+# Of such a column so many values are kept.
+FIRST = 100
+# Texts that are digits but name something, such as postal codes: as numbers they lose their zeros.
+_CODE = r"^-?0[0-9xX]"
+# Whole numbers, and numbers that are not or are written as powers of ten.
+_WHOLE = r"^[+-]?\d+(\.0*)?$"
+_MEASURED = r"^[+-]?(\d*\.\d*[1-9]|\d+\.?\d*[eE])"
+# float32 has all whole numbers up to this, and then only some.
+EXACT = 2**24
+# Different values that are no numbers, until a column is known to be text.
+_FEW = 20
+
+
+@dataclasses.dataclass
+class Numbers:
+    """What the values are as one type: extremes of the finite ones, how many these are, their sum
+    and that of their squares, and the values it refuses."""
+
+    least: float | int | None = None
+    greatest: float | int | None = None
+    finite: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    not_finite: int = 0
+    refused: int = 0
+    refused_values: set[Any] = dataclasses.field(default_factory=set)
+
+    def see(self, made: pa.Array, counts: np.ndarray) -> None:
+        """Takes in different values, each of which occurs `counts` times."""
+        if pa.types.is_floating(made.type):
+            finite = pc.is_finite(made)
+            self.not_finite += int(counts[~finite.to_numpy(zero_copy_only=False)].sum())
+            made, counts = made.filter(finite), counts[finite.to_numpy(zero_copy_only=False)]
+        if len(made):
+            values = made.to_numpy(zero_copy_only=False).astype(float)
+            self.finite += int(counts.sum())
+            self.total += float(values @ counts)
+            self.squares += float(np.square(values) @ counts)
+            found = pc.min_max(made).as_py()
+            self.least = found["min"] if self.least is None else min(self.least, found["min"])
+            if self.greatest is None or found["max"] > self.greatest:
+                self.greatest = found["max"]
+
+    @property
+    def mean(self) -> float:
+        """The mean of the finite ones, of which there are some."""
+        return self.total / self.finite
+
+    @property
+    def deviation(self) -> float:
+        """Their standard deviation."""
+        return math.sqrt(max(0.0, self.squares / self.finite - self.mean**2))
+
+
+@dataclasses.dataclass
+class Found:
+    """One column. `lengths` are how many values a row has, none if it is no list.
+
+    `csv` says how numbers are written. `pointed` tells if some whole ones are written as 1.0,
+    `huge` if some have more than 64 bits, and `measured` if some numbers are not whole.
+    `different` counts values, as they lie in the raw data, and is `None` once they are more than
+    `most`; `first` are some of these then, and `beyond` estimates how many there are.
+    `least`, `greatest` of a string are lengths in characters.
+    """
+
+    kinds: tuple[Kind, ...] = KINDS
+    csv: config.Csv = dataclasses.field(default_factory=config.Csv)
+    missing: int = 0
+    values: int = 0
+    lengths: set[int] = dataclasses.field(default_factory=set)
+    holes: bool = False
+    codes: bool = False
+    pointed: bool = False
+    huge: bool = False
+    measured: bool = False
+    tokens: set[str] = dataclasses.field(default_factory=set)
+    as_dates: dates.Seen = dataclasses.field(default_factory=dates.Seen)
+    different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
+    first: tuple[Any, ...] = ()
+    beyond: distinct.Distinct = dataclasses.field(default_factory=distinct.Distinct)
+    most: int = dataclasses.field(default_factory=lambda: MAX_DIFFERENT)
+    by_kind: dict[Kind, Numbers] = dataclasses.field(
+        default_factory=lambda: {kind: Numbers() for kind in KINDS}
+    )
+
+    def see(self, array: pa.Array) -> None:
+        """Takes in some rows, as a source found them."""
+        self.missing += array.null_count
+        present = array.drop_null()
+        if pa.types.is_dictionary(present.type):
+            present = present.dictionary_decode()
+        if pa.types.is_list(present.type) or pa.types.is_fixed_size_list(present.type):
+            self.lengths |= set(pc.unique(pc.list_value_length(present)).to_pylist())
+            present = present.flatten()
+            self.holes |= present.null_count > 0
+            present = present.drop_null()
+        if not len(present):
+            return
+        found = present.value_counts()
+        values, counts = found.field(0), found.field(1).to_numpy()
+        self.values += len(present)
+        self._count(values, counts)
+        if pa.types.is_temporal(values.type):
+            self.kinds = ("string",)
+            values = values.cast(pa.string())
+        if pa.types.is_uint64(values.type):
+            # What is too large for int64 is a hash, of which a float would be another.
+            self.kinds = tuple(kind for kind in self.kinds if kind != "float32")
+        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            values = values.cast(pa.binary())
+        if pa.types.is_binary(values.type):
+            self._look_at_text(values)
+        if "int64" in self.kinds and not self._are_whole(values):
+            # How many are not is never asked.
+            self.kinds = tuple(kind for kind in self.kinds if kind != "int64")
+        for kind in self.kinds:
+            if len(self.by_kind[kind].refused_values) <= _FEW:
+                self._try(kind, values, counts)
+        if pa.types.is_binary(values.type) and "float32" in self.kinds:
+            self._look_at_numbers(values)
+
+    def _are_whole(self, values: pa.Array) -> bool:
+        if pa.types.is_binary(values.type):
+            values = csv_numbers.plain(values, self.csv)
+        return cast.fits(values, config.Column(type="int64", missing="allow"))
+
+    def _count(self, values: pa.Array, counts: np.ndarray) -> None:
+        if self.different is None:
+            self.beyond.see(values)
+            return
+        self.different.update(dict(zip(values.to_pylist(), counts.tolist(), strict=True)))
+        if len(self.different) > self.most:
+            self.first = tuple(itertools.islice(self.different, FIRST))
+            self.beyond.see(pa.array(self.different, values.type))
+            self.different = None
+
+    @property
+    def count_of_different(self) -> int:
+        """How many different values there are; within 2 % if they are more than `most`."""
+        return self.beyond.count if self.different is None else len(self.different)
+
+    def _look_at_text(self, values: pa.Array) -> None:
+        listed = pa.array([token.encode() for token in TOKENS])
+        stands_in = pc.is_in(values, listed)
+        self.as_dates.see(values.filter(pc.invert(stands_in)))
+        seen = values.filter(stands_in)
+        self.tokens |= {token.decode() for token in seen.to_pylist()}
+        self.codes |= bool(pc.any(pc.match_substring_regex(values, _CODE)).as_py())
+
+    def _look_at_numbers(self, values: pa.Array) -> None:
+        """Notes if there are whole numbers that float32 would make others."""
+        if self.measured or len(self.by_kind["float32"].refused_values) > _FEW:
+            return
+        values = csv_numbers.plain(values, self.csv)
+        self.pointed |= bool(pc.any(pc.match_substring(values, ".")).as_py())
+        if "int64" in self.kinds:
+            return
+        self.measured = bool(pc.any(pc.match_substring_regex(values, _MEASURED)).as_py())
+        whole = values.filter(pc.match_substring_regex(values, _WHOLE))
+        self.huge |= bool(cast.convert(whole, config.Column(type="int64"))[1])
+
+    def _try(self, kind: Kind, values: pa.Array, counts: np.ndarray) -> None:
+        """Converts different values to a type, and notes what they are or that they are refused."""
+        about = self.by_kind[kind]
+        if kind != "string" and pa.types.is_binary(values.type):
+            values = csv_numbers.plain(values, self.csv)
+        made, faults = cast.convert(values, config.Column(type=kind, missing="allow"))
+        if faults:
+            bad = np.any([rows for _, rows in faults], axis=0)
+            about.refused += int(counts[bad].sum())
+            refused = values.filter(pa.array(bad)).slice(0, _FEW + 1).to_pylist()
+            about.refused_values |= {_text(value) for value in refused}
+            made, counts = made.filter(pa.array(~bad)), counts[~bad]
+        about.see(pc.utf8_length(made) if kind == "string" else made, counts)
+
+    @property
+    def kind(self) -> Kind | None:
+        """The narrowest type that all values have; text if nothing else; of no value none."""
+        if not self.values:
+            return None
+        fitting = [k for k in self.kinds if not self.by_kind[k].refused]
+        if self.codes or not fitting:
+            return "string"
+        if fitting[0] == "int64" and self.pointed and not self._is_wide:
+            return "float32"
+        # What is too large for int64 names something, and float32 would make many of them one.
+        if fitting[0] == "float32" and self.huge and not self.measured:
+            return "string"
+        return fitting[0]
+
+    @property
+    def _is_wide(self) -> bool:
+        about = self.by_kind["int64"]
+        return max(abs(about.least or 0), abs(about.greatest or 0)) > EXACT
+
+    @property
+    def about(self) -> Numbers:
+        """What the values are as `kind`."""
+        assert self.kind is not None
+        return self.by_kind[self.kind]
+
+    def some(self) -> list[str]:
+        """Returns the first values, as text."""
+        values = self.first if self.different is None else self.different
+        return [_text(value) for value in itertools.islice(values, FIRST)]
+
+    @property
+    def texts(self) -> set[str]:
+        """The values of what is text but has no leading zeros; of very many some."""
+        if self.kind != "string" or self.codes or self.lengths:
+            return set()
+        if self.different is None:
+            return self.by_kind["float32"].refused_values
+        return {_text(value) for value in self.different} - self.tokens
+
+    @property
+    def absent(self) -> set[str]:
+        """The texts that must stand for no value, if this is to be a column of numbers or dates."""
+        if self.as_dates.form:
+            return self.tokens
+        numbers = self.by_kind["float32"]
+        others = numbers.refused_values - self.tokens
+        if "float32" not in self.kinds or self.codes or others or not self.tokens:
+            return set()
+        return self.tokens if numbers.least is not None else set()
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """All columns of the rows that were read, and the rows that could not be, by reason."""
+
+    rows: int
+    columns: dict[str, Found]
+    unreadable: collections.Counter[str]
+
+
+def survey(source: Source, kinds: dict[str, tuple[Kind, ...]]) -> Survey:
+    """Reads everything. `kinds` are the types that each column may be given."""
+    rules = source.data.csv
+    names = source.data.columns
+    most = min(MAX_DIFFERENT, max(_AT_LEAST, _IN_ALL // len(names)))
+    found = {name: Found(kinds=kinds[name], csv=rules, most=most) for name in names}
+    unreadable: collections.Counter[str] = collections.Counter()
+    read = 0
+    chunks = [chunk for split in source.data.inputs for chunk in source.plan(split)]
+    known = [chunk.rows for chunk in chunks]
+    total = None if None in known else sum(rows or 0 for rows in known)
+    with progress.Progress("reading", total, unit="rows") as bar:
+        for chunk in chunks:
+            for rows in source.read(chunk):
+                for name, column in found.items():
+                    column.see(rows.batch.column(name))
+                unreadable.update(letter.reason for letter in rows.letters)
+                read += rows.batch.num_rows
+                bar.reach(read)
+    return Survey(read, found, unreadable)
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)

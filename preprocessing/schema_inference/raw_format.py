@@ -1,0 +1,48 @@
+"""What was found out about how raw data is written, before all of it is read."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pipeline import config
+from preprocessing.schema_inference.profile import Kind
+
+# Sources that read a column as the one type it was seen to have; others read any as text.
+_TYPED = ("jsonl", "tfrecord")
+
+
+@dataclasses.dataclass
+class Guess:
+    """How to read the files of a pattern.
+
+    `kinds` are the types a column may be given, `shapes` the lengths of lists, `left_out` says of
+    other columns why they cannot be read, `csv` is that section of the config. `absent` are texts
+    that stand for no value beside numbers or dates, by column.
+    """
+
+    source: str
+    pattern: str
+    kinds: dict[str, tuple[Kind, ...]] = dataclasses.field(default_factory=dict)
+    shapes: dict[str, int] = dataclasses.field(default_factory=dict)
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)
+    csv: dict[str, Any] = dataclasses.field(default_factory=dict)
+    absent: dict[str, set[str]] = dataclasses.field(default_factory=dict)
+
+    def data(self) -> config.Data:
+        """Returns a section that refuses no row a source can read."""
+        columns = {
+            name: config.Column(
+                type=kinds[0] if self.source in _TYPED else "string",
+                shape=(self.shapes[name],) if name in self.shapes else (),
+                missing="allow",
+            )
+            for name, kinds in self.kinds.items()
+        }
+        return config.Data(
+            source=self.source,
+            inputs={"train": {"files": self.pattern}},
+            columns=columns,
+            label=next(iter(columns)),
+            csv=config.Csv(**self.csv),
+        )

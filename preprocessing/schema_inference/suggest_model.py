@@ -1,0 +1,88 @@
+"""Features, a network and a length of training for what columns are like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from preprocessing.schema_inference import heuristics
+from preprocessing.schema_inference.heuristics import Column
+from preprocessing.schema_inference.profile import Found
+from preprocessing.schema_inference.yaml_lines import flow, scalar
+
+# Passes over train: numbers are still being learnt when classes, and most of all embedded
+# identifiers, are already learnt by heart.
+_PASSES, _PASSES_OF_CLASSES, _PASSES_OF_IDENTIFIERS = 30, 10, 5
+_LEAST, _MOST = 300, 6000  # steps
+_BATCH, _BATCH_OF_FEW, _FEW_ROWS = 256, 128, 10_000
+# The best of so many checkpoints is kept, so that what learns a small table by heart does no harm.
+_CHECKPOINTS = 5
+# Dropout blurs numbers that have to be exact, and keeps classes from being learnt by heart.
+_UNITS, _DROPOUT_OF_CLASSES = [256, 128], 0.1
+_OPTIMIZER = {"name": "adam", "learning_rate": 0.002, "schedule": {"name": "cosine"}}
+
+
+def lines(label: Found, columns: Mapping[str, Column], rows: int) -> list[str]:
+    """Returns the sections from `features` on; `columns` are all but label and key, `rows` those
+    of train."""
+    found = ["features:", *_features(columns)]
+    if len(found) == 1:
+        own = {"name": "package.module:model_fn"}
+        return [f"model: {flow(own)}  # no column makes a feature", "train: {steps: 1000}"]
+    section, task, evaluation = _task(label)
+    if section:
+        found += ["", f"label: {flow(section)}"]
+    network: dict[str, Any] = {"hidden_units": _UNITS}
+    if "classes" in task:
+        network["dropout"] = _DROPOUT_OF_CLASSES
+    model = {"name": "dnn", "params": {**task, **network}}
+    hashed = any(column.embedding for column in columns.values())
+    passes = _PASSES_OF_CLASSES if "classes" in task else _PASSES
+    found += ["", f"model: {flow(model)}", "", *_train(rows, passes, hashed=hashed)]
+    return [*found, "", f"eval: {flow(evaluation)}"] if evaluation else found
+
+
+def _features(columns: Mapping[str, Column]) -> list[str]:
+    found, names = [], set(columns)
+    for name, column in columns.items():
+        if column.steps:
+            width = {"embedding": column.embedding} if column.embedding else {}
+            found.append(f"  {scalar(name)}: {flow({'steps': column.steps, **width})}")
+        for part, steps in column.parts.items():
+            while part in names:
+                part += "_"
+            names.add(part)
+            found.append(f"  {scalar(part)}: {flow({'of': name, 'steps': steps})}")
+    return found
+
+
+def _task(label: Found) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Returns the sections `label`, `model.params` and `eval` that follow from the label."""
+    # Where one class is rare, accuracy is best for always saying the other.
+    of_two = {"metric": "auc"}
+    if heuristics.is_class(label):
+        classes = len(label.different or ())
+        section = {} if heuristics.is_numbered(label) else {"vocabulary": True}
+        return section, {"classes": classes}, of_two if classes == 2 else {}
+    if (middle := heuristics.threshold(label)) is not None:
+        return {"threshold": middle}, {"classes": 2}, of_two
+    if label.kind == "string":
+        # Any text there is becomes a class; nothing better is known.
+        return {"vocabulary": True}, {"classes": max(2, label.count_of_different)}, {}
+    evaluation = {"metric": "average_loss", "higher_is_better": False}
+    return {}, {"task": "regression", **heuristics.scaling(label)}, evaluation
+
+
+def _train(rows: int, passes: int, *, hashed: bool) -> list[str]:
+    batch = _BATCH if rows >= _FEW_ROWS else _BATCH_OF_FEW
+    passes = _PASSES_OF_IDENTIFIERS if hashed else passes
+    steps = min(max(_LEAST, round(passes * rows / batch, -2)), _MOST)
+    why = ", fewer where identifiers are learnt" if hashed else ""
+    return [
+        f"# {steps * batch / max(rows, 1):.2g} passes over about {rows:,} rows of train{why}",
+        "train:",
+        f"  steps: {steps:.0f}",
+        f"  batch_size: {batch}",
+        f"  save_steps: {steps // _CHECKPOINTS:.0f}",
+        f"  optimizer: {flow(_OPTIMIZER)}",
+    ]

@@ -1,0 +1,1 @@
+"""From encoded rows to shards: spilling, merging, publishing."""

@@ -1,0 +1,1 @@
+"""Statistics of columns, their pages, and drift between records."""

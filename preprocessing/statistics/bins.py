@@ -1,0 +1,60 @@
+"""Histograms: equally wide bins for all splits of a column, and which share of it each holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.records import manifest
+
+_BINS = 40
+# Whole numbers beyond this have no halves between them, as floats.
+_HALVES = 2.0**52
+
+
+def shared(everyone: Sequence[manifest.ColumnStatistics]) -> np.ndarray:
+    """Returns edges of bins that hold all but the outermost percents of everyone's numbers."""
+    low = min(other.quantiles[1] for other in everyone if other.quantiles)
+    high = max(other.quantiles[99] for other in everyone if other.quantiles)
+    few = high - low < _BINS and max(abs(low), abs(high)) < _HALVES
+    if few and all(isinstance(other.min, int) for other in everyone):
+        return np.arange(low - 0.5, high + 1)  # one bin for each integer
+    return np.linspace(low, high if high > low else low + 1, _BINS + 1)
+
+
+def edges_of(found: manifest.ColumnStatistics) -> np.ndarray:
+    """Returns the edges of a column's histogram, those of its percentiles if it has none."""
+    if found.histogram is None:
+        return shared([found])
+    histogram = found.histogram
+    return np.linspace(histogram.low, histogram.high, len(histogram.counts) + 1)
+
+
+def shares(found: manifest.ColumnStatistics, edges: np.ndarray) -> np.ndarray:
+    """Returns which share of the finite values lies in each bin: as counted, if they were counted
+    by these bins, else by their percentiles."""
+    if found.histogram is not None and np.array_equal(edges_of(found), edges):
+        finite = found.count - found.not_finite
+        return np.array(found.histogram.counts) / max(1, finite)
+    return by_percentiles(found.quantiles or (), edges)
+
+
+def by_percentiles(quantiles: Sequence[float], edges: np.ndarray) -> np.ndarray:
+    """Returns which share of the values lies from each edge up to the next, by their percentiles.
+
+    Each percent is taken as spread evenly between its two quantiles; equal ones are a single spot,
+    and so is every one where a bin is that of one integer.
+    """
+    shares = np.zeros(len(edges) - 1)
+    starts, ends = np.array(quantiles[:-1]), np.array(quantiles[1:])
+    if edges[0] % 1 == 0.5 and edges[1] - edges[0] == 1:
+        starts = ends
+    spot = starts == ends
+    inside = spot & (starts >= edges[0]) & (starts <= edges[-1])
+    bins = np.searchsorted(edges, starts[inside], side="right") - 1
+    np.add.at(shares, bins.clip(0, len(shares) - 1), 0.01)
+    for start, end in zip(starts[~spot], ends[~spot], strict=True):
+        below = np.clip((edges - start) / (end - start), 0, 1)
+        shares += np.diff(below) * 0.01
+    return shares

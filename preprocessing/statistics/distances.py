@@ -1,0 +1,168 @@
+"""How far apart the values of a column are in two sets of records, by their statistics alone.
+
+Statistics are not the values, so a distance is known between two bounds; these hold for certain.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.records.manifest import ColumnStatistics
+
+# Of one in a thousand: of the normal distribution, one- and two-sided, and of Kolmogorov's.
+_NORMAL, _TWO_SIDED, _KOLMOGOROV = 3.09, 3.29, 1.95
+# What manifests of earlier versions keep of a percentile, and do not say.
+_BITS_BEFORE = 10
+# Values that occur so often in two sets together are as good as normally distributed.
+_RARE = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Distance:
+    """From 0, the same, to 1, nothing in common. It is between `least` and `greatest`."""
+
+    least: float
+    greatest: float
+
+    @property
+    def middle(self) -> float:
+        """The value that is at most `error` wrong."""
+        return (self.least + self.greatest) / 2
+
+    @property
+    def error(self) -> float:
+        """Half of what lies between the bounds."""
+        return (self.greatest - self.least) / 2
+
+
+def jensen_shannon(a: ColumnStatistics, b: ColumnStatistics) -> Distance | None:
+    """Returns the Jensen-Shannon distance, base 2, of two counted columns; `None` of others.
+
+    It is exact where vocabularies are whole. Values that only one of them lists may be any of those
+    that the other does not: all of them, or none.
+    """
+    if not (a.vocabulary and b.vocabulary):
+        return None
+    shares = [{v: n / one.count for v, n in one.vocabulary or ()} for one in (a, b)]
+    whole = [sum(n for _, n in one.vocabulary or ()) == one.count for one in (a, b)]
+    known = [
+        value
+        for value in {**shares[0], **shares[1]}
+        if all(value in listed or complete for listed, complete in zip(shares, whole, strict=True))
+    ]
+    p, q = (np.array([listed.get(value, 0.0) for value in known]) for listed in shares)
+    rest = [max(0.0, 1.0 - float(part.sum())) for part in (p, q)]
+    same = _distance(np.append(p, rest[0]), np.append(q, rest[1]))
+    apart = _distance(np.append(p, [rest[0], 0.0]), np.append(q, [0.0, rest[1]]))
+    return Distance(min(same, apart), apart)
+
+
+def _distance(p: np.ndarray, q: np.ndarray) -> float:
+    middle = (p + q) / 2
+    return math.sqrt(max(0.0, (_divergence(p, middle) + _divergence(q, middle)) / 2))
+
+
+def _divergence(p: np.ndarray, q: np.ndarray) -> float:
+    some = p > 0
+    return float((p[some] * np.log2(p[some] / q[some])).sum())
+
+
+def kolmogorov_smirnov(a: ColumnStatistics, b: ColumnStatistics) -> Distance | None:
+    """Returns the greatest difference of the two cumulative shares; `None` without numbers.
+
+    By percentiles each share is known within 0.01, and so the difference is, unless percentiles
+    themselves are known too roughly (`ColumnStatistics.quantile_bits`).
+    """
+    if a.quantiles is None or b.quantiles is None:
+        return None
+    bounds = [_bounds(one) for one in (a, b)]
+    places = np.unique(np.concatenate([edge for pair in bounds for edge in pair]))
+    (low_a, high_a), (low_b, high_b) = (_shares(places, *pair) for pair in bounds)
+    least = max(0.0, float((low_a - high_b).max()), float((low_b - high_a).max()))
+    return Distance(least, float(np.maximum(high_a - low_b, high_b - low_a).max()))
+
+
+def _bounds(one: ColumnStatistics) -> tuple[np.ndarray, np.ndarray]:
+    """Returns between which numbers each percentile really is: sketches cut towards zero."""
+    known, whole = np.array(one.quantiles), isinstance(one.min, int)
+    size, bits = np.abs(known), _BITS_BEFORE if one.quantile_bits is None else one.quantile_bits
+    # What numbers that share a bucket may differ by.
+    width = np.where(size > 0, np.exp2(np.frexp(size)[1] - 1.0 - bits), 0.0)
+    farthest = np.ceil(size + width) - (width > 0) if whole else size + width
+    farthest = np.copysign(np.maximum(farthest, size), known)
+    farthest[[0, -1]] = known[[0, -1]]
+    ends = np.stack([known, farthest]).clip(known[0], known[-1])
+    return ends.min(axis=0), ends.max(axis=0)
+
+
+def _shares(places: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the least and the greatest share of values that may be up to each place."""
+    least = np.searchsorted(high, places, side="right") - 1
+    greatest = np.searchsorted(low, places, side="right")
+    return least.clip(0) / 100, greatest.clip(0, 100) / 100
+
+
+def missing_share(one: ColumnStatistics, size: int) -> float:
+    """Returns the share of rows without a value; `size` is how many values others have."""
+    return one.missing / max(1, one.missing + one.count // size)
+
+
+def numbers_by_chance(n: int, m: int) -> float:
+    """Returns what the statistic of Kolmogorov and Smirnov exceeds one time in a thousand, for so
+    many values of one and the same distribution."""
+    return min(1.0, _KOLMOGOROV * math.sqrt(1 / max(1, n) + 1 / max(1, m)))
+
+
+def categories_by_chance(n: int, m: int, totals: Sequence[int]) -> float:
+    """Returns the same of the Jensen-Shannon distance, of values that occur `totals` times in both.
+
+    Its square is taken for a multiple of chi-squared with the mean and variance that it has if each
+    occurrence is one of the n or of the m by chance; the quantile is Wilson's and Hilferty's. To
+    second order a frequent value adds (1/n + 1/m) / 8 ln 2 times chi-squared; rare ones less or
+    more, by their binomial distribution.
+    """
+    if not n or not m:
+        return 1.0
+    mean = variance = 0.0
+    for total, values in zip(*np.unique(np.array(totals), return_counts=True), strict=True):
+        moments = _of_rare(int(total), n, m) if total <= _RARE else _of_frequent(n, m)
+        mean, variance = mean + values * moments[0], variance + values * moments[1]
+    # One count follows from the others.
+    degrees = 2 * mean**2 / max(variance, 1e-300)
+    kept = max(1.0, degrees - 1) / max(degrees, 1e-300)
+    mean, degrees = mean * kept, max(1.0, degrees - 1)
+    spread = 2 / (9 * degrees)
+    return min(1.0, math.sqrt(mean * (1 - spread + _NORMAL * math.sqrt(spread)) ** 3))
+
+
+def _of_frequent(n: int, m: int) -> tuple[float, float]:
+    """Returns mean and variance of what a value adds to the square."""
+    unit = (1 / n + 1 / m) / (8 * math.log(2))
+    return unit, 2 * unit**2
+
+
+def _of_rare(total: int, n: int, m: int) -> tuple[float, float]:
+    """Returns the same of a value that occurs `total` times."""
+    ones = np.arange(total + 1)
+    logs = np.array([math.lgamma(k + 1) for k in range(total + 1)])
+    share = n / (n + m)
+    chance = np.exp(
+        logs[-1] - logs - logs[::-1] + ones * math.log(share) + ones[::-1] * math.log(1 - share)
+    )
+    p, q = ones / n, ones[::-1] / m
+    middle = (p + q) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = [np.where(x > 0, x * np.log2(x / middle), 0.0) for x in (p, q)]
+    square = (terms[0] + terms[1]) / 2
+    mean = float(chance @ square)
+    return mean, float(chance @ (square - mean) ** 2)
+
+
+def missing_by_chance(share_a: float, n: int, share_b: float, m: int) -> float:
+    """Returns the same of the change of a share, of so many rows."""
+    pooled = (share_a * n + share_b * m) / max(1, n + m)
+    return _TWO_SIDED * math.sqrt(pooled * (1 - pooled) * (1 / max(1, n) + 1 / max(1, m)))

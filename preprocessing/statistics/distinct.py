@@ -1,0 +1,36 @@
+"""How many different values there are, of any number of them, in 32 KiB.
+
+The least of their hashes are kept: if the `_KEPT` least of 2^64 reach to h, there are about
+`_KEPT` * 2^64 / h in all (Bar-Yossef et al. 2002, "Counting distinct elements in a data stream").
+Neither order nor repetition of values matters. The standard error is 1.6 %.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from preprocessing.rows import hashing
+
+_KEPT = 4096
+
+
+class Distinct:
+    """Counts up to 4,096 different values exactly, and estimates how many more there are."""
+
+    def __init__(self) -> None:
+        self._least = np.zeros(0, np.uint64)
+
+    def see(self, values: pa.Array) -> None:
+        """Takes in values, none of them null, of a type that can be written as text."""
+        if not (pa.types.is_binary(values.type) or pa.types.is_string(values.type)):
+            values = values.cast(pa.string())
+        hashes = hashing.of_keys(values.cast(pa.binary()), "distinct", hashing.FOR_ORDER)
+        self._least = np.union1d(self._least, hashes)[:_KEPT]
+
+    @property
+    def count(self) -> int:
+        """How many there are, about."""
+        if len(self._least) < _KEPT:
+            return len(self._least)
+        return round((_KEPT - 1) * 2.0**64 / float(self._least[-1]))

@@ -1,0 +1,222 @@
+"""Compares two sets of records, or two splits of one, column by column."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+
+from pipeline import config, errors
+from pipeline.config.drift_config import Drift
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
+from preprocessing.statistics import distances
+from preprocessing.statistics.distances import Distance
+
+# Columns that an error names.
+_NAMED = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """One split of a set of records."""
+
+    name: str
+    contents: manifest.Manifest
+    split: str
+
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        return self.contents.splits[self.split].records
+
+    def column(self, name: str) -> manifest.ColumnStatistics:
+        """Returns the statistics of a column."""
+        return self.contents.statistics[self.split].columns[name]
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """One column of both. `distance` is in terms of `measure`, `JS` or `KS`.
+
+    `missing` are the shares of missing values in A and B. Limits include what chance does.
+    `problem` says why there is nothing to compare; if that itself is a change, it is `broken`.
+    """
+
+    column: str
+    measure: str = ""
+    distance: Distance | None = None
+    limit: float = 1.0
+    missing: tuple[float, float] = (0.0, 0.0)
+    missing_limit: float = 1.0
+    problem: str = ""
+    broken: bool = False
+
+    @property
+    def drifted(self) -> bool:
+        """Tells if a limit is crossed for certain."""
+        far = self.distance is not None and self.distance.least > self.limit
+        return self.broken or far or abs(self.missing[1] - self.missing[0]) > self.missing_limit
+
+    @property
+    def undecided(self) -> bool:
+        """Tells if statistics as rough as these cannot say whether the limit is crossed."""
+        far = self.distance is not None and self.distance.greatest > self.limit
+        return far and not self.drifted
+
+    @property
+    def severity(self) -> float:
+        """How many times the limit it is, distance or missing values, whichever is worse."""
+        far = self.distance.middle / max(self.limit, 1e-9) if self.distance else 0.0
+        return max(far, abs(self.missing[1] - self.missing[0]) / max(self.missing_limit, 1e-9))
+
+
+def find(name: str, storage_root: str) -> Side:
+    """Returns the split that `name` means: of records by name, or of a folder (with a `/`).
+
+    `flights` and `flights:train` are the same, `flights:eval` is another. Raises `DataError` if
+    there are no such records, or none with statistics.
+    """
+    records, split = name, "train"
+    before, _, last = name.rpartition(":")
+    if before and last in config.SPLITS:
+        records, split = before, last
+    folder = builds.current(
+        records if "/" in records else run_folder.records_folder(storage_root, records)
+    )
+    contents = manifest.read(folder)
+    contents.split(split)
+    if split not in contents.statistics:
+        raise errors.DataError(f"{folder!r}: has no statistics. Run make preprocess.")
+    return Side(name, contents, split)
+
+
+def compare(a: Side, b: Side, limits: Drift) -> list[Compared]:
+    """Returns all columns, what drifted first and the farthest apart before others.
+
+    Raises `UsageError` for limits of columns that neither side has.
+    """
+    names = {**a.contents.columns, **b.contents.columns}
+    for name in (*limits.columns, *limits.ignore):
+        if name not in names:
+            raise errors.UsageError(
+                f"drift: {name!r} is no column of {a.name} or {b.name}{errors.nearest(name, names)}"
+            )
+    found = [_compare(name, a, b, limits) for name in names if name not in limits.ignore]
+    return sorted(
+        found, key=lambda one: (not one.drifted, not one.undecided, -one.severity, one.column)
+    )
+
+
+def _compare(name: str, a: Side, b: Side, limits: Drift) -> Compared:
+    columns = [side.contents.columns.get(name) for side in (a, b)]
+    if columns[0] is None or columns[1] is None:
+        where = f"A ({a.name})" if columns[1] is None else f"B ({b.name})"
+        return Compared(name, problem=f"only in {where}", broken=True)
+    if _kind(columns[0]) != _kind(columns[1]):
+        problem = f"{columns[0].type} in {a.name}, {columns[1].type} in {b.name}"
+        return Compared(name, problem=problem, broken=True)
+    one, other = a.column(name), b.column(name)
+    own = limits.columns.get(name)
+    shares = (
+        distances.missing_share(one, columns[0].size),
+        distances.missing_share(other, columns[1].size),
+    )
+    chance = distances.missing_by_chance(shares[0], a.records, shares[1], b.records)
+    allowed = limits.missing if own is None or own.missing is None else own.missing
+    measure, distance, limit = _distance(columns[0], one, other, limits)
+    if own is not None and own.distance is not None:
+        limit = own.distance
+    return Compared(
+        name,
+        measure,
+        distance,
+        max(limit, _chance(measure, one, other)),
+        shares,
+        max(allowed, chance),
+        problem="" if distance else _why_not(columns[0], one, other),
+    )
+
+
+def _kind(column: config.Column) -> str:
+    return column.type if column.type in ("string", "image") else "number"
+
+
+def _distance(
+    column: config.Column,
+    one: manifest.ColumnStatistics,
+    other: manifest.ColumnStatistics,
+    limits: Drift,
+) -> tuple[str, Distance | None, float]:
+    """Takes categories for what they are: text, and numbers that have a vocabulary, if the values
+    of both are counted."""
+    counted = one.vocabulary is not None and other.vocabulary is not None
+    if column.type == "string" or (column.vocabulary and counted):
+        return "JS", distances.jensen_shannon(one, other), limits.categories
+    return "KS", distances.kolmogorov_smirnov(one, other), limits.numbers
+
+
+def _chance(
+    measure: str, one: manifest.ColumnStatistics, other: manifest.ColumnStatistics
+) -> float:
+    if measure == "KS":
+        return distances.numbers_by_chance(one.count, other.count)
+    totals: collections.Counter[int | float | str] = collections.Counter()
+    for side in (one, other):
+        totals.update(dict(side.vocabulary or ()))
+    return distances.categories_by_chance(one.count, other.count, list(totals.values()))
+
+
+def _why_not(
+    column: config.Column, one: manifest.ColumnStatistics, other: manifest.ColumnStatistics
+) -> str:
+    if not one.count or not other.count:
+        return "no values"
+    if column.sensitive:
+        return "sensitive, so its values are not compared"
+    if column.vocabulary is not None:
+        empty = [side for side, found in (("A", one), ("B", other)) if not found.vocabulary]
+        return f"no value is frequent enough for its vocabulary, in {' and '.join(empty)}"
+    return "its values are not counted"
+
+
+def table(found: Sequence[Compared], a: Side, b: Side) -> str:
+    """Returns the comparison for people, one line a column."""
+    width = max(len("column"), *(len(one.column) for one in found))
+    lines = [
+        f"A: {a.name} ({a.split}, {a.records:,} records)",
+        f"B: {b.name} ({b.split}, {b.records:,} records)",
+        f"{'column':{width}}  {'distance':>19}  {'limit':>6}  {'missing A':>9}  {'missing B':>9}",
+    ]
+    for one in found:
+        distance = limit = ""
+        if one.distance is not None:
+            distance = f"{one.measure} {one.distance.middle:.3f} ± {one.distance.error:.3f}"
+            limit = f"{one.limit:.3f}"
+        line = f"{one.column:{width}}  "
+        if not one.broken:
+            line += f"{distance:>19}  {limit:>6}"
+            line += f"  {one.missing[0]:>9.2%}  {one.missing[1]:>9.2%}  "
+        verdict = "drifted" if one.drifted else "undecided" if one.undecided else ""
+        remarks = [text for text in (verdict, one.problem) if text]
+        lines.append(f"{line}{': '.join(remarks)}".rstrip())
+    return "\n".join(lines)
+
+
+def check(found: Sequence[Compared], page: str) -> str:
+    """Returns a line on what was found. Raises `DataError` naming the columns that drifted, the
+    worst first."""
+    drifted = [one.column for one in found if one.drifted]
+    if drifted:
+        more = ", ..." if len(drifted) > _NAMED else ""
+        raise errors.DataError(
+            f"{len(drifted)} of {len(found)} columns have drifted: "
+            f"{', '.join(drifted[:_NAMED])}{more}. See {page}; limits are in the config under drift"
+        )
+    open_ = [one.column for one in found if one.undecided]
+    if open_:
+        return (
+            f"no column has drifted for certain; undecided, because their distance is known only "
+            f"roughly: {', '.join(open_)}. See {page}"
+        )
+    return f"no column has drifted; see {page}"

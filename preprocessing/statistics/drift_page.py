@@ -1,0 +1,97 @@
+"""One HTML page, without scripts or anything to fetch, with both sides of each column overlaid."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from pipeline.records import manifest
+from preprocessing.statistics import bins, stats_page
+from preprocessing.statistics.drift import Compared, Side
+
+_A, _B = "#3b6ea5", "#e08a2c"
+_BARS, _WIDTH, _ROW = 10, 300, 32
+
+
+def render(found: Sequence[Compared], a: Side, b: Side) -> str:
+    """Returns the page of a comparison, the columns in the order of `found`."""
+    drifted = sum(one.drifted for one in found)
+    lead = (
+        f"{_key(_A)} A: {html.escape(a.name)}, {a.records:,} records of {a.split}. "
+        f"{_key(_B)} B: {html.escape(b.name)}, {b.records:,} records of {b.split}. "
+        f"{drifted} of {len(found)} columns have drifted, the worst first; "
+        f"{sum(one.undecided for one in found)} are undecided. "
+        "KS is the Kolmogorov-Smirnov statistic, JS the Jensen-Shannon distance (base 2); both are "
+        "0 for equal and 1 for disjoint values."
+    )
+    sections = [_section(one, a, b) for one in found]
+    return stats_page.document(f"Drift from {a.name} to {b.name}", lead, sections)
+
+
+def _key(color: str) -> str:
+    return f'<span style="color:{color}">&#9632;</span>'
+
+
+def _section(one: Compared, a: Side, b: Side) -> str:
+    verdict = "undecided" if one.undecided else "within limits"
+    if one.drifted:
+        verdict = '<b style="color:#b3261e">drifted</b>'
+    plot = ""
+    if not one.broken:
+        plot = _plot(one.measure, a.column(one.column), b.column(one.column))
+    return (
+        f"<section><h2>{html.escape(one.column)} <small>{verdict}</small></h2>"
+        f'<div class="splits"><figure>{plot}</figure>{_figures(one)}</div></section>'
+    )
+
+
+def _figures(one: Compared) -> str:
+    if one.broken:
+        return f"<p>{html.escape(one.problem)}</p>"
+    pairs = [("distance", one.problem)]
+    if one.distance is not None:
+        shown = f"{one.measure} {one.distance.middle:.3f} ± {one.distance.error:.3f}"
+        pairs = [("distance", shown), ("limit", f"{one.limit:.3f}")]
+    pairs += [("missing in A", f"{one.missing[0]:.2%}"), ("missing in B", f"{one.missing[1]:.2%}")]
+    pairs.append(("limit of the change", f"{one.missing_limit:.2%}"))
+    rows = "".join(f"<dt>{key}</dt><dd>{html.escape(value)}</dd>" for key, value in pairs)
+    return f'<dl style="grid-template-columns: auto 1fr; align-content: start">{rows}</dl>'
+
+
+def _plot(measure: str, a: manifest.ColumnStatistics, b: manifest.ColumnStatistics) -> str:
+    if measure == "KS" and a.quantiles and b.quantiles:
+        edges = bins.shared([a, b])
+        shares = [bins.shares(one, edges) for one in (a, b)]
+        top = max(float(part.max(initial=0)) for part in shares) or 1.0
+        drawn = "".join(
+            f'<g fill-opacity="0.55">{stats_page.columns_drawn(part / top, color)}</g>'
+            for part, color in zip(shares, (_A, _B), strict=True)
+        )
+        return stats_page.axes(drawn, edges)
+    if measure == "JS" and a.vocabulary and b.vocabulary:
+        return _bars(a, b)
+    return f'<svg width="{_WIDTH}" height="18"><text y="12">nothing to plot</text></svg>'
+
+
+def _bars(a: manifest.ColumnStatistics, b: manifest.ColumnStatistics) -> str:
+    """Draws the values whose shares are largest on either side, A's bar above B's."""
+    shares = [{v: n / one.count for v, n in one.vocabulary or ()} for one in (a, b)]
+    largest = {v: max(s.get(v, 0.0) for s in shares) for v in {**shares[0], **shares[1]}}
+    names = sorted(largest, key=lambda v: (-largest[v], str(v)))[:_BARS]
+    top = max(largest.values())
+    rows = []
+    for index, name in enumerate(names):
+        text = str(name) if len(str(name)) <= 13 else f"{str(name)[:12]}…"
+        y = index * _ROW
+        rows.append(
+            f'<text x="92" y="{y + 18}" text-anchor="end">{html.escape(text) or "(empty)"}</text>'
+        )
+        for side, (part, color) in enumerate(zip(shares, (_A, _B), strict=True)):
+            share = part.get(name, 0.0)
+            length = share / top * (_WIDTH - 150)
+            rows.append(
+                f'<rect x="98" y="{y + 2 + 13 * side}" width="{length:.1f}" height="11" '
+                f'fill="{color}"/><text x="{102 + length:.1f}" y="{y + 12 + 13 * side}">'
+                f"{share:.1%}</text>"
+            )
+    return f'<svg width="{_WIDTH}" height="{len(names) * _ROW}" role="img">{"".join(rows)}</svg>'

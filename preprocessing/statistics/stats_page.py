@@ -1,0 +1,156 @@
+"""One HTML page, without scripts or anything to fetch, with a plot per column and split."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.records import manifest
+from preprocessing.statistics import bins, distances
+
+_BARS, _DIGITS = 8, (4, 6, 9, 12, 17)
+_WIDTH, _HEIGHT, _ROW = 300, 90, 18
+_COLORS = {"train": "#3b6ea5", "eval": "#c77d2e", "test": "#5a9157"}
+_STYLE = """
+body { font: 14px/1.45 system-ui, sans-serif; color: #222; background: #fff; margin: 2rem auto;
+       max-width: 1080px; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.05rem; margin: 0 0 .4rem; }
+p.lead, small, text { color: #666; fill: #666; }
+section { border-top: 1px solid #ddd; padding: 1rem 0; }
+.splits { display: flex; flex-wrap: wrap; gap: 1.5rem; }
+figure { margin: 0; } figcaption { font-weight: 600; margin-bottom: .2rem; }
+svg { display: block; } text { font-size: 11px; }
+dl { display: grid; grid-template-columns: auto 1fr auto 1fr; gap: 0 .6rem; width: 300px;
+     margin: .4rem 0 0; font-size: 12px; }
+dt { color: #666; } dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; }
+"""
+
+
+def render(contents: manifest.Manifest, title: str) -> str:
+    """Returns the page of a record set."""
+    splits = contents.statistics
+    counts = ", ".join(f"{name} {split.records:,}" for name, split in contents.splits.items())
+    sections = [_section(name, contents) for name in contents.columns]
+    lead = (
+        f"Records: {counts}. {len(contents.columns)} columns in {len(splits)} splits; label "
+        f"{html.escape(contents.label)}. Quantiles of more than 16,384 different values are "
+        "rounded, the rest is exact. "
+        "Histograms show the values between the outermost percents of all splits."
+    )
+    return document(title, lead, sections)
+
+
+def document(title: str, lead: str, sections: Sequence[str]) -> str:
+    """Returns a page of sections; `lead` and `sections` are HTML, `title` is text."""
+    head = (
+        f'<meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+    )
+    body = f"<h1>{html.escape(title)}</h1>\n<p class=lead>{lead}</p>\n" + "\n".join(sections)
+    return f'<!doctype html>\n<html lang="en">{head}\n{body}\n</html>\n'
+
+
+def _section(name: str, contents: manifest.Manifest) -> str:
+    column = contents.columns[name]
+    found = {split: of.columns[name] for split, of in contents.statistics.items()}
+    shape = f" of {list(column.shape)}" if column.shape else ""
+    figures = [
+        f"<figure><figcaption>{split}</figcaption>{_plot(found, split)}"
+        f"{_figures(one, column.size)}</figure>"
+        for split, one in found.items()
+    ]
+    return (
+        f"<section><h2>{html.escape(name)} <small>{column.type}{shape}</small></h2>"
+        f'<div class="splits">{"".join(figures)}</div></section>'
+    )
+
+
+def _figures(found: manifest.ColumnStatistics, size: int) -> str:
+    missing = distances.missing_share(found, size)
+    pairs = [("values", f"{found.count:,}"), ("missing", f"{missing:.2%}")]
+    if found.mean is not None and found.variance is not None and found.quantiles is not None:
+        pairs += [
+            ("mean", f"{found.mean:,.4g}"),
+            ("std", f"{found.variance**0.5:,.4g}"),
+            ("min", _told(found.min)),
+            ("max", _told(found.max)),
+            ("median", f"{found.quantiles[50]:,.6g}"),
+        ]
+    if found.distinct is not None:
+        pairs.append(("different", f"{found.distinct:,}"))
+    if found.not_finite:
+        pairs.append(("not finite", f"{found.not_finite:,}"))
+    return "<dl>" + "".join(f"<dt>{k}</dt><dd>{v}</dd>" for k, v in pairs) + "</dl>"
+
+
+def _told(number: int | float | None) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.6g}"
+
+
+def _plot(found: dict[str, manifest.ColumnStatistics], split: str) -> str:
+    """Plots one split, on the axes that all splits of the column share."""
+    color = _COLORS.get(split, "#777")
+    if found[split].quantiles is not None:
+        numbers = [one for one in found.values() if one.quantiles is not None]
+        return _histogram(found[split], numbers, color)
+    if found[split].vocabulary:
+        return _bars(found[split], [one for one in found.values() if one.vocabulary], color)
+    why = "not counted by value" if found[split].count else "no values"
+    return f'<svg width="{_WIDTH}" height="{_ROW}"><text y="12">{why}</text></svg>'
+
+
+def _histogram(
+    one: manifest.ColumnStatistics, everyone: Sequence[manifest.ColumnStatistics], color: str
+) -> str:
+    """Draws shares of equally wide bins between the outermost percentiles of all splits."""
+    edges = bins.edges_of(one)
+    top = max(float(bins.shares(other, edges).max(initial=0)) for other in everyone)
+    return axes(columns_drawn(bins.shares(one, edges) / (top or 1), color), edges)
+
+
+def columns_drawn(heights: np.ndarray, color: str) -> str:
+    """Returns one bar a bin; `heights` are from 0 to 1."""
+    width = _WIDTH / len(heights)
+    return "".join(
+        f'<rect x="{i * width:.1f}" y="{_HEIGHT - h:.1f}" width="{width - 0.5:.1f}" '
+        f'height="{h:.1f}" fill="{color}"/>'
+        for i, h in enumerate((heights * (_HEIGHT - 4)).tolist())
+        if h > 0
+    )
+
+
+def axes(drawn: str, edges: np.ndarray) -> str:
+    """Returns the plot of bars over `edges`, with the numbers at its ends."""
+    half = 0.5 if edges[0] % 1 == 0.5 and edges[1] - edges[0] == 1 else 0.0
+    low, high = float(edges[0] + half), float(edges[-1] - half)
+    # As many as tell the ends apart, such as two moments of one day in Unix seconds.
+    digits = next((n for n in _DIGITS if f"{low:.{n}g}" != f"{high:.{n}g}"), _DIGITS[0])
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT + _ROW}" role="img">{drawn}'
+        f'<line x2="{_WIDTH}" y1="{_HEIGHT}" y2="{_HEIGHT}" stroke="#999"/>'
+        f'<text y="{_HEIGHT + 13}">{low:,.{digits}g}</text>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT + 13}" text-anchor="end">{high:,.{digits}g}</text></svg>'
+    )
+
+
+def _bars(
+    one: manifest.ColumnStatistics, everyone: Sequence[manifest.ColumnStatistics], color: str
+) -> str:
+    """Draws the shares of the values that are most frequent in the first split."""
+    names = [value for value, _ in (everyone[0].vocabulary or ())[:_BARS]]
+    counts = dict(one.vocabulary or ())
+    top = max(dict(o.vocabulary or ()).get(n, 0) / max(1, o.count) for o in everyone for n in names)
+    rows = []
+    for index, name in enumerate(names):
+        share = counts.get(name, 0) / max(1, one.count)
+        length = share / (top or 1) * (_WIDTH - 150)
+        text = str(name) if len(str(name)) <= 13 else f"{str(name)[:12]}…"
+        y = index * _ROW
+        rows.append(
+            f'<text x="92" y="{y + 13}" text-anchor="end">{html.escape(text) or "(empty)"}</text>'
+            f'<rect x="98" y="{y + 3}" width="{length:.1f}" height="12" fill="{color}"/>'
+            f'<text x="{102 + length:.1f}" y="{y + 13}">{share:.1%}</text>'
+        )
+    return f'<svg width="{_WIDTH}" height="{len(names) * _ROW}" role="img">{"".join(rows)}</svg>'

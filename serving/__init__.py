@@ -1,0 +1,1 @@
+"""Predictions of exported models, for files and over REST."""

@@ -1,0 +1,1 @@
+"""Predictions for files and folders, by Beam."""

@@ -1,0 +1,112 @@
+"""How well predictions agree with labels, as far as labels are known."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.config.feature_config import Label
+
+# What a model may answer that a label can be compared with: a class, or a number.
+CLASS, NUMBER = "class", "prediction"
+
+
+def truth(
+    labels: pa.Array, label: Label, classes: tuple[str, ...] | None, answered: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what the model was to learn of the label column, `[rows]`, and where that is known.
+
+    Of a classifier these are the numbers of classes, as `trainer.models.transforms` makes them.
+    """
+    known = labels.is_valid().to_numpy(zero_copy_only=False)
+    if label.vocabulary:
+        places = pc.index_in(labels.cast(pa.string()), pa.array(classes or (), pa.string()))
+        known = places.is_valid().to_numpy(zero_copy_only=False)
+        return places.fill_null(0).to_numpy().astype(np.int64), known
+    if not (pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type)):
+        return np.zeros(len(labels)), np.zeros(len(labels), bool)
+    values = labels.fill_null(0).to_numpy()
+    if label.threshold is not None:
+        return (values.astype(np.float32) > np.float32(label.threshold)).astype(np.int64), known
+    known &= ~np.isnan(values)
+    return values.astype(np.int64 if answered == CLASS else np.float64), known
+
+
+@dataclasses.dataclass
+class Agreement:
+    """Sums over rows with a label. Those of classes count hits and labels; those of numbers have
+    the squared errors, and mean and squared distances from it of the labels."""
+
+    answered: str = ""
+    rows: int = 0
+    hits: int = 0
+    labels: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
+    squares: float = 0.0
+    mean: float = 0.0
+    spread: float = 0.0
+
+    def add(self, other: Agreement) -> None:
+        """Adds other rows."""
+        if not other.rows:
+            return
+        total, apart = self.rows + other.rows, other.mean - self.mean
+        # Chan, Golub and LeVeque, 1979: of sums of large squares nothing would be left.
+        self.spread += other.spread + apart**2 * self.rows * other.rows / total
+        self.mean += apart * other.rows / total
+        self.answered, self.rows = other.answered, total
+        self.hits += other.hits
+        self.labels.update(other.labels)
+        self.squares += other.squares
+
+    def line(self, classes: tuple[str, ...] | None) -> str | None:
+        """Says it in a line beside what is right without a model; `None` without labels."""
+        if not self.rows:
+            return None
+        rows = f"{self.rows:,} rows with a label"
+        if self.answered == CLASS:
+            [(most, count)] = self.labels.most_common(1)
+            name = classes[most] if classes else str(most)
+            return (
+                f"accuracy {self.hits / self.rows:.4f} on {rows}; "
+                f"always {name!r}, the most frequent, has {count / self.rows:.4f}"
+            )
+        error, simple = self.squares / self.rows, self.spread / self.rows
+        return (
+            f"mean squared error {error:,.4g} (RMSE {math.sqrt(error):,.4g}) on {rows}; "
+            f"always their mean, {self.mean:,.4g}, has {simple:,.4g}"
+        )
+
+    def dump(self) -> dict[str, Any]:
+        """Returns all of it as JSON holds it."""
+        return {**dataclasses.asdict(self), "labels": sorted(self.labels.items())}
+
+    @staticmethod
+    def load(values: Mapping[str, Any]) -> Agreement:
+        """Returns what was dumped."""
+        labels = collections.Counter(dict(values["labels"]))
+        return Agreement(**{**values, "labels": labels})
+
+
+def of(answered: str, predicted: np.ndarray, labels: np.ndarray) -> Agreement:
+    """Returns the agreement of predictions with labels, both `[rows]`."""
+    if not len(labels):
+        return Agreement()
+    if answered == CLASS:
+        values, counts = np.unique(labels, return_counts=True)
+        seen = collections.Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        return Agreement(CLASS, len(labels), int((predicted == labels).sum()), seen)
+    mean = float(labels.mean())
+    return Agreement(
+        NUMBER,
+        len(labels),
+        squares=float(np.square(predicted.astype(float) - labels).sum()),
+        mean=mean,
+        spread=float(np.square(labels - mean).sum()),
+    )

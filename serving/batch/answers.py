@@ -1,0 +1,143 @@
+"""Predictions as a table: which row each is of, its label if known, and what the model says.
+
+file, row     the raw file and the row in it, counted as dead letters count
+shard, record instead of these for stored records that do not say which rows they were made of
+<key>         columns of `data.key`, as they are in the row
+label         what the model was to learn of the row
+prediction    the class, by name if it has one, or the number
+probability_<class>   one column a class
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.config.feature_config import Label
+from preprocessing.sources.base import Rows
+from serving.batch.agreement import CLASS, NUMBER, Agreement, of, truth
+
+LABEL, PREDICTION, PROBABILITY = "label", "prediction", "probability_"
+PLACE, STORED = ("file", "row"), ("shard", "record")
+
+
+def place(
+    rows: Rows,
+    kept: np.ndarray,
+    numbers: np.ndarray,
+    *,
+    column: str,
+    names: tuple[str, str] = PLACE,
+) -> dict[str, pa.Array]:
+    """Returns where the rows at `kept` of `rows.batch` are from, by `column`, in columns called
+    `names`; `numbers` are the rows'."""
+    if rows.each:
+        files = pa.array([rows.each[row].path for row in kept.tolist()], pa.string())
+    else:
+        files = pa.repeat(pa.scalar(rows.file(column)), len(kept))
+    return dict(zip(names, (files, pa.array(numbers, pa.int64())), strict=True))
+
+
+def keys(
+    batch: pa.RecordBatch, names: Sequence[str], answers: Mapping[str, object]
+) -> dict[str, pa.Array]:
+    """Returns key columns by names that nothing else has."""
+    taken = {*PLACE, *STORED, LABEL, PREDICTION, *answers}
+    return {f"key_{n}" if n in taken else n: batch.column(n) for n in names}
+
+
+def columns(
+    found: Mapping[str, np.ndarray], classes: tuple[str, ...] | None
+) -> dict[str, pa.Array]:
+    """Returns the outputs of a model, `[rows, ...]` each, as columns by names of their own."""
+    made: dict[str, pa.Array] = {}
+    first = (CLASS, NUMBER)
+    for name, values in sorted(found.items(), key=lambda item: (*first, item[0]).index(item[0])):
+        if name == CLASS:
+            made[PREDICTION] = named(values, classes)
+        elif name == "probabilities" and values.ndim == 2:
+            for number in range(values.shape[1]):
+                made[PROBABILITY + _name(number, classes)] = pa.array(values[:, number])
+        else:
+            taken = name in {*PLACE, *STORED, LABEL, *made}
+            made[f"output_{name}" if taken else name] = _values(values)
+    return made
+
+
+def _values(values: np.ndarray) -> pa.Array:
+    if values.ndim == 1:
+        return _plain(values)
+    return pa.array([_plain(row.ravel()).to_pylist() for row in values])
+
+
+def _plain(values: np.ndarray) -> pa.Array:
+    """Returns numbers as they are, and bytes as text."""
+    if values.dtype != object:
+        return pa.array(values)
+    return pa.array([value.decode(errors="backslashreplace") for value in values])
+
+
+def named(numbers: np.ndarray, classes: tuple[str, ...] | None) -> pa.Array:
+    """Returns the names of classes; their numbers if they have no names."""
+    if classes is None:
+        return pa.array(numbers, pa.int64())
+    return pa.array([_name(number, classes) for number in numbers.tolist()], pa.string())
+
+
+def _name(number: int, classes: tuple[str, ...] | None) -> str:
+    return classes[number] if classes and 0 <= number < len(classes) else str(number)
+
+
+def labelled(
+    labels: pa.Array,
+    label: Label,
+    found: Mapping[str, np.ndarray],
+    classes: tuple[str, ...] | None,
+) -> tuple[pa.Array, Agreement]:
+    """Returns the labels as the model knows them, null where unknown, and how it agrees with them.
+
+    Both are of nothing if the model answers neither a class nor a number.
+    """
+    answered = next((kind for kind in (CLASS, NUMBER) if kind in found), None)
+    if answered is None or found[answered].ndim != 1:
+        return pa.nulls(len(labels)), Agreement()
+    values, known = truth(labels, label, classes, answered)
+    shown = named(values, classes) if answered == CLASS else pa.array(values)
+    agreement = of(answered, found[answered][known], values[known])
+    return pc.if_else(pa.array(known), shown, pa.scalar(None, shown.type)), agreement
+
+
+def shown(found: pa.Table, rows: int) -> str:
+    """Shows the first predictions, beside their labels if these are known."""
+    head = found.slice(0, rows)
+    values = {name: head.column(name).to_pylist() for name in head.column_names}
+    where = tuple(values)[:2]
+    places = zip(*(values[name] for name in where), strict=True)
+    cells = {where[1]: [f"{path.rpartition('/')[2]}:{row}" for path, row in places]}
+    chances = [name for name in values if name.startswith(PROBABILITY)]
+    for name in values:
+        if name not in (*where, *chances):
+            cells[name] = [_cell(value) for value in values[name]]
+    if chances:
+        best = (max(row) for row in zip(*(values[name] for name in chances), strict=True))
+        cells["probability"] = [_cell(value) for value in best]
+    marks = [""] * head.num_rows
+    if chances and LABEL in values and PREDICTION in values:
+        pairs = zip(values[LABEL], values[PREDICTION], strict=True)
+        marks = ["" if label in (None, said) else "  wrong" for label, said in pairs]
+    widths = [max(map(len, [name, *column])) for name, column in cells.items()]
+    lines = [tuple(cells), *zip(*cells.values(), strict=True)]
+    return "\n".join(
+        "  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) + mark
+        for line, mark in zip(lines, ["", *marks], strict=True)
+    )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4f}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,218 @@
+"""The Beam pipeline of predictions: chunks of raw rows become parts of the answer, a file each.
+
+As in `preprocessing.build.beam_pipeline`, what flows are descriptions of work; rows go from file to
+file. Each worker process loads the exported model once, and nothing else of it: no code of the
+trainer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipeline import config, errors, storage
+from pipeline.config.feature_config import Label
+from pipeline.runs import exported
+from pipeline.storage import strict_json
+from preprocessing.arrow import binary
+from preprocessing.dead_letters import letter_files
+from preprocessing.rows import validate
+from preprocessing.rows.validate import Good
+from preprocessing.runners import beam_options, error_transport
+from preprocessing.shards import encode
+from preprocessing.shards.prefetch import ahead
+from preprocessing.sources.base import Chunk, Letter, Rows
+from serving.batch import answers
+from serving.batch.agreement import Agreement
+from serving.batch.inputs import Asked
+
+_PART = re.compile(r"^[a-z]+-\d+-\d+\.rows(?P<rows>\d+)\.arrow$")
+_AGREEMENT = ".agreement.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Answering:
+    """The model that answers: a SavedModel, `batch` rows at a time."""
+
+    export: str
+    classes: tuple[str, ...] | None
+    label: Label
+    batch: int
+
+
+class Predict(beam.DoFn):
+    """Chunks -> files of predictions in `folder`, with letters for rows that have none."""
+
+    def __init__(self, asked: Asked, answering: Answering, folder: str) -> None:
+        self._asked, self._answering, self._folder = asked, answering, folder
+
+    def setup(self) -> None:
+        """Loads the model before the first rows, unless another thread of this process has."""
+        exported.load(self._answering.export)
+
+    def process(self, element: Chunk) -> None:
+        """Predicts for one chunk."""
+        tally, agreement = letter_files.Tally(), Agreement()
+        origin = f"{element.split}-{element.index:06d}"
+        with error_transport.carried(f"cannot write predictions in {self._folder!r}"):
+            found = self._asked.source.read(element)
+            for number, part in enumerate(ahead(map(self._encoded, found))):
+                agreement.add(self._answer(f"{origin}-{number:04d}", part, tally))
+            letter_files.write_tally(self._folder, origin, tally)
+            text = strict_json.dumps(agreement.dump())
+            storage.write_text(storage.join(self._folder, origin + _AGREEMENT), text)
+
+    def _encoded(self, rows: Rows) -> _Part:
+        good = validate.enforce(rows, self._asked.data, "test")
+        self._within_budget(good.letters)
+        return _Part(rows, good, binary.values(encode.encode(good.batch, self._asked.model)))
+
+    def _answer(self, name: str, part: _Part, tally: letter_files.Tally) -> Agreement:
+        found, refused = self._answers(part.payloads)
+        read, letters = part.good.read, part.good.letters
+        if refused:
+            more = [part.letter(row, why) for row, why in refused.items()]
+            self._within_budget(more)
+            letters = sorted([*letters, *more], key=lambda letter: letter.row)
+            part = part.without(list(refused))
+        letter_files.write(self._folder, name, letters)
+        tally.add(letter_files.tally(letters, read, part.good.dropped))
+        if not len(part.good.numbers):
+            return Agreement()
+        table, agreement = self._table(part, found)
+        path = storage.join(self._folder, f"{name}.rows{len(table)}.arrow")
+        with storage.open_file(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        return agreement
+
+    def _within_budget(self, letters: Sequence[Letter]) -> None:
+        if letters and not self._asked.data.error_budget:
+            raise errors.DataError(str(letters[0]))
+
+    def _answers(self, payloads: list[bytes]) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+        """Returns the outputs for all rows but those that the model refused, and why it did."""
+        parts: list[dict[str, np.ndarray]] = []
+        refused: dict[int, str] = {}
+        for start in range(0, len(payloads), self._answering.batch):
+            end = min(start + self._answering.batch, len(payloads))
+            self._halved(payloads, start, end, parts, refused)
+        names = parts[0] if parts else {}
+        return {name: np.concatenate([part[name] for part in parts]) for name in names}, refused
+
+    def _halved(
+        self,
+        payloads: list[bytes],
+        start: int,
+        end: int,
+        parts: list[dict[str, np.ndarray]],
+        refused: dict[int, str],
+    ) -> None:
+        """Asks for rows together; if the model does not take them, for each half of them."""
+        try:
+            parts.append(exported.load(self._answering.export).examples(payloads[start:end]))
+        except exported.Refused as error:
+            if end - start == 1:
+                refused[start] = str(error)
+                return
+            middle = (start + end) // 2
+            self._halved(payloads, start, middle, parts, refused)
+            self._halved(payloads, middle, end, parts, refused)
+
+    def _places(self, part: _Part) -> dict[str, pa.Array]:
+        """Returns which raw row each row is; for records that do not say so, which record."""
+        asked, good = self._asked, part.good
+        if all(name in asked.data.columns for name in config.PROVENANCE):
+            recorded = (good.batch.column(name) for name in config.PROVENANCE)
+            return dict(zip(answers.PLACE, recorded, strict=True))
+        names = answers.STORED if asked.stored else answers.PLACE
+        column = next(iter(asked.model))
+        return answers.place(part.rows, good.kept, good.numbers, column=column, names=names)
+
+    def _table(self, part: _Part, found: dict[str, np.ndarray]) -> tuple[pa.Table, Agreement]:
+        asked, good = self._asked, part.good
+        made = self._places(part)
+        made |= answers.keys(good.batch, asked.key, found)
+        agreement = Agreement()
+        if asked.has_label:
+            labels, agreement = answers.labelled(
+                good.batch.column(asked.data.label),
+                self._answering.label,
+                found,
+                self._answering.classes,
+            )
+            if not asked.label_is_sensitive:
+                made[answers.LABEL] = labels
+        return pa.table(made | answers.columns(found, self._answering.classes)), agreement
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """Some rows, those that keep the schema, and these as Examples."""
+
+    rows: Rows
+    good: Good
+    payloads: list[bytes]
+
+    def letter(self, row: int, why: str) -> Letter:
+        """Returns the letter of a good row that the model refused."""
+        place = int(self.good.kept[row])
+        path = self.rows.file(self.rows.batch.schema.names[0], place)
+        problem = f"is refused by the model: {why}"
+        return Letter(path, int(self.good.numbers[row]), None, "model", None, problem)
+
+    def without(self, refused: list[int]) -> _Part:
+        """Returns the rows that the model has answered."""
+        kept = np.delete(np.arange(len(self.good.numbers)), refused)
+        good = dataclasses.replace(
+            self.good,
+            numbers=self.good.numbers[kept],
+            kept=self.good.kept[kept],
+            batch=self.good.batch.take(pa.array(kept)),
+        )
+        return dataclasses.replace(self, good=good)
+
+
+def parts(folder: str) -> list[str]:
+    """Returns the files of predictions in the order of the raw rows."""
+    return [storage.join(folder, name) for name in storage.listdir(folder) if _PART.match(name)]
+
+
+def rows_answered(folder: str) -> int:
+    """Returns how many predictions there are so far."""
+    found = (_PART.match(name) for name in storage.listdir(folder))
+    return sum(int(match["rows"]) for match in found if match)
+
+
+def agreement(folder: str) -> Agreement:
+    """Returns how well all predictions agree with labels."""
+    total = Agreement()
+    for name in storage.listdir(folder):
+        if name.endswith(_AGREEMENT):
+            total.add(
+                Agreement.load(strict_json.loads(storage.read_text(storage.join(folder, name))))
+            )
+    return total
+
+
+def run(
+    chunks: Sequence[Chunk],
+    asked: Asked,
+    answering: Answering,
+    folder: str,
+    options: PipelineOptions,
+) -> None:
+    """Predicts for all chunks. Raises what the workers meant to say."""
+    pipeline = beam.Pipeline(beam_options.runner(options), options)
+    _ = (
+        pipeline
+        | "Chunks" >> beam.Create(chunks)
+        | "Spread" >> beam.Reshuffle()
+        | "Predict" >> beam.ParDo(Predict(asked, answering, folder))
+    )
+    error_transport.run(pipeline)

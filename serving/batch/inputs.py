@@ -1,0 +1,257 @@
+"""What predictions are asked for: which files, how they are read, and which of their columns count.
+
+A row needs the columns that the model takes, by the rules that records are held to. Its label and
+its key are read where they are there; all other columns may be missing.
+"""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import glob as globbing
+import re
+from collections.abc import Sequence
+
+from pipeline import config, errors, storage
+from pipeline.config import splits
+from pipeline.records import feature_plan, manifest, tfrecord
+from preprocessing import sources
+from preprocessing.sources import files, lakes, partitions
+from preprocessing.sources.base import Source
+from preprocessing.sources.image_files import PicturesSource, folder_of
+from preprocessing.sources.image_folder import ENDINGS
+
+# Rows to predict for come in one part, which must have the name of a split.
+SPLIT: splits.SplitName = "test"
+_WILD = re.compile(r"[*?\[]")
+_PACKED, _OF_CSV = ("gz", "zip"), (".csv", ".tsv")
+_MAGIC = {
+    b"PAR1": "parquet",
+    b"\x89PNG": "pictures",
+    b"\xff\xd8\xff": "pictures",
+    b"\0\0\x08": "idx",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """Rows to predict for.
+
+    `data` is what sources and the schema's enforcement are told; the model takes the columns
+    `model`. `key` names columns that are there and name a row. `stored` are records, whose numbers
+    are not those of raw rows.
+    """
+
+    source: Source
+    data: config.Data
+    model: dict[str, config.Column]
+    key: tuple[str, ...]
+    stored: bool = False
+
+    @property
+    def has_label(self) -> bool:
+        """Tells if labels may be there."""
+        return self.data.label in self.data.columns
+
+    @property
+    def label_is_sensitive(self) -> bool:
+        """Tells if labels are for nobody to see."""
+        return self.has_label and self.data.columns[self.data.label].sensitive
+
+
+def of_files(
+    given: str, job: config.Config, classes: Sequence[str] | None, budget: float | None = None
+) -> Asked:
+    """Returns the rows of a file, of the files of a pattern, or of those in a folder.
+
+    `classes` are the names of what images may show, `budget` replaces `data.error_budget`. Raises
+    `UsageError` or `DataError` for files that are not there, or that the model cannot be asked.
+    """
+    paths = _files(given, job)
+    named_so = len(paths) > 1 and all(path.lower().endswith(ENDINGS) for path in paths)
+    # Of many pictures each is judged by itself, also the first.
+    kind = "pictures" if named_so else _kind(paths[0], job)
+    folders = {folder_of(path) for path in paths}
+    named = classes is not None and folders <= set(classes)
+    return _asked(paths, kind, job, budget, pictures_named=named)
+
+
+def of_split(job: config.Config, records_path: str, budget: float | None = None) -> Asked:
+    """Returns the rows of the test split, as they are stored. Raises `UsageError` without one."""
+    contents = manifest.read(records_path)
+    manifest.check_schema(contents, job.data, records_path)
+    shards = contents.splits["test"].shards if "test" in contents.splits else ()
+    paths = [storage.join(records_path, shard.path) for shard in shards if shard.records]
+    if not paths:
+        raise errors.UsageError(
+            f"{records_path!r}: has no test split; name raw rows or images with --input="
+        )
+    asked = _asked(paths, "tfrecord", job, budget)
+    if not job.data.provenance:
+        return dataclasses.replace(asked, stored=True)
+    columns = {**asked.data.columns, **config.PROVENANCE}
+    data = asked.data.model_copy(update={"columns": columns})
+    return dataclasses.replace(asked, source=_source(data, "tfrecord"), data=data, stored=True)
+
+
+def _asked(
+    paths: Sequence[str],
+    kind: str,
+    job: config.Config,
+    budget: float | None,
+    *,
+    pictures_named: bool = False,
+) -> Asked:
+    if kind == "idx" and len(paths) > 1:
+        raise errors.UsageError(f"--input: must be one IDX file of images, these are {len(paths)}")
+    inputs = {f"{n:06d}": globbing.escape(path) for n, path in enumerate(paths)}
+    if kind == "idx":
+        inputs = {"images": paths[0]}
+    data = job.data.model_copy(
+        update={
+            "source": kind,
+            "inputs": {SPLIT: inputs},
+            "csv": _dialect(paths[0], job.data),
+            "key": (),
+            "split": splits.HashSplit(),
+            "error_budget": job.data.error_budget if budget is None else budget,
+            "provenance": False,
+        }
+    )
+    model = model_columns(job)
+    there = _names(data, kind, pictures_named)
+    key = tuple(name for name in job.data.key if not data.columns[name].sensitive)
+    columns = _columns(data, key, model, there)
+    data = data.model_copy(update={"columns": columns})
+    key = tuple(name for name in key if name in columns)
+    return Asked(_source(data, kind), data, model, key)
+
+
+def _columns(
+    data: config.Data,
+    key: Sequence[str],
+    model: dict[str, config.Column],
+    there: Sequence[str] | None,
+) -> dict[str, config.Column]:
+    """Returns the columns to read: what the model takes, and the label and key where they are."""
+    by_place = data.source == "csv" and not data.csv.header
+    names = there if by_place and there is not None else list(data.columns)
+    found = {}
+    for name in names:
+        if name in model:
+            found[name] = model[name]
+        elif there is not None and name not in there:
+            continue
+        elif name == data.label or name in key:
+            found[name] = data.columns[name].model_copy(update={"missing": "allow"})
+        elif by_place:
+            found[name] = config.Column(type="string", missing="allow")
+    return found
+
+
+def model_columns(job: config.Config) -> dict[str, config.Column]:
+    """Returns what the model takes, by the rules that rows to predict for are held to."""
+    return {name: _strict(c) for name, c in feature_plan.serving_columns(job).items()}
+
+
+def _strict(column: config.Column) -> config.Column:
+    """A row that is dropped on purpose before training has no prediction either, but says why."""
+    if column.missing != "drop":
+        return column
+    return column.model_copy(update={"missing": "reject"})
+
+
+def _names(data: config.Data, kind: str, pictures_named: bool) -> list[str] | None:
+    """Returns the columns that all files have, `None` if nobody knows before they are read."""
+    if kind == "pictures":
+        return [data.label] if pictures_named else []
+    if kind == "idx":
+        return []
+    source = sources.choose(data)
+    said = [source.names(file) for file in source.files()]
+    known = [names for names in said if names is not None]
+    if not known:
+        return None
+    return [name for name in known[0] if all(name in names for names in known)]
+
+
+def _source(data: config.Data, kind: str) -> Source:
+    return PicturesSource(data) if kind == "pictures" else sources.choose(data)
+
+
+def _files(given: str, job: config.Config) -> list[str]:
+    if _WILD.search(given) and not storage.exists(given):
+        found = storage.glob(given)
+        if not found:
+            raise errors.UsageError(f"--input {given!r}: no file fits this pattern")
+        return found
+    if storage.listdir(given):
+        return _in_folder(given, job)
+    if not storage.exists(given):
+        raise errors.UsageError(f"--input {given!r}: no such file or folder")
+    return [given]
+
+
+def _in_folder(folder: str, job: config.Config) -> list[str]:
+    """Returns the images below a folder if the model takes one, else the files in it."""
+    if _takes_image(job):
+        every = storage.glob(storage.join(globbing.escape(folder), "**"))
+        shown = [path for path in every if "/." not in path[len(folder.rstrip("/")) :]]
+        pictures = [path for path in shown if path.lower().endswith(ENDINGS)]
+        if pictures:
+            return pictures
+    lakes.refuse([folder])
+    folder, paths = partitions.below(folder)
+    paths = [path for path in paths if not storage.listdir(path)]
+    if not paths:
+        raise errors.DataError(f"{folder!r}: holds no files to predict for")
+    endings = sorted({_ending(path) for path in paths})
+    if len(endings) > 1:
+        raise errors.DataError(
+            f"{folder!r}: holds files that end in {', '.join(map(repr, endings))}; give a pattern "
+            f"of those to read, such as {storage.join(folder, '*' + endings[-1])!r}"
+        )
+    return paths
+
+
+def _ending(path: str) -> str:
+    """Returns `.csv` or `.csv.gz` of a path, or an empty string."""
+    name, dot, ending = path.rpartition("/")[2].lower().rpartition(".")
+    return _ending(name) + dot + ending if ending in _PACKED else dot + ending if dot else ""
+
+
+def _takes_image(job: config.Config) -> bool:
+    return any(column.is_image for column in feature_plan.serving_columns(job).values())
+
+
+def _kind(path: str, job: config.Config) -> str:
+    """Returns the source that reads a file, by what it begins with."""
+    with files.translated(path), storage.open_file(path) as raw, files.unpacked(raw, path) as file:
+        head = file.read(tfrecord.HEADER_BYTES)
+    for magic, kind in _MAGIC.items():
+        if head.startswith(magic):
+            return kind
+    if _begins_a_record(head):
+        return "tfrecord"
+    if _takes_image(job):
+        raise errors.DataError(
+            f"{path!r}: begins with {head[:4].hex() or 'nothing'}, is neither PNG, JPEG, IDX, "
+            "Parquet nor TFRecord; only these hold images"
+        )
+    ending = _ending(path)
+    as_json = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{"
+    return "jsonl" if as_json and not ending.startswith(_OF_CSV) else "csv"
+
+
+def _begins_a_record(head: bytes) -> bool:
+    try:
+        tfrecord.length_in(head)
+    except tfrecord.Broken:
+        return False
+    return True
+
+
+def _dialect(path: str, data: config.Data) -> config.Csv:
+    if data.source == "csv":
+        return data.csv
+    return config.Csv(delimiter="\t" if _ending(path).startswith(".tsv") else ",")

@@ -1,0 +1,155 @@
+"""The file of predictions: CSV, JSON lines or Parquet, put together from the parts of workers.
+
+It appears whole, under a name that nothing else has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline import errors, storage
+from serving.batch.answers import LABEL
+
+FORMATS = ("csv", "jsonl", "parquet")
+
+
+def format_of(path: str, wanted: str | None) -> str:
+    """Returns the format of an output file: what is `wanted`, or else by how its name ends.
+
+    Raises `UsageError` if its name says nothing, or something else.
+    """
+    ending = path.rpartition("/")[2].rpartition(".")[2].lower()
+    found = ending if ending in FORMATS else None
+    if wanted and found and wanted != found:
+        raise errors.UsageError(f"--output {path!r}: ends in .{found}, but --format={wanted}")
+    if not (wanted or found):
+        raise errors.UsageError(
+            f"--output {path!r}: must end in {', '.join(f'.{name}' for name in FORMATS)}, or say "
+            "which with --format="
+        )
+    return wanted or str(found)
+
+
+def tables(parts: Sequence[str], *, labels: bool) -> Iterator[pa.Table]:
+    """Yields what workers have written; without the column of labels if it says nothing."""
+    for path in parts:
+        remote = storage.is_remote(path)
+        with storage.open_file(path) if remote else pa.memory_map(path) as file:
+            table = pa.ipc.open_file(file).read_all()
+            yield table if labels or LABEL not in table.column_names else table.drop([LABEL])
+
+
+def write(found: Iterator[pa.Table], kind: str, target: str, *, new: bool) -> None:
+    """Writes the predictions to `target`. If they must be `new`, it may not be there already.
+
+    Raises `UsageError` or `RetryableError` where nothing can be written.
+    """
+    try:
+        with _finished_at(target, new) as file:
+            _WRITERS[kind](found, file)
+    except FileExistsError:
+        raise taken(target) from None
+    except OSError as error:
+        raise errors.from_os_error(error, f"cannot write {target!r}") from None
+
+
+def taken(path: str) -> errors.UsageError:
+    """Returns the error for an output that is there already."""
+    return errors.UsageError(
+        f"--output {path!r}: exists, and is not overwritten; remove it or choose another"
+    )
+
+
+@contextlib.contextmanager
+def _finished_at(target: str, new: bool) -> Iterator[IO[bytes]]:
+    """Opens a file beside `target`, which gets its name when everything is in it."""
+    if storage.is_remote(target):
+        with tempfile.NamedTemporaryFile() as local:
+            yield local
+            local.flush()
+            if new and storage.exists(target):
+                raise FileExistsError(target)
+            storage.copy(local.name, target)
+        return
+    descriptor, path = tempfile.mkstemp(
+        prefix=f".{os.path.basename(target)}.", suffix=".tmp", dir=storage.parent(target)
+    )
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(path, 0o666 & ~_umask())
+        if new:
+            os.link(path, target)  # fails if somebody else was faster
+        else:
+            os.replace(path, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _umask() -> int:
+    """Returns which permissions new files are not given; it can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _csv(found: Iterator[pa.Table], file: IO[bytes]) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    for number, table in enumerate(found):
+        if number == 0:
+            writer.writerow(table.column_names)
+        cells = [_cells(column) for column in table.columns]
+        writer.writerows(zip(*cells, strict=True))
+    text.detach()
+
+
+def _cells(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_list(column.type):
+        return [json.dumps(value) for value in column.to_pylist()]
+    # Arrow writes a float32 by its own digits, Python by those of the float64 it becomes.
+    floating = pa.types.is_floating(column.type)
+    return (column.cast(pa.string()) if floating else column).to_pylist()
+
+
+def _jsonl(found: Iterator[pa.Table], file: IO[bytes]) -> None:
+    for table in found:
+        names, columns = table.column_names, [_values(column) for column in table.columns]
+        lines = (
+            json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
+            for row in zip(*columns, strict=True)
+        )
+        file.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Returns values as JSON has them: no number that is none."""
+    if not pa.types.is_floating(column.type):
+        return column.to_pylist()
+    texts = column.cast(pa.string()).to_pylist()
+    numbers = (None if text is None else float(text) for text in texts)
+    return [None if x is None or x != x or abs(x) == float("inf") else x for x in numbers]
+
+
+def _parquet(found: Iterator[pa.Table], file: IO[bytes]) -> None:
+    first = next(found)
+    with pq.ParquetWriter(file, first.schema) as writer:
+        writer.write_table(first)
+        for table in found:
+            writer.write_table(table)
+
+
+_WRITERS = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}

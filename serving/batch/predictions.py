@@ -1,0 +1,198 @@
+"""Predictions with an exported model, from raw rows to a file: the whole of `make predict`.
+
+The file of predictions is the last to appear. Dead letters are beside it, also if there are too
+many of them for predictions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from pipeline import config, errors, storage
+from pipeline.console import progress, terminal
+from pipeline.runs import exported
+from pipeline.runs.run_folder import RunFolder
+from preprocessing.dead_letters import letter_files
+from preprocessing.runners.beam_import import import_beam
+from preprocessing.sources.base import Chunk
+from serving.batch import answers, outputs, part_files
+from serving.batch.inputs import Asked
+
+# Rows the model is asked for at a time, unless they are images; these are evaluated in such batches
+# as memory has room for.
+_TABLE_ROWS = 4096
+# Seconds between two looks at how far the workers are.
+_POLL, _REMOTE_POLL = 0.2, 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """Where predictions go. What is `new` must not be there yet."""
+
+    path: str
+    format: str
+    new: bool
+
+    @property
+    def dead_letters(self) -> str:
+        """The file of rows without a prediction, if there are any."""
+        return f"{self.path.removesuffix(f'.{self.format}')}.dead_letter.jsonl"
+
+
+def output(
+    run: RunFolder,
+    export: exported.Export,
+    given: str | None,
+    path: str | None,
+    kind: str | None,
+) -> Output:
+    """Returns where to write predictions for the input `given`, or for the test split.
+
+    Without a `path`, it is one in the run's folder that only the same model and input have, so it
+    is made anew. Raises `UsageError` for a `path` that exists.
+    """
+    if path:
+        path = storage.absolute(path)
+        found = Output(path, outputs.format_of(path, kind), new=True)
+        if storage.exists(path):
+            raise outputs.taken(path)
+        return found
+    name, kind = "test", kind or "csv"
+    if given is not None:
+        place = storage.absolute(given).rstrip("/")
+        stem = re.sub(r"[^\w-]", "_", place.rpartition("/")[2].partition(".")[0])
+        name = f"{stem}-{config.digest({'input': place})[:8]}"
+    folder = storage.join(run.path, "predictions", f"{export.kind}-{export.step}")
+    return Output(storage.join(folder, f"{name}.{kind}"), kind, new=False)
+
+
+def predict(
+    job: config.Config,
+    export: exported.Export,
+    asked: Asked,
+    output: Output,
+    *,
+    rows_shown: int = 10,
+    num_workers: int = 1,
+    pipeline_options: Sequence[str] = (),
+) -> None:
+    """Predicts for all rows `asked`, and prints how it went.
+
+    Raises `DataError` if more rows are bad than the budget allows, or none is left; `UsageError` or
+    `RetryableError` for a place that cannot be written to.
+    """
+    started = time.monotonic()
+    try:
+        with part_files.beside(output.path) as parts:
+            storage.remove(output.dead_letters)  # of an earlier run
+            _answer(job, export, asked, parts, num_workers, pipeline_options)
+            total = _judged(asked, output, parts)
+            _write(export, asked, output, parts, rows_shown)
+    except OSError as error:
+        raise errors.from_os_error(error, f"cannot write {output.path!r}") from None
+    seconds = time.monotonic() - started
+    made = total.read - total.rejected
+    print(f"{made:,} predictions in {seconds:.1f} s ({total.read / seconds:,.0f} rows/s)")
+    print(f"predictions {terminal.shown(output.path)}", flush=True)
+
+
+def _answer(
+    job: config.Config,
+    export: exported.Export,
+    asked: Asked,
+    parts: str,
+    num_workers: int,
+    pipeline_options: Sequence[str],
+) -> None:
+    """Has workers predict for all rows, into files in the folder `parts`."""
+    chunks = [chunk for split in asked.data.inputs for chunk in asked.source.plan(split)]
+    paths = _paths(asked)
+    size = sum(map(storage.size, paths)) / 1e6
+    print(f"reading {_listed(paths)}: {size:,.1f} MB of {asked.data.source}", flush=True)
+    import_beam(cloud=bool(pipeline_options))
+    from preprocessing.runners import beam_options
+    from serving.batch import beam_stage
+
+    images = any(column.is_image for column in asked.model.values())
+    batch = job.eval.batch_size if images else max(_TABLE_ROWS, job.eval.batch_size)
+    answering = beam_stage.Answering(export.path, export.classes, job.label, batch)
+    options = beam_options.build(pipeline_options, num_workers)
+    with _reporting(parts, chunks), beam_options.quiet(options):
+        beam_stage.run(chunks, asked, answering, parts, options)
+
+
+def _listed(paths: Sequence[str]) -> str:
+    first = terminal.shown(paths[0])
+    return first if len(paths) == 1 else f"{len(paths):,} files, {first} first"
+
+
+@contextlib.contextmanager
+def _reporting(folder: str, chunks: Sequence[Chunk]) -> Iterator[None]:
+    """Shows progress while the body runs, by looking at the files that workers leave."""
+    rows = None if any(c.rows is None for c in chunks) else sum(c.rows or 0 for c in chunks)
+    finished = threading.Event()
+    thread = threading.Thread(target=_report, args=(folder, rows, finished), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
+
+
+def _report(folder: str, rows: int | None, finished: threading.Event) -> None:
+    from serving.batch import beam_stage
+
+    poll = _REMOTE_POLL if storage.is_remote(folder) else _POLL
+    with progress.Progress("predicting", rows, unit="rows") as bar:
+        while not finished.wait(poll):
+            bad = letter_files.letters_written(folder)
+            done = beam_stage.rows_answered(folder)
+            bar.reach(done + bad, f"{bad:,} dead letters" if bad else "")
+
+
+def _judged(asked: Asked, output: Output, parts: str) -> letter_files.Tally:
+    """Keeps the dead letters, says what they are, and fails if they are too many or all."""
+    total = letter_files.Tally()
+    for tally in letter_files.collect(parts, lambda _: output.dead_letters).values():
+        total.add(tally)
+    where = _listed(_paths(asked))
+    if not total.read:
+        raise errors.DataError(f"{where}: no rows")
+    if total.rejected:
+        print(f"{total.rejected:,} of {total.read:,} rows are dead letters:")
+        print("\n".join(f"  {line}" for line in total.lines()))
+        print(f"see {terminal.shown(output.dead_letters)}", flush=True)
+    letter_files.check_total(total, asked.data, output.dead_letters)
+    if total.rejected == total.read:
+        raise errors.DataError(
+            f"{where}: none of {total.read:,} rows is left. They are in {output.dead_letters!r}"
+        )
+    return total
+
+
+def _write(
+    export: exported.Export, asked: Asked, output: Output, parts: str, rows_shown: int
+) -> None:
+    """Puts the predictions together; shows the first, and how they agree with labels."""
+    from serving.batch import beam_stage
+
+    agreement = beam_stage.agreement(parts)
+    files = beam_stage.parts(parts)
+    found = outputs.tables(files, labels=bool(agreement.rows))
+    first = next(found)
+    everything = itertools.chain([first], found)
+    outputs.write(everything, output.format, output.path, new=output.new)
+    print(answers.shown(first, rows_shown))
+    if line := agreement.line(export.classes):
+        print(line)
+
+
+def _paths(asked: Asked) -> list[str]:
+    return [file.path for file in asked.source.files()]

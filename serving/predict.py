@@ -1,0 +1,66 @@
+"""Predicts with the exported model of a run: for raw rows, for images, or for its test split.
+
+    python -m serving.predict --run=NAME --input=new.csv     the newest run without --run
+    make predict [RUN=name] [INPUT=path] [OUTPUT=path] [FORMAT=csv|jsonl|parquet] [EXPORT=best]
+
+--input is a file of rows (CSV, JSON lines, Parquet, TFRecord), of images (PNG, JPEG, IDX), a
+pattern of such files or a folder of them. Only the SavedModel is used, as a server would: no code
+of the model, no checkpoint. Tens of thousands of rows a second of a table; loading takes seconds.
+"""
+
+from __future__ import annotations
+
+import os
+
+from absl import flags
+
+from pipeline import cli, versions
+from pipeline.console import terminal
+from pipeline.records import builds
+from pipeline.runs import exported, run_folder
+from serving.batch import inputs, predictions
+from serving.batch.outputs import FORMATS
+
+_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
+_INPUT = flags.DEFINE_string("input", None, "Raw rows or images; the test split if empty.")
+_OUTPUT = flags.DEFINE_string("output", None, "File to write; in the run's folder if empty.")
+_FORMAT = flags.DEFINE_enum("format", None, FORMATS, "Of the file; by its name if empty.")
+_EXPORT = flags.DEFINE_enum("export", "final", exported.KINDS, "Which exported model.")
+_BUDGET = flags.DEFINE_float(
+    "error_budget", None, "Replaces data.error_budget: how many rows may be bad.", lower_bound=0
+)
+_ROWS = flags.DEFINE_integer("rows", 10, "Predictions to show.", lower_bound=0)
+_WORKERS = flags.DEFINE_integer("num_workers", 1, "Local processes that work.", lower_bound=1)
+_BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
+
+
+def main() -> None:
+    """Finds the model and the rows, and hands over."""
+    versions.require_estimators()
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    job, export = run.read_config(), exported.find(run, _EXPORT.value)
+    given, budget = _INPUT.value or None, _BUDGET.value
+    output = predictions.output(run, export, given, _OUTPUT.value or None, _FORMAT.value)
+    if given is None:
+        records = builds.of_run(_STORAGE.value, run, job.name)
+        asked = inputs.of_split(job, records, budget)
+    else:
+        asked = inputs.of_files(given, job, export.classes, budget)
+    export.verify()
+    print(f"model {terminal.shown(export.path)}")
+    predictions.predict(
+        job,
+        export,
+        asked,
+        output,
+        rows_shown=_ROWS.value,
+        num_workers=_WORKERS.value,
+        pipeline_options=_BEAM.value,
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    cli.run(main)

@@ -1,0 +1,297 @@
+"""What TensorFlow Serving's REST API takes and gives as JSON, and the schema on top.
+
+As in tensorflow_serving/g3doc/api_rest.md: `instances` are rows and are answered by `predictions`,
+`inputs` are columns and are answered by `outputs`; bytes are {"b64": text}; NaN and Infinity are
+the tokens of JavaScript. Values must be of the types of the signature, and keep the rules of the
+columns, as raw rows must.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline import config, errors
+from pipeline.runs import exported
+from preprocessing.arrow import examples
+from preprocessing.rows import validate
+from preprocessing.sources.base import Rows
+
+_FLOAT32 = float(np.finfo(np.float32).max)
+# Beyond these float32 skips whole numbers.
+_WHOLE = 2**24
+
+
+class BadRequest(Exception):
+    """What is wrong with a request, for who sent it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A signature and what it is fed, `[rows, ...]` each; `by_row` says in which form to answer."""
+
+    signature: str
+    feeds: dict[str, np.ndarray]
+    by_row: bool
+
+
+def read(body: Any, data: config.Data, signatures: Mapping[str, Mapping[str, Any]]) -> Request:
+    """Checks a parsed body against the signatures, a `tf.TensorSpec` for each input, and `data`.
+
+    Raises `BadRequest` naming the first value that is not as it must be.
+    """
+    if not isinstance(body, dict):
+        raise BadRequest(f"the body is {_kind(body)}, must be an object")
+    name = body.get("signature_name", "") or exported.COLUMNS
+    if not isinstance(name, str) or name not in signatures:
+        raise BadRequest(
+            f"Serving signature name: {name!r} not found in signature def; this model has "
+            f"{', '.join(signatures)}"
+        )
+    given = [key for key in ("instances", "inputs") if key in body]
+    if len(given) != 1:
+        raise BadRequest("the body must have one of 'instances' (rows) and 'inputs' (columns)")
+    unknown = sorted(set(body) - {"signature_name", *given})
+    if unknown:
+        raise BadRequest(f"unknown key {unknown[0]!r}; known are signature_name, instances, inputs")
+    by_row = given == ["instances"]
+    specs = signatures[name]
+    take = _of_rows if by_row else _of_columns
+    values = take(body[given[0]], specs, data.columns if name == exported.COLUMNS else {})
+    if name == exported.EXAMPLES:
+        _check_examples(next(iter(values.values())), data, given[0])
+    elif name == exported.COLUMNS:
+        _check_columns(values, data, given[0])
+    return Request(name, {n: _array(x, specs[n]) for n, x in values.items()}, by_row)
+
+
+# The values of each row, flat if there are several.
+_Values = dict[str, list[Any]]
+
+
+def _of_rows(rows: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column]) -> _Values:
+    if not isinstance(rows, list) or not rows:
+        raise BadRequest(f"instances: is {_kind(rows)}, must be a list of one row or more")
+    found: _Values = {name: [] for name in specs}
+    for number, row in enumerate(rows):
+        where = f"instances[{number}]"
+        for name, value in _named(row, specs, columns, where).items():
+            found[name].append(_value(value, specs[name], columns.get(name), f"{where}.{name}"))
+    return found
+
+
+def _of_columns(
+    given: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column]
+) -> _Values:
+    found: _Values = {}
+    for name, values in _named(given, specs, columns, "inputs").items():
+        if not isinstance(values, list) or not values:
+            raise BadRequest(f"inputs.{name}: is {_kind(values)}, must be a list of a value a row")
+        found[name] = [
+            _value(value, specs[name], columns.get(name), f"inputs.{name}[{number}]")
+            for number, value in enumerate(values)
+        ]
+    sizes = {name: len(values) for name, values in found.items()}
+    if len(set(sizes.values())) > 1:
+        first, *others = sizes
+        other = next(name for name in others if sizes[name] != sizes[first])
+        raise BadRequest(
+            f"inputs: {first!r} has {sizes[first]} rows, {other!r} has {sizes[other]}; all must "
+            "have as many"
+        )
+    return found
+
+
+def _named(
+    given: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column], where: str
+) -> dict[str, Any]:
+    """Returns values by the names of inputs: just all of them. A lone input needs no name."""
+    if len(specs) == 1 and (not isinstance(given, dict) or _is_bytes(given)):
+        return {next(iter(specs)): given}
+    if not isinstance(given, dict):
+        raise BadRequest(f"{where}: is {_kind(given)}, must be an object with {', '.join(specs)}")
+    for name in given:
+        if name not in specs:
+            raise BadRequest(
+                f"{where}: unknown column {name!r}{errors.nearest(name, specs)}; the model takes "
+                f"{', '.join(specs)}"
+            )
+    for name in specs:
+        if name not in given:
+            raise BadRequest(f"{where}: column {name!r} is missing{_hint(columns.get(name))}")
+    return given
+
+
+def _hint(column: config.Column | None) -> str:
+    """Says what to write where a column that may be missing has no value."""
+    if column is None or column.missing != "allow":
+        return ""
+    return f"; no value is written as {_json(column)}"
+
+
+def _json(column: config.Column) -> str:
+    value = column.stands_for_missing
+    return f'"{value}"' if isinstance(value, str) else "NaN" if value != value else str(value)
+
+
+def _value(value: Any, spec: Any, column: config.Column | None, where: str) -> Any:
+    """Returns one value, or several of a row as a flat list."""
+    leaf = _LEAVES[spec.dtype.name]
+    shape = tuple(spec.shape.as_list()[1:])
+    flat: list[Any] = []
+    if value is None and (hint := _hint(column)):
+        raise BadRequest(f"{where}: is null{hint}")
+    _flatten(value, shape, where, lambda item, place: flat.append(leaf(item, place)))
+    if column is not None and column.type == "uint8" and len(flat[0]) != column.size:
+        size = "x".join(map(str, column.shape))
+        raise BadRequest(
+            f"{where}: has {len(flat[0]):,} bytes, must have {column.size:,}: {size} values of one "
+            "byte, row by row"
+        )
+    return flat if shape else flat[0]
+
+
+def _flatten(
+    value: Any, shape: tuple[int, ...], where: str, take: Callable[[Any, str], None]
+) -> None:
+    if not shape:
+        take(value, where)
+        return
+    if not isinstance(value, list) or len(value) != shape[0]:
+        raise BadRequest(f"{where}: is {_kind(value)}, must be a list of {shape[0]}")
+    for number, item in enumerate(value):
+        _flatten(item, shape[1:], f"{where}[{number}]", take)
+
+
+def _whole(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadRequest(f"{where}: is {_kind(value)}, must be a whole number")
+    if not -(2**63) <= value < 2**63:
+        raise BadRequest(f"{where}: is {value}, too large for int64")
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadRequest(f"{where}: is {_kind(value)}, must be a number")
+    too_large = math.isfinite(value) and abs(value) > _FLOAT32
+    if too_large or (isinstance(value, int) and abs(value) > _WHOLE):
+        raise BadRequest(f"{where}: is {value}, which float32 cannot hold")
+    return float(value)
+
+
+def _text(value: Any, where: str) -> bytes:
+    try:
+        if _is_bytes(value):
+            padded = value["b64"] + "=" * (-len(value["b64"]) % 4)
+            return base64.b64decode(padded, validate=True)
+        if isinstance(value, str):
+            return value.encode()
+    except UnicodeEncodeError:
+        raise BadRequest(f"{where}: half of a surrogate pair is no text") from None
+    except ValueError as error:  # not only binascii.Error: of characters beyond ASCII, too
+        raise BadRequest(f"{where}.b64: is not base64: {error}") from None
+    raise BadRequest(f'{where}: is {_kind(value)}, must be a text or {{"b64": text}}')
+
+
+_LEAVES: Mapping[str, Callable[[Any, str], Any]] = {
+    "int64": _whole,
+    "float32": _number,
+    "string": _text,
+}
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, dict) and list(value) == ["b64"] and isinstance(value["b64"], str)
+
+
+_KINDS = {dict: "an object", str: "a text", bool: "true or false", type(None): "null"}
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, list):
+        return f"a list of {len(value)}" if value else "an empty list"
+    if type(value) in (int, float):
+        return str(value)
+    if isinstance(value, str) and len(value) <= validate.SHOWN:
+        return repr(value)
+    return _KINDS[type(value)]
+
+
+def _array(values: list[Any], spec: Any) -> np.ndarray:
+    shape = [len(values), *spec.shape.as_list()[1:]]
+    return np.array(values, spec.dtype.as_numpy_dtype).reshape(shape)
+
+
+def _check_columns(values: _Values, data: config.Data, where: str) -> None:
+    arrays = [_raw(values[name], column) for name, column in data.columns.items()]
+    _check(pa.record_batch(arrays, list(data.columns)), data, where)
+
+
+def _raw(values: list[Any], column: config.Column) -> pa.Array:
+    """Returns values as a source finds them: null where one stands for none."""
+    if column.missing == "allow":
+        values = [None if _stands_in(value, column) else value for value in values]
+    element = {"int64": pa.int64(), "float32": pa.float32()}.get(column.type, pa.binary())
+    listed = column.shape and not column.is_image
+    return pa.array(values, pa.list_(element) if listed else element)
+
+
+def _stands_in(value: Any, column: config.Column) -> bool:
+    stand_in: Any = column.stands_for_missing
+    stand_in = stand_in.encode() if isinstance(stand_in, str) else stand_in
+    items = value if isinstance(value, list) else [value]
+    return all(item == stand_in or (item != item and stand_in != stand_in) for item in items)
+
+
+def _check_examples(payloads: Sequence[bytes], data: config.Data, where: str) -> None:
+    batch, bad = examples.columns_of(payloads, data.columns, {})
+    for row, (column, _, _, problem) in sorted(bad.items()):
+        raise BadRequest(f"{where}[{row}]: {f'column {column!r} ' if column else ''}{problem}")
+    _check(batch, data, where)
+
+
+def _check(batch: pa.RecordBatch, data: config.Data, where: str) -> None:
+    """Holds rows to the rules of their columns, as `make preprocess` and `make predict` do."""
+    good = validate.enforce(Rows(batch), data, "test")
+    if good.letters:
+        letter = good.letters[0]
+        place = f"instances[{letter.row}]" if where == "instances" else f"inputs, row {letter.row}"
+        raise BadRequest(f"{place}: column {letter.column!r} {letter.problem}")
+
+
+def answer(outputs: Mapping[str, np.ndarray], *, by_row: bool) -> dict[str, Any]:
+    """Returns the answer to a request; a lone output goes without its name."""
+    lists = {name: _listed(name, values) for name, values in sorted(outputs.items())}
+    if len(lists) == 1:
+        return {"predictions" if by_row else "outputs": next(iter(lists.values()))}
+    if not by_row:
+        return {"outputs": lists}
+    rows = zip(*lists.values(), strict=True)
+    return {"predictions": [dict(zip(lists, row, strict=True)) for row in rows]}
+
+
+def _listed(name: str, values: np.ndarray) -> Any:
+    if values.dtype == object:
+        flat = [_shown(value, name) for value in values.ravel().tolist()]
+        return np.array(flat, object).reshape(values.shape).tolist()
+    if values.dtype == np.float32:
+        # With the digits of a float32, not those of the float64 it becomes.
+        values = values.astype(np.str_).astype(np.float64)
+    return values.tolist()
+
+
+def _shown(value: bytes, name: str) -> Any:
+    """Returns text as text, and bytes, which TensorFlow Serving knows by their name, in base64."""
+    if not name.endswith("_bytes"):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            pass
+    return {"b64": base64.b64encode(value).decode()}

@@ -1,0 +1,159 @@
+"""A model being served, from its check to the end; and a request to begin with."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import shlex
+import threading
+from typing import Any
+
+from pipeline import config, errors, storage
+from pipeline.config import splits
+from pipeline.console import terminal
+from pipeline.records import manifest, tfrecord
+from pipeline.runs import exported
+from preprocessing.arrow import examples
+from serving.batch import inputs
+from serving.rest.json_codec import BadRequest
+from serving.rest.rest_server import Served, Server
+
+# Characters of a body that fits on a command line that people look at.
+_SHORT = 1000
+
+
+def serve(job: config.Config, export: exported.Export, port: int, records_path: str) -> None:
+    """Answers until SIGINT or SIGTERM comes.
+
+    Raises `DataError` for an export that was altered, `UsageError` for a port that is taken.
+    """
+    export.verify()
+    data = rules(job)
+    served = Served(job.name, export, data)
+    example = _tried(served, {"instances": [instance(data, records_path)]})
+    with Server(port, served, example) as server:
+        print("\n".join(welcome(server, export)), flush=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.1,))
+        thread.start()
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            print("stopped", flush=True)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def rules(job: config.Config) -> config.Data:
+    """Returns what rows must be like: the columns that the model takes, with their rules."""
+    return job.data.model_copy(
+        update={
+            "columns": inputs.model_columns(job),
+            "inputs": {inputs.SPLIT: {}},
+            "key": (),
+            "split": splits.HashSplit(),
+        }
+    )
+
+
+def _tried(served: Served, example: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns an example that the model answers, which also makes it ready for the first one."""
+    try:
+        served.predict(example)
+    except BadRequest:
+        return None
+    return example
+
+
+def welcome(server: Server, export: exported.Export) -> list[str]:
+    """Says where the model is served, and how to ask it."""
+    url = f"{server.address}/v1/models/{server.served.name}"
+    lines = [
+        f"model {terminal.shown(export.path)}",
+        f"serving {url}, version {export.step}; Ctrl-C ends it",
+    ]
+    if server.example is None:
+        return lines
+    body = json.dumps(server.example)
+    if len(body) <= _SHORT:
+        return [*lines, f"try it: curl -d {shlex.quote(body)} {url}:predict"]
+    return [*lines, f"try it: curl -s {server.address}/example | curl -s -d @- {url}:predict"]
+
+
+def instance(data: config.Data, records_path: str) -> dict[str, Any]:
+    """Returns a row as JSON: a record of the test or eval split, if there are any.
+
+    Values of sensitive columns are made up.
+    """
+    found = _record(data, records_path)
+    return {
+        name: made_up(column) if name not in found or column.sensitive else found[name]
+        for name, column in data.columns.items()
+    }
+
+
+def _record(data: config.Data, records_path: str) -> dict[str, Any]:
+    try:
+        splits_there = manifest.read(records_path).splits
+        for split in ("test", "eval"):
+            for shard in splits_there[split].shards if split in splits_there else ():
+                if shard.records:
+                    path = storage.join(records_path, shard.path)
+                    return _values(next(tfrecord.read(path, count=1)), data)
+    except (errors.PipelineError, OSError):
+        pass  # an example is no reason to serve nothing
+    return {}
+
+
+def _values(payload: bytes, data: config.Data) -> dict[str, Any]:
+    batch, bad = examples.columns_of([payload], data.columns, {})
+    if bad:
+        return {}
+    [row] = batch.to_pylist()
+    return {name: _json(row[name], column) for name, column in data.columns.items()}
+
+
+def _json(value: Any, column: config.Column) -> Any:
+    if value is None:
+        return _shaped(column.stands_for_missing, column)
+    if column.is_image:
+        return {"b64": base64.b64encode(value).decode()}
+    if isinstance(value, list):
+        return _nested([_plain(item) for item in value], column.shape)
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
+    if len(shape) <= 1:
+        return flat
+    step = len(flat) // shape[0]
+    return [_nested(flat[n * step : (n + 1) * step], shape[1:]) for n in range(shape[0])]
+
+
+def made_up(column: config.Column) -> Any:
+    """Returns a value that keeps the rules of a column, as far as that is easy."""
+    if column.type == "image":
+        return {"b64": _PIXEL}
+    if column.type == "uint8":
+        return {"b64": base64.b64encode(bytes(column.size)).decode()}
+    if column.allowed:
+        return _shaped(column.allowed[0], column)
+    if column.type == "string":
+        return _shaped("x" * max(1, column.min_length), column)
+    low = column.min if column.min is not None else min(0.0, column.max or 0.0)
+    return _shaped(math.ceil(low) if column.type == "int64" else low, column)
+
+
+def _shaped(value: Any, column: config.Column) -> Any:
+    return _nested([value] * column.size, column.shape) if column.shape else value
+
+
+# A white PNG of one pixel.
+_PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAG7buVgAAAABJRU5ErkJggg=="
+)

@@ -1,0 +1,46 @@
+"""How far a process that is lost has got."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.cluster import topology
+from pipeline.cluster.members import Member
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.supervision import watchdog
+
+MADE = {"step": 70, "loss": 0.5}
+
+
+def lost(tmp_path, role, *, unit="task", pid=7, hang=None, **values):
+    member = Member(role, 0, topology.Task(role, 0), str(tmp_path / "log"), pid=7, hang=hang)
+    run = RunFolder(str(tmp_path))
+    run_folder.write_status(run, Status(member.name, pid, "h", "training", 1.5, **values))
+    return member.loss(run, -9, newest_step=90, unit=unit)
+
+
+@pytest.mark.parametrize(
+    ("role", "values", "reached"),
+    [
+        ("worker", MADE, 70),
+        ("worker", {"step": 70}, None),  # the step it was restored at
+        ("chief", MADE, 70),
+        ("ps", {}, 90),
+        ("evaluator", {"step": 70, "evaluation": {"step": 60, "accuracy": 0.5}}, 60),
+        ("evaluator", {}, None),
+    ],
+)
+def test_it_is_as_far_as_its_own_steps_or_evaluations(tmp_path, role, values, reached):
+    assert lost(tmp_path, role, **values).reached == reached
+
+
+def test_what_is_started_again_together_is_as_far_as_the_run(tmp_path):
+    assert lost(tmp_path, "worker", unit="gang", **MADE).reached == 90
+    stalled = lost(tmp_path, "worker", hang=watchdog.Hang(None, "no step for 120 s"), **MADE)
+    assert (stalled.reached, stalled.stalled, stalled.cause) == (90, True, "no step for 120 s")
+
+
+def test_the_status_of_an_earlier_attempt_does_not_count(tmp_path):
+    found = lost(tmp_path, "worker", pid=6, **MADE)
+    assert (found.reached, found.worked) == (None, False)

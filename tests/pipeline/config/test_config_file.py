@@ -1,0 +1,244 @@
+import pathlib
+
+import pytest
+import yaml
+
+from pipeline import errors
+from pipeline.config import config_file
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a config file out of MNIST's, changed; returns its path."""
+
+    def write(change=lambda tree: None, text=None):
+        tree = yaml.safe_load((config_file.SHIPPED / "mnist.yaml").read_text())
+        change(tree)
+        path = tmp_path / "job.yaml"
+        path.write_text(yaml.safe_dump(tree) if text is None else text)
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("path", sorted(config_file.SHIPPED.glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_shipped_config_is_valid_and_is_called_like_its_file(path):
+    assert config_file.load(path.stem).name == path.stem
+    assert path.read_text().startswith("# "), "says at its top what it is"
+
+
+def test_a_config_can_be_given_by_path(write):
+    assert config_file.load(write()).name == "mnist"
+
+
+def test_inputs_start_at_the_folder_of_the_file(write, tmp_path):
+    def change(tree):
+        tree["data"]["inputs"]["train"] = {
+            "images": "raw/i.gz",
+            "labels": "/abs/l.gz",
+            "more": "gs://bucket/m.gz",
+        }
+
+    found = config_file.load(write(change)).data.inputs["train"]
+    assert found == {
+        "images": f"{tmp_path}/raw/i.gz",
+        "labels": "/abs/l.gz",
+        "more": "gs://bucket/m.gz",
+    }
+
+
+def test_what_is_dumped_loads_as_the_same(tmp_path):
+    job = config_file.load("mnist", ["train.batch_size=64"])
+    path = tmp_path / "elsewhere" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text(config_file.dump(job))
+    assert config_file.load(str(path)) == job
+
+
+@pytest.mark.parametrize(
+    ("override", "found"),
+    [
+        ("train.steps=7", lambda job: job.train.steps == 7),
+        (
+            "train.optimizer.learning_rate=1e-2",
+            lambda job: job.train.optimizer.learning_rate == 0.01,
+        ),
+        ("train.optimizer={name: sgd}", lambda job: job.train.optimizer.name == "sgd"),
+        ("eval.metric=loss", lambda job: job.eval.metric == "loss"),
+        ("model.params.classes=3", lambda job: job.model.params["classes"] == 3),
+        ("cluster.strategy=none", lambda job: job.cluster.strategy == "none"),
+    ],
+)
+def test_overrides(override, found):
+    assert found(config_file.load("mnist", [override]))
+
+
+def test_the_last_override_wins():
+    assert config_file.load("mnist", ["train.steps=1", "train.steps=2"]).train.steps == 2
+
+
+@pytest.mark.parametrize(
+    ("override", "text"),
+    [
+        (
+            "train.stesp=5",
+            r"unknown key 'train\.stesp' \(did you mean 'steps'\?\); known here: steps",
+        ),
+        (
+            "trian.steps=5",
+            r"unknown key 'trian' \(did you mean 'train'\?\); known here: name, data",
+        ),
+        (
+            "data.columns.image.tpye=x",
+            r"unknown key 'data\.columns\.image\.tpye' \(did you mean 'type",
+        ),
+        ("train.steps=0", r"train\.steps: input should be greater than 0, got 0"),
+        ("train.steps=many", r"train\.steps: input should be a valid integer, .*got 'many'"),
+        ("train.steps=1.5", r"train\.steps: .*got 1\.5"),
+        ("train.steps=", r"train: missing: steps or epochs"),
+        ("data.split.eval=1.5", r"data\.split\.eval: input should be less than 1, got 1\.5"),
+        (
+            "data.split.evl=0.5",
+            r"unknown key 'data\.split\.evl' \(did you mean 'eval'\?\); known here: by, columns",
+        ),
+        ("data.split={by: time}", r"missing key 'data\.split\.column'"),
+        (
+            "data.split.by=tim",
+            r"data\.split\.by: input should be one of 'hash', 'time', 'column', got 'tim'",
+        ),
+        (
+            "train.optimizer.name=adma",
+            r"train\.optimizer\.name: input should be 'adam'.*got 'adma'",
+        ),
+        (
+            "train.optimizer.learning_rate=-1",
+            r"learning_rate: input should be greater than 0, got -1",
+        ),
+        (
+            "train.keep_checkpoints=1",
+            r"keep_checkpoints: input should be greater than or equal to 2",
+        ),
+        ("data.label=digit", r"data: label: 'digit' is not among the columns"),
+        ("data.columns={}", r"data\.columns: .*at least 1"),
+        ("name=../x", r"name: must look like 'flights-2024', got '\.\./x'"),
+        ("train=5", r"^config 'mnist': train: .*got 5"),
+        ("steps", r"^--set 'steps': must be section\.key=value"),
+        ("=5", r"^--set '=5': must be section\.key=value"),
+        ("train.steps.x=5", r"^--set 'train\.steps\.x=5': 'steps' has no keys below it"),
+        ("data.label=2024-02-30", r"^--set .*: '2024-02-30' is not a YAML value"),
+        ("train.steps={", r"^--set 'train\.steps=\{': '\{' is not a YAML value"),
+    ],
+)
+def test_bad_overrides_name_key_value_and_what_is_allowed(override, text):
+    with pytest.raises(errors.UsageError, match=text):
+        config_file.load("mnist", [override])
+
+
+def test_all_that_is_wrong_is_told_at_once():
+    with pytest.raises(errors.UsageError, match=r"train\.steps: .*; eval\.batch_size: "):
+        config_file.load("mnist", ["train.steps=0", "eval.batch_size=0"])
+
+
+def test_a_missing_key_is_named(write):
+    with pytest.raises(errors.UsageError, match=r"missing key 'data\.label'"):
+        config_file.load(write(lambda tree: tree["data"].pop("label")))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: [", r"job\.yaml' line \d+: not valid YAML: "),
+        ("name: 2024-02-30", r"job\.yaml': not valid YAML: day is out of range for month"),
+        ("train: {steps: 1}\ntrain: {steps: 2}", r"line 2: not valid YAML: 'train' is given twice"),
+        ("", r"must be a mapping of sections, got None"),
+        ("- a", r"must be a mapping of sections, got \['a'\]"),
+        ("a: !!python/object/apply:os.system ['touch {marker}']", r"not valid YAML: could not"),
+    ],
+)
+def test_files_that_are_no_config(write, tmp_path, text, message):
+    marker = tmp_path / "marker"
+    with pytest.raises(errors.UsageError, match=message):
+        config_file.load(write(text=text.replace("{marker}", str(marker))))
+    assert not marker.exists(), "a config must not run code"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mnits", r"^config 'mnits': not one of .*mnist.* \(did you mean 'mnist'\?\); a path must"),
+        ("nowhere/job.yaml", r"^config 'nowhere/job\.yaml': no such file"),
+        ("../mnist", r"^config '\.\./mnist': no such file"),
+    ],
+)
+def test_configs_that_are_not_there(name, text):
+    with pytest.raises(errors.UsageError, match=text):
+        config_file.load(name)
+
+
+def test_what_is_merged_may_be_given_again(write):
+    base = "a: {b: &c {<<: &d {x: 1}, x: 2}}\ntop: {<<: *c, x: 3}"
+    with pytest.raises(errors.UsageError, match="unknown key 'a'"):
+        config_file.load(write(text=base))
+
+
+def test_a_folder_is_no_config(tmp_path):
+    with pytest.raises(errors.UsageError, match=rf"^config '{tmp_path}': cannot be read: Is a dir"):
+        config_file.load(str(tmp_path))
+
+
+def test_a_config_that_is_no_text(write):
+    path = pathlib.Path(write())
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(errors.PipelineError, match="not UTF-8 text"):
+        config_file.load(str(path))
+
+
+_LEVELS = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 9)]
+_BOMB = "{" + ", ".join(["l0: &l0 [a, a, a, a, a, a, a, a, a]", *_LEVELS]) + "}"
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (_BOMB, r"its aliases make [\d,]+ more values of it; at most 100,000 are allowed"),
+        ("&a [1, *a]", "line 1: not valid YAML: an alias stands for what contains it"),
+        ("[" * 500, "line 1: not valid YAML: it is nested more than 50 levels deep"),
+    ],
+)
+def test_a_text_that_is_small_and_becomes_large_is_refused(write, value, problem):
+    with pytest.raises(errors.UsageError, match=problem):
+        config_file.load(write(text=f"a: {value}"))
+    with pytest.raises(errors.UsageError, match="is not a YAML value"):
+        config_file.load("mnist", [f"model.params={value}"])
+
+
+def test_aliases_of_a_few_values_are_taken(write):
+    def change(tree):
+        shared = {"hidden": [8, 4]}
+        tree["model"] = {"name": "mine.models:fn", "params": {"a": shared, "b": shared}}
+
+    path = write(change)
+    assert "*id001" in pathlib.Path(path).read_text()
+    assert config_file.load(path).model.params == {"a": {"hidden": [8, 4]}, "b": {"hidden": [8, 4]}}
+
+
+def test_a_wide_table_has_more_values_than_aliases_may_make(write, monkeypatch):
+    monkeypatch.setattr(config_file, "_MOST_VALUES", 100)
+
+    def change(tree):
+        shared = {"a": 1}
+        tree["model"] = {"name": "mine.models:fn", "params": {"a": shared, "b": shared}}
+        tree["data"]["columns"] |= {f"c{n}": {"type": "float32"} for n in range(100)}
+
+    assert len(config_file.load(write(change)).data.columns) >= 100
+
+
+def test_a_secret_is_named_and_left_out_of_what_others_see():
+    job = config_file.load("mnist", ["model={name: my:fn, params: {api_token: abc123, size: 8}}"])
+    assert config_file.dump(job).count("abc123") == 1
+    shown = yaml.safe_load(config_file.dump(job, redacted=True))
+    assert shown["model"]["params"] == {"api_token": "[hidden]", "size": 8}
+    (line,) = config_file.warnings(job)
+    assert line.startswith("model.params.api_token looks like a secret. config.yaml of the run ")
+    assert "abc123" not in line
+    assert not config_file.warnings(config_file.load("mnist"))

@@ -1,0 +1,171 @@
+"""What cannot be made of columns, or must not be, is refused with the config."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import config, errors
+from pipeline.config import feature_check, feature_config
+from tests.pipeline.feature_tables import make
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ({"late": {}}, r"features\.late: made of 'late', the label: a model would learn to read"),
+        ({"x": {"of": "late", "steps": ["z_score"]}}, r"features\.x: made of 'late', the label"),
+        (
+            {"x": {"of": ["late", "time"], "steps": [{"cross": {"buckets": 9}}]}},
+            r"features\.x: made of 'late', the label",
+        ),
+        (
+            {"x": {"of": "tim", "steps": ["z_score"]}},
+            r"features\.x: 'tim' is no column and no other feature \(did you mean 'time'\?\); col",
+        ),
+        ({"x": {}}, r"features\.x: 'x' is no column and no other feature"),
+        (
+            {"carrier": {"steps": ["z_score"]}},
+            r"features\.carrier: z_score takes number or integer, and gets text; what takes text: "
+            "cross, date, hash, missing, ngrams, vocabulary",
+        ),
+        ({"weight": {"steps": ["vocabulary"]}}, "takes integer or text, and gets number"),
+        ({"time": {"steps": [{"hash": {"buckets": 4}}, "log1p"]}}, "log1p takes .* and gets ids"),
+        ({"carrier": {}}, r"features\.carrier: is text, which no model takes; what takes text"),
+        (
+            {"x": {"of": ["origin", "carrier"], "steps": ["vocabulary"]}},
+            "several inputs are for cross; got 2 and vocabulary",
+        ),
+        ({"origin": {"steps": [{"cross": {"buckets": 3}}]}}, "cross takes several inputs, got one"),
+        (
+            {"delay": {"steps": ["z_score"]}},
+            r"features\.delay: its column may be missing, and no default stands for that; begin",
+        ),
+        (
+            {
+                "a": {"of": ["b", "time"], "steps": [{"cross": {"buckets": 3}}]},
+                "b": {"of": ["a", "time"], "steps": [{"cross": {"buckets": 3}}]},
+            },
+            "made of itself, through a <- b",
+        ),
+        (
+            {
+                "delay": {"steps": [{"missing": {"indicator": True}}]},
+                "delay_missing": {"of": "time", "steps": ["z_score"]},
+            },
+            "indicators are called so",
+        ),
+    ],
+)
+def test_what_cannot_be_made(features, message):
+    with pytest.raises(errors.UsageError, match=message):
+        make(features)
+
+
+@pytest.mark.parametrize(
+    ("column", "step", "message"),
+    [
+        ("day", {"vocabulary": {"values": ["a", 7]}}, "vocabulary: 7 is not a valid text, and th"),
+        ("time", {"vocabulary": {"values": ["7"]}}, "vocabulary: '7' is not a valid integer"),
+        ("day", {"vocabulary": {"values": ["a", "b", "a"]}}, "vocabulary: 'a' is there twice"),
+        ("delay", {"missing": {"fill": "none"}}, "missing: 'none' is not a valid number"),
+        ("seats", {"missing": {"fill": 0.5}}, r"missing: 0\.5 is not a valid integer, and that"),
+        ("tail", {"missing": {"fill": 3}}, "missing: 3 is not a valid text, and that is"),
+        ("tail", "missing", "missing: texts have no mean; write fill: <text>"),
+    ],
+)
+def test_settings_that_are_not_like_the_values(column, step, message):
+    with pytest.raises(errors.UsageError, match=rf"features\.x: {message}"):
+        make({"x": {"of": column, "steps": [step, {"hash": {"buckets": 3}}]}})
+
+
+def test_whole_numbers_may_be_written_with_a_point():
+    make({"seats": {"steps": [{"missing": {"fill": 1.0}}]}})
+
+
+@pytest.mark.parametrize(
+    ("of", "step", "message"),
+    [
+        (["pair", "time"], {"cross": {"buckets": 3}}, r"have shapes: 'pair' \[2\], 'time' \[\]"),
+        (
+            "words",
+            {"ngrams": {"buckets": 3}},
+            r"ngrams: takes one text a row, and gets values of shape \[2\]",
+        ),
+    ],
+)
+def test_shapes_that_do_not_fit(of, step, message):
+    columns = {"pair": {"type": "int64", "shape": [2]}, "words": {"type": "string", "shape": [2]}}
+    with pytest.raises(errors.UsageError, match=message):
+        make({"x": {"of": of, "steps": [step]}}, columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ({"weight": "weigth"}, r"'weigth' is no column \(did you mean 'weight'\?\)"),
+        ({"weight": "delay"}, "'delay' must be one number that is never missing"),
+        ({"weight": "carrier"}, "'carrier' must be one number"),
+        ({"weight": "late"}, "'late' is the label itself"),
+    ],
+)
+def test_weights_that_are_none(label, message):
+    with pytest.raises(errors.UsageError, match=message):
+        make(label=label)
+
+
+def test_labels_that_cannot_be_learnt():
+    text = {"late": {"type": "string", "vocabulary": {}}}
+    with pytest.raises(errors.UsageError, match=r"'late' is text, .* label: \{vocabulary: true\}"):
+        make(columns=text)
+    make(columns=text, label={"vocabulary": True})
+    make(columns=text, model={"name": "my_model:model_fn"})
+    absent = {"late": {"type": "int64", "missing": "allow"}}
+    with pytest.raises(errors.UsageError, match=r"'late' may be missing, .* missing: drop in data"):
+        make(columns=absent)
+    make(columns={"late": {**absent["late"], "default": 0}})
+
+
+def test_columns_that_are_one_to_tensorflow():
+    columns = {
+        name: config.Column(type="float32") for name in ("price ($)", "price (€)", "preis", "价格")
+    }
+    both = {name: feature_config.Feature() for name in columns}
+    check = feature_check.check_served
+    for features in (both, {}):
+        with pytest.raises(
+            ValueError, match=r"'price \(\$\)' and 'price \(€\)' are both 'price____'"
+        ):
+            check(features, feature_config.Label(), "preis", columns)
+        check(features, feature_config.Label(), "price (€)", columns)
+    check({"preis": both["preis"]}, feature_config.Label(weight="price ($)"), "preis", columns)
+    assert feature_check.as_argument("1st") == "arg_1st"
+
+
+def test_missing_values_with_a_policy_a_default_or_a_category():
+    make(
+        {
+            "delay": {"steps": [{"missing": {"fill": "mean"}}, "z_score"]},
+            "seats": {"steps": ["z_score"]},
+            "tail": {"steps": [{"hash": {"buckets": 10}}]},
+        }
+    )
+
+
+def test_features_come_after_what_they_are_made_of():
+    features = {
+        "c": {"of": ["b", "carrier"], "steps": [{"cross": {"buckets": 3}}]},
+        "b": {"of": "time", "steps": [{"buckets": {"count": 3}}]},
+        "time": {"steps": ["z_score"]},
+    }
+    job = make(features)
+    assert feature_check.ordered(job.features, job.data.columns) == ["b", "c", "time"]
+
+
+def test_a_name_that_is_a_column_is_the_column():
+    """So that `carrier` crossed is the carrier, whatever the feature of that name is."""
+    features = {
+        "time": {"steps": [{"buckets": {"count": 3}}]},
+        "x": {"of": ["time", "carrier"], "steps": [{"cross": {"buckets": 3}}]},
+    }
+    job = make(features)
+    assert feature_check.ordered(job.features, job.data.columns) == ["time", "x"]

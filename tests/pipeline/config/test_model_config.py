@@ -1,0 +1,69 @@
+"""Params of shipped models are checked with the config."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from pipeline.config import model_config
+from pipeline.config.model_config import PARAMS, Model
+from tests.pipeline.feature_tables import make
+from trainer import models
+
+FEATURES = {"time": {"steps": ["z_score"]}}
+
+
+def test_every_shipped_model_has_its_params_checked():
+    assert set(PARAMS) == set(models.NAMED)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        (
+            "dnn",
+            {"hiden_units": [3]},
+            r"hiden_units: dnn has no such param \(did you mean 'hidden_units'\?\); it "
+            "has task, classes, offset, scale, hidden_units, activation, dropout, batch_norm",
+        ),
+        ("dnn", {"hidden_units": []}, r"model\.params\.hidden_units: .* at least 1 item"),
+        ("dnn", {"scale": 9.0}, r"model\.params: offset and scale are for task: regression"),
+        ("linear", {"task": "regresion"}, r"model\.params\.task: input should be 'classification'"),
+        ("keras", {}, r"model\.params\.network: field required"),
+        ("keras", {"network": "nowhere"}, r"model\.params\.network: string should match pattern"),
+        (
+            "mnist_cnn",
+            {"classes": 1},
+            r"model\.params\.classes: .*greater than or equal to 2, got 1",
+        ),
+    ],
+)
+def test_bad_params(name, params, message):
+    with pytest.raises(errors.UsageError, match=message):
+        make(FEATURES, model={"name": name, "params": params})
+
+
+def test_names_to_start_from_are_a_regular_expression():
+    model = {"name": "mnist_mlp", "warm_start": {"path": "x", "variables": "dense("}}
+    text = r"model\.warm_start\.variables: 'dense\(' is no regular expression: missing \)"
+    with pytest.raises(errors.UsageError, match=text):
+        make(model=model)
+
+
+def test_canned_models_need_features():
+    with pytest.raises(
+        errors.UsageError, match="'linear' is built from features, and there are no"
+    ):
+        make(model={"name": "linear"})
+
+
+def test_params_of_ones_own_models_are_their_own_affair():
+    mine = Model(name="package.module:model_fn", params={"anything": [1, "x"]})
+    make(model=mine.model_dump(exclude_defaults=True))
+    assert model_config.params(mine) == mine.params
+
+
+def test_what_is_not_given_has_its_default():
+    assert model_config.params(Model(name="mnist_cnn")) == {"classes": 10}
+    linear = model_config.params(Model(name="linear", params={"classes": 3}))
+    assert linear == {"task": "classification", "classes": 3, "offset": 0.0, "scale": 1.0}

@@ -1,0 +1,40 @@
+"""Sections refuse what they do not know, and do not change."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pydantic
+import pytest
+
+from pipeline.config import sections
+
+
+class Box(sections.Section):
+    """A section."""
+
+    size: sections.Positive
+    left: sections.NotNegative = 0
+    share: sections.Fraction = 0
+    label: Annotated[str, sections.like(r"^[a-z]+$", "blue")] | None = None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"size": 0}, "greater than 0"),
+        ({"size": 1, "left": -1}, "greater than or equal to 0"),
+        ({"size": 1, "share": 1}, "less than 1"),
+        ({"size": 1, "sise": 1}, "Extra inputs"),
+        ({"size": 1, "label": "B"}, "must look like 'blue', got 'B'"),
+        ({"size": 1, "label": "blue\n"}, r"must look like 'blue', got 'blue\\n'"),
+    ],
+)
+def test_what_is_refused(values, message):
+    with pytest.raises(pydantic.ValidationError, match=message):
+        Box(**values)
+
+
+def test_it_does_not_change():
+    with pytest.raises(pydantic.ValidationError, match="frozen"):
+        Box(size=1).size = 2

@@ -1,0 +1,37 @@
+"""Columns by which metrics are broken down."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import config, errors
+from pipeline.config import config_file, slices
+
+COLUMNS = {
+    "origin": config.Column(type="string"),
+    "size": config.Column(type="float32", shape=(2,)),
+    "photo": config.Column(type="image"),
+    "zip": config.Column(type="string", sensitive=True),
+}
+
+
+def test_columns_of_single_values_will_do():
+    slices.check(["origin"], COLUMNS, "eval.slices")
+
+
+def test_another_name_is_refused_with_the_nearest():
+    text = r"^eval\.slices 'orign': not one of the columns origin, .* \(did you mean 'origin'\?\)$"
+    with pytest.raises(ValueError, match=text):
+        slices.check(["origin", "orign"], COLUMNS, "eval.slices")
+
+
+@pytest.mark.parametrize("name", ["size", "photo", "zip"])
+def test_what_cannot_or_may_not_be_shown_is_refused(name):
+    text = f"^--slices '{name}': must be a column of single values that is not sensitive$"
+    with pytest.raises(ValueError, match=text):
+        slices.check([name], COLUMNS, "--slices")
+
+
+def test_a_config_is_checked_before_anything_runs():
+    with pytest.raises(errors.UsageError, match=r"eval\.slices 'carier': .*did you mean 'carrier'"):
+        config_file.load("flights", ["eval.slices=[carier]"])

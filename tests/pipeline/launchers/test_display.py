@@ -1,0 +1,240 @@
+import io
+import json
+import sys
+
+import pytest
+
+from pipeline.console.progress import Progress
+from pipeline.launchers import display, job
+from pipeline.launchers.display import Display
+from pipeline.runs.run_folder import Status
+from pipeline.runs.run_record import Launcher, RunRecord
+from pipeline.supervision.restart_policy import Restart
+from tests.pipeline import terminals
+
+
+class Clock:
+    """A clock that moves on by ten seconds whenever it is asked."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 10.0
+        return self.now
+
+
+@pytest.fixture
+def stream():
+    return io.StringIO()
+
+
+@pytest.fixture
+def shown(stream):
+    def progress(*args, **options):
+        return Progress(*args, **options, clock=Clock())
+
+    with Display(100, stream=stream, progress=progress) as started:
+        yield started
+
+
+def status(task, **values):
+    return {task: Status(task, 1, "h", "training", values.pop("time", 1.0), **values)}
+
+
+def test_without_a_terminal_there_is_a_plain_line_now_and_then(shown, stream):
+    shown.show(status("chief-0", step=0))
+    both = {
+        **status("chief-0", step=40, loss=0.5, examples_per_second=1000.0, time=2.0),
+        **status("worker-0", step=41, loss=0.25, examples_per_second=500.0, time=3.0),
+        **status("ps-0"),
+    }
+    shown.show(both)
+    assert stream.getvalue().splitlines()[-1].startswith("training: 41 of 100 steps, ")
+    assert stream.getvalue().endswith(" left, loss 0.2500, 1,500 examples/s\n")
+
+
+def test_each_evaluation_is_told_once(shown, stream):
+    evaluation = {"step": 50, "global_step": 50.0, "accuracy": 0.98765, "loss": 0.1}
+    for _ in range(2):
+        shown.show(status("evaluator-0", evaluation=evaluation))
+    assert stream.getvalue() == "evaluation at step 50: accuracy 0.9877, loss 0.1000\n"
+
+
+def test_each_epoch_that_ends_is_told_once(shown, stream):
+    for told in (None, [], ["epoch 0: all"], ["epoch 0: all"], ["epoch 0: all", "epoch 1: all"]):
+        shown.show(status("chief-0", step=5, epochs=told))
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith("epoch")]
+    assert lines == ["epoch 0: all", "epoch 1: all"]
+
+
+def test_the_end_of_training_is_told_once(shown, stream):
+    shown.show(status("chief-0", step=90))
+    for _ in range(2):
+        shown.show(status("chief-0", step=101))
+    (line,) = [text for text in stream.getvalue().splitlines() if "made" in text]
+    assert line == "training: 100 steps made; final evaluation and export"
+
+
+def test_the_global_step_may_fall_back(shown, stream):
+    for step in (0, 50, 30):
+        shown.show(status("chief-0", step=step))
+    assert "training: 30 of 100 steps" in stream.getvalue()
+
+
+def test_epochs_that_end_alike_share_lines(shown, stream):
+    told = [f"epoch {number}: 60 of 60 records applied once" for number in range(100)]
+    for number in range(100):
+        shown.show(status("chief-0", step=5, epochs=told[: number + 1]))
+    shown.show(status("chief-0", step=100, epochs=told))
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith("epoch")]
+    assert len(lines) == 9
+    assert lines[-1] == "epochs 96 to 99, each: 60 of 60 records applied once"
+
+
+PROGRAM = """
+from pipeline.launchers.display import Display
+from pipeline.runs.run_folder import Status
+def status(step, **values):
+    return {"chief-0": Status("chief-0", 1, "h", "training", 1.0, step=step, **values)}
+with Display(1500) as shown:
+    shown.show(status(10, loss=0.123456789, examples_per_second=1574.3))
+    shown.say("worker-0: killed")
+"""
+
+
+@pytest.mark.parametrize("columns", [0, 40, 80, 120])
+def test_on_a_terminal_there_is_a_bar_and_lines_go_above_it(columns):
+    screen = terminals.run([sys.executable, "-c", PROGRAM], columns=columns)
+    parts = [part for part in screen.shown.split("\r") if part.strip()]
+    assert parts[0].startswith("training   1% ") and "10/1,500" in parts[0]
+    assert ("loss 0.1235" in parts[0]) == (columns != 40)
+    assert max(map(len, parts)) < (columns or 80)
+    assert parts[1] == "worker-0: killed"  # and below it the bar again
+    assert parts[2].strip() == parts[0].strip()
+
+
+@pytest.fixture
+def wanted(tmp_path):
+    return job.plan("mnist", [], run="r1", storage_root=str(tmp_path))
+
+
+@pytest.fixture
+def record(tmp_path):
+    return RunRecord(
+        status="done",
+        reason="all steps made",
+        config="mnist",
+        strategy="parameter_server",
+        topology={"chief": 1},
+        launcher=Launcher(host="h", pid=1),
+        final_step=1501,
+        metrics={
+            "eval": {"accuracy": 0.99, "average_loss": 0.03, "global_step": 1501.0},
+            "test": {"accuracy": 0.9912},
+        },
+        best={"metric": "accuracy", "value": 0.9905, "step": 1200, "export": "x"},
+        exports={"final": "export/final/1501", "best": None},
+        seconds={"total": 103.0, "to_first_step": 12.0, "training": 75.0, "evaluation": 16.0},
+        examples_per_second=2345.6,
+    )
+
+
+def test_the_summary_says_result_time_places_and_what_to_try(wanted, record, tmp_path):
+    text = display.summary(wanted, record)
+    lines = text.splitlines()
+    assert lines[0] == (
+        "result   step 1501, test accuracy 0.9912, eval accuracy 0.9900, "
+        "best accuracy 0.9905 at step 1200"
+    )
+    assert lines[1] == (
+        "time     1 min 43 s: 12 s to the first step, 1 min 15 s training, "
+        "16 s final evaluation and export; 2,346 examples/s"
+    )
+    assert f"logs     {tmp_path}/runs/r1/logs" in lines
+    assert f"export   {tmp_path}/runs/r1/export/final/1501 (final)" in lines
+    assert not any("best)" in line for line in lines)
+    for command in ("make predict", "make tensorboard", "make train STRATEGY=none"):
+        assert f"{command} STORAGE={tmp_path}" in text
+
+
+def test_what_to_try_is_of_this_job_and_can_be_typed(wanted, record, tmp_path):
+    root = f"{tmp_path}/my output"
+    flights = job.plan("flights", [], run="r1", storage_root=root)
+    text = display.summary(flights, record)
+    assert f"make train STRATEGY=none CONFIG=flights STORAGE='{root}'" in text
+    own = job.plan("flights", ["name=ours"], run="r1", storage_root=root)
+    text = display.summary(own, record)
+    assert f"make predict STORAGE='{root}'" in text and "make train" not in text
+
+
+def test_where_nothing_was_trained_only_the_whole_time_is_told(wanted, record):
+    record.seconds, record.examples_per_second = {"total": 6.0}, None
+    assert "time     6 s" in display.summary(wanted, record).splitlines()
+
+
+def test_restarts_are_told(wanted, record):
+    record.restarts = [Restart(role="ps", index=0, cause="killed by SIGKILL")]
+    assert "restarts ps-0 (killed by SIGKILL)" in display.summary(wanted, record).splitlines()
+
+
+def test_paths_below_the_current_folder_are_shown_relative_to_it(tmp_path, monkeypatch, record):
+    monkeypatch.chdir(tmp_path)
+    text = display.summary(job.plan("mnist", [], run="r1", storage_root="output"), record)
+    assert "run      output/runs/r1 (run.json" in text
+    assert "STORAGE=" not in text
+
+
+def test_the_summary_warns_of_records_that_were_left_out(wanted, record):
+    assert "warning" not in display.summary(wanted, record)
+    counts = {"train": {"unreadable": 256}, "eval": {"repaired": 9}}
+    text = display.summary(wanted, record.model_copy(update={"left_out": counts}))
+    warnings = [line for line in text.splitlines() if line.startswith("warning  ")]
+    assert warnings[0].startswith("warning  256 records of split train are left out: they cannot")
+    assert warnings[1].startswith("warning  9 records of split eval are left out: their shards")
+
+
+def test_the_introduction_says_what_starts(wanted):
+    text = display.introduction(wanted, resumes=False)
+    assert text == (
+        f"starting run r1 in {wanted.run.path}: "
+        "parameter_server with 1 chief, 1 worker, 1 ps, 1 evaluator\n"
+        "each step: 128 examples, learning rate 0.001"
+    )
+    assert display.introduction(wanted, resumes=True).startswith("resuming run r1")
+
+
+def test_a_record_of_a_run_without_metrics_can_be_shown(wanted, record):
+    bare = record.model_copy(update={"metrics": {}, "best": None, "seconds": {}, "exports": {}})
+    assert display.summary(wanted, bare).startswith("result   step 1501\n")
+    assert json.loads(bare.model_dump_json())["final_step"] == 1501
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        ([], "each step: 128 examples, learning rate 0.001"),
+        (
+            ["cluster={strategy: mirrored, replicas: 4}", "train.optimizer.scale=sqrt"],
+            "each step: 4 replicas of 128: 512 examples, learning rate 0.002 (0.001, scaled sqrt)",
+        ),
+        (
+            ["cluster={strategy: multi_worker_mirrored}", "train.batch_size_is=global"],
+            "each step: 2 replicas of 64: 128 examples, learning rate 0.001",
+        ),
+    ],
+)
+def test_what_a_step_comes_to_is_said_at_the_start(tmp_path, overrides, line):
+    wanted = job.plan("mnist", overrides, run="r1", storage_root=str(tmp_path))
+    first, second = display.introduction(wanted, resumes=False).splitlines()
+    assert first.startswith(f"starting run r1 in {tmp_path}/runs/r1: ")
+    assert second == line
+
+
+def test_the_number_of_steps_may_be_the_chiefs_to_say(stream):
+    """It follows from the checkpoint how many steps the epochs of a run come to."""
+    with Display(None, stream=stream) as shown:
+        shown.show(status("chief-0"))
+        shown.show(status("chief-0", step=0, max_steps=534))
+        shown.show(status("chief-0", step=534, max_steps=534))
+    assert "training: 534 steps made; final evaluation and export" in stream.getvalue()

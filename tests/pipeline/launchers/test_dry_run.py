@@ -1,0 +1,66 @@
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from pipeline import errors
+from pipeline.launchers import Place, dry_run
+from tests.pipeline.launchers.jobs import PLACE, plan
+from tests.pipeline.process_help import ROOT
+
+
+def test_a_dry_run_needs_neither_credentials_nor_a_network(tmp_path):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pipeline.launch", "--config=mnist", "--cluster=gcp"),
+            *("--storage=gs://my-bucket/root", "--dry_run"),
+            *(f"--set={override}" for override in PLACE),
+        ],
+        cwd=ROOT,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "HTTPS_PROXY": "http://127.0.0.1:9",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["jobSpec"]["workerPoolSpecs"]) == 4
+    assert done.stderr.startswith(
+        "would POST https://europe-west4-aiplatform.googleapis.com/v1/projects/my-project/"
+        "locations/europe-west4/customJobs, with the JSON above\n"
+    )
+    assert "trainer/task.py" in done.stderr
+    assert "an estimate by list prices of" in done.stderr
+
+
+def test_a_job_that_would_be_refused_is_not_shown():
+    with pytest.raises(errors.UsageError, match=r"do not see. Use STORAGE=gs://my-bucket/folder"):
+        dry_run.show(Place.GCP, plan(storage_root="/local"))
+
+
+def test_a_tfjob_is_yaml_and_says_that_its_operator_is_a_legacy_one():
+    shown = dry_run.show(Place.K8S, plan())
+    assert shown.document.startswith("# For the Training Operator v1, a legacy one")
+    kinds = [document["kind"] for document in yaml.safe_load_all(shown.document)]
+    assert kinds == ["ConfigMap", "TFJob"]
+    assert "trainer/task.py" in shown.notes
+
+
+def test_every_tfjob_is_a_submission_of_its_own():
+    """It is submitted as it is shown, and what failed for good in another must not end it."""
+    one, other = (dry_run.show(Place.K8S, plan()).document for _ in range(2))
+    differing = [line for line in one.splitlines() if line not in other.splitlines()]
+    assert len(differing) == 4  # a container of each role
+    for line in differing:
+        assert re.fullmatch(r" +value: tfjob-[0-9a-f]{16}", line)
+
+
+def test_local_jobs_are_not_shown():
+    with pytest.raises(errors.UsageError, match=r"^DRY_RUN=1: shows jobs for CLUSTER=gcp and"):
+        dry_run.show(Place.LOCAL, plan())

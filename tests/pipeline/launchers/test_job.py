@@ -1,0 +1,87 @@
+import os
+import re
+
+import pytest
+
+from pipeline import errors, storage
+from pipeline.config import config_file
+from pipeline.launchers import job
+
+
+def plan(tmp_path, *overrides, run="r1"):
+    return job.plan("mnist", overrides, run=run, storage_root=str(tmp_path / "s"))
+
+
+def store(wanted):
+    storage.makedirs(wanted.run.path)
+    storage.write_text(wanted.run.config_path, config_file.dump(wanted.config))
+
+
+def test_planning_writes_nothing(tmp_path):
+    wanted = plan(tmp_path)
+    assert wanted.run.path == f"{tmp_path}/s/runs/r1"
+    assert wanted.records == f"{tmp_path}/s/records/mnist"
+    assert os.listdir(tmp_path) == []
+
+
+def test_runs_without_a_name_are_found_again_by_their_config(tmp_path):
+    name = plan(tmp_path, run=None).name
+    assert re.fullmatch(r"mnist-[0-9a-f]{8}", name)
+    assert plan(tmp_path, run=None).name == name
+    assert plan(tmp_path, "train.steps=9", run=None).name != name
+
+
+@pytest.mark.parametrize(
+    ("given", "overrides"),
+    [
+        ((None, None, None), []),
+        (("none", None, None), ["cluster.strategy=none"]),
+        (("", 0, 2), ["cluster.workers=0", "cluster.ps=2"]),
+    ],
+)
+def test_short_flags_are_overrides(given, overrides):
+    assert job.cluster_overrides(*given) == overrides
+
+
+def test_a_strategy_that_does_not_exist_is_refused_with_those_that_do():
+    text = r"^--strategy=mirored: must be one of none, .*\(did you mean 'mirrored'\?\)$"
+    with pytest.raises(errors.UsageError, match=text):
+        job.cluster_overrides("mirored", None, None)
+
+
+def test_a_topology_that_cannot_work_is_refused(tmp_path):
+    with pytest.raises(errors.UsageError, match=r"^cluster\.ps: strategy 'parameter_server'"):
+        plan(tmp_path, "cluster.ps=0")
+
+
+def test_changes_are_listed_with_old_and_new_value(tmp_path):
+    store(plan(tmp_path, "model.params={classes: 10}"))
+    wanted = plan(tmp_path, "train.steps=9", "eval.batch_size=7")
+    assert job.changes(wanted) == [
+        "train.steps: 1500 -> 9",
+        "eval.batch_size: 500 -> 7",
+    ]
+    assert job.changes(plan(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "text"),
+    [
+        ("model.name=mnist_mlp", "model.name: 'mnist_cnn' -> 'mnist_mlp'"),
+        ("model.params={classes: 5}", "model.params.classes: 10 -> 5"),
+        ("model.params={}", "model.params.classes: 10 -> nothing"),
+        ("data.seed=5", "data.seed: 0 -> 5"),
+        # Of a block that was read in part, the rest is what another order has read.
+        ("train.seed=5", "train.seed: 1 -> 5"),
+    ],
+)
+def test_a_run_keeps_its_data_and_its_model(tmp_path, override, text):
+    store(plan(tmp_path))
+    with pytest.raises(errors.UsageError, match=rf"run 'r1' .*{re.escape(text)}.*another RUN="):
+        plan(tmp_path, override)
+
+
+def test_a_secret_that_was_changed_is_not_shown(tmp_path):
+    store(plan(tmp_path))
+    with pytest.raises(errors.UsageError, match=r"api_token: nothing -> '\[hidden\]'"):
+        plan(tmp_path, "model={name: my:fn, params: {api_token: abc123}}")

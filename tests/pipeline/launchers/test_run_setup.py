@@ -1,0 +1,89 @@
+"""What is looked at before the processes of a run start."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+import pytest
+
+from pipeline import config, errors, storage
+from pipeline.config import config_file
+from pipeline.launchers import job as jobs
+from pipeline.launchers import run_setup
+from pipeline.launchers.job import Job
+from pipeline.records import manifest
+from pipeline.runs.run_folder import RunFolder
+from tests.pipeline.feature_tables import contents, make
+
+FEATURES = {"time": {"steps": ["z_score"]}, "tail": {"steps": ["vocabulary"]}}
+
+
+def _job(folder, features, label=None):
+    made = make(features, label)
+    records = folder / "records" / "table"
+    records.mkdir(parents=True)
+    return Job(made, "r", str(folder), RunFolder(str(folder / "runs" / "r")), str(records))
+
+
+def test_records_that_fit(tmp_path):
+    job = _job(tmp_path, {"time": FEATURES["time"]})
+    manifest.write(job.records, contents(job.config))
+    assert run_setup.checked_manifest(job).columns == job.config.data.columns
+
+
+def test_a_feature_whose_statistic_is_missing_is_refused(tmp_path):
+    job = _job(tmp_path, FEATURES)
+    manifest.write(job.records, contents(job.config))
+    with pytest.raises(
+        errors.UsageError,
+        match=r"^features\.tail: vocabulary needs all values, and the manifest does not have that; "
+        r"set values, or add vocabulary: \{\} to the column in the config and preprocess again$",
+    ):
+        run_setup.checked_manifest(job)
+
+
+def test_records_without_statistics(tmp_path):
+    job = _job(tmp_path, {"time": FEATURES["time"]})
+    manifest.write(job.records, contents(job.config).model_copy(update={"statistics": {}}))
+    with pytest.raises(errors.UsageError, match=r"features\.time: z_score needs the mean, and the"):
+        run_setup.checked_manifest(job)
+
+
+def test_a_schedule_must_fit_into_the_steps_that_epochs_make(tmp_path):
+    job = _job(tmp_path, {})
+    schedule = {"schedule": {"name": "cosine", "warm_up_steps": 8}}
+    train = config.Train(epochs=1, batch_size=10, optimizer=schedule)
+    job = dataclasses.replace(job, config=job.config.model_copy(update={"train": train}))
+    found = contents(job.config)
+    storage.makedirs(job.run.path)
+    for records, fits in ((90, True), (80, False)):
+        split = manifest.Split(records=records, shards=())
+        counted = found.model_copy(update={"splits": {"train": split}})
+        with (
+            contextlib.nullcontext()
+            if fits
+            else pytest.raises(
+                errors.UsageError, match=r"schedule: of 8 steps 8 are warm-up, .* use fewer"
+            )
+        ):
+            run_setup.resolved(job, counted)
+
+
+def test_a_config_with_a_secret_is_warned_about(tmp_path, capsys):
+    wanted = config_file.load("mnist", ["model={name: my:fn, params: {api_token: abc123}}"])
+    job = jobs.plan("mnist", [], run="r", storage_root=str(tmp_path))
+    storage.makedirs(job.run.path)
+    run_setup.open_run(dataclasses.replace(job, config=wanted))
+    said = capsys.readouterr().out
+    assert "warning: model.params.api_token looks like a secret. config.yaml of the run" in said
+    assert "abc123" not in said
+
+
+def test_records_of_another_schema(tmp_path):
+    job = _job(tmp_path, {})
+    others = dict(job.config.data.columns)
+    others.pop("seats")
+    manifest.write(job.records, contents(job.config).model_copy(update={"columns": others}))
+    with pytest.raises(errors.DataError, match="seats"):
+        run_setup.checked_manifest(job)

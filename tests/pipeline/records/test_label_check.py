@@ -1,0 +1,113 @@
+"""Labels in the records that are no classes of the model."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from pipeline import errors
+from pipeline.records import label_check, manifest
+from tests.pipeline.feature_tables import make
+
+
+@dataclasses.dataclass
+class Case:
+    """A job, and the labels of its splits."""
+
+    label: dict[str, Any]
+    params: dict[str, Any]
+    splits: dict[str, manifest.ColumnStatistics]
+    model: str = "mnist_mlp"
+    sensitive: bool = False
+
+    def check(self, values=None):
+        job = make(
+            label=self.label,
+            columns={"late": {"type": "int64", "sensitive": self.sensitive, "vocabulary": {}}},
+            model={"name": self.model, "params": self.params},
+        )
+        statistics = {
+            split: manifest.Statistics(columns={"late": found})
+            for split, found in self.splits.items()
+        }
+        contents = manifest.Manifest(
+            fingerprint="",
+            columns=job.data.columns,
+            label="late",
+            block_records=1,
+            sources=(),
+            splits={},
+            statistics=statistics,
+        )
+        label_check.check(job, contents, values)
+
+
+def _range(least, greatest):
+    return manifest.ColumnStatistics(count=9, min=least, max=greatest)
+
+
+def _listed(*values):
+    return manifest.ColumnStatistics(count=9, vocabulary=tuple((value, 1) for value in values))
+
+
+def test_labels_that_are_classes():
+    Case({}, {"classes": 3}, {"train": _range(0, 2), "eval": _range(1, 1)}).check()
+    splits = {"train": _listed("a", "b"), "eval": _listed("b")}
+    Case({"vocabulary": True}, {"classes": 3}, splits).check(("a", "b"))
+    Case({}, {}, {}).check()
+
+
+@pytest.mark.parametrize("split", ["train", "eval", "test"])
+@pytest.mark.parametrize(("least", "greatest"), [(1, 3), (-1, 2)])
+def test_numbers_that_are_no_classes(split, least, greatest):
+    splits = {"train": _range(0, 2), split: _range(least, greatest)}
+    with pytest.raises(
+        errors.UsageError,
+        match=rf"^label: 'late' goes from {least} to {greatest} in {split}, and labels of 3 "
+        r"classes from 0 to 2; set model\.params\.classes, or number values by label: \{vocab",
+    ):
+        Case({}, {"classes": 3}, splits).check()
+
+
+def test_more_values_than_classes():
+    splits = {"train": _listed("a", "b", "c")}
+    with pytest.raises(
+        errors.UsageError,
+        match=r"'late' has 3 values, and the model 2 classes; set model\.params\.classes=3$",
+    ):
+        Case({"vocabulary": True}, {"classes": 2}, splits).check(("a", "b", "c"))
+
+
+def test_values_that_train_has_not():
+    splits = {"train": _listed("a", "b"), "eval": _listed("b", "zz")}
+    with pytest.raises(
+        errors.UsageError,
+        match="'late' is 'zz' in eval, which is not in its vocabulary, that of train: a, b; name",
+    ):
+        Case({"vocabulary": True}, {}, splits).check(("a", "b"))
+
+
+def test_a_vocabulary_of_frequent_values_alone():
+    found = _listed("a", "b").model_copy(update={"distinct": 3})
+    with pytest.raises(
+        errors.UsageError,
+        match="'late' has 3 values in train, and its vocabulary 2; every label must be in it: take",
+    ):
+        Case({"vocabulary": True}, {}, {"train": found}).check(("a", "b"))
+
+
+def test_values_that_nobody_may_see():
+    with pytest.raises(errors.UsageError, match=r"^label: 'late' goes further in eval, and label"):
+        Case({}, {"classes": 3}, {"eval": _range(0, 777)}, sensitive=True).check()
+    splits = {"eval": _listed(5, 777)}
+    with pytest.raises(errors.UsageError, match="'late' has a value in eval that is not in its v"):
+        Case({"vocabulary": True}, {}, splits, sensitive=True).check((5, 6))
+
+
+def test_what_is_not_learnt_as_a_class():
+    splits = {"train": _range(-60, 600)}
+    Case({"threshold": 15}, {}, splits).check()
+    Case({}, {"task": "regression", "network": "a:b"}, splits, "keras").check()
+    Case({}, {"anything": 1}, splits, "my_model:model_fn").check()

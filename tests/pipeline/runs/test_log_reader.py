@@ -1,0 +1,89 @@
+import pytest
+
+from pipeline import errors, storage
+from pipeline.runs import log_reader
+from pipeline.runs.run_folder import RunFolder
+
+
+@pytest.fixture(params=["disk", "gs"])
+def run(request, tmp_path, cloud) -> RunFolder:
+    """A run with logs of two processes; the same on a disk and on gs://."""
+    made = RunFolder(str(tmp_path / "r") if request.param == "disk" else cloud.path("r"))
+    write(made, "chief-0", "one\ntwo\n")
+    write(made, "worker-1", "three\n")
+    return made
+
+
+def write(run: RunFolder, name: str, text: str) -> None:
+    path = run.log_path(name)
+    storage.makedirs(storage.parent(path))
+    storage.write_text(path, text)
+
+
+def test_every_line_says_who_said_it(run):
+    assert list(log_reader.Logs(run).new_lines()) == [
+        "chief-0  | one",
+        "chief-0  | two",
+        "worker-1 | three",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("role", "lines"), [("worker", ["worker-1 | three"]), ("worker-1", ["three"])]
+)
+def test_a_role_or_one_process_can_be_asked_for(run, role, lines):
+    assert list(log_reader.Logs(run, role).new_lines()) == lines
+
+
+def test_a_role_without_a_log_is_refused_with_those_there_are(run):
+    with pytest.raises(
+        errors.UsageError, match=r"^ROLE=ps: no log .*; there are chief-0, worker-1"
+    ):
+        list(log_reader.Logs(run, "ps").new_lines())
+
+
+def test_only_what_is_new_comes_and_lines_come_whole(run):
+    logs = log_reader.Logs(run, "chief-0")
+    assert list(logs.new_lines()) == ["one", "two"]
+    write(run, "chief-0", "one\ntwo\nthr")
+    assert list(logs.new_lines()) == []
+    write(run, "chief-0", "one\ntwo\nthree\nfo")
+    assert list(logs.new_lines()) == ["three"]
+    write(run, "chief-0", "one\ntwo\nthree\nfour")
+    assert list(logs.new_lines(last=True)) == ["four"]
+    assert list(logs.new_lines(last=True)) == []
+
+
+def test_a_log_that_begins_anew_is_read_anew(run):
+    logs = log_reader.Logs(run, "chief-0")
+    list(logs.new_lines())
+    write(run, "chief-0", "new\n")
+    assert list(logs.new_lines()) == ["new"]
+
+
+def test_logs_longer_than_a_part_are_whole(run, monkeypatch):
+    monkeypatch.setattr(log_reader, "_PART", 5)
+    write(run, "chief-0", "twelve bytes\nand more of them\n")
+    assert list(log_reader.Logs(run, "chief-0").new_lines()) == ["twelve bytes", "and more of them"]
+
+
+def test_what_is_no_text_is_shown_all_the_same(tmp_path):
+    run = RunFolder(str(tmp_path))
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "ps-0.log").write_bytes(b"\xff!\n")
+    assert list(log_reader.Logs(run, "ps-0").new_lines()) == ["\N{REPLACEMENT CHARACTER}!"]
+
+
+def test_following_shows_new_processes_and_ends_with_the_run(run):
+    said, looks = [], []
+
+    def wait() -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            write(run, "ps-0", "serving\n")
+        else:
+            write(run, "ps-0", "serving\nlast words")
+
+    log_reader.follow(log_reader.Logs(run), said.append, lambda: len(looks) == 2, wait)
+    assert said[:3] == ["chief-0  | one", "chief-0  | two", "worker-1 | three"]
+    assert said[3:] == ["ps-0     | serving", "ps-0     | last words"]

@@ -1,0 +1,220 @@
+import dataclasses
+import os
+
+import pytest
+
+from pipeline import storage
+from pipeline.config import config_file
+from pipeline.runs import run_folder, run_record
+from pipeline.runs.run_folder import RunFolder
+from pipeline.supervision.restart_policy import Restart
+
+# What other programs may rely on; see the table in the README.
+FIELDS = {
+    *("status", "reason", "exit_code", "config", "strategy", "topology", "cluster", "launcher"),
+    *("job", "launches", "final_step", "metrics", "best", "exports", "sha256", "restarts"),
+    *("input", "readers", "left_out", "seconds"),
+    *("examples_per_second", "versions", "manifest", "new_data", "step_seconds", "staleness"),
+    "skipped",
+}
+RESULT = {
+    "final_step": 1500,
+    "metrics": {"test": {"accuracy": 0.99}},
+    "best": {"step": 1200},
+    "exports": {"final": "export/final/1500", "best": None},
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder(str(tmp_path))
+
+
+@pytest.fixture
+def job():
+    return config_file.load("mnist")
+
+
+@pytest.fixture
+def published(tmp_path):
+    (tmp_path / "export/final/1500").mkdir(parents=True)
+    (tmp_path / "export/final/1500/saved_model.pb").touch()
+    return tmp_path / "export/final/1500"
+
+
+def test_fields_are_a_contract(run, job):
+    run_record.write(run, run_record.begin(job, run))
+    assert set(run.read("run.json")) == FIELDS
+
+
+def test_a_run_begins_as_running_under_this_process(run, job):
+    record = run_record.begin(job, run)
+    assert (record.status, record.launches, record.restarts) == ("running", 1, [])
+    assert record.launcher.pid == os.getpid()
+    assert (record.config, record.strategy) == ("mnist", "parameter_server")
+    assert record.topology == {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
+    assert record.versions["tensorflow"].startswith("2.15")
+
+
+def test_it_is_read_as_it_was_written(run, job):
+    record = run_record.begin(job, run)
+    record.restarts = [Restart(role="ps", index=0, cause="killed", steps_lost=20)]
+    run_record.write(run, record)
+    assert run_record.read(run) == record
+
+
+def test_a_second_launch_counts_on(run, job):
+    first = run_record.begin(job, run)
+    first.restarts = [Restart(role="worker", index=1, cause="killed")]
+    run_record.write(run, first)
+    second = run_record.begin(job, run)
+    assert (second.launches, second.restarts) == (2, first.restarts)
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"status": "dancing"}'])
+def test_a_record_that_cannot_be_used_counts_as_none(run, tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    assert run_record.read(run) is None
+
+
+def test_the_result_is_taken_over(run, job):
+    record = run_record.begin(job, run)
+    run_record.add_result(record, run)
+    assert record.final_step is None and record.metrics == {}
+    run.write(run_folder.RESULT, RESULT)
+    run_record.add_result(record, run)
+    assert record.final_step == 1500 and record.metrics["test"]["accuracy"] == 0.99
+    assert record.best == {"step": 1200} and record.exports == RESULT["exports"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "finished"),
+    [("early stopping: nothing improves", True), ("stop requested", False), ("deadline: 5", True)],
+)
+def test_a_run_that_ended_early_is_finished_only_if_it_would_end_again_at_once(
+    run, job, published, reason, finished
+):
+    storage.write_text(run.config_path, config_file.dump(job))
+    record = run_record.begin(job, run).model_copy(update={"status": "done", "reason": reason})
+    run_record.write(run, record)
+    run.write(run_folder.RESULT, {**RESULT, "final_step": 100})
+    assert (run_record.finished(job, run) is not None) is finished
+    changed = config_file.load("mnist", ["train.batch_size=64"])
+    assert run_record.finished(changed, run) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "step", "finished"),
+    [
+        ("done", 1500, True),
+        ("done", 1502, True),  # asynchronous workers overshoot
+        ("done", 1499, False),
+        ("stopped", 1500, False),
+        ("failed", 1500, False),
+    ],
+)
+def test_when_a_run_has_nothing_left_to_do(run, job, published, status, step, finished):
+    record = run_record.begin(job, run).model_copy(update={"status": status})
+    run_record.write(run, record)
+    assert run_record.finished(job, run) is None  # no result yet
+    run.write(run_folder.RESULT, {**RESULT, "final_step": step})
+    assert (run_record.finished(job, run) is not None) is finished
+
+
+def test_a_model_that_was_removed_is_something_left_to_do(run, job, published):
+    run_record.write(run, run_record.begin(job, run).model_copy(update={"status": "done"}))
+    run.write(run_folder.RESULT, RESULT)
+    assert run_record.finished(job, run) is not None
+    (published / "saved_model.pb").unlink()
+    assert run_record.finished(job, run) is None
+
+
+class _Shown:
+    def __init__(self):
+        self.lines, self.shown = [], []
+
+    def say(self, line):
+        self.lines.append(line)
+
+    def show(self, statuses):
+        self.shown.append(statuses)
+
+
+def test_the_record_is_kept_up_to_date_while_others_watch(run, job):
+    row = {"epoch": 0, "due": 30, "once": 20, "more": 0, "never": 0, "skipped": 0, "left": 10}
+    status = run_folder.Status("chief-0", 1, "here", "training", 5.0)
+    told = dataclasses.replace(status, input=[row], readers={"chief-0": 20})
+    shown = _Shown()
+    keeper = run_record.Keeper(run_record.begin(job, run), run, shown)
+    keeper.say("a line")
+    keeper.show({"chief-0": status})
+    assert run_record.read(run).input is None
+    keeper.show({"chief-0": told})
+    kept = run_record.read(run)
+    assert (kept.input, kept.readers) == ([row], {"chief-0": 20})
+    assert shown.lines == ["a line"] and len(shown.shown) == 2
+
+
+def test_restarts_are_written_as_they_happen(run, job):
+    def written():
+        return [(one.role, one.steps_lost) for one in run_record.read(run).restarts]
+
+    record = run_record.begin(job, run)
+    record.restarts.append(Restart(role="ps", index=0, cause="killed", steps_lost=20))
+    keeper = run_record.Keeper(record, run, _Shown())
+    keeper.beat.timer = lambda: 1000.0  # no other sign of life is due
+    keeper.show({})
+    record.restarts.append(Restart(role="worker", index=1, cause="killed"))
+    keeper.show({})
+    assert written() == [("ps", 20), ("worker", None)]
+    record.restarts[-1].steps_lost = 3
+    keeper.show({})
+    assert written() == [("ps", 20), ("worker", 3)]
+    run.remove("run.json")
+    keeper.show({})
+    assert run_record.read(run) is None  # without news it is not written
+
+
+def test_a_launcher_gives_a_sign_of_life_now_and_then(run, job):
+    now, passed = [1000.0], [50.0]
+    beat = run_record.Heartbeat(
+        run_record.begin(job, run), run, clock=lambda: now[0], timer=lambda: passed[0]
+    )
+    seen = []
+    for now[0], passed[0] in ((1000.0, 50.0), (1009.0, 59.0), (1011.0, 61.0), (-2589.0, 71.0)):
+        beat()
+        seen.append(run_record.read(run).launcher.seen)
+    # At last the clock was set back by an hour, which must not silence it.
+    assert seen == [1000.0, 1000.0, 1011.0, -2589.0]
+
+
+def test_news_that_cannot_be_written_just_now_is_written_later(run, job, tmp_path):
+    record = run_record.begin(job, run)
+    keeper = run_record.Keeper(record, run, _Shown())
+    keeper.beat.timer = lambda: 50.0  # no other sign of life is due
+    keeper.show({})
+    (tmp_path / "run.json").unlink()
+    (tmp_path / "run.json").mkdir()
+    record.restarts.append(Restart(role="worker", index=1, cause="killed"))
+    keeper.show({})
+    (tmp_path / "run.json").rmdir()
+    keeper.show({})
+    assert [one.role for one in run_record.read(run).restarts] == ["worker"]
+
+
+def test_a_sign_of_life_is_not_worth_failing_for(tmp_path, job):
+    (tmp_path / "file").write_text("in the way")
+    place = run_folder.RunFolder(str(tmp_path / "file" / "run"))
+    run_record.Heartbeat(run_record.begin(job, place), place)()
+
+
+@pytest.mark.parametrize(
+    ("epochs", "made_of", "finished"),
+    [(8, 8.0, True), (4, 8.0, True), (8.5, 8.0, False), (8, None, False)],
+)
+def test_epochs_are_done_when_all_their_steps_were_made(run, published, epochs, made_of, finished):
+    """By how many steps depends on the batches they were made with."""
+    job = config_file.load("mnist", ["train.steps=null", f"train.epochs={epochs}"])
+    run_record.write(run, run_record.begin(job, run).model_copy(update={"status": "done"}))
+    run.write(run_folder.RESULT, {**RESULT, "epochs": made_of})
+    assert (run_record.finished(job, run) is not None) is finished

@@ -1,0 +1,48 @@
+"""Work that is counted from within."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import storage
+from pipeline.runs import export_files, work
+
+
+def test_only_what_is_done_in_the_body_counts():
+    amounts: list[int] = []
+    work.advance(1)
+    with work.counted(amounts.append):
+        work.advance(2)
+        with work.counted(lambda amount: None):
+            work.advance(3)
+        work.advance(4)
+    work.advance(5)
+    assert amounts == [2, 4]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda folder: export_files.digests(str(folder)),
+        lambda folder: storage.copy(str(folder / "data"), str(folder.parent / "copy")),
+    ],
+)
+def test_bytes_of_large_files_are_counted_in_pieces(tmp_path, monkeypatch, act):
+    monkeypatch.setattr(export_files, "_CHUNK", 8)
+    monkeypatch.setattr(storage, "_CHUNK", 8)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "data").write_bytes(b"x" * 20)
+    amounts: list[int] = []
+    with work.counted(amounts.append):
+        act(folder)
+    assert amounts == [8, 8, 4]
+
+
+def test_bytes_of_uploads_are_counted(cloud, tmp_path):
+    (tmp_path / "data").write_bytes(b"x" * 2_000_000)
+    amounts: list[int] = []
+    with work.counted(amounts.append):
+        storage.copy(str(tmp_path / "data"), cloud.path("copy"))
+    assert sum(amounts) >= 2_000_000
+    assert storage.size(cloud.path("copy")) == 2_000_000

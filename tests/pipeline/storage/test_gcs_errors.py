@@ -1,0 +1,71 @@
+import pytest
+
+from pipeline import errors
+from pipeline.storage import gcs_errors
+
+PATH = "gs://bucket/runs/r/x"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (401, errors.UsageError, r"said \(401\): Google does not accept the credentials. Log in"),
+        (403, errors.UsageError, r"\(403\): .* Grant them roles/storage.objectAdmin on the bucket"),
+        (404, FileNotFoundError, PATH),
+        (409, errors.UsageError, r"\(409\): Cloud Storage refuses the request"),
+        (410, errors.RetryableError, r"\(410\): Cloud Storage has a problem"),
+        (412, errors.RetryableError, r"\(412\): another process wrote it"),
+        (429, errors.RetryableError, r"\(429\): too many requests, .* save and summarise less"),
+        (503, errors.RetryableError, r"\(503\): Cloud Storage has a problem, even after waiting"),
+    ],
+)
+def test_each_status_says_what_to_do(status, kind, words):
+    with pytest.raises(kind, match=words):
+        raise gcs_errors.of_status(status, PATH, "said")
+
+
+def test_a_bucket_that_is_not_there_is_told_from_an_object():
+    error = gcs_errors.of_status(404, PATH, "The specified bucket does not exist.")
+    assert isinstance(error, errors.UsageError)
+    assert "gcloud storage buckets create gs://bucket, or name another" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ('{"error": {"code": 403, "message": "no access"}}: (\'Request failed', "no access"),
+        ("GET https://storage.googleapis.com/x?y: no access", "no access"),
+        ("No such object: b/x: ('Request failed with status code', 404)", "No such object: b/x"),
+        ("", "no explanation"),
+    ],
+)
+def test_what_the_service_says_is_found(message, said):
+    assert gcs_errors.explanation(message) == said
+
+
+# As TensorFlow 2.15 words them.
+RESPONSE = (
+    'Error executing an HTTP request: HTTP response code 403 with body \'{\n "error": {\n'
+    ' "code": 403,\n "message": "no access"\n}}\'\n\t when reading metadata of gs://b/x'
+)
+SILENCE = (
+    "Error executing an HTTP request: libcurl code 6 meaning 'Couldn't resolve host name', error "
+    "details: Could not resolve host\n\t when initiating an upload to gs://b/x"
+)
+
+
+def test_errors_of_tensorflow_read_the_same():
+    refused = gcs_errors.of_tensorflow(RuntimeError(RESPONSE))
+    assert isinstance(refused, errors.UsageError)
+    assert str(refused).startswith("'gs://b/x': no access (403): the credentials are valid")
+    silent = gcs_errors.of_tensorflow(RuntimeError(SILENCE))
+    assert isinstance(silent, errors.RetryableError)
+    assert str(silent).startswith("'gs://b/x': Cloud Storage cannot be reached (Couldn't resolve")
+
+
+def test_other_errors_of_tensorflow_are_left_alone():
+    assert gcs_errors.of_tensorflow(RuntimeError("Socket closed")) is None
+
+
+def test_no_credentials_say_how_to_get_some():
+    assert "no Google credentials here. Log in with gcloud" in str(gcs_errors.no_credentials(PATH))

@@ -1,0 +1,202 @@
+import pytest
+
+from pipeline.cluster import topology
+from pipeline.runs.run_folder import Status
+from pipeline.supervision import restart_policy
+from pipeline.supervision.restart_policy import Loss, Policy, Recovery, Restart
+
+WORKER = topology.Task("worker", 0, {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)})
+EVALUATOR = topology.Task("evaluator", 0, {})
+
+
+def loss(code=-9, cause="killed", *, worked=True, task=WORKER, reached=None):
+    return Loss(task, code, cause, worked=worked, reached=reached)
+
+
+@pytest.mark.parametrize("code", [64, 65, 70])
+@pytest.mark.parametrize("unit", ["task", "gang"])
+def test_final_codes_are_never_tried_again(code, unit):
+    decision = Policy(unit).decide(loss(code), 0.0)
+    assert (decision.action, decision.code) == ("fail", code)
+
+
+@pytest.mark.parametrize("code", [-9, -11, 1, 75, 0])
+def test_what_is_restarted_depends_on_the_strategy_but_the_evaluator_is_alone(code):
+    assert Policy("task").decide(loss(code), 0.0).action == "task"
+    assert Policy("gang").decide(loss(code), 0.0).action == "gang"
+    assert Policy("gang").decide(loss(code, task=EVALUATOR), 0.0).action == "task"
+
+
+def test_pauses_grow_and_attempts_end():
+    policy = Policy("task", most=4, delays=(0.0, 1.0, 2.0))
+    decisions = [policy.decide(loss(), float(time)) for time in range(5)]
+    assert [d.delay for d in decisions] == [0.0, 1.0, 2.0, 2.0, 0.0]
+    assert [d.action for d in decisions] == ["task"] * 4 + ["fail"]
+    assert decisions[-1].code == 75, "a killed process may well work the next time"
+
+
+@pytest.mark.parametrize("unit", ["task", "gang"])
+@pytest.mark.parametrize("task", [WORKER, EVALUATOR])
+def test_what_makes_no_progress_ends_the_run_however_slowly_it_fails(unit, task):
+    policy = Policy(unit)
+    decisions = [policy.decide(loss(task=task, reached=500), 75.0 * n) for n in range(12)]
+    assert [d.action for d in decisions[:11]].count("fail") == 1
+    assert decisions[10].action == "fail"
+    what = "evaluation" if task is EVALUATOR else "step"
+    assert decisions[10].note == f"10 restarts in a row brought no new {what}"
+
+
+@pytest.mark.parametrize("unit", ["task", "gang"])
+@pytest.mark.parametrize("task", [WORKER, EVALUATOR])
+def test_with_progress_there_is_no_bound_but_the_pauses(unit, task):
+    policy = Policy(unit)
+    decisions = [policy.decide(loss(task=task, reached=n), 1.0 * n) for n in range(1000)]
+    assert "fail" not in {d.action for d in decisions}
+    assert decisions[-1].delay == 8.0
+    assert policy.decide(loss(task=task, reached=1000), 5000.0).delay == 0.0
+
+
+def test_a_step_that_was_made_before_is_no_progress():
+    """It fell back to its checkpoint, and fails at the same step or before it again."""
+    policy = Policy("task", most=3)
+    reached = [575, 570, 575, 571]
+    assert [policy.decide(loss(reached=n), 0.0).action for n in reached][-1] == "fail"
+
+
+def test_all_that_train_are_counted_as_one_where_they_are_started_as_one():
+    policy = Policy("gang", most=2)
+    members = [topology.Task(role, 0, WORKER.cluster) for role in ("chief", "worker", "ps")]
+    actions = [policy.decide(loss(task=task, reached=7), 0.0).action for task in members]
+    assert actions == ["gang", "gang", "fail"]
+
+
+def test_each_task_has_attempts_of_its_own():
+    policy = Policy("task", most=1)
+    assert policy.decide(loss(), 0.0).action == "task"
+    assert policy.decide(loss(task=EVALUATOR), 0.0).action == "task"
+    assert policy.decide(loss(), 0.0).action == "fail"
+
+
+def test_an_error_before_any_step_is_tried_once_more_only():
+    policy = Policy("task")
+    assert policy.decide(loss(1, worked=False), 0.0).action == "task"
+    assert policy.decide(loss(1, worked=True), 1.0).action == "task"  # it got further
+    assert policy.decide(loss(1, worked=False), 2.0).action == "task"
+    decision = policy.decide(loss(1, worked=False), 3.0)
+    assert (decision.action, decision.code) == ("fail", 1)
+
+
+def test_a_taken_port_moves_the_whole_cluster_a_few_times():
+    policy = Policy("task", most_port_changes=2)
+    taken = loss(1, "UnknownError: Could not start gRPC server", worked=False)
+    assert [policy.decide(taken, 0.0).action for _ in range(3)] == ["gang", "gang", "fail"]
+
+
+def status(task, time, step=None, loss=None, state="training"):
+    return {task: Status(task, 1, "h", state, time, step=step, loss=loss)}
+
+
+def watch(role, *seen, step=120, gang=False):
+    """Returns the restart after the statuses, and whether it was over after each."""
+    restart = Restart(role=role, index=0, cause="killed", step=step)
+    recovery = Recovery(restart, wall_time=100.0, gang=gang)
+    return restart, [recovery.see(statuses) for statuses in seen]
+
+
+def test_a_worker_is_back_with_its_first_step_and_loses_none():
+    restart, over = watch(
+        "worker",
+        status("worker-0", 99.0, 120, 0.5),  # of before
+        status("worker-0", 101.0, state="starting"),
+        status("worker-0", 101.5, 130),
+        status("worker-0", 102.0, 131, 0.5),
+    )
+    assert over == [False, False, False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (0, 2.0)
+
+
+def test_a_chief_takes_the_global_step_back():
+    restart, over = watch(
+        "chief", status("chief-0", 102.0, 100), status("chief-0", 103.0, 101, 0.5)
+    )
+    assert over == [False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 3.0)
+
+
+def test_a_parameter_server_is_watched_through_the_chief():
+    restart, over = watch(
+        "ps",
+        status("ps-0", 101.0, state="serving"),
+        status("chief-0", 102.0, 100, 0.5),
+        status("chief-0", 102.5, 101, 0.5),
+    )
+    assert over == [False, False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 2.5)
+
+
+def test_a_gang_goes_back_to_its_checkpoint_together():
+    seen = (status("chief-0", 102.0, 100), status("chief-0", 103.0, 101, 0.5))
+    restart, over = watch("worker", *seen, gang=True)
+    assert over == [False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 3.0)
+
+
+@pytest.mark.parametrize(("role", "gang"), [("ps", False), ("worker", True)])
+def test_the_slowest_counts_where_all_have_to_come_back(role, gang):
+    def said(chief, worker):
+        return {**status("chief-0", *chief), **status("worker-0", *worker)}
+
+    before = (99.0, 120, 0.5)
+    restart, over = watch(
+        role,
+        said((102.0, 100), before),
+        said((103.0, 101, 0.5), before),
+        said((104.0, 140, 0.5), (104.0, 130)),
+        said((131.0, 170, 0.5), (131.5, 131, 0.5)),
+        gang=gang,
+    )
+    assert over == [False, False, False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 31.5)
+
+
+def test_who_had_ended_is_not_waited_for():
+    ended = status("worker-0", 99.0, 120, 0.5, "done")
+    seen = ({**ended, **status("chief-0", t, step, 0.5)} for t, step in ((101.0, 90), (102.0, 91)))
+    restart, over = watch("ps", *seen)
+    assert over == [False, True]
+    assert restart.seconds_to_next_step == 2.0
+
+
+def test_an_evaluator_is_back_when_it_speaks():
+    restart, over = watch("evaluator", {}, status("evaluator-0", 101.0, state="waiting"))
+    assert over == [False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (0, 1.0)
+
+
+def test_what_ended_before_its_next_report_is_back_too():
+    _, over = watch("worker", status("worker-0", 101.0, 150, state="done"))
+    assert over == [True]
+
+
+def test_final_codes_are_those_of_errors_that_come_again():
+    assert restart_policy.FINAL_CODES == (64, 65, 70)
+
+
+def test_training_that_stalls_is_started_again_as_a_whole_in_every_mode():
+    stalled = restart_policy.Loss(
+        topology.Task("ps", 0), -9, "no step for 120 s", True, stalled=True
+    )
+    assert restart_policy.Policy("task").decide(stalled, 0.0).action == "gang"
+
+
+def test_steps_that_others_made_meanwhile_are_lost_too():
+    restart = restart_policy.Restart(role="chief", index=0, cause="killed", step=73)
+    recovery = restart_policy.Recovery(restart, wall_time=10.0)
+
+    def said(name, time, step):
+        return Status(name, 1, "h", "training", time, step=step, loss=1.0)
+
+    assert not recovery.see({"worker-0": said("worker-0", 11.0, 150)})
+    chief = said("chief-0", 12.0, 51)
+    assert recovery.see({"worker-0": said("worker-0", 11.5, 160), "chief-0": chief})
+    assert restart.steps_lost == 160 - 51

@@ -1,0 +1,485 @@
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+
+import pytest
+
+from pipeline import errors
+from pipeline.processes.fork_client import ForkServer, StopRequest
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
+from pipeline.supervision import restart_policy
+from pipeline.supervision.plan import Graces, Plan
+from pipeline.supervision.ports import Reservation
+from pipeline.supervision.supervisor import Supervisor
+from pipeline.supervision.watchdog import Limits
+from tests.pipeline import fake_roles
+from tests.pipeline.process_help import child_environment, is_alive, wait_until
+
+CLUSTER = {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
+SINGLE = {"chief": 1, "worker": 0, "ps": 0, "evaluator": 0}
+QUICK = Graces(training=5.0, evaluator=0.3, ps=0.2, stragglers=0.5, poll=0.05)
+
+PATIENT, IMPATIENT = Limits(), Limits(step=1.0, start=3.0)
+
+
+class Notes:
+    """Keeps what a supervisor says, and acts on what it shows."""
+
+    def __init__(self):
+        self.lines = []
+        self.statuses = {}
+        self.react = lambda statuses: None
+
+    def say(self, line):
+        self.lines.append(line)
+
+    def show(self, statuses):
+        self.statuses = dict(statuses)
+        self.react(statuses)
+
+
+class Stage:
+    """One run of fake roles under a supervisor."""
+
+    def __init__(self, folder, server, stop):
+        self.run_folder = RunFolder(str(folder / "run"))
+        self.logs = folder / "logs"
+        self.logs.mkdir()
+        self.server, self.stop = server, stop
+        self.notes = Notes()
+        self.options = {}
+        self.boss = None
+
+    def run(
+        self, counts=CLUSTER, *, steps=20, unit="task", graces=QUICK, patience=PATIENT, **script
+    ):
+        self.run_folder.write(
+            "script.json", {name.replace("_", "-"): plays for name, plays in script.items()}
+        )
+        plan = Plan(
+            self.run_folder, "records", fake_roles.ENTRY, counts, steps, str(self.logs), patience
+        )
+        policy = restart_policy.Policy(unit, most=3, delays=(0.0, 0.05))
+        self.boss = Supervisor(
+            plan,
+            self.server,
+            self.stop,
+            observer=self.notes,
+            policy=policy,
+            graces=graces,
+            **self.options,
+        )
+        try:
+            self.boss.run()
+        finally:
+            left = [pid for name in self.names() for pid in self.pids(name) if is_alive(pid)]
+            assert left == [], "processes outlive the supervisor"
+
+    def names(self):
+        return [p.name.removeprefix("attempts-") for p in self.path.glob("attempts-*")]
+
+    def attempts(self, name):
+        notes = self.path / f"attempts-{name}"
+        return [line.split(" ", 1) for line in notes.read_text().splitlines()]
+
+    def pids(self, name):
+        return [int(pid) for pid, _ in self.attempts(name)]
+
+    @property
+    def path(self):
+        return pathlib.Path(self.run_folder.path)
+
+
+@pytest.fixture
+def stage(tmp_path):
+    with contextlib.ExitStack() as stack:
+        stop = stack.enter_context(StopRequest().installed())
+        server = stack.enter_context(
+            ForkServer(
+                fake_roles.__name__,
+                log=str(tmp_path / "server.log"),
+                environment=child_environment(),
+            )
+        )
+        yield Stage(tmp_path, server, stop)
+
+
+def test_a_cluster_runs_to_its_end_and_the_parameter_server_is_ended(stage):
+    stage.run()
+    assert {name: len(stage.attempts(name)) for name in stage.names()} == {
+        "chief-0": 1,
+        "worker-0": 1,
+        "ps-0": 1,
+        "evaluator-0": 1,
+    }
+    clusters = {name: json.loads(stage.attempts(name)[0][1]) for name in stage.names()}
+    cluster = clusters.pop("chief-0")
+    assert set(cluster) == {"chief", "worker", "ps"}
+    assert all(other == cluster for other in clusters.values())
+    assert stage.boss.restarts == []
+    assert (stage.boss.pace.start_step, stage.boss.pace.newest_step) == (0, 20)
+    assert stage.boss.pace.first_step_at <= stage.boss.pace.trained_at
+
+
+def test_it_is_said_once_that_the_ports_are_open_to_anyone(stage):
+    stage.run()
+    (note,) = [line for line in stage.notes.lines if line.startswith("note: ")]
+    assert "let in anyone who reaches their ports" in note
+    for addresses in stage.boss.cluster.values():
+        assert addresses[0].rpartition(":")[2] in note
+
+
+def test_a_single_process_gets_no_cluster_and_no_ports(stage):
+    stage.run(SINGLE)
+    assert [json.loads(c) for _, c in stage.attempts("chief-0")] == [{}]
+    assert stage.notes.lines == []
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(64, errors.UsageError), (65, errors.DataError), (70, errors.ModelError)],
+)
+def test_a_final_error_ends_everything_at_once_with_its_code(stage, code, kind):
+    with pytest.raises(kind, match=r"^worker-0: it went wrong\. Log: .*worker-0\.log$"):
+        stage.run(worker_0=[f"fail:{code}:it went wrong"], chief_0=["train"], ps_0=["hang"])
+    assert len(stage.attempts("worker-0")) == 1
+    # What a broken model would save could overwrite what is good.
+    assert not (stage.path / "saved-chief-0.json").exists()
+
+
+def test_a_killed_worker_alone_is_started_again(stage):
+    stage.run(chief_0=["work_when_worker_is_back"], worker_0=["die", "work"])
+    assert {name: len(stage.attempts(name)) for name in stage.names()} == {
+        "chief-0": 1,
+        "worker-0": 2,
+        "ps-0": 1,
+        "evaluator-0": 1,
+    }
+    first, second = (json.loads(cluster) for _, cluster in stage.attempts("worker-0"))
+    assert first == second
+    (restart,) = stage.boss.restarts
+    assert (restart.role, restart.index, restart.step) == ("worker", 0, 5)
+    assert restart.cause == "killed by SIGKILL (perhaps for lack of memory)"
+    assert restart.steps_lost == 0
+    assert 0 < restart.seconds_to_next_step < 10
+
+
+def test_restarts_are_booked_with_those_of_earlier_launches(stage):
+    earlier = restart_policy.Restart(role="ps", index=0, cause="killed", steps_lost=20)
+    stage.options["booked"] = booked = [earlier]
+    seen = []
+    stage.notes.react = lambda statuses: seen.append(len(booked))
+    stage.run(worker_0=["die", "work"])
+    assert [restart.role for restart in booked] == ["ps", "worker"]
+    assert (seen[0], earlier.steps_lost) == (1, 20)
+
+
+@pytest.mark.parametrize("role", ["chief", "ps", "evaluator"])
+def test_other_roles_too_are_started_again_in_place(stage, role):
+    stage.run(**{f"{role}_0": ["die", "work"]}, **({} if role == "chief" else LATE_CHIEF))
+    counts = {name: len(stage.attempts(name)) for name in stage.names()}
+    assert counts.pop(f"{role}-0") == 2
+    assert set(counts.values()) == {1}
+    first, second = (cluster for _, cluster in stage.attempts(f"{role}-0"))
+    assert first == second, "a restarted process keeps its address"
+
+
+LATE_CHIEF = {"chief_0": ["work_late"]}
+
+
+def test_synchronous_strategies_start_all_that_train_again_on_new_ports(stage):
+    stage.run(unit="gang", chief_0=["train", "work"], worker_0=["die_among_all", "work"])
+    assert {name: len(stage.attempts(name)) for name in stage.names()} == {
+        "chief-0": 2,
+        "worker-0": 2,
+        "ps-0": 2,
+        "evaluator-0": 1,
+    }
+    first, second = (json.loads(cluster) for _, cluster in stage.attempts("chief-0"))
+    assert {*first["chief"], *first["ps"]}.isdisjoint({*second["chief"], *second["ps"]})
+
+
+def test_restarts_are_bounded(stage):
+    with pytest.raises(errors.RetryableError, match=r"^worker-0: killed by SIGKILL.*Run the same"):
+        stage.run(worker_0=["die"], chief_0=["train"])
+    assert len(stage.attempts("worker-0")) == 1 + 3
+    assert (stage.path / "saved-chief-0.json").exists(), "the chief could save before the end"
+
+
+def test_a_bug_is_tried_once_more_and_shown_with_its_traceback(stage):
+    with pytest.raises(errors.PipelineError, match=r"^worker-0: KeyError: 'a bug'\. Mend") as info:
+        stage.run(worker_0=["crash"], chief_0=["train"])
+    assert info.value.exit_code == 1
+    assert len(stage.attempts("worker-0")) == 2
+    assert "worker-0 | KeyError: 'a bug'" in stage.notes.lines
+
+
+def test_a_taken_port_gets_the_whole_cluster_new_ports(stage):
+    reservations = []
+    with socket.socket() as occupant:
+        occupant.bind(("", 0))
+        taken = occupant.getsockname()[1]
+
+        def reserve(count):
+            reservation = Reservation(count)
+            if not reservations:
+                reservation.ports[-1] = taken  # that of the parameter server
+            reservations.append(list(reservation.ports))
+            return reservation
+
+        stage.options = {"reserve": reserve}
+        stage.run(chief_0=["train", "bind"], worker_0=["train", "bind"], ps_0=["bind"])
+    assert len(reservations) == 2
+    assert set(reservations[0]).isdisjoint(reservations[1])
+    assert stage.boss.restarts[0].cause.startswith("RuntimeError: Could not start gRPC server")
+
+
+def test_training_that_hangs_is_started_again_as_a_whole(stage):
+    """In asynchronous strategies too: a stopped parameter server stops everyone."""
+    stage.run(
+        chief_0=["freeze", "work"],
+        worker_0=["hang", "work"],
+        ps_0=["freeze_at_once", "work"],
+        patience=IMPATIENT,
+    )
+    assert {name: len(stage.attempts(name)) for name in stage.names()} == {
+        "chief-0": 2,
+        "worker-0": 2,
+        "ps-0": 2,
+        "evaluator-0": 1,
+    }
+    (restart,) = stage.boss.restarts
+    assert re.fullmatch(r"no step for 1 s \(chief-0, ps-0 stopped by a signal\)", restart.cause), (
+        restart.cause
+    )
+
+
+def test_a_hanging_worker_alone_is_started_again_alone(stage):
+    stage.run(chief_0=["step_on"], worker_0=["freeze", "work"], patience=IMPATIENT)
+    assert len(stage.attempts("worker-0")) == 2
+    assert len(stage.attempts("chief-0")) == 1
+    (restart,) = stage.boss.restarts
+    assert restart.role == "worker"
+    assert re.fullmatch(
+        r"no sign of life for 2 s \(worker-0 stopped by a signal\)", restart.cause
+    ), restart.cause
+
+
+def test_training_that_never_makes_a_first_step_is_started_again(stage):
+    stage.run(SINGLE, chief_0=["freeze_at_once", "work"], patience=IMPATIENT)
+    (restart,) = stage.boss.restarts
+    assert restart.cause.startswith("no first step for 3 s (chief-0 stopped")
+
+
+def test_an_evaluator_that_hangs_is_started_again(stage):
+    stage.run(evaluator_0=["freeze_at_once", "work"], patience=Limits(step=5.0, start=2.0))
+    (restart,) = stage.boss.restarts
+    assert restart.role == "evaluator"
+    told = r"no sign of life for \d s \(evaluator-0 stopped by a signal\)"
+    assert re.fullmatch(told, restart.cause), restart.cause
+
+
+@pytest.mark.parametrize(
+    ("plays", "text"),
+    [
+        ({"chief_0": ["silent"]}, r"^chief-0: ended without writing TRAINING_DONE\.json"),
+        ({"evaluator_0": ["silent"]}, r"^evaluator-0: ended without writing RESULT\.json"),
+        ({"chief_0": ["work:12"]}, r"^training ended at step 12 of 20"),
+    ],
+)
+def test_ending_well_is_not_enough_without_what_it_should_leave(stage, plays, text):
+    with pytest.raises(errors.PipelineError, match=text):
+        stage.run(**plays)
+
+
+def test_training_may_end_before_its_last_step_for_a_reason(stage):
+    stage.run(chief_0=["end_early:early stopping"])
+    assert stage.boss.reason == "early stopping"
+
+
+@pytest.mark.parametrize(
+    "plays",
+    [
+        {"ps_0": ["leave_after_training"]},
+        {"chief_0": ["die_after_its_work"]},
+    ],
+)
+def test_who_ends_once_training_is_over_is_not_missed(stage, plays):
+    stage.run(**plays)
+    assert stage.boss.restarts == []
+
+
+def test_an_evaluator_lost_while_servers_are_ended_is_started_again(stage):
+    stage.run(
+        graces=dataclasses.replace(QUICK, ps=30.0),
+        chief_0=["work_when_all_are_there"],
+        ps_0=["end_after_the_evaluator"],
+        evaluator_0=["die_while_servers_end", "work"],
+    )
+    assert [restart.role for restart in stage.boss.restarts] == ["evaluator"]
+
+
+def test_workers_that_hang_after_the_end_of_training_are_ended(stage):
+    stage.run(worker_0=["hang"])
+    assert "worker-0: still there after the end of training; ending it" in stage.notes.lines
+
+
+def test_a_worker_lost_after_the_end_of_training_is_not_missed(stage):
+    stage.run(worker_0=["die_after_training"])
+    assert len(stage.attempts("worker-0")) == 1
+
+
+def when_training(stage, *names):
+    """Has the supervisor's own process get SIGTERM once the named processes train."""
+    sent = []
+
+    def react(statuses):
+        if not sent and all(n in statuses and statuses[n].step for n in names):
+            sent.append(os.kill(os.getpid(), signal.SIGTERM))
+
+    stage.notes.react = react
+
+
+def test_a_stop_request_lets_training_save_first_and_then_ends_all(stage):
+    when_training(stage, "chief-0", "worker-0")
+    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
+        stage.run(chief_0=["train"], worker_0=["train"], evaluator_0=["hang"])
+    assert (stage.path / "saved-chief-0.json").exists()
+    assert (stage.path / "saved-worker-0.json").exists()
+
+
+def test_everybody_may_be_asked_to_stop_at_once(stage):
+    """As by a machine that shuts down: who saves and ends first is not lost, for which the others
+    would be ended and started again."""
+
+    def react(statuses):
+        if {"chief-0", "worker-0"} <= set(statuses) and not stage.stop.count:
+            (worker,) = stage.pids("worker-0")
+            os.kill(worker, signal.SIGTERM)
+            wait_until(lambda: not pathlib.Path(f"/proc/{worker}").exists())
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    stage.notes.react = react
+    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
+        stage.run(unit="gang", chief_0=["train"], worker_0=["train"])
+    assert stage.boss.restarts == []
+
+
+def test_who_does_not_stop_is_killed_after_its_grace(stage):
+    when_training(stage, "chief-0")
+    with pytest.raises(errors.RetryableError, match="SIGTERM, before anything was saved"):
+        stage.run(
+            SINGLE, chief_0=["hang"], graces=Graces(training=0.3, evaluator=0.1, ps=0.1, poll=0.05)
+        )
+
+
+BRIEF = Graces(training=0.2, evaluator=0.1, ps=0.1, poll=0.05)
+
+
+def test_a_save_that_is_under_way_is_finished_after_the_grace(stage):
+    def react(statuses):
+        chief = statuses.get("chief-0")
+        if not stage.stop.count and chief is not None and chief.is_saving:
+            os.kill(os.getpid(), signal.SIGTERM)
+        elif len(looks) > 9:  # while it is ended, others look only once the grace is over
+            (stage.path / "go").touch()
+        looks.extend([1] if stage.stop.count else [])
+
+    looks: list[int] = []
+    stage.notes.react = react
+    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
+        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF)
+
+
+def test_a_save_that_stands_still_is_not_waited_for(stage):
+    when_training(stage, "chief-0")
+    with pytest.raises(errors.RetryableError, match="SIGTERM, before anything was saved"):
+        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF, patience=Limits(60.0, 0.5))
+
+
+def test_a_second_stop_request_kills_a_save(stage):
+    requests = []
+
+    def react(statuses):
+        if "chief-0" in statuses and statuses["chief-0"].is_saving and len(requests) < 9:
+            requests.append(os.kill(os.getpid(), signal.SIGINT))
+
+    stage.notes.react = react
+    with pytest.raises(errors.RetryableError, match="SIGINT, before anything was saved"):
+        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF)
+
+
+def test_a_second_stop_request_kills_at_once(stage):
+    when_training(stage, "chief-0")
+    say = stage.notes.say
+
+    def say_and_insist(line):
+        say(line)
+        if line.startswith("saving and stopping"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    stage.notes.say = say_and_insist
+    with pytest.raises(errors.RetryableError, match="stopped by"):
+        stage.run(SINGLE, chief_0=["hang"], graces=Graces(training=60.0, poll=0.05))
+
+
+def test_what_a_process_has_started_is_gone_too(stage):
+    when_training(stage, "chief-0")
+    with pytest.raises(errors.RetryableError):
+        stage.run(SINGLE, chief_0=["breed"])
+    wait_until(lambda: not is_alive(stage.run_folder.read("bred.json")["pid"]))
+
+
+def kill_server(stage, when, *, times=1):
+    """Has the fork server killed when something is seen in the statuses."""
+    killed = []
+
+    def react(statuses):
+        if when(statuses) and stage.server.pid not in killed and len(killed) < times:
+            killed.append(stage.server.pid)
+            os.kill(stage.server.pid, signal.SIGKILL)
+
+    stage.notes.react = react
+    return killed
+
+
+@pytest.mark.parametrize("unit", ["task", "gang"])
+def test_a_lost_fork_server_is_started_again_with_all_processes(stage, unit):
+    kill_server(stage, lambda statuses: "chief-0" in statuses and "worker-0" in statuses)
+    stage.run(unit=unit, chief_0=["train", "work"], worker_0=["train", "work"])
+    assert {name: len(stage.attempts(name)) for name in stage.names()} == {
+        **dict.fromkeys(("chief-0", "worker-0", "ps-0", "evaluator-0"), 2)
+    }
+    (restart,) = stage.boss.restarts
+    assert (restart.role, restart.step) == ("fork-server", 7)
+    assert restart.cause == "the process that starts all others was lost: killed by SIGKILL"
+    assert restart.seconds_to_next_step > 0
+
+
+def test_after_training_only_the_evaluator_is_started_again_with_the_fork_server(stage):
+    kill_server(stage, lambda statuses: stage.run_folder.read(run_folder.TRAINING_DONE))
+    stage.run(evaluator_0=["hang", "work"])
+    assert {name: len(stage.attempts(name)) for name in ("chief-0", "evaluator-0")} == {
+        "chief-0": 1,
+        "evaluator-0": 2,
+    }
+
+
+def test_a_fork_server_that_is_lost_without_progress_ends_the_run(stage):
+    killed = kill_server(stage, lambda statuses: "chief-0" in statuses, times=99)
+    with pytest.raises(errors.RetryableError, match="process that starts all others is gone"):
+        stage.run(chief_0=["train"], worker_0=["train"])
+    assert len(killed) == 1 + 3
+
+
+def test_what_earlier_processes_said_is_no_news(stage):
+    old = run_folder.Status("chief-0", 1, "h", "training", 1.0, step=999, loss=1.0)
+    run_folder.write_status(stage.run_folder, old)
+    stage.run(SINGLE)
+    assert stage.boss.pace.newest_step == 20

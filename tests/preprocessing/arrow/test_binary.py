@@ -1,0 +1,42 @@
+"""Binary arrays by their buffers: slices and empty ones are where that goes wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from preprocessing.arrow import binary
+
+_VALUES = [b"", b"abc", b"d", b"", b"ef"]
+
+
+@pytest.fixture(params=[pa.binary(), pa.large_binary()])
+def array(request):
+    return pa.array(_VALUES, request.param)
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, 5), (1, 3), (3, 1), (4, 1), (2, 0)])
+def test_slices(array, start, length):
+    part, expected = array.slice(start, length), _VALUES[start : start + length]
+    assert binary.values(part) == expected
+    assert [view.tobytes() for view in binary.views(part)] == expected
+    assert binary.lengths(part).tolist() == [len(value) for value in expected]
+    assert binary.data(part).tobytes() == b"".join(expected)
+
+
+def test_nothing(array):
+    empty = pa.array([], array.type)
+    assert binary.values(empty) == []
+    assert list(binary.views(empty)) == list(binary.copies(empty)) == []
+    assert binary.data(empty).size == 0
+
+
+def test_cut_is_the_reverse():
+    content = np.frombuffer(b"".join(_VALUES), np.uint8)
+    assert binary.cut(content, np.array([0, 3, 1, 0, 2])).to_pylist() == _VALUES
+    assert binary.cut(content[:0], np.zeros(0, np.int64)).to_pylist() == []
+
+
+def test_views_share_memory(array):
+    assert np.shares_memory(list(binary.views(array))[1], binary.data(array))

@@ -1,0 +1,161 @@
+"""Text and other types become what the config declares; what cannot is found, and only that."""
+
+from __future__ import annotations
+
+import decimal
+import math
+
+import hypothesis
+import pyarrow as pa
+import pytest
+from hypothesis import strategies as st
+
+from pipeline import config
+from preprocessing.arrow import arrow_types, cast
+
+
+def _convert(values, column: config.Column, kind: pa.DataType | None = None):
+    """Returns the values and the rows of each reason."""
+    array = values if isinstance(values, pa.Array) else pa.array(values, kind or pa.binary())
+    made, faults = cast.convert(array, column)
+    assert made.type == arrow_types.arrow_type(column) and len(made) == len(array)
+    return made.to_pylist(), {reason: rows.nonzero()[0].tolist() for reason, rows in faults}
+
+
+_INT, _FLOAT, _TEXT = (config.Column(type=kind) for kind in ("int64", "float32", "string"))
+
+
+@pytest.mark.parametrize(
+    ("column", "texts", "values", "faults"),
+    [
+        (_INT, [b"1", None, b"-7"], [1, None, -7], {}),
+        (
+            _INT,
+            [b"1", b"x", b"", b"2.5", b" 3", b"4", b"x", b"2.0", b"16777217.000", b".0"],
+            [1, *[None] * 4, 4, None, 2, 2**24 + 1, None],
+            {"type": [1, 2, 3, 4, 6, 9]},
+        ),
+        (_INT, [b"9223372036854775807", b"9223372036854775808"], [2**63 - 1, None], {"type": [1]}),
+        (_INT, [b"\xff", b"5", b"5\x00"], [None, 5, None], {"encoding": [0], "type": [2]}),
+        (_FLOAT, [b"1e3", b"-.5", None, b"1,5"], [1000.0, -0.5, None, None], {"type": [3]}),
+        (
+            _FLOAT,
+            [b"inf", b"1e39", b"-1e999", b"2"],
+            [math.inf, None, None, 2.0],
+            {"overflow": [1, 2]},
+        ),
+        (
+            _TEXT,
+            ["grün".encode(), b"\xc3", None, b"a\x00b", b""],
+            ["grün", None, None, None, ""],
+            {"encoding": [1]},
+        ),
+    ],
+)
+def test_text(column, texts, values, faults):
+    found, reasons = _convert(texts, column)
+    assert found == values
+    if column is _TEXT:
+        assert reasons in (faults, {"encoding": [1, 3]}, {"encoding": [3]})
+    else:
+        assert reasons == faults
+
+
+def test_both_kinds_of_bad_text_are_found():
+    made, faults = cast.convert(pa.array([b"\xc3", b"a\0b", b"c"]), _TEXT)
+    assert made.to_pylist() == [None, None, "c"]
+    assert [(reason, rows.tolist()) for reason, rows in faults] == [
+        ("encoding", [True, False, False]),
+        ("encoding", [False, True, False]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "column", "made", "bad"),
+    [
+        (pa.int32(), [1, None], _INT, [1, None], []),
+        (pa.float64(), [1.0, 1.5], _INT, [1, None], [1]),
+        (pa.uint64(), [1, 2**64 - 1], _INT, [1, None], [1]),
+        (pa.bool_(), [True], _INT, [1], []),
+        (pa.int64(), [3], _FLOAT, [3.0], []),
+        (pa.int64(), [2**24 + 1, 2**40], _FLOAT, [2.0**24, 2.0**40], []),
+        (pa.int64(), [3], _TEXT, ["3"], []),
+        (pa.list_(pa.int64()), [[1], [2]], _INT, [None, None], [0, 1]),
+        (
+            pa.list_(pa.int64()),
+            [[1, 2], [1], None],
+            config.Column(type="int64", shape=(2,)),
+            [[1, 2], None, None],
+            [1],
+        ),
+        (
+            pa.list_(pa.int64()),
+            [[2**24 + 1, 2], [1], None],
+            config.Column(type="float32", shape=(2,)),
+            [[2.0**24, 2.0], None, None],
+            [1],
+        ),
+        (
+            pa.list_(pa.int64()),
+            [[1, 2], [1, None], None],
+            config.Column(type="int64", shape=(2,)),
+            [[1, 2], None, None],
+            [1],
+        ),
+        (
+            pa.list_(pa.string(), 2),
+            [None, ["a", None], ["a", "b"]],
+            config.Column(type="string", shape=(2,)),
+            [None, None, ["a", "b"]],
+            [1],
+        ),
+    ],
+)
+def test_other_types(kind, values, column, made, bad):
+    found, reasons = _convert(values, column, kind)
+    assert found == made
+    assert reasons == ({"type": bad} if bad else {})
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+@pytest.mark.parametrize("packed", [pa.Array.dictionary_encode, pa.Array.to_pylist])
+def test_text_is_text_however_it_is_stored(kind, packed):
+    digits = packed(pa.array(["1", "x", None], kind))
+    assert _convert(digits, _INT, kind) == ([1, None, None], {"type": [1]})
+    text = packed(pa.array(["a", "b\0", None], kind))
+    assert _convert(text, _TEXT, kind) == (["a", None, None], {"encoding": [1]})
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pa.array([1e39, 2.0, math.inf]),
+        pa.array([decimal.Decimal(10) ** 39, decimal.Decimal(2), None], pa.decimal256(50, 0)),
+    ],
+    ids=lambda numbers: str(numbers.type),
+)
+def test_numbers_too_large_for_float32(numbers):
+    assert _convert(numbers, _FLOAT) == ([None, 2.0, numbers[2].as_py()], {"overflow": [0]})
+
+
+@pytest.mark.parametrize("column", [_INT, _FLOAT])
+@pytest.mark.parametrize("kind", [pa.date32(), pa.binary(4)])
+@pytest.mark.parametrize("values", [[], [None, None]])
+def test_no_values_of_a_type_that_cannot_become_another(column, kind, values):
+    found, reasons = _convert(values, column, kind)
+    assert found == values and not any(reasons.values())
+
+
+def test_what_is_right_already_is_not_touched():
+    images = pa.array([b"ab"], pa.binary(2))
+    made, faults = cast.convert(images, config.Column(type="uint8", shape=(2,)))
+    assert made is images and faults == []
+
+
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(st.lists(st.none() | st.integers(-(2**70), 2**70).map(str) | st.text(max_size=3)))
+def test_a_value_is_bad_on_its_own_or_not_at_all(texts):
+    found, _ = _convert([None if t is None else t.encode() for t in texts], _INT)
+    for text, value in zip(texts, found, strict=True):
+        alone, _ = _convert([None if text is None else text.encode()], _INT)
+        assert alone == [value]

@@ -1,0 +1,97 @@
+"""Tables that are too small, or say nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from pipeline.records import builds
+from pipeline.runs import run_folder
+from preprocessing.build import job
+from tests.preprocessing import tables
+
+CLASSES = {**tables.COLUMNS, "label": {"type": "string", "vocabulary": {}}}
+NUMBERS = {**tables.COLUMNS, "label": {"type": "float32"}}
+
+
+def _run(root, lines, **options):
+    (root / "in.csv").write_text(tables.text(*lines))
+    return job.run(tables.make_config(root / "in.csv", **options), str(root))
+
+
+@pytest.mark.parametrize(
+    ("count", "split", "message"),
+    [
+        (
+            1,
+            {"eval": 0.9, "test": 0.05},
+            "in.csv': train is empty: 1 row is left .*train 0, eval 1, test 0",
+        ),
+        (2, {"eval": 0.01}, r"eval is empty: 2 rows are left after preprocessing \(train 2, eval"),
+    ],
+)
+def test_a_split_without_records_is_no_build(tmp_path, count, split, message):
+    with pytest.raises(errors.DataError, match=message):
+        _run(tmp_path, tables.rows(count), split=split)
+    assert builds.published(run_folder.records_folder(str(tmp_path), "table")) == []
+
+
+def test_one_row_is_enough_where_no_split_is_held_out(tmp_path):
+    assert _run(tmp_path, tables.rows(1), split={"eval": 0.0}).splits["train"].records == 1
+
+
+def test_without_a_test_split_there_may_be_records(tmp_path):
+    made = _run(tmp_path, tables.rows(20), split={"eval": 0.3, "test": 0.001})
+    assert made.splits["test"].records == 0
+
+
+def _warnings(capsys):
+    lines = capsys.readouterr().out.splitlines()
+    return [line for line in lines if line.startswith("warning: ")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "warnings"),
+    [
+        (tables.rows(200), {}, []),
+        (tables.rows(40), {}, ["40 records in all: too few to measure a model with"]),
+        (
+            [f"{n},n,1,1" for n in range(200)],
+            {},
+            ["label 'label' is the same in all {train} rows of train"],
+        ),
+        (
+            [f"{n},n,1,c{n}" for n in range(300)],
+            {"columns": CLASSES},
+            ["label 'label' has {train} classes in {train} rows of train: too few of each"],
+        ),
+        ([f"{n},n,1,{n}" for n in range(300)], {"columns": NUMBERS}, []),
+        (
+            [f"{n},n,{'' if n % 3 else 1},{n if n % 3 else ''}" for n in range(300)],
+            {
+                "columns": {
+                    **tables.COLUMNS,
+                    "size": {"type": "float32", "missing": "allow"},
+                    "label": {"type": "float32", "missing": "drop"},
+                }
+            },
+            ["column 'size' has no value in train: nothing is learned from its features"],
+        ),
+    ],
+)
+def test_what_is_likely_to_disappoint_is_a_warning(tmp_path, capsys, lines, options, warnings):
+    made = _run(tmp_path, lines, **options)
+    train = made.splits["train"].records
+    assert _warnings(capsys) == [f"warning: {line.format(train=train)}" for line in warnings]
+
+
+@pytest.mark.parametrize("value", ["inf", "-Infinity"])
+def test_a_label_that_is_not_finite_is_named(tmp_path, value):
+    with pytest.raises(errors.DataError, match=r"row 7: column 'label' is '.*', not a finite"):
+        _run(tmp_path, [*tables.rows(5), f"9,n,1,{value}", *tables.rows(50)], columns=NUMBERS)
+
+
+def test_another_column_may_be_infinite(tmp_path):
+    columns = {**NUMBERS, "size": {"type": "float32"}}
+    made = _run(tmp_path, [*tables.rows(50), "99,n,inf,1"], columns=columns)
+    assert sum(split.records for split in made.splits.values()) == 51

@@ -1,0 +1,172 @@
+"""From dead letters through a person's hands back to records, by the whole job."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import pathlib
+
+import pytest
+
+from pipeline import errors
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder
+from preprocessing.build import job, replay
+from preprocessing.dead_letters import corrections
+from preprocessing.dead_letters.corrections import Correction
+from tests.preprocessing import tables
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A table with three kinds of bad rows, and its records."""
+    lines = [*tables.rows(60), "x,a,1,0", "61,b,500,1", "62,c", "5,again,1,1"]
+    (tmp_path / "in.csv").write_text(tables.text(*lines))
+    keyed = tables.make_config(tmp_path / "in.csv", error_budget=4, key=["id"])
+    _quietly(job.run, keyed, str(tmp_path))
+    return keyed, tmp_path
+
+
+def _quietly(call, *arguments, **options) -> tuple[manifest.Manifest, str]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        return call(*arguments, **options), said.getvalue()
+
+
+def _folder(config, root) -> pathlib.Path:
+    return pathlib.Path(run_folder.records_folder(str(root), config.name))
+
+
+def _letters(config, root) -> tuple[pathlib.Path, list[dict]]:
+    folder = _folder(config, root)
+    newest = max(folder.glob("*/dead_letter"), key=lambda path: path.parent.stat().st_ctime_ns)
+    path = newest / "train.jsonl"
+    return path, [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def _save(path: pathlib.Path, letters: list[dict]) -> None:
+    path.write_text("".join(f"{json.dumps(letter)}\n" for letter in letters))
+
+
+def _records(made: manifest.Manifest) -> int:
+    return sum(split.records for split in made.splits.values())
+
+
+def test_lines_end_with_newlines_alone(made):
+    """Editors and jq write a line separator as it is, where Python's json escapes it."""
+    config, root = made
+    path, letters = _letters(config, root)
+    letters[0]["raw"] |= {"id": "60", "name": "one\u2028two\x85"}
+    text = "\n\n".join(json.dumps(letter, ensure_ascii=False) for letter in letters)
+    path.write_text(text, encoding="utf-8")
+    found, said = _quietly(replay.run, config, str(root))
+    assert _records(found) == 61 and "id type: 1 of 1 accepted" in said
+    ledger = _folder(config, root) / corrections.FILE_NAME
+    ledger.write_text(f"\n{ledger.read_text()}\n")
+    assert len(corrections.read(str(_folder(config, root)))) == 1
+
+
+def test_corrected_rows_become_records_and_stay_so(made):
+    config, root = made
+    path, letters = _letters(config, root)
+    assert [(x["row"], x["column"], x["reason"], x["value"]) for x in letters] == [
+        (62, "id", "type", "x"),
+        (63, "size", "range", "500"),
+        (64, None, "columns", "62,c"),
+        (65, "id", "duplicate", None),
+    ]
+    letters[0]["raw"]["id"] = "60"
+    letters[1]["raw"]["size"] = "5000"
+    letters[2]["raw"] = {"id": "62", "name": "c", "label": "1"}
+    letters[3]["raw"] = {"id": "63"}
+    _save(path, letters)
+    found, said = _quietly(replay.run, config, str(root))
+    assert _records(found) == 63
+    assert said.splitlines()[-5:] == [
+        "replayed 4 corrected rows:",
+        "  columns: 1 of 1 accepted",
+        "  id duplicate: 1 of 1 accepted",
+        "  id type: 1 of 1 accepted",
+        "  size range: 0 of 1 accepted, dead letters again: 1 x size range",
+    ]
+    assert [source.name for source in found.sources] == ["train/files/in.csv", "corrections.jsonl"]
+    _, again = _letters(config, root)
+    assert [(x["row"], x["value"]) for x in again] == [(63, "5000")]
+    _, said = _quietly(job.run, config, str(root))
+    assert "up to date" in said, "later runs know of the corrections"
+
+    again[0]["raw"]["size"] = "50"
+    _save(root / "fixed.jsonl", again)
+    found, said = _quietly(replay.run, config, str(root), str(root / "fixed.jsonl"))
+    assert (
+        _records(found) == 64
+        and not pathlib.Path(builds.current(str(_folder(config, root))), "dead_letter").exists()
+    )
+    assert len(corrections.read(str(_folder(config, root)))) == 4
+
+
+def test_records_are_the_bytes_of_a_repaired_file(made):
+    config, root = made
+    path, letters = _letters(config, root)
+    letters[0]["raw"]["id"] = "60"
+    letters[1]["raw"]["size"] = "50"
+    _save(path, letters)
+    found, _ = _quietly(replay.run, config, str(root))
+    text = (root / "in.csv").read_text().replace("x,a,1,0", "60,a,1,0").replace(",500,", ",50,")
+    (root / "repaired").mkdir()
+    (root / "repaired" / "in.csv").write_text(text)
+    repaired = tables.make_config(root / "repaired" / "in.csv", error_budget=4, key=["id"])
+    wanted, _ = _quietly(job.run, repaired, str(root / "repaired"))
+    sums = [
+        [shard.crc32c for split in one.splits.values() for shard in split.shards]
+        for one in (found, wanted)
+    ]
+    assert sums[0] == sums[1] and found.statistics == wanted.statistics
+
+
+def test_a_run_over_the_budget_can_be_saved(made):
+    _, root = made
+    tight = tables.make_config(root / "in.csv", error_budget=2, key=["id"])
+    with pytest.raises(errors.DataError, match="4 of 64 rows are bad"):
+        _quietly(job.run, tight, str(root / "tight"))
+    path, letters = _letters(tight, root / "tight")
+    letters[0]["raw"]["id"] = "60"
+    letters[1]["raw"]["size"] = "50"
+    _save(path, letters)
+    found, _ = _quietly(replay.run, tight, str(root / "tight"), num_workers=2)
+    assert _records(found) == 62
+
+
+def test_nothing_was_edited(made):
+    config, root = made
+    with pytest.raises(
+        errors.UsageError, match=r"no line was edited\. Correct the values in 'raw'"
+    ):
+        replay.run(config, str(root))
+    assert not (_folder(config, root) / "corrections.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "fixed' line 1: not JSON"),
+        ("[]", "fixed' line 1: no dead letter"),
+        ('{"file": "in.csv", "row": 1, "reason": "x", "raw": []}', "raw must be an object"),
+        ('{"file": "in.csv", "row": 1, "reason": "x", "raw": {"ids": 1}}', "mean 'id'"),
+        ('{"file": "in.csv", "row": 1, "reason": "x", "raw": {"id": 1}}', "none of the files"),
+    ],
+)
+def test_lines_that_cannot_be_used(made, line, message):
+    config, root = made
+    (root / "fixed").write_text(f"{line}\n")
+    with pytest.raises(errors.DataError, match=message):
+        replay.run(config, str(root), str(root / "fixed"))
+    with pytest.raises(errors.DataError, match="no such file"):
+        replay.run(config, str(root), str(root / "absent"))
+
+
+def test_summary():
+    rows = [Correction(file="a", row=n, reason="range", column="x", raw={}) for n in (1, 2)]
+    lines = replay.summary(rows, {("a", 2): "y type", ("b", 1): "z"})
+    assert lines[1:] == ["  x range: 1 of 2 accepted, dead letters again: 1 x y type"]

@@ -1,0 +1,166 @@
+"""Corrections lie over rows as they are read, whatever the source, and only over those meant."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import config, errors
+from preprocessing import sources
+from preprocessing.dead_letters import corrections
+from preprocessing.dead_letters.corrections import Correction
+from preprocessing.rows import validate
+from preprocessing.sources.base import RawFile
+from tests.preprocessing import idx_files, tables
+
+
+def _read(data: config.Data, *found: Correction) -> list[validate.Good]:
+    source = corrections.Corrected(sources.choose(data), "ledger", list(found))
+    return [
+        validate.enforce(rows, data, "train")
+        for chunk in source.plan("train")
+        for rows in source.read(chunk)
+    ]
+
+
+def _rows(good: list[validate.Good]) -> dict[int, dict]:
+    return {
+        number: row
+        for part in good
+        for number, row in zip(part.numbers.tolist(), part.batch.to_pylist(), strict=True)
+    }
+
+
+def _letters(data: config.Data) -> list:
+    return [letter for part in _read(data) for letter in part.letters]
+
+
+def _correct(letter, file: str, **raw) -> Correction:
+    return Correction(file=file, row=letter.row, reason=letter.reason, of=letter.of, raw=raw)
+
+
+CSV = tables.text("1,a,1,0", "x,b,5,1", "3,c", "4,d,400,NA", "5,e,2,1")
+MENDED = tables.text("1,a,1,0", "2,b,5,1", "3,c,7,1", "4,d,40,0", "5,e,2,1")
+
+
+@pytest.fixture
+def data(tmp_path):
+    (tmp_path / "in.csv").write_text(CSV)
+    return tables.make_config(tmp_path / "in.csv", error_budget=9).data
+
+
+def test_records_are_those_of_a_repaired_file(data, tmp_path):
+    bad = {letter.row: letter for letter in _letters(data)}
+    assert bad[3].raw == {"id": "x", "name": "b", "size": "5", "label": "1"}
+    assert bad[4].raw is None and bad[4].value == "3,c"
+    file = "train/files/in.csv"
+    good = _read(
+        data,
+        _correct(bad[3], file, id="2", name="b"),
+        _correct(bad[4], file, id=3, name="c", size=7.0, label="1"),
+        _correct(bad[5], file, **{**bad[5].raw, "size": "40", "label": "0"}),
+    )
+    assert not any(part.letters for part in good)
+    (tmp_path / "in.csv").write_text(MENDED)
+    whole = _rows(_read(data))
+    assert _rows(good) == whole and len(whole) == 5
+    assert sorted(n for part in good for n in part.numbers.tolist()) == [2, 3, 4, 5, 6]
+
+
+def test_a_row_that_is_another_by_now_is_left_alone(data, tmp_path):
+    bad = {letter.row: letter for letter in _letters(data)}
+    found = [_correct(bad[3], "train/files/in.csv", id="2")]
+    found.append(_correct(bad[4], "train/files/in.csv", id="2"))
+    (tmp_path / "in.csv").write_text(CSV.replace("x,b,5,1", "x,bb,5,1").replace("3,c", "3,cc"))
+    assert {letter.row for part in _read(data, *found) for letter in part.letters} == {3, 4, 5}
+
+
+def test_bad_corrections_are_dead_letters_again(data):
+    bad = {letter.row: letter for letter in _letters(data)}
+    good = _read(data, _correct(bad[3], "train/files/in.csv", id="", size=[1]))
+    (again,) = [letter for part in good for letter in part.letters if letter.row == 3]
+    assert (again.column, again.reason) == ("id", "missing")
+    assert again.raw == {"id": None, "name": "b", "size": [1], "label": "1"} or again.raw
+    assert again.of == validate.digest(again.raw) != bad[3].of
+
+
+def test_rows_of_another_file_are_not_meant(data):
+    bad = {letter.row: letter for letter in _letters(data)}
+    good = _read(data, _correct(bad[3], "train/files/other.csv", id="2"))
+    assert 3 in {letter.row for part in good for letter in part.letters}
+
+
+def test_hidden_values_stay_what_they_are(tmp_path):
+    columns = {**tables.COLUMNS, "name": {"type": "string", "sensitive": True}}
+    (tmp_path / "in.csv").write_text(tables.text("x,Ann,1,0"))
+    data = tables.make_config(tmp_path / "in.csv", columns, error_budget=9).data
+    (letter,) = _letters(data)
+    assert letter.raw["name"] == validate.REDACTED
+    (row,) = _rows(
+        _read(data, _correct(letter, "train/files/in.csv", **letter.raw | {"id": "1"}))
+    ).values()
+    assert row["name"] == "Ann" and row["id"] == 1
+
+
+def test_json_lines_and_parquet(tmp_path):
+    columns = {
+        "id": {"type": "int64"},
+        "pair": {"type": "float32", "shape": [2]},
+        "label": {"type": "int64", "max": 1},
+    }
+    rows = [{"id": i, "pair": [i, 0.5], "label": 7 if i == 2 else 1} for i in range(4)]
+    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows) + "{broken\n")
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
+    for source in ("jsonl", "parquet"):
+        path = tmp_path / f"in.{source}"
+        data = tables.make_config(path, columns, source=source, error_budget=9).data
+        letter, *broken = _letters(data)
+        file = f"train/files/in.{source}"
+        found = [_correct(letter, file, **letter.raw | {"label": 0, "pair": [9, 9.5]})]
+        found += [_correct(one, file, id=7, pair=[1, 2], label=1) for one in broken]
+        good = _read(data, *found)
+        made = {row["id"]: row for row in _rows(good).values()}
+        assert made[2] == {"id": 2, "pair": [9.0, 9.5], "label": 0}
+        assert not any(part.letters for part in good) and len(made) == 4 + len(broken)
+        again = [
+            x for part in _read(data, _correct(letter, file, label="one")) for x in part.letters
+        ]
+        (again,) = [x for x in again if x.row == letter.row]
+        assert again.reason == "type" and again.value == "one"
+
+
+def test_images_are_kept_and_only_their_label_is_corrected(tmp_path):
+    job = idx_files.make_config({"train": idx_files.write_pair(tmp_path, "train", 5)})
+    with open(tmp_path / "train-labels", "r+b") as file:
+        file.seek(8 + 3)
+        file.write(b"\x63")
+    (letter,) = _letters(job.data)
+    assert letter.raw == {"label": 99}
+    names = {file.path: file.name for file in sources.choose(job.data).files()}
+    rows = _rows(_read(job.data, _correct(letter, names[letter.file], label=4)))
+    assert len(rows) == 5 and 4 in {row["label"] for row in rows.values()}
+
+
+def test_the_ledger(tmp_path, data):
+    assert corrections.read(str(tmp_path)) == []
+    source = sources.choose(data)
+    assert corrections.over(source, str(tmp_path)) is source
+    some = [Correction(file="b", row=2, reason="type", raw={"id": 1})]
+    some.insert(0, Correction(file="a", row=9, reason="type", column="id", of="x", raw={}))
+    corrections.write(str(tmp_path), some[::-1])
+    assert corrections.read(str(tmp_path)) == some
+    over = corrections.over(source, str(tmp_path))
+    ledger = str(tmp_path / "corrections.jsonl")
+    assert over.files() == [*source.files(), RawFile("corrections.jsonl", ledger)]
+    (tmp_path / "corrections.jsonl").write_text('{"file": "a"}\n')
+    with pytest.raises(errors.DataError, match=r"corrections.jsonl' line 1: no correction"):
+        corrections.over(source, str(tmp_path))
+
+
+def test_columns_that_do_not_exist(data):
+    corrections.known_columns({"id": 1}, data.columns, "here")
+    with pytest.raises(errors.DataError, match=r"here: raw has 'nmae', .* mean 'name'"):
+        corrections.known_columns({"nmae": 1}, data.columns, "here")

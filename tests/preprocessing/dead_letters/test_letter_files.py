@@ -1,0 +1,94 @@
+"""Letters are kept in order and counted, and the budget decides."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipeline import errors
+from preprocessing.dead_letters import letter_files
+from preprocessing.shards import record_folders
+from preprocessing.sources.base import Letter
+from tests.preprocessing import tables
+
+TALLY = letter_files.tally([Letter("f", 1, "x", "type", "v", "is v")] * 3, read=100, dropped=7)
+
+
+def _letter(row: int, column: str | None = "x") -> Letter:
+    return Letter("in.csv", row, column, "type", f"v{row}", "is bad")
+
+
+def test_gathered_in_the_order_of_the_raw_rows(tmp_path):
+    folders = record_folders.prepare(str(tmp_path), "0123456789ab")
+    for origin, rows in (
+        ("train-000001-0000", [9]),
+        ("train-000000-0001", [5, 6]),
+        ("test-000000-0000", [1]),
+    ):
+        letter_files.write(folders.temporary, origin, [_letter(row) for row in rows])
+    letter_files.write(folders.temporary, "train-000000-0000", [])
+    for origin in ("train-000000", "train-000001", "train-in-eval-00000"):
+        letter_files.write_tally(folders.temporary, origin, TALLY)
+    assert letter_files.letters_written(folders.temporary) == 4
+    tallies = letter_files.gather(folders)
+    assert tallies["train"].read == 300 and tallies["train"].dropped == 21
+    assert tallies["train"].bad == {("x", "type"): 9}
+    kept = (tmp_path / "0123456789ab" / "dead_letter" / "train.jsonl").read_text().splitlines()
+    assert [json.loads(line)["row"] for line in kept] == [5, 6, 9]
+    assert json.loads(kept[0]) == {
+        "file": "in.csv",
+        "row": 5,
+        "column": "x",
+        "reason": "type",
+        "value": "v5",
+        "problem": "is bad",
+        "raw": None,
+        "of": None,
+    }
+
+
+def test_without_letters_there_is_no_folder(tmp_path):
+    folders = record_folders.prepare(str(tmp_path), "0123456789ab")
+    assert letter_files.gather(folders) == {}
+    assert not (tmp_path / "0123456789ab" / "dead_letter").exists()
+
+
+def test_the_most_frequent_problems_come_first():
+    letters = [_letter(1, "b"), _letter(2, "a"), _letter(3, "b"), _letter(4, None)]
+    assert letter_files.tally(letters).lines() == ["2 x b type", "1 x type", "1 x a type"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "allowed"), [(0, 0), (2, 2), (3, None), (0.02, 2), (0.03, None), (1000, None)]
+)
+def test_budgets(budget, allowed):
+    data = tables.make_config("in.csv", error_budget=budget).data
+    if allowed is None:
+        letter_files.check_budget({"train": TALLY}, data, "folder")
+        return
+    with pytest.raises(
+        errors.DataError,
+        match=rf"3 of 100 rows are bad, data.error_budget {budget} allows {allowed}: 3 x x type\. "
+        "They are in 'folder'",
+    ):
+        letter_files.check_budget({"train": TALLY}, data, "folder")
+
+
+def test_nothing_left():
+    data = tables.make_config("in.csv", error_budget=0.9).data
+    with pytest.raises(errors.DataError, match=r"data.inputs.train \(in.csv\): no rows"):
+        letter_files.check_budget({}, data, "folder")
+    tally = letter_files.Tally(3, 2, letter_files.tally([_letter(1)]).bad)
+    with pytest.raises(errors.DataError, match="none of 3 rows is left: 2 dropped, 1 bad"):
+        letter_files.check_budget({"train": tally}, data, "folder")
+
+
+def test_collected_wherever_they_are_wanted(tmp_path):
+    for origin, row in (("test-000001-0000", 9), ("test-000000-0000", 4)):
+        letter_files.write(str(tmp_path), origin, [_letter(row)])
+        letter_files.write_tally(str(tmp_path), origin, TALLY)
+    target = tmp_path / "new" / "rows.jsonl"
+    tallies = letter_files.collect(str(tmp_path), lambda split: str(target))
+    assert tallies["test"].read == 200
+    assert [json.loads(line)["row"] for line in target.read_text().splitlines()] == [4, 9]

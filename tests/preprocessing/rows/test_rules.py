@@ -1,0 +1,85 @@
+"""Rules of values, and how an error puts them."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+
+from pipeline import config
+from preprocessing.arrow import arrow_types
+from preprocessing.rows import rules
+
+
+def _broken(values, **column) -> dict[str, list[int]]:
+    declared = config.Column(**column)
+    array = pa.array(values, arrow_types.arrow_type(declared))
+    return {reason: rows.nonzero()[0].tolist() for reason, rows in rules.broken(array, declared)}
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "broken"),
+    [
+        ([0, 9, -1, None, 10], {"type": "int64", "min": 0, "max": 9}, {"range": [2, 4]}),
+        ([None, 1.0, math.nan, 0.0], {"type": "float32", "min": 0.5}, {"range": [2, 3]}),
+        ([math.nan, None], {"type": "float32"}, {}),
+        ([1, None], {"type": "int64", "max": 1}, {}),
+        ([], {"type": "string", "max_length": 1, "allowed": ["a"]}, {}),
+        ([], {"type": "int64", "shape": [2], "min": 1}, {}),
+        ([b"\x05\x06", b"\x05\x09"], {"type": "uint8", "shape": [2], "max": 8}, {"range": [1]}),
+        (
+            ["", "ä", "ab", None, "abc"],
+            {"type": "string", "min_length": 1, "max_length": 2},
+            {"length": [0, 4]},
+        ),
+        (["a", None, "b"], {"type": "string", "allowed": ["a"]}, {"allowed": [2]}),
+        ([1, 2, None], {"type": "int64", "allowed": [2, 3]}, {"allowed": [0]}),
+        ([0.5, 1.5], {"type": "float32", "allowed": [0.5]}, {"allowed": [1]}),
+        ([[1, 2], None, [1, 9]], {"type": "int64", "shape": [2], "max": 5}, {"range": [2]}),
+        (
+            [["a", "b"], None, ["a", "c"]],
+            {"type": "string", "shape": [2], "allowed": ["a", "b"]},
+            {"allowed": [2]},
+        ),
+        (
+            [["a", "bb"], ["a", "b"]],
+            {"type": "string", "shape": [2], "max_length": 1},
+            {"length": [0]},
+        ),
+    ],
+)
+def test_rules(values, column, broken):
+    assert _broken(values, **column) == broken
+
+
+def test_a_slice_is_judged_by_its_own_rows():
+    column = config.Column(type="string", shape=(2,), allowed=("a",))
+    lists = pa.array([["b", "b"], ["a", "a"], ["a", "b"]], arrow_types.arrow_type(column))
+    ((_, rows),) = rules.broken(lists.slice(1), column)
+    assert rows.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("reason", "column", "text"),
+    [
+        ("missing", {"type": "int64"}, "has no value"),
+        ("type", {"type": "int64"}, "is 'v', not int64"),
+        ("type", {"type": "int64", "shape": [2]}, "is 'v', not int64 of [2]"),
+        ("overflow", {"type": "float32"}, "is 'v', too large for float32"),
+        ("encoding", {"type": "string"}, "is 'v', not UTF-8 text without NUL"),
+        ("range", {"type": "int64", "min": 0, "max": 9}, "is v, allowed is 0 to 9"),
+        ("range", {"type": "int64", "min": 2}, "is v, allowed is 2 or more"),
+        ("range", {"type": "float32", "max": 0.5}, "is v, allowed is 0.5 or less"),
+        ("length", {"type": "string", "max_length": 2}, "is 'v', allowed are 0 to 2 characters"),
+        ("length", {"type": "string", "min_length": 2}, "is 'v', allowed are 2 characters or more"),
+        ("allowed", {"type": "string", "allowed": ["a", "b"]}, "is 'v', not one of a, b"),
+        (
+            "allowed",
+            {"type": "int64", "allowed": list(range(9))},
+            "not one of 0, 1, 2, 3, 4, 5, 6, 7, ...",
+        ),
+    ],
+)
+def test_problems_in_words(reason, column, text):
+    assert rules.problem(reason, "v", config.Column(**column)).endswith(text)

@@ -1,0 +1,89 @@
+"""Rows are sorted into good ones, dropped ones, and letters that say what and where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from preprocessing.rows import validate
+from preprocessing.sources import base
+from tests.preprocessing import tables
+
+NUMBERS = np.array([2, 3, 5, 8])
+
+
+def _enforce(columns=None, letters=(), **values) -> validate.Good:
+    """Enforces four rows given as texts by column; others are good."""
+    texts = {"id": "1234", "name": "abcd", "size": "1234", "label": "0101", **values}
+    batch = pa.record_batch(
+        {n: pa.array([v and v.encode() for v in vs], pa.binary()) for n, vs in texts.items()}
+    )
+    files = dict.fromkeys(texts, "in.csv")
+    rows = base.Rows(batch, files=files, numbers=NUMBERS, letters=letters)
+    declared = {name: {**tables.COLUMNS[name], **(columns or {}).get(name, {})} for name in texts}
+    return validate.enforce(rows, tables.make_config("x", declared).data, "train")
+
+
+def test_good_rows_pass():
+    good = _enforce(name=["a", None, "c", "d"])
+    assert good.batch.column("id").to_pylist() == [1, 2, 3, 4]
+    assert good.batch.column("name").to_pylist() == ["a", None, "c", "d"]
+    assert good.numbers is NUMBERS
+    assert (good.letters, good.dropped, good.read) == ([], 0, 4)
+
+
+def test_bad_rows_become_letters():
+    good = _enforce(id=["1", "x", "3", "4"], size=["1", "y", "999", "4"], label=[*"010", None])
+    assert [str(letter) for letter in good.letters] == [
+        "'in.csv': row 3: column 'id' is 'x', not int64",
+        "'in.csv': row 5: column 'size' is 999, allowed is 0 to 100",
+        "'in.csv': row 8: column 'label' has no value",
+    ]
+    assert [(letter.reason, letter.value) for letter in good.letters] == [
+        ("type", "x"),
+        ("range", "999"),
+        ("missing", None),
+    ]
+    assert good.numbers.tolist() == [2]
+    assert good.batch.to_pylist() == [{"id": 1, "name": "a", "size": 1.0, "label": 0}]
+    assert good.read == 4
+
+
+def test_rows_are_dropped_on_purpose_unless_they_are_bad_anyway():
+    columns = {"label": {"missing": "drop"}}
+    good = _enforce(columns, label=["0", None, None, "1"], id=["1", "2", "x", "4"])
+    assert good.dropped == 1 and [letter.row for letter in good.letters] == [5]
+    assert good.numbers.tolist() == [2, 8]
+
+
+def test_long_values_are_cut_and_bytes_are_readable():
+    columns = {"name": {"max_length": 70}}
+    bad = "y" * 10_000
+    good = _enforce(columns, name=["a", bad, "c", "d"])
+    assert good.letters[0].value == "y" * 64 + "... (10,000 characters)"
+    rows = base.Rows(pa.record_batch({"name": [b"a\xff\0b"], "label": [b"1"]}), files={})
+    data = tables.make_config("x", {n: tables.COLUMNS[n] for n in ("name", "label")}).data
+    (letter,) = validate.enforce(rows, data, "train").letters
+    assert letter.value == "a\\xff\0b" and letter.reason == "encoding"
+
+
+def test_sensitive_values_are_never_shown():
+    columns = {"name": {"sensitive": True, "max_length": 1}}
+    torn = base.Letter("in.csv", 4, None, "columns", "9,secret", "has 2 columns")
+    good = _enforce(columns, (torn,), name=["a", "secret", "c", "d"])
+    assert [letter.value for letter in good.letters] == ["<redacted>", "<redacted>"]
+    assert "secret" not in repr(good.letters)
+    (kept,) = _enforce({}, (torn,)).letters
+    assert kept.value == "9,secret"
+
+
+@pytest.mark.parametrize(("pixels", "shown"), [(bytes([0, 0, 201, 202]), "201"), (bytes(4), "0")])
+def test_of_an_image_only_the_value_that_is_wrong_is_shown(pixels, shown):
+    bounds = {"max": 200} if shown == "201" else {"min": 1}
+    columns = {"x": {"type": "uint8", "shape": [4], **bounds}, "label": {"type": "int64"}}
+    batch = pa.record_batch({"x": pa.array([pixels], pa.binary(4)), "label": [1]})
+    (letter,) = validate.enforce(
+        base.Rows(batch, 100), tables.make_config("x", columns).data, "train"
+    ).letters
+    assert letter.value == shown and str(letter).startswith("'input': row 100: column 'x' is ")

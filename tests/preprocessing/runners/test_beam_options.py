@@ -1,0 +1,100 @@
+"""Beam stays on this machine unless told otherwise, and its flags are checked."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import pathlib
+import re
+
+import pytest
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    SetupOptions,
+)
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.runners.runner import create_runner
+
+from pipeline import errors
+from preprocessing.runners import beam_options
+from preprocessing.runners.forked_runner import ForkingRunner
+
+
+def test_the_runner_is_pinned():
+    options = beam_options.build([], 1)
+    assert beam_options.runner_name(options) == "FnApiRunner"
+    assert type(beam_options.runner(options)) is FnApiRunner
+    assert options.view_as(SetupOptions).save_main_session is False
+
+
+def test_more_workers_are_processes_of_ours():
+    options = beam_options.build([], 3)
+    assert options.view_as(DirectOptions).direct_num_workers == 3
+    assert isinstance(beam_options.runner(options), ForkingRunner)
+
+
+@pytest.mark.parametrize(
+    ("flags", "ours", "count"),
+    [
+        (["--direct_running_mode=multi_processing", "--direct_num_workers=2"], True, 2),
+        (["--direct_num_workers=3"], True, 3),
+        (["--direct_num_workers=0"], multiprocessing.cpu_count() > 1, multiprocessing.cpu_count()),
+        (["--direct_running_mode=multi_threading", "--direct_num_workers=2"], False, 2),
+        (["--direct_num_workers=1"], False, 1),
+        ([], True, 4),
+    ],
+)
+def test_beam_s_own_flags_for_workers_win(flags, ours, count):
+    options = beam_options.build(flags, 4)
+    assert beam_options.workers(options) == count
+    assert isinstance(beam_options.runner(options), ForkingRunner) == ours
+
+
+ENGINES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "engines.md"
+
+
+@pytest.mark.parametrize("runner", ["PortableRunner", "FlinkRunner", "SparkRunner"])
+def test_the_options_the_docs_give_are_those_of_beam(runner):
+    """What Beam's own parser makes of them, sent through the form that runners get."""
+    (given,) = re.findall(rf"--pipeline_options=(--runner={runner}\S+)", ENGINES.read_text())
+    flags = given.split(",")
+    options = beam_options.build(flags, 1)
+    assert beam_options.runner(options) == runner and not beam_options.is_local(options)
+    wanted = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
+    found = PipelineOptions.from_dictionary(options.get_all_options(drop_default=True))
+    found = found.get_all_options()
+    assert {name: str(found[name]) for name in wanted} == wanted
+    assert found["save_main_session"] is False
+    create_runner(runner)
+
+
+def test_flags_of_the_user_win():
+    options = beam_options.build(["--runner=DataflowRunner", "--region=europe-west1"], 1)
+    assert beam_options.runner(options) == "DataflowRunner"
+    assert not beam_options.is_local(options)
+    assert options.view_as(GoogleCloudOptions).region == "europe-west1"
+
+
+def test_a_flag_beam_does_not_have():
+    with pytest.raises(
+        errors.UsageError,
+        match=r"--pipeline_options: Beam has no --temp_locaton \(did you mean 'temp_location'",
+    ):
+        beam_options.build(["--temp_locaton=/x"], 1)
+
+
+def test_a_value_beam_cannot_read():
+    with pytest.raises(errors.UsageError, match=r"--pipeline_options: .*invalid int value: 'x'"):
+        beam_options.build(["--direct_num_workers=x"], 1)
+
+
+def test_quiet_is_for_local_runs_and_ends():
+    logger = logging.getLogger("apache_beam")
+    before = logger.level
+    with beam_options.quiet(beam_options.build([], 1)):
+        assert not logger.isEnabledFor(logging.CRITICAL)
+    assert logger.level == before
+    with beam_options.quiet(beam_options.build(["--runner=DataflowRunner"], 1)):
+        assert logger.level == before

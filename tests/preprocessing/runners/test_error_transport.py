@@ -1,0 +1,54 @@
+"""Errors of workers arrive as what they were, whatever the runner wraps them in."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from pipeline import errors
+from preprocessing.runners import error_transport
+
+
+def _carry(error: Exception) -> error_transport.Carried:
+    with (
+        pytest.raises(error_transport.Carried) as info,
+        error_transport.carried("cannot write 'x'"),
+    ):
+        raise error
+    return info.value
+
+
+@pytest.mark.parametrize("kind", [errors.DataError, errors.UsageError, errors.RetryableError])
+@pytest.mark.parametrize("wrap", ["{}", "{} [while running 'ReadAndSpill']", "Trace:\n\n{}\n\n"])
+def test_kind_and_text_survive(kind, wrap):
+    text = "'a \"file\"\\n': row 3:\nis ü > 1"
+    found = error_transport.find(RuntimeError(wrap.format(_carry(kind(text)))))
+    assert type(found) is kind
+    assert str(found) == text
+
+
+def test_other_kinds_of_ours_keep_their_text():
+    found = error_transport.find(_carry(errors.ModelError("nan")))
+    assert type(found) is errors.PipelineError and str(found) == "nan"
+
+
+def test_what_the_disk_says_is_translated():
+    found = error_transport.find(_carry(OSError(errno.ENOSPC, "No space left on device")))
+    assert isinstance(found, errors.RetryableError)
+    assert str(found).startswith("cannot write 'x': No space left on device. Free some space")
+
+
+def test_bugs_are_left_alone():
+    with pytest.raises(KeyError), error_transport.carried("x"):
+        raise KeyError("a bug")
+    assert error_transport.find(RuntimeError("a bug")) is None
+
+
+def test_interruptions_are_known_by_their_cause():
+    wrapped = RuntimeError("KeyboardInterrupt [while running 'ReadAndSpill']")
+    assert error_transport.interrupted(wrapped)
+    hidden = RuntimeError("bundle failed")
+    hidden.__context__ = KeyboardInterrupt()
+    assert error_transport.interrupted(hidden)
+    assert not error_transport.interrupted(RuntimeError("a bug"))

@@ -1,0 +1,165 @@
+"""Source, dialect and columns are recognised by what the files hold."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import errors
+from preprocessing.schema_inference import detect_format
+
+
+def _sniff(tmp_path, content: bytes, name: str = "data") -> detect_format.Guess:
+    (tmp_path / name).write_bytes(content)
+    return detect_format.sniff(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("content", "csv", "columns"),
+    [
+        (b"a,b\n1,2\n", {}, ["a", "b"]),
+        (b"a;b;c\n1,5;2;3\n", {"delimiter": ";"}, ["a", "b", "c"]),
+        (b"a\tb\n1\t2\n", {"delimiter": "\t"}, ["a", "b"]),
+        (b"a|b\n1|x,y\n2|z\n", {"delimiter": "|"}, ["a", "b"]),
+        (b"a\n1\n", {}, ["a"]),
+        (b"1,x\n2,y\n", {"header": False}, ["column_1", "column_2"]),
+        (b'"a, b",c\n"1\n",2\n', {}, ["a, b", "c"]),
+        (b"\xef\xbb\xbfa,b\r\n1,2\r\n", {}, ["a", "b"]),
+        ("a,b\nä,1\n".encode("utf-16"), {"encoding": "utf-16"}, ["a", "b"]),
+        ("a,b\nä,1\n".encode("cp1252"), {"encoding": "cp1252"}, ["a", "b"]),
+        (b"a,b\n\x81,1\n", {"encoding": "latin-1"}, ["a", "b"]),
+        ("a,b\nä,1\n".encode() + b"\xff,2\n", {}, ["a", "b"]),
+        (b"\n\na,b\n1,2\n", {}, ["a", "b"]),
+        (b"a,\x0cz\x0b\r\nx,y\r\n", {}, ["a", "\x0cz\x0b"]),
+        (b",0,1,2,y\n0,.5,.1,.2,a\n1,.4,.3,.2,b\n", {}, ["0", "1", "2", "y"]),
+        (b"land,2019,2020,2021\nDE,8,9,7\n", {}, ["land", "2019", "2020", "2021"]),
+        (b"1,2,3\n4,5,6\n", {"header": False}, ["column_1", "column_2", "column_3"]),
+        (b"a, b\n1, x\n", {"trim": True}, ["a", "b"]),
+        (b'"a, b", " c", "d"\n1, 2, "x, y"\n', {"trim": True}, ["a, b", "c", "d"]),
+        (b"9, x\n8, z\n", {"header": False, "trim": True}, ["column_1", "column_2"]),
+        (b"a,b\n  1,x\n 22,y\n333,z\n", {"trim": True}, ["a", "b"]),
+        (b"a,b\n1, but\n2,x\n3,y\n", {}, ["a", "b"]),
+    ],
+)
+def test_dialects(tmp_path, content, csv, columns):
+    guess = _sniff(tmp_path, content)
+    assert (guess.source, guess.csv, list(guess.kinds)) == ("csv", csv, columns)
+    assert list(guess.data().columns) == columns
+
+
+def test_packed(tmp_path):
+    assert _sniff(tmp_path, gzip.compress(b"a,b\n1,2\n")).source == "csv"
+    assert _sniff(tmp_path, gzip.compress(b'{"a": 1}\n')).source == "jsonl"
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("x.csv", "a,b\n1,2\n")
+    assert list(detect_format.sniff(str(tmp_path / "x.zip")).kinds) == ["a", "b"]
+
+
+def test_columns_without_a_name_of_their_own_are_left_out(tmp_path):
+    guess = _sniff(tmp_path, b",a,b,b\n0,1,2,3\n")
+    assert list(guess.kinds) == ["a"]
+    assert guess.left_out == {"": "has no name", "b": "is there 2 times"}
+
+
+def test_a_value_of_a_megabyte_hides_nothing(tmp_path):
+    content = b"a,b\n1,2\n" + b"x" * (3 << 20) + b",1\n"
+    assert list(_sniff(tmp_path, content).kinds) == ["a", "b"]
+
+
+def test_json_lines(tmp_path):
+    rows = [
+        {"i": 1, "f": 1, "s": "x", "l": [1, 2.5], "b": True, "o": {}, "n": None, "m": 1},
+        {"i": 2, "f": 0.5, "s": None, "l": [3, 4], "late": 2**70, "m": "x", "r": [1]},
+        {"r": [1, 2]},
+    ]
+    text = "".join(f"{json.dumps(row)}\n" for row in rows) + "no json\n[1]\n"
+    guess = _sniff(tmp_path, text.encode())
+    assert guess.kinds == {
+        "i": ("int64",),
+        "f": ("float32",),
+        "s": ("string",),
+        "l": ("float32",),
+        "b": ("int64",),
+        "late": ("string",),
+    }
+    assert guess.shapes["l"] == 2 and guess.data().columns["l"].shape == (2,)
+    assert guess.left_out == {
+        "o": "holds objects",
+        "n": "has no values",
+        "m": "holds int, string",
+        "r": "holds lists of different lengths",
+    }
+
+
+def test_parquet(tmp_path):
+    long = pa.array([[1, 2]], pa.large_list(pa.int64()))
+    table = pa.table({"a": [1], "l": [[1, 2]], "long": long, "s": [{"x": 1}]})
+    pq.write_table(table, tmp_path / "data")
+    guess = detect_format.sniff(str(tmp_path / "data"))
+    assert (guess.source, list(guess.kinds)) == ("parquet", ["a", "l", "long"])
+    assert guess.left_out["s"].startswith("is struct")
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        ("1 9223372036854775808", ("string",)),
+        ('"x" 9223372036854775808', ("string",)),
+        ("0.5 9223372036854775808", ("float32",)),
+        ("9223372036854775808.0 1.0", ("string",)),
+        ("1.0 2", ("float32",)),
+        ("1.0 16777217", ("int64",)),
+        ("16777217.0 null", ("int64",)),
+        ("16777217.0 1e3", ("float32",)),
+        ("[16777217.0] [1]", ("int64",)),
+    ],
+)
+def test_whole_numbers_that_float32_would_make_others(tmp_path, values, kinds):
+    lines = "".join(f'{{"a": {value}}}\n' for value in values.split())
+    assert _sniff(tmp_path, lines.encode()).kinds == {"a": kinds}
+
+
+def test_folders_and_patterns(tmp_path):
+    (tmp_path / "part-1.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "part-2.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "_SUCCESS").touch()
+    assert detect_format.sniff(str(tmp_path)).pattern == str(tmp_path / "*.csv")
+    assert detect_format.sniff(str(tmp_path / "part-*")).pattern == str(tmp_path / "part-*")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(errors.DataError, match=r"a folder of '.csv', '.txt'; give a pattern"):
+        detect_format.sniff(str(tmp_path))
+
+
+def test_files_that_are_empty_say_nothing(tmp_path):
+    for number, content in enumerate((b"", b'{"a": 1}\n', b'{"b": 1}\n')):
+        (tmp_path / f"{number}.jsonl").write_bytes(content)
+    assert list(detect_format.sniff(str(tmp_path / "*.jsonl")).kinds) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (b"", "x.csv", "empty"),
+        (b"\n \n", "x.csv", "empty"),
+        (b'[{"a": 1}]', "x.json", "is one JSON array"),
+        (b"PAR1 but no more", "x", "not readable as Parquet"),
+        ('{"a": 1}\n'.encode("utf-16"), "x.jsonl", "is JSON in UTF-16; source jsonl reads UTF-8"),
+        (b'{"a": [true]}', "x.jsonl", "no column that can be read: 'a' holds true and false"),
+        (gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:-20], "x.gz", "truncated"),
+    ],
+)
+def test_what_cannot_be_used(tmp_path, content, name, message):
+    with pytest.raises(errors.DataError, match=message):
+        _sniff(tmp_path, content, name)
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(errors.DataError, match="no such file"):
+        detect_format.sniff(str(tmp_path / "absent.csv"))
+    with pytest.raises(errors.DataError, match="no file fits"):
+        detect_format.sniff(str(tmp_path / "*.csv"))

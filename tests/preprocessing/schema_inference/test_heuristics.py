@@ -1,0 +1,237 @@
+"""Rules, features, label and key that are guessed from what columns are like."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+
+from pipeline import config
+from preprocessing.schema_inference import heuristics, profile
+
+
+def _found(values, kind=None) -> profile.Found:
+    found = profile.Found()
+    texts = [v if v is None or isinstance(v, list) else str(v).encode() for v in values]
+    found.see(pa.array(texts, kind))
+    return found
+
+
+def _column(values, name="x") -> heuristics.Column:
+    return heuristics.column(name, _found(values), len(values))
+
+
+@pytest.mark.parametrize(
+    ("values", "rules", "steps"),
+    [
+        ([1, 2, 3] * 9, {"type": "int64", "min": 1, "max": 3, "vocabulary": {}}, ["vocabulary"]),
+        ([*range(50), 7], {"type": "int64", "min": 0, "max": 49}, ["z_score"]),
+        ([0.1, 2.5, 2.5], {"type": "float32", "min": 0.1, "max": 2.5}, ["z_score"]),
+        (
+            [0.5, None, 1.5, 1.5],
+            {"type": "float32", "min": 0.5, "max": 1.5, "missing": "allow"},
+            [{"missing": {"fill": "mean", "indicator": True}}, "z_score"],
+        ),
+        (["b", "a"] * 40, {"type": "string", "allowed": ["a", "b"]}, ["vocabulary"]),
+        (["a", "bcd", "a"], {"type": "string", "vocabulary": {}}, ["vocabulary"]),
+        (["inf", "1.5", "1.5"], {"type": "float32"}, []),
+        ([7, 7, 7], {"type": "int64", "min": 7, "max": 7}, []),
+        (["LHR", "JFK"], {"type": "string", "min_length": 3, "max_length": 3}, []),
+    ],
+)
+def test_columns(values, rules, steps):
+    made = _column(values)
+    assert (made.rules, made.steps) == (rules, steps)
+
+
+def test_many_words_are_hashed():
+    words = [f"w{i}" for i in range(10_001)]
+    made = _column([*words, *words])
+    assert made.steps == [{"hash": {"buckets": 65536}}] and "vocabulary" not in made.rules
+    assert made.embedding == 16
+
+
+def test_columns_almost_without_values_are_no_feature():
+    """Train may lack those few, and with them every statistic."""
+    for values in ((1.5, 2.5), ("a", "b"), (1, 2)):
+        made = _column([*values, *[None] * 30])
+        assert made.steps == [] and "vocabulary" not in made.rules
+        assert made.notes[-1] == "almost no values: no feature"
+
+
+def test_words_that_occur_once_say_nothing():
+    made = _column([*(f"w{i}" for i in range(30)), *["w1"] * 20])
+    assert made.steps == [] and made.notes[1] == "most occur once: no feature"
+
+
+def test_dates_are_taken_apart():
+    made = _column(["2013-01-01", "2013-01-02T05:00:00Z", "2013-01-01"], "day")
+    assert made.steps == [] and list(made.parts) == ["day_weekday", "day_hour", "day_trend"]
+
+
+def test_dates_of_which_there_are_too_many_to_count(monkeypatch):
+    monkeypatch.setattr(profile, "MAX_DIFFERENT", 20)
+    assert list(_column([f"2013-01-01 10:00:{s}" for s in range(10, 40)], "at").parts)
+
+
+@pytest.mark.parametrize("most", [20, 100])
+def test_sentences_are_taken_apart(monkeypatch, most):
+    monkeypatch.setattr(profile, "MAX_DIFFERENT", most)
+    made = _column([f"not so good as number {i}" for i in range(60)], "review")
+    assert made.steps == [{"ngrams": {"buckets": 16384}}]
+    assert made.notes[-1] == "sentences: a feature of their words"
+
+
+def test_few_texts_or_short_ones_are_no_sentences():
+    assert _column([f"Main Street {i}" for i in range(60)] * 2).steps == ["vocabulary"]
+    assert _column(["a b c d e"] * 9 + ["b c d e f"] * 9).steps == ["vocabulary"]
+
+
+def test_notes_are_for_people():
+    assert _column(["01", "02", "02"]).notes[-1] == "digits with leading zeros: kept as text"
+    for values in (["$1,200.50", "$ 7", "€ -3"], ["5%", "12.5 %", "-1%"], ["3 kg", "4.5kg"]):
+        assert _column(values * 2).notes[-1].startswith("numbers with a sign or unit: kept as text")
+    assert "unit" not in "".join(_column(["A7", "5%", "x"]).notes)
+    numbers = [*map(str, range(200)), "about 7", "7"]
+    assert _column(numbers).notes[-1] == "1 values are no numbers, all others are"
+    assert _column([1, None, 2, 2]).notes == ["2 different", "25.0% missing"]
+    assert _column(["nan", "1"]).notes[-1] == "1 not finite"
+
+
+@pytest.mark.parametrize("name", ["e_mail", "Phone", "first_name", "home_address", "SSN"])
+def test_personal_values_are_not_written_down(name):
+    made = _column(["ann", "bob"] * 50, name)
+    assert made.rules["sensitive"] and "allowed" not in made.rules and not made.steps
+
+
+def test_what_differs_in_all_rows_but_names_none():
+    dates = [f"2013-01-{day:02d} 10:00:00" for day in range(1, 29)]
+    assert list(_column(dates, "when").parts) == ["when_weekday", "when_hour", "when_trend"]
+    amounts = [1000 + 7 * i for i in range(40)]
+    assert _column(amounts, "amount").steps == ["z_score"]
+    assert _column(amounts, "order_id").steps == _column(range(40)).steps == []
+
+
+def test_keys():
+    columns = {"n": _found([1, 2, 3]), "user_id": _found([1, 1, 2]), "id": _found(["a", "b", "c"])}
+    assert heuristics.key(columns, 3) == "id"
+    assert heuristics.key({"n": columns["n"], "user_id": columns["user_id"]}, 3) is None
+    assert heuristics.key({"id": _found([1, None, 3])}, 3) is None
+
+
+def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
+    found = profile.Found(most=2)
+    found.see(pa.array([b"1", b"2", b"2", b"3"]))
+    assert found.different is None
+    for name in ("user_id", "userId", "user ID", "id", "Primary-Key"):
+        assert heuristics.column(name, found, 4).steps == []
+    assert heuristics.column("paid", found, 4).steps == ["z_score"]
+    assert heuristics.column("users", found, 4).steps == ["z_score"]
+
+
+def test_labels():
+    number, word, names = _found([1.5, 2.5, 3.5]), _found(["a", "b", "a"]), _found([1, 2, 3])
+    three, text = _found(["a", "b", "c"] * 2), _found(["x"] * 3)
+    for columns, label, why in (
+        ({"Target": number, "w": word}, "Target", "its name says so"),
+        ({"sales_2": number, "w": word}, "sales_2", "its name is an outcome's"),
+        ({"returned": word, "price": number}, "returned", "its name is an outcome's"),
+        ({"w": word, "month": three}, "w", "the last of two values"),
+        ({"w": word, "n": number, "t": three}, "w", "the last of two values"),
+        ({"w": three, "n": number}, "w", "the last of few values"),
+        ({"n": number, "e": text}, "n", "the last number"),
+        ({"e": text}, "e", "the last column"),
+    ):
+        assert heuristics.label(columns, 3) == (label, f"a guess: {why}")
+    assert not heuristics.is_class(number) and heuristics.is_class(names)
+
+
+def test_names_of_few_things_are_learnt():
+    assert _column([f"s{i % 12}" for i in range(60)], "store_id").steps == ["vocabulary"]
+    assert _column([f"s{i % 13}" for i in range(60)], "store_id").steps == []
+
+
+def test_two_numbers_that_are_no_whole_ones():
+    """As pandas writes whole numbers of which some are missing."""
+    flag = _found(["0.0", None, "1.0", "1"])
+    assert heuristics.threshold(flag) == 0.5 and not heuristics.is_class(flag)
+    assert heuristics.label({"flag": flag, "n": _found([1.5, 2.5, 7.5])}, 3)[0] == "flag"
+    assert heuristics.threshold(_found([-1.0, 1.0])) == 0
+    grouped = profile.Found(csv=config.Csv(thousands=","))
+    grouped.see(pa.array([b"1,000.5", b"0.5", b"1000.5"]))
+    assert heuristics.threshold(grouped) == 500.5
+    for values in ([0, 1], [0.5, 1.5, 2.5], [0.5], ["inf", "1.5"], ["a", "1.5"]):
+        assert heuristics.threshold(_found(values)) is None
+
+
+def test_labels_are_brought_to_about_one():
+    assert heuristics.scaling(_found([250_100, 349_000, 251_000])) == {
+        "offset": 2.8e5,
+        "scale": 4.6e4,
+    }
+    assert heuristics.scaling(_found([2001, 2002.5])) == {"offset": 2001.8, "scale": 0.75}
+    assert heuristics.scaling(_found([7, 7])) == heuristics.scaling(_found(["nan"])) == {}
+
+
+def test_classes_that_are_numbered_from_nought():
+    assert heuristics.is_numbered(_found([0, 1, 2, 0]))
+    assert not heuristics.is_numbered(_found([1, 2])) and not heuristics.is_numbered(_found(["a"]))
+
+
+def test_identifiers_are_hashed_and_embedded():
+    """As amounts they say nothing. A fifth of the values share a bucket at most."""
+    made = _column([*range(1000, 1700)] * 6, name="userId")
+    assert made.steps == [{"hash": {"buckets": 4096}}] and made.embedding == 11
+    assert made.notes[1:] == [
+        "identifiers, no amounts",
+        "hashed to 4,096 buckets, 16% share theirs with another",
+    ]
+    assert _column([*range(1000, 1700)] * 6, name="amount").embedding is None
+    assert _column([*range(1000, 1700)] * 6, name="account_length").embedding is None
+    texts = [f"sku-{n}" for n in range(40)] * 6
+    assert _column(texts, name="product").steps == [{"hash": {"buckets": 256}}]
+
+
+def test_the_share_of_identifiers_that_share_a_bucket_is_true():
+    """By TensorFlow's own hash, which the model uses."""
+    for count in (40, 1000, 100_000):
+        made = _column([*range(count)] * 6, name="user_id")
+        (step,) = made.steps
+        ids = tf.strings.to_hash_bucket_fast(
+            [str(n) for n in range(count)], step["hash"]["buckets"]
+        ).numpy()
+        _, counts = np.unique(ids, return_counts=True)
+        said = int(made.notes[-1].split(", ")[-1].split("%")[0])
+        assert 100 * counts[counts > 1].sum() / count == pytest.approx(said, abs=8)
+
+
+def test_identifiers_without_end_are_counted_too():
+    """More different ones than are counted by value."""
+    found = profile.Found(most=1000)
+    for start in range(0, 60_000, 10_000):
+        found.see(pa.array([str(n).encode() for n in range(start, start + 10_000)] * 6))
+    made = heuristics.column("visitor_id", found, 360_000)
+    assert made.notes[0] in [f"about {count},000 different" for count in range(57, 64)]
+    assert made.steps == [{"hash": {"buckets": 2**18}}]
+
+
+def test_rare_identifiers_are_no_feature():
+    made = _column([*range(1000, 1700)] * 2, name="userId")
+    assert made.steps == [] and made.notes[-1] == "identifiers in less than 5 rows each: no feature"
+
+
+def test_numbers_also_enter_by_quantiles():
+    made = _column([n / 7 for n in range(99)], "n")
+    assert made.parts == {"n_quantiles": [{"piecewise": {"count": 16}}]}
+    made = _column([None, *(n / 7 for n in range(99))], "n")
+    filled = {"missing": {"fill": "mean"}}
+    assert made.parts == {"n_quantiles": [filled, {"piecewise": {"count": 16}}]}
+    found = _found([n / 7 for n in range(99)])
+    assert heuristics.column("n", found, 99, wide=True).parts == {}
+
+
+def test_numbers_far_from_all_others_are_clipped():
+    values = [*range(100)] * 99
+    assert _column([*values, 10**6], "n").steps == [{"clip": {"max": 80500.0}}, "z_score"]
+    assert _column([*values, 200], "n").steps == ["z_score"]

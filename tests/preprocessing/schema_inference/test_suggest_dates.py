@@ -1,0 +1,57 @@
+"""Features of dates."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+
+from preprocessing.schema_inference import heuristics, profile
+
+
+def _column(values, name="when"):
+    found = profile.Found()
+    found.see(pa.array(values) if not isinstance(values[0], str) else _raw(values))
+    return heuristics.column(name, found, len(values))
+
+
+def _raw(values):
+    return pa.array([value.encode() for value in values])
+
+
+def test_american_dates():
+    made = _column(["9/30/1990 0:00:00", "11/29/1993 0:00:00", "1/2/1992 0:00:00"])
+    day = {"date": {"part": "days", "form": "m/d/y"}}
+    edges = [7577, 7721, 7866, 8010, 8155, 8299, 8444, 8588, 8733]
+    assert made.parts["when_trend"] == [day, {"piecewise": {"edges": edges}}]
+    assert list(made.parts) == ["when_weekday", "when_month", "when_season", "when_trend"]
+    assert "dates, m/d/y" in made.notes and not made.steps
+
+
+def test_what_could_be_either_is_said():
+    notes = _column(["1/2/2020", "3/4/2020", "3/4/2020"]).notes
+    assert notes[-1] == "dates, taken for month/day/year; if they are not, form: d/m/y"
+
+
+def test_seconds_are_times_where_they_are_called_so():
+    seconds = [1_260_759_144 + 7777 * n for n in range(900)]
+    made = _column(seconds, "timestamp")
+    assert made.parts["timestamp_hour"] == [
+        {"date": {"part": "hour", "form": "seconds"}},
+        {"identity": {"ids": 25}},
+    ]
+    assert "seconds since 1970" in made.notes
+    assert _column([1000 * s for s in seconds], "created_at").notes[-1] == "milliseconds since 1970"
+    assert list(_column(seconds, "population").parts) == ["population_quantiles"]
+
+
+def test_times_of_one_day_have_an_hour_and_no_trend():
+    made = _column([f"2020-01-01 {hour:02}:00" for hour in range(20)])
+    assert list(made.parts) == ["when_weekday", "when_hour"]
+
+
+def test_arrow_timestamps():
+    made = _column(
+        [datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=9 * n) for n in range(400)]
+    )
+    assert {"when_hour", "when_month", "when_trend"} <= set(made.parts)

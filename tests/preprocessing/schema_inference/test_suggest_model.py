@@ -1,0 +1,77 @@
+"""Networks and lengths of training."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+import yaml
+
+from preprocessing.schema_inference import profile, suggest_model
+from preprocessing.schema_inference.heuristics import Column
+
+
+def _found(values) -> profile.Found:
+    found = profile.Found()
+    found.see(pa.array([str(value).encode() for value in values]))
+    return found
+
+
+def _config(label, columns=None, rows=1000):
+    columns = columns or {"x": Column({}, [], ["z_score"])}
+    return yaml.safe_load("\n".join(suggest_model.lines(_found(label), columns, rows)))
+
+
+@pytest.mark.parametrize(
+    ("label", "section", "params", "metric"),
+    [
+        ([0, 1, 1], None, {"classes": 2}, "auc"),
+        (["a", "b", "c"], {"vocabulary": True}, {"classes": 3}, None),
+        ([0.5, 1.5], {"threshold": 1.0}, {"classes": 2}, "auc"),
+        (
+            [0.5, 1.5, 9.5],
+            None,
+            {"task": "regression", "offset": 4.0, "scale": 4.0},
+            "average_loss",
+        ),
+    ],
+)
+def test_tasks(label, section, params, metric):
+    made = _config(label)
+    assert made.get("label") == section and made.get("eval", {}).get("metric") == metric
+    network = {"hidden_units": [256, 128]} | ({"dropout": 0.1} if "classes" in params else {})
+    assert made["model"] == {"name": "dnn", "params": {**params, **network}}
+
+
+@pytest.mark.parametrize(
+    ("label", "rows", "hashed", "steps", "batch"),
+    [
+        ([0, 1], 50, False, 300, 128),
+        ([0, 1], 6000, False, 500, 128),
+        ([0.5, 1.5, 9.5], 6000, False, 1400, 128),
+        ([0, 1], 43_000, False, 1700, 256),
+        ([0.5, 1.5, 9.5], 43_000, False, 5000, 256),
+        ([0, 1], 10**7, False, 6000, 256),
+        ([0, 1], 80_000, True, 1600, 256),
+    ],
+)
+def test_the_length_of_training_follows_label_and_rows(label, rows, hashed, steps, batch):
+    embedding = {"x": Column({}, [], [{"hash": {"buckets": 64}}], embedding=8 if hashed else None)}
+    train = _config(label, embedding, rows)["train"]
+    assert (train["steps"], train["batch_size"]) == (steps, batch)
+    assert train["save_steps"] * 5 <= steps
+
+
+def test_parts_that_are_called_like_a_column_get_another_name():
+    columns = {
+        "x": Column({}, [], [], parts={"x_month": ["z_score"]}),
+        "x_month": Column({}, [], ["z_score"]),
+    }
+    made = _config([0, 1], columns)["features"]
+    assert made == {
+        "x_month_": {"of": "x", "steps": ["z_score"]},
+        "x_month": {"steps": ["z_score"]},
+    }
+
+
+def test_without_a_feature_the_model_is_your_own():
+    assert _config([0, 1], {"x": Column({}, [])})["model"]["name"] == "package.module:model_fn"

@@ -1,0 +1,88 @@
+"""Bins of histograms, and what is in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.records import manifest
+from preprocessing.statistics import bins, column_stats, stats_page
+from tests.preprocessing import tables
+
+
+@pytest.mark.parametrize("number", [2**53, 1_700_000_000 * 10**9, -(2**63), 2**63 - 1])
+def test_whole_numbers_with_no_halves_between_them(number):
+    """Such as times in nanoseconds, and ids."""
+    one = manifest.ColumnStatistics(
+        count=3, min=number, max=number, quantiles=(float(number),) * 101
+    )
+    edges = bins.shared([one])
+    shares = bins.by_percentiles(one.quantiles, edges)
+    assert len(edges) > 1 and shares.sum() == pytest.approx(1)
+    assert stats_page.axes(stats_page.columns_drawn(shares, "red"), edges).startswith("<svg")
+
+
+@pytest.mark.parametrize("draw", ["normal", "exponential", "constant"])
+def test_shares_between_edges(draw):
+    rng = np.random.default_rng(0)
+    values = np.full(5000, 3.0) if draw == "constant" else getattr(rng, draw)(size=5000)
+    edges = np.linspace(values.min() - 1, values.max() + 1, 21)
+    shares = bins.by_percentiles(np.quantile(values, np.arange(101) / 100).tolist(), edges)
+    np.testing.assert_allclose(shares, np.histogram(values, edges)[0] / 5000, atol=0.011)
+    np.testing.assert_allclose(shares.sum(), 1)
+
+
+def test_integers_have_a_bin_each():
+    values = np.repeat(np.arange(1, 6), [10, 20, 40, 20, 10])
+    quantiles = np.quantile(values, np.arange(101) / 100, method="inverted_cdf").tolist()
+    shares = bins.by_percentiles(quantiles, np.arange(0.5, 6))
+    np.testing.assert_allclose(shares, [0.1, 0.2, 0.4, 0.2, 0.1], atol=0.011)
+
+
+def _counted(columns, splits):
+    """Statistics of splits, from values by split."""
+    data = tables.make_config("x").data
+    column = data.columns["id"].model_copy(update=columns)
+    data = data.model_copy(update={"columns": {"x": column}, "label": "x"})
+    kind = pa.int64() if column.type == "int64" else pa.float32()
+    found = column_stats.merge(
+        [
+            column_stats.of_batch(pa.record_batch({"x": pa.array(part, kind)}), split, data)
+            for split, values in splits.items()
+            for part in np.array_split(values, 3)
+        ],
+        data,
+    )
+    return {split: one.columns["x"] for split, one in column_stats.finished(found, data).items()}
+
+
+@pytest.mark.parametrize("kind", ["normal", "skewed", "months", "quarters", "far"])
+def test_values_are_counted_not_estimated(kind):
+    rng = np.random.default_rng(1)
+    draw = {
+        "normal": lambda n: rng.normal(size=n),
+        "skewed": lambda n: rng.lognormal(sigma=2, size=n),
+        "months": lambda n: rng.choice(12, n, p=np.arange(1, 13) / 78) + 1,
+        "quarters": lambda n: rng.integers(0, 4, n) / 4,
+        "far": lambda n: 1.7e9 + rng.integers(0, 86_400, n),
+    }[kind]
+    whole = kind in ("months", "far")
+    type_ = np.int64 if whole else np.float32
+    splits = {"train": draw(9000).astype(type_), "eval": draw(700).astype(type_)}
+    found = _counted({"type": "int64" if whole else "float32"}, splits)
+    edges = bins.edges_of(found["train"])
+    for split, values in splits.items():
+        counted = np.histogram(values.astype(np.float64), edges)[0] / len(values)
+        shares = bins.shares(found[split], edges)
+        # 86,400 different numbers share 16,384 buckets, so some lie on the other side of an edge.
+        np.testing.assert_allclose(shares, counted, atol=2e-3 if kind == "far" else 1e-12)
+        assert shares.sum() > 0.97
+    if kind == "months":
+        assert len(edges) == 13
+
+
+def test_splits_without_numbers_have_no_histogram():
+    found = _counted({"type": "float32"}, {"train": np.array([np.nan] * 3), "eval": np.ones(3)})
+    assert found["train"].histogram is None and found["eval"].histogram is not None
+    assert bins.shares(found["eval"], bins.edges_of(found["eval"])).sum() == 1

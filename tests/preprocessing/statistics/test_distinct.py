@@ -1,0 +1,28 @@
+"""The number of different values, judged by the number there are."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from preprocessing.statistics.distinct import Distinct
+
+
+@pytest.mark.parametrize("count", [1, 4095, 50_000, 400_000])
+def test_counts(count):
+    found = Distinct()
+    values = pa.array(range(7, 7 + count))
+    found.see(values)
+    found.see(values.slice(0, count // 2))  # repetition changes nothing
+    assert found.count == pytest.approx(count, rel=0.0 if count < 4096 else 0.08)
+
+
+def test_order_does_not_matter():
+    parts = [pa.array([f"v{i}" for i in range(n, 30_000, 3)]) for n in range(3)]
+    ways = []
+    for order in (parts, parts[::-1]):
+        found = Distinct()
+        for part in order:
+            found.see(part)
+        ways.append(found.count)
+    assert ways[0] == ways[1]

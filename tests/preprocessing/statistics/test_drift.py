@@ -1,0 +1,157 @@
+"""Two sets of records are compared column by column, and judged by the limits of the config."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+
+import numpy as np
+import pytest
+
+from pipeline import config, errors
+from pipeline.config.drift_config import Drift
+from preprocessing.build import job
+from preprocessing.statistics import drift, drift_page
+from tests.preprocessing import tables
+
+
+def make_records(root, name: str, shift: float = 0.0, missing: int = 0, word: str = "n") -> None:
+    """Makes records `name` of 400 rows; `size` is shifted, some `name` are missing or others."""
+    rng = np.random.default_rng(len(name))
+    lines = [
+        f"{i},{'' if i < missing else word + str(i % 3)},{rng.uniform(0, 50) + shift:.3f},{i % 2}"
+        for i in range(400)
+    ]
+    (root / f"{name}.csv").write_text(tables.text(*lines))
+    made = tables.make_config(root / f"{name}.csv")
+    with contextlib.redirect_stdout(io.StringIO()):
+        job.run(made.model_copy(update={"name": name}), str(root))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("drift")
+    make_records(folder, "before")
+    make_records(folder, "after", shift=15.0, missing=80, word="m")
+    return folder
+
+
+def _compare(root, a: str, b: str, **limits):
+    sides = drift.find(a, str(root)), drift.find(b, str(root))
+    return drift.compare(*sides, Drift.model_validate(limits)), sides
+
+
+def test_what_changed_is_found_the_worst_first(root):
+    found, sides = _compare(root, "before", "after")
+    assert [(one.column, one.drifted) for one in found] == [
+        ("name", True),
+        ("size", True),
+        ("id", False),
+        ("label", False),
+    ]
+    by_name = {one.column: one for one in found}
+    assert by_name["name"].distance.middle == 1.0 and by_name["name"].measure == "JS"
+    assert by_name["name"].missing[0] == 0 and abs(by_name["name"].missing[1] - 0.2) < 0.05
+    size = by_name["size"]
+    assert size.measure == "KS" and abs(size.distance.middle - 0.3) < 0.1
+    text = drift.table(found, *sides)
+    assert "KS 0." in text and " ± 0." in text and text.count("  drifted") == 2
+    with pytest.raises(errors.DataError, match=r"2 of 4 columns have drifted: name, size\. See p"):
+        drift.check(found, "page")
+
+
+def test_splits_of_one_set_do_not_drift(root):
+    found, _ = _compare(root, "before:train", "before:eval")
+    assert not any(one.drifted for one in found)
+    drift.check(found, "page")
+
+
+def test_limits(root):
+    loose = {"distance": 1.0, "missing": 0.5}
+    found, _ = _compare(root, "before", "after", columns={"name": loose}, ignore=["size"])
+    assert [one.column for one in found if one.drifted] == [] and len(found) == 3
+    found, _ = _compare(root, "before", "after", columns={"name": {"distance": 1.0}})
+    assert {one.column for one in found if one.drifted} == {"name", "size"}, "missing values"
+    with pytest.raises(errors.UsageError, match=r"drift: 'nmae' is no column .* mean 'name'"):
+        _compare(root, "before", "after", ignore=["nmae"])
+
+
+def test_folders_and_what_is_not_there(root):
+    found, _ = _compare(root, "before", f"{root}/records/after:eval")
+    assert any(one.drifted for one in found)
+    with pytest.raises(errors.DataError, match="no manifest"):
+        drift.find("absent", str(root))
+    with pytest.raises(errors.DataError, match="split 'test': no records"):
+        drift.find("before:test", str(root))
+
+
+def test_columns_that_came_went_or_changed_their_type(root, tmp_path):
+    columns = {
+        "id": {"type": "string"},
+        "other": {"type": "int64"},
+        "label": {"type": "int64", "vocabulary": {}},
+    }
+    lines = "\n".join(f"x{i},{i},{i % 2}" for i in range(50))
+    (tmp_path / "in.csv").write_text(f"id,other,label\n{lines}\n")
+    with contextlib.redirect_stdout(io.StringIO()):
+        job.run(tables.make_config(tmp_path / "in.csv", columns), str(tmp_path))
+    found, sides = _compare(root, "before", f"{tmp_path}/records/table")
+    problems = {one.column: one.problem for one in found if one.drifted}
+    assert problems["id"].startswith("int64 in before, string in ")
+    assert problems["name"] == problems["size"] == "only in A (before)"
+    assert problems["other"].startswith("only in ") and "label" not in problems
+    rows = [line.split(maxsplit=1) for line in drift.table(found, *sides).splitlines()]
+    assert ["name", "drifted: only in A (before)"] in rows
+
+
+def _counted(root, name: str, first: int, **of_code) -> None:
+    columns = {"code": {"type": "int64", **of_code}, "label": {"type": "int64"}}
+    lines = "\n".join(f"{first + i % 5},{i % 2}" for i in range(400))
+    (root / f"{name}.csv").write_text(f"code,label\n{lines}\n")
+    made = tables.make_config(root / f"{name}.csv", columns)
+    with contextlib.redirect_stdout(io.StringIO()):
+        job.run(made.model_copy(update={"name": name}), str(root))
+
+
+def test_numbers_are_compared_though_one_side_has_no_vocabulary_of_them(tmp_path):
+    _counted(tmp_path, "with", 0, vocabulary={})
+    _counted(tmp_path, "without", 100)
+    for pair in (("with", "without"), ("without", "with")):
+        found, _ = _compare(tmp_path, *pair)
+        assert [(one.measure, one.drifted) for one in found] == [("KS", True), ("KS", False)]
+
+
+def test_what_the_statistics_cannot_tell_is_undecided(root):
+    """As with manifests of earlier versions, whose percentiles of narrow numbers are all alike."""
+    sides = []
+    for name, quantiles in (("before", (5.0,) * 100 + (5.4,)), ("after", (5.0,) * 99 + (5.4,) * 2)):
+        side = drift.find(name, str(root))
+        size = side.column("size").model_copy(
+            update={"min": 5.0, "max": 5.4, "quantiles": quantiles, "quantile_bits": 2}
+        )
+        statistics = side.contents.statistics["train"]
+        changed = statistics.model_copy(update={"columns": {**statistics.columns, "size": size}})
+        contents = side.contents.model_copy(update={"statistics": {"train": changed}})
+        sides.append(dataclasses.replace(side, contents=contents))
+    limits = Drift.model_validate({"ignore": ["name", "id", "label"]})
+    (size,) = found = drift.compare(*sides, limits)
+    assert (size.drifted, size.undecided) == (False, True)
+    assert drift.table(found, *sides).endswith("undecided")
+    assert drift.check(found, "page") == (
+        "no column has drifted for certain; undecided, because their distance is known only "
+        "roughly: size. See page"
+    )
+    page = drift_page.render(found, *sides)
+    assert "<small>undecided</small>" in page and "; 1 are undecided" in page
+
+
+def test_an_image_is_no_number(root):
+    side = drift.find("before", str(root))
+    image = config.Column(type="image")
+    columns = {**side.contents.columns, "size": image}
+    other = dataclasses.replace(
+        side, contents=side.contents.model_copy(update={"columns": columns})
+    )
+    (size,) = (one for one in drift.compare(side, other, Drift()) if one.column == "size")
+    assert size.drifted and size.problem == "float32 in before, image in before"

@@ -1,0 +1,106 @@
+"""The page holds every column and split, is well formed, and fetches nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from pipeline.records import manifest
+from preprocessing.build import job
+from preprocessing.statistics import stats_page
+from tests.golden import regenerate
+from tests.preprocessing import tables
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> tuple[manifest.Manifest, pathlib.Path]:
+    """Records of a table with a value that is markup."""
+    root = tmp_path_factory.mktemp("page")
+    lines = tables.rows(300)
+    lines[7] = "7,<b>&x,NA,1"
+    (root / "in.csv").write_text(tables.text(*lines))
+    with contextlib.redirect_stdout(io.StringIO()):
+        return job.run(tables.make_config(root / "in.csv"), str(root)), root
+
+
+def test_every_column_and_split_is_there(made):
+    text = stats_page.render(made[0], "Records of <table>")
+    assert text.count("<section>") == len(made[0].columns)
+    assert text.count("<figcaption>train<") == text.count("<figcaption>eval<") == 4
+    assert "<dt>missing</dt><dd>" in text and "Records of &lt;table&gt;" in text
+    assert not re.search(r"https?:|<script|src=|url\(|<b>", text)
+
+
+def test_plots_are_well_formed(made):
+    for plot in re.findall(r"<svg.*?</svg>", stats_page.render(made[0], "x")):
+        drawn = ElementTree.fromstring(plot)
+        heights = [float(bar.get("height")) for bar in drawn.iter("rect")]
+        assert all(0 <= height <= 90 for height in heights)
+
+
+def test_columns_without_statistics_or_values():
+    one = manifest.ColumnStatistics(count=0, missing=5)
+    contents = manifest.Manifest(
+        fingerprint="",
+        columns={"x": tables.make_config("x").data.columns["id"]},
+        label="x",
+        block_records=1,
+        sources=(),
+        splits={},
+        statistics={"train": manifest.Statistics(columns={"x": one})},
+    )
+    assert "no values" in stats_page.render(contents, "t") and "100.00%" in stats_page.render(
+        contents, "t"
+    )
+    some = manifest.Statistics(columns={"x": one.model_copy(update={"count": 3})})
+    contents = contents.model_copy(update={"statistics": {"train": some}})
+    assert "not counted by value" in stats_page.render(contents, "t")
+
+
+def test_of_lists_as_of_numbers_the_share_of_rows_is_missing():
+    column = tables.make_config("x").data.columns["id"].model_copy(update={"shape": (10,)})
+    contents = manifest.Manifest(
+        fingerprint="",
+        columns={"x": column},
+        label="x",
+        block_records=1,
+        sources=(),
+        splits={},
+        statistics={
+            "train": manifest.Statistics(
+                columns={"x": manifest.ColumnStatistics(count=500, missing=50)}
+            )
+        },
+    )
+    assert "<dt>missing</dt><dd>50.00%</dd>" in stats_page.render(contents, "t")
+
+
+def test_the_command(made):
+    root = regenerate.HERE.parent.parent
+    config = made[1] / "table.yaml"
+    config.write_text(
+        f"name: table\ndata: {{source: csv, inputs: {{train: {{files: {made[1]}/in.csv}}}}, "
+        "columns: {label: {type: int64}}, label: label}\n"
+        "model: {name: mnist_mlp}\ntrain: {steps: 1}\n"
+    )
+    command = [sys.executable, "-m", "preprocessing.stats", f"--config={config}"]
+    done = subprocess.run(
+        [*command, f"--storage={made[1]}"], cwd=root, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert pathlib.Path(done.stdout.strip()).read_text().startswith("<!doctype html>")
+    done = subprocess.run([*command, "--storage=/absent"], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 65 and "no manifest" in done.stderr
+
+
+def test_the_ends_of_an_axis_can_be_told_apart():
+    drawn = stats_page.axes("", np.linspace(1.7e9, 1.7e9 + 86_400, 41))
+    assert ">1.70000e+09<" not in drawn and ">1.70009e+09<" in drawn.replace(",", "")

@@ -1,0 +1,59 @@
+"""Folders on the way to a file, and what processes that were killed have left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pipeline import errors
+from serving.batch import part_files
+
+KILLED = """
+import os, signal, sys
+from preprocessing import scratch
+with scratch.beside(sys.argv[1]) as folder:
+    open(f"{folder}/part", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_it_is_gone_at_the_end_however_that_comes(tmp_path):
+    target = str(tmp_path / "out.csv")
+    with part_files.beside(target) as folder:
+        assert os.path.dirname(folder) == str(tmp_path)
+        open(f"{folder}/part", "w").close()
+    with pytest.raises(KeyboardInterrupt), part_files.beside(target):
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+
+
+def test_two_at_once_have_each_their_own(tmp_path):
+    target = str(tmp_path / "out.csv")
+    with part_files.beside(target) as one, part_files.beside(target) as other:
+        assert one != other
+        assert os.path.isdir(one)
+        assert os.path.isdir(other)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+    target = str(tmp_path / "out.csv")
+    done = subprocess.run([sys.executable, "-c", KILLED, target])
+    assert done.returncode == -signal.SIGKILL
+    [left] = os.listdir(tmp_path)
+    with part_files.beside(str(tmp_path / "other.csv")):
+        assert left in os.listdir(tmp_path)
+    with part_files.beside(target) as folder:
+        assert os.listdir(tmp_path) == [os.path.basename(folder)]
+
+
+def test_a_place_that_is_no_folder_is_a_line(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(errors.UsageError, match=r"cannot create folder '.*/file/out\.csv\.parts-"),
+        part_files.beside(str(tmp_path / "file" / "out.csv")),
+    ):
+        pass

@@ -1,0 +1,161 @@
+"""The whole of making predictions: what is written where, what is said, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import errors
+from serving.batch import inputs, predictions
+from tests import exports
+
+KIND = exports.CLASSIFIER
+
+
+def _predict(published, given, output=None, budget=None, kind=None, **others):
+    """Returns where the predictions are."""
+    where = predictions.output(published.run, published.export, given, output, kind)
+    asked = inputs.of_files(given, published.job, published.export.classes, budget)
+    predictions.predict(published.job, published.export, asked, where, **others)
+    return where
+
+
+def _csv(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Writes rows as a file, and returns its path."""
+
+    def write(found, name="new.csv", without=()):
+        content = exports.text(found, without).encode()
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+        return str(tmp_path / name)
+
+    return write
+
+
+ROWS = exports.rows(KIND, 50, seed=1)
+
+
+def test_all_formats_say_the_same(classifier, rows, tmp_path):
+    path = rows(ROWS, "new.csv.gz")
+    for kind in ("csv", "jsonl", "parquet"):
+        _predict(classifier, path, str(tmp_path / f"out.{kind}"))
+    table = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    texts = _csv(tmp_path / "out.csv")
+    assert list(texts[0]) == list(lines[0]) == list(table[0])
+    assert list(table[0])[:5] == ["file", "row", "id", "label", "prediction"]
+    for ours, line, text in zip(table, lines, texts, strict=True):
+        assert line == {name: type(line[name])(value) for name, value in text.items()}
+        assert line == pytest.approx(ours)
+
+
+def test_rows_without_labels_have_predictions_alone(classifier, rows, tmp_path, capsys):
+    path = rows(ROWS, without=("arrival", "id", "pilot", "note"))
+    _predict(classifier, path, str(tmp_path / "out.csv"))
+    found = _csv(tmp_path / "out.csv")
+    assert list(found[0])[:3] == ["file", "row", "prediction"]
+    assert len(found) == 50
+    assert "with a label" not in capsys.readouterr().out
+
+
+def test_json_lines_without_labels_have_no_column_of_them(classifier, tmp_path):
+    unlabelled = [{n: v for n, v in row.items() if n != "arrival"} for row in ROWS]
+    (tmp_path / "new.jsonl").write_text(exports.json_lines(unlabelled))
+    _predict(classifier, str(tmp_path / "new.jsonl"), str(tmp_path / "out.csv"))
+    assert "label" not in _csv(tmp_path / "out.csv")[0]
+
+
+def test_what_is_said(regressor, tmp_path, capsys):
+    path = tmp_path / "new.csv"
+    path.write_text(exports.text(exports.rows(exports.REGRESSOR, 40, seed=2)))
+    where = _predict(regressor, str(path), rows_shown=2)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"reading {path}: 0.0 MB of csv"
+    at = next(
+        n for n, line in enumerate(said) if line.split() == ["row", "id", "label", "prediction"]
+    )
+    assert said[at + 1].split()[0] == "new.csv:2"
+    assert said[at + 3].startswith("mean squared error ")
+    assert "on 40 rows with a label; always their mean, " in said[at + 3]
+    assert said[-2].startswith("40 predictions in ")
+    assert said[-1] == f"predictions {where.path}"
+
+
+def test_in_the_folder_of_the_run_each_input_and_model_has_its_own(classifier, rows, tmp_path):
+    one = _predict(classifier, rows(ROWS))
+    again = _predict(classifier, rows(ROWS))
+    assert one == again
+    assert one.path.startswith(f"{classifier.run.path}/predictions/final-60/new-")
+    (tmp_path / "other").mkdir()
+    other = predictions.output(
+        classifier.run, classifier.export, f"{tmp_path}/other/new.csv", None, None
+    )
+    assert other.path != one.path
+    split = predictions.output(classifier.run, classifier.export, None, None, "parquet")
+    assert split.path == f"{classifier.run.path}/predictions/final-60/test.parquet"
+
+
+def test_a_file_of_somebody_else_is_not_overwritten(classifier, rows, tmp_path):
+    path = rows(ROWS)
+    with pytest.raises(errors.UsageError, match=r"--output '.*new\.csv': exists, and is not overw"):
+        _predict(classifier, path, path)
+    assert _csv(path)
+
+
+def test_dead_letters_are_beside_the_predictions(classifier, rows, tmp_path, capsys):
+    bad = [dict(row) for row in ROWS]
+    bad[7]["origin"] = "SFO"
+    _predict(classifier, rows(bad), str(tmp_path / "out.csv"), budget=0.1)
+    assert len(_csv(tmp_path / "out.csv")) == 49
+    [letter] = map(json.loads, (tmp_path / "out.dead_letter.jsonl").read_text().splitlines())
+    assert (letter["row"], letter["column"], letter["reason"]) == (9, "origin", "allowed")
+    assert letter["raw"]["delay"] == str(ROWS[7]["delay"])
+    said = capsys.readouterr().out
+    assert "1 of 50 rows are dead letters:\n  1 x origin allowed\n" in said
+    assert sorted(os.listdir(tmp_path)) == ["new.csv", "out.csv", "out.dead_letter.jsonl"]
+
+
+def test_too_many_bad_rows_are_no_predictions_but_letters(classifier, rows, tmp_path):
+    bad = [{**row, "origin": "SFO" if n % 2 else "EWR"} for n, row in enumerate(ROWS)]
+    with pytest.raises(
+        errors.DataError,
+        match=r"25 of 50 rows are bad, data\.error_budget 0\.1 allows 5: 25 x origin allowed",
+    ):
+        _predict(classifier, rows(bad), str(tmp_path / "out.csv"), budget=0.1)
+    assert sorted(os.listdir(tmp_path)) == ["new.csv", "out.dead_letter.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([], r"new\.csv': no rows|new\.csv: no rows"),
+        ([{**row, "origin": "SFO"} for row in ROWS], "none of 50 rows is left"),
+    ],
+)
+def test_nothing_to_predict_for_is_an_error(classifier, rows, tmp_path, found, message):
+    with pytest.raises(errors.DataError, match=message):
+        _predict(classifier, rows(found), str(tmp_path / "out.csv"), budget=1000)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_letters_of_an_earlier_run_do_not_stay(classifier, rows, tmp_path):
+    where = _predict(classifier, rows([{**ROWS[0], "origin": "SFO"}, *ROWS]), budget=1)
+    assert os.path.exists(where.dead_letters)
+    _predict(classifier, rows(ROWS), budget=1)
+    assert not os.path.exists(where.dead_letters)
+
+
+def test_a_folder_that_cannot_be_made_is_a_line(classifier, rows, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(errors.UsageError, match=r"cannot create folder '.*/file/out\.csv\.parts-"):
+        _predict(classifier, rows(ROWS), str(tmp_path / "file" / "out.csv"))

@@ -1,0 +1,250 @@
+"""Bodies of requests, held to the signature and the schema; and answers as TensorFlow Serving's."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import config
+from serving.rest import json_codec
+from serving.rest.json_codec import BadRequest
+from tests.preprocessing.tables import make_config
+
+COLUMNS = {
+    "delay": {"type": "float32", "min": -60, "max": 600, "missing": "allow"},
+    "hour": {"type": "int64", "min": 0, "max": 23},
+    "origin": {"type": "string", "allowed": ["EWR", "JFK"]},
+    "pilot": {"type": "string", "max_length": 2, "missing": "allow", "sensitive": True},
+    "pixels": {"type": "uint8", "shape": [2, 2]},
+    "track": {"type": "float32", "shape": [2, 3]},
+}
+DATA = make_config("unused", columns={**COLUMNS, "label": {"type": "int64"}}).data.model_copy(
+    update={
+        "columns": {name: config.Column(**column) for name, column in COLUMNS.items()},
+        "inputs": {"test": {}},
+    }
+)
+SIGNATURES = {
+    "serving_default": {
+        "delay": tf.TensorSpec([None], tf.float32),
+        "hour": tf.TensorSpec([None], tf.int64),
+        "origin": tf.TensorSpec([None], tf.string),
+        "pilot": tf.TensorSpec([None], tf.string),
+        "pixels": tf.TensorSpec([None], tf.string),
+        "track": tf.TensorSpec([None, 2, 3], tf.float32),
+    },
+    "examples": {"examples": tf.TensorSpec([None], tf.string)},
+}
+ROW = {
+    "delay": 1.5,
+    "hour": 12,
+    "origin": "EWR",
+    "pilot": "",
+    "pixels": {"b64": "AAECAw=="},
+    "track": [[1, 2, 3], [4.5, 5, 6]],
+}
+
+
+def _read(body):
+    return json_codec.read(body, DATA, SIGNATURES)
+
+
+def _rows(*changes):
+    return {"instances": [{**ROW, **change} for change in changes]}
+
+
+def _columns(*changes, **others):
+    rows = [{**ROW, **change} for change in changes]
+    return {"inputs": {**{name: [row[name] for row in rows] for name in ROW}, **others}}
+
+
+@pytest.mark.parametrize("form", [_rows, _columns])
+def test_rows_and_columns_feed_the_same(form):
+    found = _read(form({}, {"hour": 0, "delay": -2}))
+    assert found.signature == "serving_default"
+    assert found.by_row is (form is _rows)
+    assert found.feeds["delay"].tolist() == [1.5, -2.0]
+    assert found.feeds["delay"].dtype == np.float32
+    assert found.feeds["hour"].tolist() == [12, 0]
+    assert found.feeds["origin"].tolist() == [b"EWR", b"EWR"]
+    assert found.feeds["pixels"].tolist() == [b"\0\1\2\3"] * 2
+    assert found.feeds["track"].shape == (2, 2, 3)
+    assert found.feeds["track"][1].tolist() == [[1, 2, 3], [4.5, 5, 6]]
+
+
+def test_what_stands_for_no_value_keeps_every_rule():
+    body = json.loads(json.dumps(_rows({"delay": math.nan, "pilot": ""})))
+    assert np.isnan(_read(body).feeds["delay"]).all()
+
+
+def test_texts_may_be_in_base64_with_or_without_padding():
+    for text in ("AAECAw==", "AAECAw"):
+        found = _read(_rows({"pixels": {"b64": text}, "origin": {"b64": "RVdS"}}))
+        assert found.feeds["pixels"].tolist() == [b"\0\1\2\3"]
+        assert found.feeds["origin"].tolist() == [b"EWR"]
+
+
+CASES = [
+    ([1], "the body is a list of 1, must be an object"),
+    ({}, "the body must have one of 'instances' (rows) and 'inputs' (columns)"),
+    ({"instances": [ROW], "inputs": {}}, "the body must have one of"),
+    ({"instances": [ROW], "instance": 1}, "unknown key 'instance'; known are signature_name"),
+    ({"instances": [ROW], "signature_name": "x"}, "signature name: 'x' not found in signature def"),
+    ({"instances": [ROW], "signature_name": 3}, "signature name: 3 not found"),
+    ({"instances": []}, "instances: is an empty list, must be a list of one row or more"),
+    ({"instances": ROW}, "instances: is an object, must be a list"),
+    ({"instances": [3]}, "instances[0]: is 3, must be an object with delay, hour"),
+    ({"inputs": [ROW]}, "inputs: is a list of 1, must be an object with delay"),
+    (_columns({}, hour=12), "inputs.hour: is 12, must be a list of a value a row"),
+    (_columns({}, hour=[1, 2]), "inputs: 'delay' has 1 rows, 'hour' has 2; all must have as many"),
+    (_columns({}, {"hour": "x"}), "inputs.hour[1]: is 'x', must be a whole number"),
+    (_columns({}, {"hour": 24}), "inputs, row 1: column 'hour' is 24, allowed is 0 to 23"),
+    (_rows({"hours": 1}), "instances[0]: unknown column 'hours' (did you mean 'hour'?); the model"),
+    (_rows({}, {"hour": None}), "instances[1].hour: is null, must be a whole number"),
+    (_rows({"delay": None}), "instances[0].delay: is null; no value is written as NaN"),
+    (_rows({"hour": True}), "instances[0].hour: is true or false, must be a whole number"),
+    (_rows({"hour": 1.0}), "instances[0].hour: is 1.0, must be a whole number"),
+    (_rows({"hour": 2**63}), "instances[0].hour: is 9223372036854775808, too large for int64"),
+    (_rows({"hour": -1}), "instances[0]: column 'hour' is -1, allowed is 0 to 23"),
+    (_rows({"delay": "1"}), "instances[0].delay: is '1', must be a number"),
+    (_rows({"delay": "1" * 99}), "instances[0].delay: is a text, must be a number"),
+    (_rows({"delay": 1e39}), "instances[0].delay: is 1e+39, which float32 cannot hold"),
+    (_rows({"delay": 2**24 + 1}), "instances[0].delay: is 16777217, which float32 cannot hold"),
+    (_rows({"delay": 601}), "instances[0]: column 'delay' is 601.0, allowed is -60 to 600"),
+    (_rows({"origin": 3}), 'instances[0].origin: is 3, must be a text or {"b64": text}'),
+    (_rows({"origin": {"b64": "*"}}), "instances[0].origin.b64: is not base64"),
+    (_rows({"origin": {"b64": "é"}}), "instances[0].origin.b64: is not base64"),
+    (_rows({"origin": {"b64": "/w=="}}), "instances[0]: column 'origin' is '\\\\xff', not UTF-8"),
+    (_rows({"origin": "\ud800"}), "instances[0].origin: half of a surrogate pair is no text"),
+    (_rows({}, {"origin": "LGA"}), "instances[1]: column 'origin' is 'LGA', not one of EWR, JFK"),
+    (
+        _rows({"pilot": "secret"}),
+        "instances[0]: column 'pilot' is '<redacted>', allowed are 0 to 2",
+    ),
+    (
+        _rows({"pixels": {"b64": "AAEC"}}),
+        "instances[0].pixels: has 3 bytes, must have 4: 2x2 values",
+    ),
+    (
+        _rows({"track": [[1, 2], [3, 4]]}),
+        "instances[0].track[0]: is a list of 2, must be a list of 3",
+    ),
+    (_rows({"track": [[1, 2, 3]]}), "instances[0].track: is a list of 1, must be a list of 2"),
+    (_rows({"track": [[1, 2, 3], 4]}), "instances[0].track[1]: is 4, must be a list of 3"),
+    (_rows({"track": 1}), "instances[0].track: is 1, must be a list of 2"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), CASES, ids=lambda case: str(case)[:40])
+def test_what_is_wrong_is_named(body, message):
+    with pytest.raises(BadRequest) as failed:
+        _read(body)
+    assert message in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("hour", ""), ("delay", "; no value is written as NaN")]
+)
+def test_a_column_that_is_missing_is_named_with_what_no_value_is(name, hint):
+    row = {other: value for other, value in ROW.items() if other != name}
+    with pytest.raises(BadRequest) as failed:
+        _read({"instances": [ROW, row]})
+    assert str(failed.value) == f"instances[1]: column {name!r} is missing{hint}"
+
+
+def _example(**values):
+    kinds = {int: ("int64_list", tf.train.Int64List), bytes: ("bytes_list", tf.train.BytesList)}
+    kinds[float] = ("float_list", tf.train.FloatList)
+    features = {}
+    for name, value in values.items():
+        many = value if isinstance(value, list) else [value]
+        member, kind = kinds[type(many[0])]
+        features[name] = tf.train.Feature(**{member: kind(value=many)})
+    made = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    return {"b64": base64.b64encode(made).decode()}
+
+
+GOOD = {"hour": 3, "origin": b"JFK", "pixels": b"\0\1\2\3", "track": [1.0] * 6}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"instances": [_example(**GOOD)]},
+        {"instances": [{"examples": _example(**GOOD)}]},
+        {"inputs": [_example(**GOOD)]},
+        {"inputs": {"examples": [_example(**GOOD)]}},
+    ],
+)
+def test_a_lone_input_needs_no_name(body):
+    found = _read({"signature_name": "examples", **body})
+    [payload] = found.feeds["examples"]
+    assert tf.train.Example.FromString(payload).features.feature["hour"].int64_list.value == [3]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"hour": 99}, "instances[1]: column 'hour' is 99, allowed is 0 to 23"),
+        ({"hour": 1.5}, "instances[1]: column 'hour' has a float_list, int64 has a int64_list"),
+        ({"track": [1.0]}, "instances[1]: column 'track' "),
+    ],
+)
+def test_serialized_examples_are_held_to_the_schema(changed, message):
+    rows = [_example(**GOOD), _example(**{**GOOD, **changed})]
+    with pytest.raises(BadRequest) as failed:
+        _read({"signature_name": "examples", "instances": rows})
+    assert message in str(failed.value)
+
+
+def test_what_is_no_example_or_lacks_a_column():
+    for rows, message in (
+        ([{"b64": "AAAA"}], "instances[0]: is no tf.train.Example"),
+        ([_example(hour=3)], "instances[0]: column 'origin' has no value"),
+    ):
+        with pytest.raises(BadRequest) as failed:
+            _read({"signature_name": "examples", "instances": rows})
+        assert str(failed.value) == message
+
+
+OUTPUTS = {
+    "probabilities": np.array([[0.1, 0.9], [0.2, 0.8]], np.float32),
+    "class": np.array([1, 1]),
+}
+
+
+def test_several_outputs_are_answered_by_name():
+    assert json_codec.answer(OUTPUTS, by_row=True) == {
+        "predictions": [
+            {"class": 1, "probabilities": [0.1, 0.9]},
+            {"class": 1, "probabilities": [0.2, 0.8]},
+        ]
+    }
+    assert json_codec.answer(OUTPUTS, by_row=False) == {
+        "outputs": {"class": [1, 1], "probabilities": [[0.1, 0.9], [0.2, 0.8]]}
+    }
+
+
+def test_a_lone_output_goes_without_its_name():
+    lone = {"prediction": np.array([0.1, 2.0], np.float32)}
+    assert json_codec.answer(lone, by_row=True) == {"predictions": [0.1, 2.0]}
+    assert json_codec.answer(lone, by_row=False) == {"outputs": [0.1, 2.0]}
+    assert json.dumps(json_codec.answer(lone, by_row=True)) == '{"predictions": [0.1, 2.0]}'
+
+
+def test_bytes_are_known_by_their_name_or_by_being_no_text():
+    values = np.array(["é".encode(), b"\xff"], object)
+    shown = ["é", {"b64": "/w=="}]
+    assert json_codec.answer({"name": values}, by_row=True) == {"predictions": shown}
+    packed = [{"b64": "w6k="}, {"b64": "/w=="}]
+    assert json_codec.answer({"name_bytes": values}, by_row=True) == {"predictions": packed}
+
+
+def test_numbers_that_are_none_are_tokens_of_javascript():
+    found = json_codec.answer({"x": np.array([np.nan, np.inf, -np.inf], np.float32)}, by_row=True)
+    assert json.dumps(found) == '{"predictions": [NaN, Infinity, -Infinity]}'

@@ -1,0 +1,128 @@
+"""The command that serves, as a process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from tests.pipeline.process_help import child_environment
+
+
+@contextlib.contextmanager
+def _process(storage, *flags):
+    arguments = [sys.executable, "-m", "serving.serve", f"--storage={storage}", *flags]
+    process = subprocess.Popen(
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=child_environment(),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _until(process, start):
+    """Returns what the process prints up to the line that begins with `start`."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if line.startswith(start):
+            return lines
+    raise AssertionError(lines)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_answers_until_a_signal_comes_and_ends_well(classifier, number):
+    with _process(classifier.storage, "--port=0") as process:
+        lines = _until(process, "try it: ")
+        url = re.match(
+            r"serving (http://127\.0\.0\.1:\d+/v1/models/punctual), version 60", lines[1]
+        )[1]
+        body = re.search(r"curl -d '(.*)' http", lines[2])[1]
+        with urllib.request.urlopen(f"{url}:predict", body.encode()) as answer:
+            assert len(json.load(answer)["predictions"]) == 1
+        process.send_signal(number)
+        rest, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert re.search(r"^POST /v1/models/punctual:predict  200  [\d.]+ ms$", rest, re.MULTILINE)
+        assert "Traceback" not in rest
+        assert rest.endswith("stopped\n")
+
+
+def test_it_goes_on_when_nobody_reads_what_it_says(classifier):
+    with _process(classifier.storage, "--port=0", "--export=best") as process:
+        lines = _until(process, "try it: ")
+        assert "version 40" in lines[1]
+        url = lines[1].split()[1].rstrip(",")
+        process.stdout.close()
+        for _ in range(3):
+            with urllib.request.urlopen(url) as answer:
+                assert answer.status == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def _error(storage, *flags):
+    with _process(storage, *flags) as process:
+        output, _ = process.communicate(timeout=120)
+        lines = output.splitlines()
+        assert lines[-1].startswith("error: "), output
+        assert "Traceback" not in output
+        return process.returncode, lines[-1]
+
+
+def test_a_port_that_is_taken_is_one_line(classifier):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, line = _error(classifier.storage, f"--port={port}")
+    assert code == 64
+    assert line == f"error: --port {port}: Address already in use; choose another with --port="
+
+
+def test_an_altered_export_is_not_served(classifier, tmp_path):
+    shutil.copytree(classifier.run.path, tmp_path / "runs" / "altered")
+    (tmp_path / "runs/altered/export/final/60/saved_model.pb").write_bytes(b"other")
+    code, line = _error(tmp_path)
+    assert code == 65
+    assert "'saved_model.pb' was altered after it was published" in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--run=punctal-1"], r"run 'punctal-1': not in .* \(did you mean 'punctual-1'\?\)"),
+        (["--port=70000"], "--port=70000: 70000 is not an integer in the range"),
+    ],
+)
+def test_a_bad_request_is_one_line(classifier, flags, message):
+    code, line = _error(classifier.storage, *flags)
+    assert code == 64
+    assert re.search(message, line), line
+
+
+def test_flags_are_a_contract():
+    done = subprocess.run(
+        [sys.executable, "-m", "serving.serve", "--help"], capture_output=True, text=True
+    )
+    assert re.findall(r"^ +--(\w+): ", done.stdout, re.MULTILINE) == [
+        "config",
+        "export",
+        "port",
+        "run",
+        "storage",
+    ]

@@ -1,0 +1,348 @@
+"""Reading real checkpoints, and ones that cannot be read."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import pytest
+import tensorflow as tf
+
+from pipeline import errors
+from pipeline.runs.run_folder import RunFolder
+from pipeline.storage import patience
+from tests.pipeline.read_faults import faults
+from trainer.checkpoints import checkpoint_files, checkpoint_list
+from trainer.checkpoints.cleanup import Janitor
+
+
+def save(folder: pathlib.Path, *steps: int) -> list[str]:
+    """Saves one variable and the global step, once for each of `steps`."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        step = v1.train.get_or_create_global_step()
+        v1.get_variable("weights", [100], initializer=v1.zeros_initializer())
+        saver = v1.train.Saver()
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            paths = []
+            for number in steps:
+                session.run(step.assign(number))
+                paths.append(saver.save(session, str(folder / "model.ckpt"), global_step=step))
+    return paths
+
+
+def test_the_newest_is_found_and_its_step_read(tmp_path):
+    paths = save(tmp_path, 3, 12)
+    assert checkpoint_files.newest(str(tmp_path)) == paths[1]
+    assert checkpoint_files.step_of(paths[0]) == 3
+    assert checkpoint_files.current_step(str(tmp_path)) == 12
+
+
+def test_one_is_chosen_by_the_step_it_is_named_after_or_the_later_one_it_holds(tmp_path):
+    """Asynchronous workers go on while one is saved."""
+    folder, late = str(tmp_path), tmp_path / "late"
+    early, newest = save(tmp_path, 3, 12)
+    save(late, 5)
+    for part in late.glob("model.ckpt-5.*"):
+        part.replace(tmp_path / part.name.replace("-5.", "-3."))
+    assert checkpoint_files.step_of(early) == 5
+    assert checkpoint_files.chosen(folder, "3") == checkpoint_files.chosen(folder, "5") == [early]
+    assert checkpoint_files.chosen(folder, "all") == [early, newest]
+    with pytest.raises(errors.UsageError, match=r"'4': must be best, all or one of 5, 12$"):
+        checkpoint_files.chosen(folder, "4")
+
+
+def test_without_checkpoints_training_begins_at_0(tmp_path):
+    assert checkpoint_files.newest(str(tmp_path)) is None
+    assert checkpoint_files.current_step(str(tmp_path)) == 0
+    assert checkpoint_files.current_step(str(tmp_path / "absent")) == 0
+
+
+def _cut(path: pathlib.Path, size: int) -> None:
+    with path.open("r+b") as file:
+        file.truncate(size)
+
+
+damaged = pytest.mark.parametrize(
+    "damage",
+    [
+        lambda prefix: _cut(pathlib.Path(f"{prefix}.index"), 50),
+        lambda prefix: _cut(pathlib.Path(f"{prefix}.index"), 0),
+        lambda prefix: pathlib.Path(f"{prefix}.index").write_bytes(b"x" * 300),
+        lambda prefix: _cut(pathlib.Path(f"{prefix}.data-00000-of-00001"), 4),
+        lambda prefix: pathlib.Path(f"{prefix}.data-00000-of-00001").unlink(),
+    ],
+    ids=["index cut", "index empty", "index altered", "data cut", "data gone"],
+)
+
+
+@damaged
+def test_one_that_is_damaged_is_not_chosen(tmp_path, damage):
+    folder, (early, late, newest) = str(tmp_path), save(tmp_path, 3, 5, 12)
+    damage(late)
+    assert checkpoint_files.chosen(folder, None) == [newest]
+    assert checkpoint_files.chosen(folder, "3") == [early]
+    for wanted in ("5", "all"):
+        with pytest.raises(
+            errors.DataError, match=r"model\.ckpt-5': is damaged \(.*there are 3, 5, 12$"
+        ):
+            checkpoint_files.chosen(folder, wanted)
+
+
+def test_one_that_was_removed_is_none(tmp_path):
+    folder, [_, late] = str(tmp_path), save(tmp_path, 3, 12)
+    for part in tmp_path.glob("model.ckpt-3.*"):
+        part.unlink()
+    assert checkpoint_files.chosen(folder, "all") == checkpoint_files.chosen(folder, None) == [late]
+    with pytest.raises(errors.UsageError, match=r"'3': must be best, all or one of 12$"):
+        checkpoint_files.chosen(folder, "3")
+
+
+@damaged
+def test_one_that_cannot_be_read_is_an_error_and_not_step_0(tmp_path, damage):
+    (prefix,) = save(tmp_path, 7)
+    damage(prefix)
+    with pytest.raises(
+        errors.DataError, match=f"checkpoint '{prefix}': cannot be read .*Remove it, or choose"
+    ):
+        checkpoint_files.current_step(str(tmp_path))
+
+
+def test_one_that_is_gone_is_an_error_and_not_step_0(tmp_path):
+    (prefix,) = save(tmp_path, 7)
+    for path in tmp_path.glob("model.ckpt-7*"):
+        path.unlink()
+    with pytest.raises(errors.DataError, match=f"checkpoint '{prefix}': is gone, though the list"):
+        checkpoint_files.current_step(str(tmp_path))
+
+
+def test_one_without_a_global_step_is_an_error(tmp_path):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.get_variable("weights", [1], initializer=v1.zeros_initializer())
+        session.run(v1.global_variables_initializer())
+        path = v1.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+    with pytest.raises(errors.DataError, match="global_step"):
+        checkpoint_files.step_of(path)
+
+
+def _cut_data(prefix: str) -> None:
+    _cut(pathlib.Path(f"{prefix}.data-00000-of-00001"), 200)
+
+
+def _flip_data(prefix: str) -> None:
+    path = pathlib.Path(f"{prefix}.data-00000-of-00001")
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+
+
+def _remove(prefix: str) -> None:
+    for path in pathlib.Path(prefix).parent.glob(f"{pathlib.Path(prefix).name}.*"):
+        path.unlink()
+
+
+def test_whole_checkpoints_are_left_as_they_are(tmp_path):
+    assert checkpoint_files.mend(str(tmp_path)) is None
+    paths = save(tmp_path, 3, 12)
+    assert checkpoint_files.mend(str(tmp_path)) is None
+    assert checkpoint_list.read(str(tmp_path)) == paths[::-1]
+    assert not (tmp_path / "damaged").exists()
+
+
+def test_a_list_with_absolute_paths_is_made_relative(tmp_path):
+    """TensorFlow's Saver writes them; a copy of the folder would use the original's."""
+    paths = save(tmp_path / "first", 3, 12)
+    assert not checkpoint_list.is_relative(str(tmp_path / "first"))
+    shutil.copytree(tmp_path / "first", tmp_path / "copy")
+    _cut_data(paths[1])
+    assert checkpoint_files.mend(str(tmp_path / "copy")) is None
+    assert tf.train.latest_checkpoint(str(tmp_path / "copy")) == f"{tmp_path}/copy/model.ckpt-12"
+
+
+@faults
+def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fault):
+    folder = pathlib.Path(open_to_all)
+    save(folder, 3, 12)
+    checkpoint_files.mend(open_to_all)
+    before = {path.name: path.stat().st_ino for path in folder.iterdir()}
+    monkeypatch.setattr(patience, "_PATIENCE", 0.0)
+    with fault(open_to_all):
+        for read in (checkpoint_files.mend, checkpoint_files.newest, checkpoint_files.current_step):
+            with pytest.raises(errors.RetryableError, match="Run the same command again"):
+                read(open_to_all)
+        for read in (checkpoint_files.step_of, lambda path: checkpoint_files._problem(path)):
+            with pytest.raises(errors.RetryableError, match=r"-12\.index': cannot be read"):
+                read(f"{open_to_all}/model.ckpt-12")
+    assert {path.name: path.stat().st_ino for path in folder.iterdir()} == before
+    assert checkpoint_files.current_step(open_to_all) == 12
+
+
+@pytest.mark.parametrize("damage", [_cut_data, _flip_data, _remove])
+def test_a_damaged_newest_one_is_passed_over_and_told(tmp_path, damage):
+    paths = save(tmp_path, 3, 12, 20)
+    damage(paths[2])
+    note = checkpoint_files.mend(str(tmp_path))
+    assert note is not None and note.startswith(f"checkpoint '{paths[2]}' is damaged (")
+    assert note.endswith("; continuing from step 12")
+    assert checkpoint_files.newest(str(tmp_path)) == paths[1]
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert list(state.all_model_checkpoint_paths) == paths[:2]
+    assert checkpoint_files.mend(str(tmp_path)) is None, "told once"
+
+
+def test_several_damaged_ones_are_passed_over(tmp_path):
+    paths = save(tmp_path, 3, 12, 20)
+    _cut_data(paths[2])
+    _flip_data(paths[1])
+    assert checkpoint_files.mend(str(tmp_path)).endswith("; continuing from step 3")
+
+
+def test_damaged_ones_are_kept_and_nothing_cleans_them_up(tmp_path):
+    """Though the same step is damaged twice."""
+    kept = []
+    for name in ("model.ckpt-12", "model.ckpt-12.1"):
+        (_, path) = save(tmp_path, 3, 12)
+        _flip_data(path)
+        contents = {file.name: file.read_bytes() for file in tmp_path.glob("model.ckpt-12.*")}
+        note = checkpoint_files.mend(str(tmp_path))
+        assert f"is wrong), and was moved to '{tmp_path}/damaged/{name}'; cont" in note
+        kept.append((tmp_path / "damaged" / name, contents))
+    for step in (20, 30, 40):
+        save(tmp_path, step)
+        Janitor(str(tmp_path), 1).open()
+        Janitor(str(tmp_path), 1).clean()
+    assert not list(tmp_path.glob("model.ckpt-3.*"))
+    for folder, contents in kept:
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == contents
+
+
+def test_an_older_one_that_lacks_a_file_is_not_listed_again_but_kept(tmp_path):
+    paths = save(tmp_path, 3, 12, 20)
+    pathlib.Path(f"{paths[0]}.data-00000-of-00001").unlink()
+    _cut_data(paths[2])
+    assert "model.ckpt-3' is damaged (" in checkpoint_files.mend(str(tmp_path))
+    assert checkpoint_list.read(str(tmp_path)) == [paths[1]]
+    assert (tmp_path / "damaged" / "model.ckpt-3" / "model.ckpt-3.index").exists()
+
+
+def test_with_all_damaged_training_does_not_begin_again(tmp_path):
+    paths = save(tmp_path, 3, 12)
+    for path in paths:
+        _cut_data(path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(errors.DataError, match=r"-12' is damaged .*-3' is damaged .*no other in"):
+        checkpoint_files.mend(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp_path, monkeypatch):
+    """Training goes on, and has saved another."""
+    save(tmp_path, 3)
+    check = checkpoint_files._problem
+
+    def checked_meanwhile(path):
+        if path.endswith("-3"):
+            _remove(path)
+            save(tmp_path, 12)
+        return check(path)
+
+    monkeypatch.setattr(checkpoint_files, "_problem", checked_meanwhile)
+    assert checkpoint_files.chosen(str(tmp_path), None) == [f"{tmp_path}/model.ckpt-12"]
+
+
+def test_a_list_that_cannot_be_read_is_made_anew(tmp_path):
+    """TensorFlow takes it for no checkpoints, and would begin again."""
+    paths = save(tmp_path, 3, 12)
+    (tmp_path / "checkpoint").write_text("model_checkpoint_pa")
+    # Nothing is damaged but the list.
+    assert checkpoint_files.mend(str(tmp_path)) == (
+        f"the list of checkpoints in '{tmp_path}' was damaged; continuing from step 12"
+    )
+    assert checkpoint_files.newest(str(tmp_path)) == paths[1]
+
+
+def test_a_pinned_one_stays_when_its_writer_deletes_it(tmp_path):
+    (prefix,) = save(tmp_path, 7)
+    with checkpoint_files.pinned(prefix) as copy:
+        _remove(prefix)
+        assert checkpoint_files.step_of(copy) == 7
+    assert not (tmp_path / "pinned").exists()
+    with pytest.raises(FileNotFoundError), checkpoint_files.pinned(prefix):
+        pass
+
+
+def test_a_pinned_one_stays_when_its_step_is_saved_again(tmp_path):
+    """After a rollback; the index is then written in place, where a link would change with it."""
+    (prefix,) = save(tmp_path, 7)
+    with checkpoint_files.pinned(prefix) as copy:
+        before = {path.name: path.read_bytes() for path in (tmp_path / "pinned").iterdir()}
+        for path in tmp_path.glob("model.ckpt-7.*"):
+            if path.suffix == ".index":
+                path.write_bytes(b"of another save")
+            else:
+                path.unlink()
+        assert {p.name: p.read_bytes() for p in (tmp_path / "pinned").iterdir()} == before
+        assert checkpoint_files.step_of(copy) == 7
+
+
+def test_a_kept_one_is_whole_and_stays_when_its_writer_deletes_it(tmp_path):
+    first, second = save(tmp_path, 3, 12)
+    folder = str(tmp_path / "kept")
+    for prefix in (first, second, second):  # again: what is there may be half a copy
+        kept = checkpoint_files.keep(prefix, folder)
+        assert kept == prefix.replace("model", "kept/model")
+    _remove(second)
+    assert checkpoint_files.step_of(kept) == 12
+    checkpoint_files.keep_only(kept, folder)
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
+        *("model.ckpt-12.data-00000-of-00001", "model.ckpt-12.index", "model.ckpt-12.meta")
+    ]
+    with pytest.raises(FileNotFoundError, match=r"model\.ckpt-12"):
+        checkpoint_files.keep(second, folder)
+
+
+@damaged
+def test_the_best_is_chosen_unless_it_is_damaged(tmp_path, damage):
+    """Also if no other is left."""
+    (prefix,) = save(tmp_path, 7)
+    kept = checkpoint_files.keep(prefix, str(tmp_path / "best"))
+    RunFolder(str(tmp_path)).write("best.json", {"checkpoint": "best/model.ckpt-7"})
+    _remove(prefix)
+    assert checkpoint_files.chosen(str(tmp_path), "best") == [kept]
+    damage(kept)
+    with pytest.raises(errors.DataError, match=r"best/model\.ckpt-7': is damaged"):
+        checkpoint_files.chosen(str(tmp_path), "best")
+
+
+def test_a_kept_one_does_not_change_with_its_step_saved_again(tmp_path):
+    (prefix,) = save(tmp_path, 7)
+    kept = checkpoint_files.keep(prefix, str(tmp_path / "kept"))
+    for path in tmp_path.glob("model.ckpt-7.*"):
+        path.write_bytes(b"of another save")
+    assert checkpoint_files.step_of(kept) == 7
+
+
+@pytest.mark.parametrize("content", [None, {"step": 12, "export": "export/best/12"}])
+def test_a_run_that_has_kept_no_best_one_says_so(tmp_path, content):
+    """So does one that was trained before the best was kept."""
+    save(tmp_path, 12)
+    run = RunFolder(str(tmp_path))
+    if content is not None:
+        run.write("best.json", content)
+    with pytest.raises(errors.UsageError, match=f"run '{run.name}': has kept no best checkpoint"):
+        checkpoint_files.chosen(run.path, "best")
+
+
+def test_one_that_is_saved_again_while_it_is_pinned_counts_as_gone(tmp_path, monkeypatch):
+    (prefix,) = save(tmp_path, 7)
+    hold = checkpoint_files._hold
+
+    def held_meanwhile(source, target):
+        hold(source, target)
+        pathlib.Path(f"{prefix}.index").write_bytes(b"of another save")
+
+    monkeypatch.setattr(checkpoint_files, "_hold", held_meanwhile)
+    with pytest.raises(FileNotFoundError), checkpoint_files.pinned(prefix):
+        pass

@@ -1,0 +1,285 @@
+"""Judging real checkpoints while they come, and when no more will come."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import shutil
+
+import pytest
+
+from pipeline import errors
+from pipeline.runs import exported, run_folder, run_record
+from tests.trainer.saved_again import parameters, save_again
+from trainer.checkpoints import checkpoint_files
+from trainer.evaluation import skipped
+
+
+def _no_sleep(_: float) -> None:
+    raise AssertionError("waits for something that is there")
+
+
+class Scene:
+    """Stands in for the passing of time: each sleep of `follow` lets something happen."""
+
+    def __init__(self, *happenings):
+        self._happenings = list(happenings)
+
+    def sleep(self, _: float) -> None:
+        assert self._happenings, "still waiting after all has happened"
+        self._happenings.pop(0)()
+
+    @property
+    def is_over(self) -> bool:
+        return not self._happenings
+
+
+def _remove(prefix: str) -> None:
+    for part in pathlib.Path(prefix).parent.glob(f"{pathlib.Path(prefix).name}.*"):
+        part.unlink()
+
+
+def _done(run, step, reason="steps"):
+    run.write(run_folder.TRAINING_DONE, {"final_step": step, "reason": reason})
+
+
+def _steps_judged(run) -> list[int]:
+    found = run.read("evaluations.json") or {"evaluations": []}
+    return [int(metrics["global_step"]) for metrics in found["evaluations"]]
+
+
+def test_a_wrong_metric_is_found_before_there_is_a_checkpoint(evaluation_of, tmp_path):
+    run = run_folder.RunFolder(str(tmp_path))
+    evaluation_of(run).check_metric()
+    evaluation_of(run, "eval.metric=loss").check_metric()
+    with pytest.raises(
+        errors.UsageError,
+        match=r"eval\.metric 'acuracy': the model reports accuracy, .*loss "
+        r"\(did you mean 'accuracy'\?\)",
+    ):
+        evaluation_of(run, "eval.metric=acuracy").check_metric()
+
+
+def test_follows_until_training_is_done(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 0)
+    seen = []
+    scene = Scene(
+        lambda: finished.copy(tmp_path, 0, 100),
+        lambda: seen.append(_steps_judged(run)),
+        lambda: (finished.copy(tmp_path, 0, 100, 300), _done(run, 300)),
+    )
+    evaluation_of(run).follow(scene.sleep)
+    assert scene.is_over
+    assert seen == [[100]]  # and not step 0, which has learned nothing
+    assert _steps_judged(run) == [100, 300]
+    result = run.read(run_folder.RESULT)
+    assert result["final_step"] == 300
+    assert result["metrics"]["test"] == pytest.approx(finished.result["metrics"]["test"])
+    assert set(result["exports"]) == {"final", "best"}
+    for path in result["exports"].values():
+        assert (pathlib.Path(run.path) / path / "saved_model.pb").exists()
+
+
+def test_it_looks_less_often_while_there_is_nothing_new(finished, evaluation_of, tmp_path):
+    run, pauses = finished.copy(tmp_path, 0), []
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 20:
+            finished.copy(tmp_path, 0, 100)
+        if len(pauses) == 22:
+            finished.copy(tmp_path, 0, 100, 300)
+            _done(run, 300)
+
+    evaluation_of(run).follow(sleep)
+    assert pauses[0] == pauses[20] == 0.2
+    assert pauses[:20] == sorted(pauses[:20])
+    assert pauses[19] == 1.0
+
+
+def test_checkpoints_that_were_passed_over_are_named(finished, evaluation_of, tmp_path, caplog):
+    """Also those that nobody can see any more: of 100 and 200 only the list of saves is left."""
+    run = finished.copy(tmp_path, 300)
+    shutil.copy(finished.path / skipped.SAVED, run.path)
+    evaluation_of(run).follow(Scene(lambda: _done(run, 300)).sleep)
+    line = (
+        "2 of 3 checkpoints were not evaluated, because of newer ones or eval.throttle_seconds: "
+        "100, 200"
+    )
+    assert line in caplog.messages
+    assert run_folder.read_statuses(run)["evaluator-0"].note == line
+    assert run.read("evaluations.json")["skipped"] == [100, 200]
+    assert run.read(run_folder.RESULT)["skipped"] == [100, 200]
+    record = run_record.begin(finished.job, run)
+    run_record.add_result(record, run)
+    assert record.skipped == [100, 200]
+
+
+def test_those_judged_before_a_restart_were_not_passed_over(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 100)
+    shutil.copy(finished.path / skipped.SAVED, run.path)
+    with pytest.raises(AssertionError, match="still waiting"):
+        evaluation_of(run).follow(Scene().sleep)
+    assert run.read("evaluations.json")["skipped"] == []  # the later ones may yet be
+    finished.copy(tmp_path, 100, 300)
+    _done(run, 300)
+    evaluation_of(run).follow(_no_sleep)
+    assert run.read(run_folder.RESULT)["skipped"] == [200]
+
+
+def test_a_step_that_is_saved_again_is_judged_again(finished, evaluation_of, tmp_path):
+    """A chief that went back to an older checkpoint gets to the same step with other parameters;
+    the evaluator stays."""
+    run = finished.copy(tmp_path, 0)
+    seen = []
+
+    def save_both():
+        finished.copy(tmp_path, 0, 300)
+        seen.append(parameters(f"{run.path}/model.ckpt-300"))
+
+    scene = Scene(
+        save_both,
+        lambda: seen.append(parameters(save_again(run, 300))),
+        lambda: _done(run, 300),
+    )
+    evaluation = evaluation_of(run)
+    evaluation.follow(scene.sleep)
+    assert scene.is_over
+    assert seen[0] != seen[1]
+    result = run.read(run_folder.RESULT)
+    assert parameters(f"{run.path}/{result['exports']['final']}/variables/variables") == seen[1]
+    truth, _ = evaluation._evaluate("eval", f"{run.path}/model.ckpt-300")
+    assert result["metrics"]["eval"] == pytest.approx(truth)
+    exported.find(run, "final").verify()
+    exported.find(run, "best").verify()
+
+
+def test_a_finished_step_saved_again_is_exported_again(finished, evaluation_of, tmp_path):
+    """After the end, and then a resumed run that got to the same step otherwise."""
+    run = finished.copy(tmp_path, 300)
+    evaluation_of(run).finish()
+    checkpoint = save_again(run, 300)
+    evaluation_of(run).finish()
+    final = exported.find(run, "final")
+    final.verify()
+    assert parameters(f"{final.path}/variables/variables") == parameters(checkpoint)
+    best = exported.find(run, "best")
+    best.verify()
+    kept = f"{run.path}/{run.read('best.json')['checkpoint']}"
+    assert parameters(f"{best.path}/variables/variables") == parameters(kept)
+
+
+def test_an_evaluator_that_starts_late_judges_once(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 100, 300)
+    _done(run, 300)
+    evaluation_of(run).follow(_no_sleep)
+    assert _steps_judged(run) == [300]
+
+
+def test_a_done_file_of_fewer_steps_is_stale(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 100, 200)
+    _done(run, 200)  # before the run was given 300 steps
+    results = []
+    scene = Scene(
+        lambda: results.append(run.read(run_folder.RESULT)),
+        lambda: (finished.copy(tmp_path, 100, 200, 300), _done(run, 300)),
+    )
+    evaluation_of(run).follow(scene.sleep)
+    assert results == [None]
+    assert run.read(run_folder.RESULT)["final_step"] == 300
+
+
+def test_fewer_steps_are_final_if_there_was_a_reason(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 200)
+    _done(run, 200, reason="stop requested")
+    evaluation_of(run).follow(_no_sleep)
+    assert run.read(run_folder.RESULT)["final_step"] == 200
+
+
+@pytest.mark.parametrize("read", ["newest", "step_of"])
+def test_a_checkpoint_may_vanish_between_listing_and_reading(
+    finished, evaluation_of, tmp_path, monkeypatch, read
+):
+    """The chief keeps the newest few only. Here step 100 goes just after `read` has seen it."""
+    run = finished.copy(tmp_path, 100)
+    real = getattr(checkpoint_files, read)
+    gone = []
+
+    def slow(path):
+        answer = real(path)
+        if not gone:
+            gone.append(f"{run.path}/model.ckpt-100")
+            finished.copy(tmp_path, 100, 300)
+            _remove(gone[0])
+        return answer
+
+    monkeypatch.setattr(checkpoint_files, read, slow)
+    monkeypatch.setattr("trainer.evaluation.evaluator.time.sleep", lambda _: None)
+    evaluation_of(run).follow(Scene(lambda: _done(run, 300)).sleep)
+    assert _steps_judged(run) == [300]
+    assert run.read(run_folder.RESULT)["final_step"] == 300
+
+
+def test_a_damaged_checkpoint_is_an_error(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 100)
+    (tmp_path / "model.ckpt-100.index").write_bytes(b"nonsense")
+    with pytest.raises(errors.DataError, match=r"model.ckpt-100': cannot be read"):
+        evaluation_of(run).follow(_no_sleep)
+
+
+def test_training_without_a_checkpoint_is_an_error(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path)
+    with pytest.raises(errors.ModelError, match="training ended without a checkpoint"):
+        evaluation_of(run).finish()
+    assert run.read(run_folder.RESULT) is None
+
+
+def test_the_result_is_written_last(finished, evaluation_of, tmp_path):
+    """A run that fails in its last step has none."""
+    run = finished.copy(tmp_path, 300)
+    (tmp_path / "export").write_text("in the way")
+    with pytest.raises(Exception, match="export"):
+        evaluation_of(run).finish()
+    assert run.read(run_folder.RESULT) is None
+
+
+def test_what_it_does_is_in_its_status(finished, evaluation_of, tmp_path):
+    run = finished.copy(tmp_path, 100)
+    states = []
+    scene = Scene(
+        lambda: states.append(run_folder.read_statuses(run)["evaluator-0"]),
+        lambda: _done(run, 300),
+    )
+    with pytest.raises(AssertionError, match="still waiting"):
+        evaluation_of(run, "train.steps=400").follow(scene.sleep)
+    assert states[0].state in ("evaluating", "waiting")
+    assert states[0].evaluation["step"] == 100
+    assert 0.5 < states[0].evaluation["accuracy"] < 1.0
+
+
+def test_every_piece_of_an_export_is_reported_as_one(
+    finished, evaluation_of, tmp_path, monkeypatch
+):
+    """In the state of an evaluation it would be given no longer than a batch of one."""
+    run = finished.copy(tmp_path, 300)
+    reported = []
+    monkeypatch.setattr(
+        run_folder,
+        "write_status",
+        lambda _, status: reported.append((status.state, (status.work or {}).get("what"))),
+    )
+    evaluation_of(run, "eval.slices=[label]").finish()
+    pieces = [
+        "writing the model",
+        "checking the exported model",
+        "evaluating slices",
+        "reading checksums",
+        "publishing the model",
+    ]
+    seen = dict.fromkeys(reported)
+    exporting = [what for state, what in seen if state == "exporting" and what]
+    assert exporting == ["copying the checkpoint", *pieces]
+    assert [state for state, _ in itertools.groupby(state for state, _ in reported)] == [
+        *("evaluating", "exporting"),  # the eval split, then the best
+        *("evaluating", "exporting"),  # the test split, then the final one
+    ]

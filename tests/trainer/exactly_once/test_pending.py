@@ -1,0 +1,62 @@
+"""What is counted with an update of all processes, and when."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainer import optimizers
+from trainer.exactly_once import counters, pending
+from trainer.input import epoch_order
+
+
+@pytest.fixture
+def made():
+    """The counts of four blocks, and what has been handed in, in batches of two records."""
+    zeros = np.zeros(4, np.int64)
+    with tf.Graph().as_default():
+        counts = counters.Variables(
+            epoch_order.Blocks(("a",), zeros, zeros, zeros + 10), apart=True
+        )
+        for variable in (counts.applied, counts.reached, counts.readers):
+            tf.compat.v1.add_to_collection(
+                tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, variable.initializer
+            )
+        yield counts, pending.Pending(counts, 2)
+
+
+def _put(counts, handed_in, rank, blocks, places):
+    batch = (tf.constant(values, tf.int32) for values in (blocks, places))
+    return handed_in.put(counts.reads(*batch, rank))
+
+
+def test_what_is_handed_in_is_counted_once(made):
+    counts, handed_in = made
+    puts = [_put(counts, handed_in, 0, [1, 1], [1, 2]), _put(counts, handed_in, 2, [3, 1], [1, 3])]
+    count = handed_in.count()
+    with tf.compat.v1.train.MonitoredSession() as session:
+        session.run(puts)
+        assert session.run(counts.applied).tolist() == [0, 0, 0, 0]
+        for _ in range(2):
+            session.run(count)
+            assert session.run(counts.applied).tolist() == [0, 3, 0, 1]
+        assert session.run(counts.reached).tolist() == [0, 3, 0, 1]
+        assert session.run(counts.readers)[:3].tolist() == [2, 0, 2]
+
+
+def test_a_synchronous_update_counts_before_anybody_goes_on(made):
+    counts, handed_in = made
+    put = _put(counts, handed_in, 0, [1, 2], [1, 1])
+    tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, handed_in.count)
+    with tf.control_dependencies([put]):
+        features = tf.identity(1.0)
+    loss = tf.compat.v1.get_variable("w", initializer=0.0) * features
+    step = optimizers.train_op(loss, optimizers.Updates("sgd", 1.0, synchronize=(1, 1)))
+    hooks = tf.compat.v1.get_collection_ref(optimizers.HOOKS)
+    needed = list(hooks)
+    hooks.clear()
+    with tf.compat.v1.train.MonitoredSession(hooks=needed) as session:
+        for made_steps in range(1, 4):
+            session.run(step)
+            assert session.run(counts.applied).tolist() == [0, made_steps, made_steps, 0]

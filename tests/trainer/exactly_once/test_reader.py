@@ -1,0 +1,223 @@
+"""The place of each session in the data."""
+
+import collections
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.config import config_file
+from trainer.exactly_once import counters, dispatcher
+from trainer.exactly_once.reader import Position, PositionHook
+from trainer.input import epoch_order
+from trainer.lifecycle import signals
+
+BLOCKS = 20
+CLUSTER = {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)}
+
+
+def _blocks(*records):
+    zeros = np.zeros(len(records), np.int64)
+    return epoch_order.Blocks(("a",), zeros, zeros, np.array(records))
+
+
+def _position(reached, *, strategy="none", role="chief", blocks=(4, 4, 4, 4)):
+    overrides = ["train.batch_size=4", "train.open_blocks=1", "cluster.watchdog_seconds=10"]
+    overrides.append("cluster.watchdog_start_seconds=20")
+    job = config_file.load("mnist", [f"cluster.strategy={strategy}", *overrides])
+    cluster = CLUSTER if strategy != "none" else {}
+    return Position(job, topology.Task(role, 0, cluster), _blocks(*blocks), np.array(reached))
+
+
+def _first(position, count):
+    rows = position.feed.rows()
+    return [tuple(next(rows)[3:].tolist()) for _ in range(count)]
+
+
+def test_a_process_on_its_own_begins_where_the_checkpoint_is():
+    fresh = epoch_order.epoch_order(4, 1, 0).tolist()
+    reached = np.zeros(4, np.int64)
+    reached[fresh[0]], reached[fresh[1]] = 4, 3
+    rows = _first(_position(reached), 4)
+    assert rows[0] == (3, 0, fresh[1])
+    assert rows[1:3] == [(0, 0, fresh[2]), (0, 0, fresh[3])]
+    assert rows[3][1] == 1
+
+
+class _Process:
+    """A graph as the trainer builds it on classic parameter servers, with its hook."""
+
+    def __init__(self, server, role, now):
+        self.now = now
+        self.position = _position(
+            [0] * BLOCKS, strategy="parameter_server", role=role, blocks=[4] * BLOCKS
+        )
+        with tf.Graph().as_default() as graph:
+            self.blocks, self.places = (tf.compat.v1.placeholder(tf.int32, [None]) for _ in "ab")
+            with tf.device("/job:ps/task:0"):
+                batch = self.position.let_in([self.blocks, self.places], self.blocks, self.places)
+                self.counted = self.position.count(*batch)
+            self.hook = PositionHook(self.position, clock=self._clock)
+            self.hook.begin()
+            self.initial = tf.compat.v1.global_variables_initializer()
+            counts = self.position.counts
+            self.counts = {
+                counters.APPLIED: counts.applied.read_value(),
+                counters.REACHED: counts.reached.read_value(),
+                counters.READERS: counts.readers.read_value(),
+            }
+            self.session = tf.compat.v1.Session(server.target, graph=graph)
+
+    def _clock(self):
+        self.now[0] += self.now[1]
+        return self.now[0]
+
+    def start(self):
+        self.position.before_session(self.session)
+        self.hook.after_create_session(self.session, None)
+        self.rows = self.position.feed.rows()
+
+    def step(self):
+        """Reads a block of four records and applies it; returns which, and in which epoch."""
+        while not (row := next(self.rows))[2]:
+            pass
+        _, _, records, skip, epoch, block = row.tolist()
+        places = [epoch * records + n + 1 for n in range(skip, records)]
+        asked = self.hook.before_run(None)
+        feed = {self.blocks: [block] * len(places), self.places: places, **asked.feed_dict}
+        self.session.run(self.counted, feed)
+        context = tf.compat.v1.train.SessionRunContext(None, self.session)
+        self.hook.after_run(context, tf.compat.v1.train.SessionRunValues(None, None, None))
+        return epoch, block
+
+    @property
+    def saved(self):
+        with self.session.graph.as_default():
+            return [v.op.name for v in tf.compat.v1.global_variables()]
+
+    def read(self, name):
+        return self.session.run(self.counts[name]).tolist()
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """A chief and a worker, the time, and by how much it grows with every look."""
+    monkeypatch.setattr(dispatcher, "_PATIENCE", 0.0)
+    server = tf.distribute.Server({"ps": ["localhost:0"]}, job_name="ps", task_index=0)
+    now = [0.0, 0.0]
+    made = [_Process(server, role, now) for role in ("chief", "worker")]
+    made[0].session.run(made[0].initial)
+    yield (*made, now)
+    for process in made:
+        process.session.close()
+
+
+def _reads_whole_epochs(steps, epochs):
+    """Every block once in each of `epochs`."""
+    counted = collections.Counter(step for step in steps if step[0] in epochs)
+    return counted == collections.Counter((e, b) for e in epochs for b in range(BLOCKS))
+
+
+def test_a_fast_process_reads_more_of_each_epoch_than_a_slow_one(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    fast, slow = [], []
+    for _ in range(12):
+        fast += [chief.step() for _ in range(5)]
+        slow.append(worker.step())
+    assert _reads_whole_epochs(fast + slow, range(3))
+    # Each epoch is shared as five to one, but for what they hold.
+    assert [sum(epoch == e for epoch, _ in slow) <= 6 for e in range(3)] == [True] * 3
+    assert chief.read(counters.APPLIED) == chief.read(counters.REACHED)
+
+
+def test_one_that_comes_back_goes_on_with_what_it_held(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    steps = [p.step() for _ in range(3) for p in (chief, worker)]
+    worker.start()
+    steps += [p.step() for _ in range(30) for p in (chief, worker)]
+    assert _reads_whole_epochs(steps, range(3))
+
+
+def test_nothing_is_applied_by_who_has_not_noticed_that_the_chief_started_again(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    worker.step()  # which is undone: the chief has never saved
+    chief.position.before_session(chief.session)
+    before = worker.read(counters.APPLIED)
+    with pytest.raises(tf.errors.AbortedError, match="was dealt anew"):
+        worker.step()
+    assert worker.read(counters.APPLIED) == before
+    chief.start()
+    with pytest.raises(tf.errors.AbortedError, match="was dealt anew"):
+        worker.step()
+    worker.start()
+    steps = [p.step() for _ in range(30) for p in (chief, worker)]
+    assert _reads_whole_epochs(steps, range(2))
+
+
+def test_a_worker_that_waits_for_the_chief_stops_when_it_is_asked_to(cluster, monkeypatch):
+    _, worker, _ = cluster
+    asked = threading.Event()
+    asked.set()
+    monkeypatch.setattr(signals, "stop_requested", asked)
+    with pytest.raises(errors.RetryableError, match=r"^stopped while waiting for the chief"):
+        worker.start()
+
+
+def test_nobody_makes_a_step_after_the_last_save(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    worker.step()
+    chief.position.before_last_save(chief.session)
+    with pytest.raises(tf.errors.AbortedError, match="was dealt anew"):
+        worker.step()
+    assert chief.read(counters.APPLIED) == chief.read(counters.REACHED) != [0] * BLOCKS
+
+
+def test_what_a_lost_worker_held_is_read_by_the_chief(cluster):
+    chief, worker, now = cluster
+    chief.start()
+    worker.start()
+    steps = [worker.step(), *(chief.step() for _ in range(15))]
+    assert not _reads_whole_epochs(steps, [0])
+    # Where all that is left waits for the worker, the chief waits too; that time passes.
+    now[1] = 2.0
+    steps += [chief.step() for _ in range(50)]
+    assert _reads_whole_epochs(steps, range(2))
+    now[1] = 0.0
+    # It was only stopped for long, and comes back.
+    with pytest.raises(tf.errors.AbortedError, match="was dealt anew"):
+        worker.step()
+    assert chief.read(counters.APPLIED) == chief.read(counters.REACHED)
+    worker.start()
+    again = [p.step() for _ in range(50) for p in (chief, worker)]
+    first = min(epoch for epoch, _ in again) + 1
+    assert _reads_whole_epochs(again, range(first, first + 2))
+
+
+def test_who_reads_is_counted(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    for process in (chief, worker, chief, chief):
+        process.step()
+    assert chief.read(counters.READERS)[:3] == [12, 4, 0]
+
+
+def test_only_the_counts_are_saved(cluster):
+    """Any mode can go on from the checkpoint of any other: they hold the same variables."""
+    assert cluster[0].saved == [
+        counters.APPLIED,
+        counters.REACHED,
+        counters.READERS,
+        counters.IDENTITY,
+    ]

@@ -1,0 +1,69 @@
+"""The page beside an exported model."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.trainer import small_table
+from trainer.export import model_card
+from trainer.metrics import intervals, slice_metrics
+
+METRICS = {"eval": {"accuracy": 0.75, "global_step": 20}, "test": {"accuracy": 0.5, "loss": 0.1}}
+
+
+@pytest.fixture
+def card(tmp_path):
+    def render(*overrides, **others):
+        table = small_table.Table(tmp_path, *overrides, **others)
+        plan = table.records.transforms.plan
+        return table, model_card.render(table.job, table.contents, plan, 20, METRICS, {})
+
+    return render
+
+
+def test_it_says_what_is_known(card):
+    table, text = card()
+    assert text.startswith("# table, step 20\n\n`linear`, trained for 20 steps of batches of 20")
+    assert "Records: 200 train, 100 eval." in text
+    assert table.contents.sha256 in text
+    assert "| `late` | int64 |  | label |" in text
+    assert "| `unused` | string |  | not used |" in text
+    assert "| `size` | float32 [2] |  | size |" in text
+    steps = "`missing {fill: 0, indicator: True}`, `z_score {mean: 600.0, deviation: 300.0}`"
+    assert f"| dep time | dep time | {steps} |" in text
+    assert "| split | accuracy | loss |" in text
+    assert "| eval | 0.75000 |  |" in text
+    assert "`day` 1 to 31" in text
+    assert "no test split" in text
+    assert "## Metrics by slice\n\nNone: `eval.slices` names no column." in text
+
+
+def test_slices_are_in_a_table_with_their_baseline(tmp_path):
+    table = small_table.Table(tmp_path)
+    accuracy = intervals.Estimate(0.75, 0.5, 0.9)
+    row = slice_metrics.Row("carrier=AA", 1200, {"accuracy": accuracy}, {"accuracy": 0.25})
+    plan = table.records.transforms.plan
+    text = model_card.render(table.job, table.contents, plan, 20, METRICS, {"test": [row]})
+    line = "| test | carrier=AA | 1,200 | accuracy | 0.7500 | [0.5000, 0.9000] | 0.2500 |"
+    assert f"| --- |\n{line}\n\n## Limits" in text
+
+
+def test_what_is_wrong_with_its_data_comes_first_of_its_limits(tmp_path):
+    table = small_table.Table(tmp_path)
+    plan = table.records.transforms.plan
+    text = model_card.render(table.job, table.contents, plan, 20, METRICS, {}, ["9 are left out"])
+    assert "## Limits\n\n- 9 are left out\n- It has seen" in text
+
+
+def test_sensitive_columns_are_named_and_nothing_of_them_is_shown(card):
+    marked = small_table.CONFIG.replace(
+        "carrier: {type: string,", "carrier: {type: string, sensitive: true,"
+    )
+    _, text = card(text=marked)
+    assert "columns that are declared sensitive: `carrier`" in text
+
+
+def test_a_line_break_or_bar_in_a_name_keeps_the_table_whole(card):
+    broken = small_table.CONFIG.replace("unused:", '"un|us\\ned":')
+    _, text = card(text=broken)
+    assert "| `un\\|us ed` | string |  | not used |" in text

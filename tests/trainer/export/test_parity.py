@@ -1,0 +1,213 @@
+"""Exports that answer as their Estimator, and those that do not, with what is to blame."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import errors
+from tests.trainer import small_table, user_code
+from trainer.export import exporters, parity, rounding
+from trainer.metrics import slice_metrics
+
+
+def _model_fn(answer):
+    """A linear model whose probability of being late goes through `answer(p, columns)`."""
+
+    def model_fn(features, labels, mode, params):
+        x = tf.concat([tf.cast(features["size"], tf.float32)], axis=1)
+        p = tf.sigmoid(tf.compat.v1.layers.dense(x, 1)[:, 0])
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            answers = {"probabilities": answer(p, features), "name": tf.fill(tf.shape(p), "é")}
+            return tf.estimator.EstimatorSpec(mode, predictions=answers)
+        loss = tf.reduce_mean(tf.square(p - tf.cast(labels, tf.float32)))
+        step = tf.compat.v1.train.get_or_create_global_step()
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=step.assign_add(1))
+
+    return model_fn
+
+
+COLUMNS_AS_THEY_ARE = re.sub(r"(?ms)^features:.*?^model:", "model:", small_table.CONFIG)
+
+
+@pytest.fixture
+def exported(tmp_path, monkeypatch):
+    """Exports a model with `answer` in its predictions, and has it checked."""
+
+    def check(answer):
+        monkeypatch.setattr(user_models, "model_fn", _model_fn(answer), raising=False)
+        table = small_table.Table(
+            tmp_path, f"model={{name: '{__name__}:model_fn'}}", text=COLUMNS_AS_THEY_ARE
+        )
+        return _check(table)
+
+    import sys
+
+    user_models = sys.modules[__name__]
+    return check
+
+
+def _check(table):
+    checkpoint = table.checkpoint
+    written = table.estimator.export_saved_model(
+        table.run.path + "/export",
+        exporters.serving_input_fn(table.records.transforms),
+        checkpoint_path=checkpoint,
+    ).decode()
+    exporters._name_signatures(written)
+    return parity.Gate(table.records).check(table.estimator, checkpoint, written)
+
+
+def test_equal_models_pass(tmp_path):
+    table = small_table.Table(tmp_path)
+    # 100 of the split; three columns may be missing; 2 ends and beyond of 2 numbers (no statistics
+    # say any of size), 2 texts.
+    assert _check(table) == 100 + 3 + 2 * 3 + 2
+
+
+def test_a_model_of_the_user_passes(exported):
+    assert exported(lambda p, features: p) == 115
+
+
+OF_SIZE = re.sub(r"(?ms)^features:.*?^model:", "features: {size: {}}\nmodel:", small_table.CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("factory", "answers"),
+    [("classifier", {"class", "probabilities"}), ("regressor", {"prediction"})],
+)
+def test_estimators_of_tensorflow_serve_columns(tmp_path, factory, answers):
+    """Their own signatures but for `predict` take nothing but one text."""
+    table = small_table.Table(
+        tmp_path, f"model={{name: '{user_code.__name__}:{factory}'}}", text=OF_SIZE
+    )
+    assert _check(table) == 100
+    [export] = (tmp_path / "runs" / "table" / "export").iterdir()
+    signatures = tf.saved_model.load(str(export)).signatures
+    assert set(signatures["serving_default"].structured_outputs) == answers
+    assert {"examples", "predict"} < set(signatures)
+    rows = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", ["carrier"])
+    assert rows[0].records == 100
+
+
+def test_signatures_of_ones_own_stay(tmp_path):
+    table = small_table.Table(
+        tmp_path, f"model={{name: '{user_code.__name__}:embedding_model_fn'}}", text=OF_SIZE
+    )
+    assert _check(table) == 100
+    [export] = (tmp_path / "runs" / "table" / "export").iterdir()
+    signatures = tf.saved_model.load(str(export)).signatures
+    assert set(signatures) == {"serving_default", "examples", "hidden", "examples:hidden"}
+    assert signatures["hidden"](size=tf.zeros([3, 2]))["hidden"].shape == (3, 4)
+
+
+def test_what_the_schema_forbids_may_be_refused(exported):
+    def only_days(p, features):
+        check = tf.debugging.assert_less(features["day"], tf.constant(32, tf.int64))
+        with tf.control_dependencies([check]):
+            return tf.identity(p)
+
+    # The time and the day that are out of range are left out.
+    assert exported(only_days) == 115 - 2
+
+
+def test_a_row_of_the_split_that_is_refused(exported):
+    calls = []
+
+    def later(p, features):
+        calls.append(p)
+        if len(calls) == 1:  # the export
+            with tf.control_dependencies(
+                [tf.debugging.assert_less(features["day"], tf.constant(20, tf.int64))]
+            ):
+                return tf.identity(p)
+        return p
+
+    with pytest.raises(
+        errors.ModelError, match=r"only \d+ of 100 rows of the eval split are answered"
+    ):
+        exported(later)
+
+
+def test_a_python_global_that_changes(exported):
+    calls = []
+
+    def answer(p, features):
+        calls.append(p)
+        return p * len(calls)
+
+    with pytest.raises(
+        errors.ModelError,
+        match=r"answers \d+ of \d+ rows otherwise than Estimator\.predict \(serving_default/"
+        r"probabilities of row \d+: [\d.e-]+, not [\d.e-]+; rounding makes at most [\d.e-]+\)\. "
+        r"No row agrees, so it is no single "
+        r"feature: parameters or code differ\. Nothing was published",
+    ):
+        exported(answer)
+
+
+def test_something_random(exported):
+    with pytest.raises(errors.ModelError, match="It answers the same rows differently each time"):
+        exported(lambda p, features: p + tf.random.uniform(tf.shape(p)))
+
+
+def _wrong_where(condition):
+    """What is exported is wrong where a condition on the columns holds."""
+    calls = []
+
+    def answer(p, features):
+        calls.append(p)
+        return p + 0.01 * tf.cast(condition(features), tf.float32) if len(calls) == 1 else p
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("condition", "blamed"),
+    [
+        (lambda x: tf.equal(x["carrier"], "UA"), r"First feature that differs: 'carrier'\."),
+        (lambda x: tf.math.is_nan(x["dep time"]), r"First feature that differs: 'dep time'\."),
+        (lambda x: x["dep time"] > 2400, r"differs: 'dep time' \(out of range\)\."),
+        (lambda x: tf.equal(x["unused"], ""), r"differs: 'unused' \(empty text\)\."),
+    ],
+    ids=["a value", "missing", "only an edge", "only an empty text"],
+)
+def test_the_feature_to_blame_is_named(exported, condition, blamed):
+    with pytest.raises(errors.ModelError, match=blamed):
+        exported(_wrong_where(condition))
+
+
+def test_every_row_is_wrong(exported):
+    def both(x):
+        return tf.equal(x["carrier"], "AA") | (x["size"][:, 0] > -9)
+
+    with pytest.raises(errors.ModelError, match=r"No row agrees, so it is no single feature"):
+        exported(_wrong_where(both))
+
+
+def test_unequal():
+    ours = np.array([1.0, 1000.0, np.nan, np.inf, 0.0], np.float32)
+    theirs = np.array([1.000003, 1000.0004, np.nan, np.inf, 9e-7], np.float32)
+    limit = np.array([1e-6, 1e-3, 1e-6, 1e-6, 1e-6])
+    assert parity.unequal(ours, theirs, limit).tolist() == [True, False, False, False, False]
+    texts = np.array([b"a", b"bc"], object)
+    assert parity.unequal(texts, np.array([b"a", b"b"]), None).tolist() == [False, True]
+    assert parity.unequal(np.zeros((2, 3)), np.zeros((2, 1)), None).tolist() == [True, True]
+
+
+def test_a_class_that_rounding_decides_is_no_difference():
+    """Of two classes of one probability either may come first."""
+    wanted = {
+        "class": np.array([0, 1, 0]),
+        "probabilities": np.array([[0.5, 0.5], [0.2, 0.8], [0.7, 0.3]], np.float32),
+    }
+    found = {f"s/{name}": values.copy() for name, values in wanted.items()}
+    found["s/class"][:] = [1, 1, 1]
+    extreme = np.zeros(3, bool)
+    known = rounding.measure(wanted, [], extreme)
+    differences = parity.compare(wanted, found, known, extreme=extreme, signatures=["s"])
+    assert differences.wrong.tolist() == [False, False, True]
+    assert differences.worst == "s/class of row 2: 1, not 0"

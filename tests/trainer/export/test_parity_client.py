@@ -1,0 +1,46 @@
+"""The process that answers for exported models: started, asked, lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from pipeline import errors
+from tests.pipeline.process_help import is_alive, wait_until
+from trainer.export import parity_client
+
+
+@pytest.fixture
+def server():
+    started = parity_client.Server()
+    yield started
+    started.close()
+
+
+def _request(folder):
+    named = {name: str(folder / name) for name in ("export", "rows", "answers")}
+    return {**named, "batch": 1, "calls_before": 0, "missing": {}}
+
+
+def test_what_cannot_be_loaded_is_the_model_s_fault_and_the_next_is_answered(server, tmp_path):
+    for _ in range(2):
+        with pytest.raises(errors.ModelError, match=r"export '.*': cannot be served \(FileNotF"):
+            server.ask(_request(tmp_path))
+    assert server.lives
+
+
+def test_a_process_that_is_lost_is_told_and_replaced(tmp_path):
+    first = parity_client.shared()
+    assert parity_client.shared() is first
+    os.kill(first.pid, signal.SIGKILL)
+    with pytest.raises(errors.RetryableError, match="checks exports ended with -9"):
+        first.ask(_request(tmp_path))
+    assert parity_client.shared() is not first
+
+
+def test_it_ends_with_who_asks(server):
+    pid = server.pid
+    server.close()
+    wait_until(lambda: not is_alive(pid))

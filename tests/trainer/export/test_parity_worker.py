@@ -1,0 +1,64 @@
+"""What answers for exported models, called as a function."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.records import tfrecord
+from tests.trainer import small_table
+from trainer.export import exporters, parity_worker
+
+
+@pytest.fixture(scope="module")
+def request_of(tmp_path_factory):
+    """Returns requests to an export of a linear model on the small table."""
+    folder = tmp_path_factory.mktemp("served")
+    table = small_table.Table(folder)
+    export = table.estimator.export_saved_model(
+        str(folder / "export"),
+        exporters.serving_input_fn(table.records.transforms),
+        checkpoint_path=table.checkpoint,
+    ).decode()
+    exporters._name_signatures(export)
+
+    def build(payloads, **others):
+        (folder / "rows").write_bytes(b"".join(map(tfrecord.frame, payloads)))
+        columns = table.records.transforms.serving_columns
+        missing = {name: column.stands_for_missing for name, column in columns.items()}
+        fixed = {"export": export, "rows": str(folder / "rows"), "missing": missing}
+        return {**fixed, "batch": 8, "calls_before": 1, **others}
+
+    return build
+
+
+def test_both_signatures_answer_alike_whatever_the_batch(request_of):
+    payloads = small_table.payloads("eval")[:20]
+    whole = parity_worker.answer(request_of(payloads, batch=20))
+    parts = parity_worker.answer(request_of(payloads, batch=7))
+    assert sorted(whole) == [
+        f"{signature}/{output}"
+        for signature in ("examples", "serving_default")
+        for output in ("class", "probabilities")
+    ]
+    for name, values in whole.items():
+        assert len(values) == 20
+        np.testing.assert_allclose(parts[name], values, atol=1e-6)
+        twin = whole[name.replace("examples", "serving_default")]
+        np.testing.assert_allclose(values, twin, atol=1e-6)
+
+
+def test_rows_after_a_batch_that_is_refused_are_not_answered(request_of):
+    payloads = small_table.payloads("eval")[:20]
+    payloads[9] = small_table.example(late=1)  # without size, which is never missing
+    found = parity_worker.answer(
+        request_of(payloads, missing={"size": 0.0, "dep time": 0.0, "day": 1, "carrier": ""})
+    )
+    assert len(found["examples/class"]) == 8
+    assert len(found["serving_default/class"]) == 20
+
+
+def test_texts_are_written_without_pickling():
+    assert parity_worker._stored(tf.string) is np.bytes_
+    assert parity_worker._stored(tf.float32) is np.float32

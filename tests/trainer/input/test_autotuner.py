@@ -1,0 +1,80 @@
+"""No session of ours has tf.data's autotuner, which would hold it at its end for up to a minute."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from tests.trainer import iterators
+from trainer import divergence_replay
+from trainer.export import parity, parity_rows
+from trainer.input.dataset import Records
+from trainer.input.window_feed import Feed
+from trainer.metrics import slice_metrics
+from trainer.monitoring import divergence
+
+
+@pytest.fixture(scope="module")
+def under_strategies(commands):
+    names = ("one_device", "mirrored", "central_storage", "multi_worker_mirrored")
+    printed = commands.run("tests.trainer.iterators", *names, "parameter_server_strategy")
+    return json.loads(printed.splitlines()[-1])
+
+
+def test_no_iterator_of_a_strategy_has_an_autotuner(under_strategies):
+    assert all(found["train"]["started"] >= 2 for found in under_strategies.values())
+    assert {name: found["train"]["tuned"] for name, found in under_strategies.items()} == {
+        name: [] for name in under_strategies
+    }
+
+
+def test_nor_has_one_that_evaluates(under_strategies):
+    evaluating = {n: f["evaluate"] for n, f in under_strategies.items() if "evaluate" in f}
+    assert set(evaluating) == {"one_device", "mirrored", "central_storage"}
+    assert not any(found["tuned"] for found in evaluating.values())
+
+
+def _of_input(input_fn):
+    with tf.Graph().as_default() as graph:
+        tf.compat.v1.data.make_initializable_iterator(input_fn()).get_next()
+        assert iterators.started(graph)
+        return iterators.tuned(graph)
+
+
+def test_nor_has_the_input_of_a_single_process(small_records):
+    records = Records(small_records.job, small_records.folder, small_records.contents)
+    feed = Feed(records.blocks("train"), 0, 4)
+    assert _of_input(records.train_input_fn(feed, 1)) == []
+    assert _of_input(records.train_input_fn(feed, 2)) == []
+    assert _of_input(records.eval_input_fn("eval")) == []
+    assert _of_input(lambda: records.serialized("test")) == []
+
+
+class _Predicts:
+    """An Estimator that only keeps its input."""
+
+    def __init__(self):
+        self.input_fns = []
+
+    def predict(self, input_fn, **_):
+        self.input_fns.append(input_fn)
+        return iter([])
+
+
+def test_nor_has_what_predicts_or_repeats(small_records, monkeypatch):
+    records = Records(small_records.job, small_records.folder, small_records.contents)
+    estimator = _Predicts()
+    monkeypatch.setattr(parity, "answering", lambda *_: estimator)
+    parity.Gate(records).predicted([parity_rows.Row(b"")], estimator, "")
+    with pytest.raises(IndexError):
+        slice_metrics.rows(records, None, "", "eval", [])
+    assert len(estimator.input_fns) == 2
+    batch = divergence.Batch(1, None)
+    for input_fn in (*estimator.input_fns, divergence_replay._input_fn(records, [batch])):
+        assert _of_input(input_fn) == []
+
+
+def test_an_iterator_that_has_one_is_found():
+    assert _of_input(lambda: tf.data.Dataset.range(3)) != []

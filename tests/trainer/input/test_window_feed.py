@@ -1,0 +1,136 @@
+"""What pipelines are handed to read."""
+
+import concurrent.futures
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainer.input import epoch_order, window_feed
+
+
+def _blocks():
+    shards, offsets = np.array([0, 0, 1]), np.array([0, 400, 0])
+    return epoch_order.Blocks(("a", "b"), shards, offsets, np.array([8, 3, 8]))
+
+
+def _feed(pieces=None, open_blocks=2):
+    feed = window_feed.Feed(_blocks(), 1, open_blocks)
+    if pieces is not None:
+        feed.begin(lambda: iter(pieces))
+    return feed
+
+
+def test_rows_say_where_a_piece_lies_and_what_to_skip():
+    feed = _feed([epoch_order.Piece(1, 4, 2), epoch_order.Piece(2, 5, 0)])
+    assert [row.tolist() for row in feed.rows()] == [[0, 400, 3, 2, 4, 1], [1, 0, 8, 0, 5, 2]]
+
+
+def test_every_pipeline_begins_at_the_same_place():
+    """A strategy drops all but the last; what the others were handed was not applied."""
+    feed = _feed()
+    backlog = epoch_order.Backlog(_blocks(), 1, np.zeros(3))
+    feed.begin(lambda: window_feed.dealt(backlog, 0, 1))
+    dropped, kept = feed.rows(), feed.rows()
+    assert [next(dropped).tolist() for _ in range(5)] == [next(kept).tolist() for _ in range(5)]
+
+
+def _pipeline(feed):
+    """A pipeline of the blocks that are handed out, as sessions start one: by its initializer."""
+    windows = tf.data.Dataset.from_generator(
+        feed.windows, args=(feed.pipeline(),), output_signature=window_feed.WINDOW
+    )
+    blocks = windows.flat_map(lambda *w: tf.data.Dataset.from_tensor_slices(w[2][:, 0]))
+    return tf.compat.v1.data.make_initializable_iterator(blocks.prefetch(2))
+
+
+def test_a_pipeline_reads_what_is_begun_after_it_was_started():
+    """Even if it already asks; none that was started before, of a session that was lost, does."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        feed = _feed(open_blocks=1)
+        iterator = _pipeline(feed)
+        first = iterator.get_next()
+        for numbers in ((0, 1), (2, 0)):
+            session.run(iterator.initializer)
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(session.run, first)
+                pieces = [
+                    epoch_order.Piece(block, 0, int(_blocks().records[block]) - 1)
+                    for block in numbers
+                ]
+                feed.begin(pieces.__iter__)
+                assert (asked.result(), session.run(first)) == numbers
+
+
+def test_a_pipeline_that_was_dropped_takes_nothing():
+    feed = _feed()
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        number = feed.pipeline()
+        lost = feed.rows(session.run(number))
+        assert next(lost)[2] == 0
+        kept = feed.rows(session.run(number))
+        feed.begin(lambda: iter([epoch_order.Piece(0, 0, 0)]))
+        assert list(lost) == []
+        assert [row[2] for row in kept] == [8]
+
+
+def test_a_row_without_records_stands_for_nothing_yet():
+    feed = _feed([None, epoch_order.Piece(0, 0, 0), None])
+    assert [row[2] for row in feed.rows()] == [0, 8, 0]
+
+
+def test_readers_share_the_backlog():
+    """Each piece is the next of one of them, of the one that has had the fewest records."""
+    backlog = epoch_order.Backlog(_blocks(), 1, np.array([4, 0, 0]))
+    dealt = [window_feed.dealt(backlog, rank, 2) for rank in range(2)]
+    had = [0, 0]
+    for position in range(50):
+        rank = had.index(min(had))
+        piece = next(dealt[rank])
+        assert piece == backlog[position]
+        had[rank] += int(_blocks().records[piece.block]) - piece.skip
+
+
+@pytest.mark.parametrize("readers", [2, 3])
+def test_readers_that_step_together_stay_together(readers):
+    """However uneven the blocks: nobody is an epoch ahead, where others have not read a block."""
+    records = np.array([8, 8, 8, 1] * 15)
+    blocks = epoch_order.Blocks(("a",), np.zeros(60, np.int64), np.zeros(60, np.int64), records)
+    backlog = epoch_order.Backlog(blocks, 1, np.zeros(60))
+    dealt = [window_feed.dealt(backlog, rank, readers) for rank in range(readers)]
+    under_way = [next(pieces) for pieces in dealt]
+    left = [records[piece.block] for piece in under_way]
+    while under_way[0].epoch < 200:
+        assert len({piece.block for piece in under_way}) == readers
+        step = min(left)
+        left = [records_left - step for records_left in left]
+        for rank in range(readers):
+            if not left[rank]:
+                under_way[rank] = next(dealt[rank])
+                left[rank] = records[under_way[rank].block]
+        epochs = [piece.epoch for piece in under_way]
+        assert max(epochs) - min(epochs) <= 1
+
+
+def _blocks_of(windows):
+    return [sorted(set(window.marks[:, 0].tolist())) for window in windows]
+
+
+def test_windows_are_of_so_many_pieces_and_of_one_epoch():
+    pieces = [epoch_order.Piece(block, epoch, 0) for epoch in range(2) for block in range(3)]
+    assert _blocks_of(_feed([*pieces, None]).windows()) == [[0, 1], [2], [0, 1], [2]]
+    assert _blocks_of(_feed([*pieces, None], 4).windows()) == [[0, 1, 2], [0, 1, 2]]
+    assert _blocks_of(_feed(pieces, 1).windows()) == [[0], [1], [2], [0], [1], [2]]
+
+
+def test_a_window_does_not_wait_for_pieces():
+    """What there is is read; then nothing, as often as it is asked for."""
+    pieces = [
+        None,
+        epoch_order.Piece(0, 0, 0),
+        None,
+        None,
+        epoch_order.Piece(1, 0, 0),
+        epoch_order.Piece(2, 0, 0),
+    ]
+    assert _blocks_of(_feed(pieces).windows()) == [[], [0], [], [1, 2]]

@@ -1,0 +1,106 @@
+"""Intervals against published figures, and against repeating the experiment."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+import pytest
+
+from trainer.metrics import intervals
+
+
+def test_wilson():
+    # Newcombe, Two-sided confidence intervals for the single proportion, 1998, table I, method 3.
+    for hits, n, low, high in (
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0, 0.1611),
+    ):
+        found = intervals.share(np.arange(n) < hits)
+        assert (found.low, found.high) == (
+            pytest.approx(low, abs=1e-4),
+            pytest.approx(high, abs=1e-4),
+        )
+        assert found.value == hits / n
+    assert intervals.share(np.ones(29, bool)).high == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "truth"),
+    [
+        (lambda rng: intervals.mean(rng.exponential(size=400)), 1.0),
+        (lambda rng: intervals.root_mean_square(rng.normal(size=400)), 1.0),
+        (lambda rng: intervals.share(rng.random(400) < 0.9), 0.9),
+        # Of normal scores one deviation apart: the normal distribution at the root of a half.
+        (
+            lambda rng: intervals.area_under_roc(
+                np.arange(400) % 2, rng.normal(size=400) + np.arange(400) % 2
+            ),
+            0.76025,
+        ),
+    ],
+    ids=["mean", "root mean square", "share", "area"],
+)
+def test_nineteen_of_twenty_intervals_hold_the_truth(estimate, truth):
+    rng = np.random.default_rng(1)
+    found = [estimate(rng) for _ in range(1000)]
+    assert 0.93 <= np.mean([one.low <= truth <= one.high for one in found]) <= 0.97
+
+
+def test_area_counts_pairs():
+    rng = np.random.default_rng(2)
+    labels, scores = rng.integers(0, 2, 60), rng.integers(0, 8, 60) / 8
+    above = [(p > n) + 0.5 * (p == n) for p in scores[labels == 1] for n in scores[labels == 0]]
+    assert intervals.area_under_roc(labels, scores).value == pytest.approx(np.mean(above))
+    assert intervals.area_under_roc(np.ones(3), np.zeros(3)) is None
+
+
+@pytest.mark.parametrize(
+    ("positive", "negative", "apart"),
+    [(2, 2, 1.0), (3, 12, 2.3), (20, 400, 2.3), (5, 50, 0.0), (20, 20, 3.3)],
+)
+def test_intervals_of_areas_hold_the_truth_for_few_and_uneven_examples(positive, negative, apart):
+    rng = np.random.default_rng(3)
+    labels = np.arange(positive + negative) < positive
+    truth = statistics.NormalDist().cdf(apart / 2**0.5)
+    found = [
+        intervals.area_under_roc(labels, rng.normal(size=len(labels)) + apart * labels)
+        for _ in range(500)
+    ]
+    assert np.mean([one.low <= truth <= one.high for one in found]) >= 0.93
+
+
+def test_four_examples_prove_no_perfect_area():
+    found = intervals.area_under_roc(np.array([0, 0, 1, 1]), np.arange(4))
+    assert (found.value, found.few) == (1.0, True)
+    assert found.low < 0.5 and found.high == 1.0
+
+
+def test_an_area_is_as_sure_as_the_scores_that_lie_uneven():
+    """DeLong's variance by its definition, pair by pair, of scores that are far from normal."""
+    rng = np.random.default_rng(4)
+    labels = rng.random(800) < 0.06
+    scores = np.where(labels, rng.choice([0.0, 5.0], 800), 0.0) + rng.normal(size=800) ** 3
+    pairs = scores[labels][:, None] > scores[~labels][None, :]
+    deviation = np.sqrt(
+        pairs.mean(1).var(ddof=1) / labels.sum() + pairs.mean(0).var(ddof=1) / (~labels).sum()
+    )
+    found = intervals.area_under_roc(labels, scores)
+    assert found.high - found.low > 0.98 * 2 * 1.96 * deviation
+
+
+def test_one_example():
+    assert intervals.mean(np.array([2.0])) == intervals.Estimate(2.0, 2.0, 2.0, few=True)
+
+
+def test_means_of_errors_are_above_zero():
+    found = intervals.root_mean_square(np.array([*np.full(50, 0.01), 20.0]))
+    assert 0 < found.low < found.value < found.high
+    assert intervals.mean(np.zeros(20)) == intervals.Estimate(0.0, 0.0, 0.0)
+
+
+def test_student():
+    # The usual table of 97.5 % points.
+    for freedom, point in ((4, 2.776), (9, 2.262), (30, 2.042), (1000, 1.962)):
+        assert intervals._t(freedom) == pytest.approx(point, abs=0.01)

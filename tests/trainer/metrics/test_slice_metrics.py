@@ -1,0 +1,91 @@
+"""Slices of a split, with a real model, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.trainer import small_table
+from trainer.metrics import slice_metrics
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return small_table.Table(tmp_path_factory.mktemp("classes"))
+
+
+def _values(name, kind):
+    parsed = [tf.train.Example.FromString(p).features.feature for p in small_table.payloads("eval")]
+    return [list(getattr(f[name], kind).value) for f in parsed]
+
+
+def test_slices_of_texts(table):
+    rows = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", ["carrier"])
+    assert [row.slice for row in rows] == [
+        *("all", "carrier=(empty)", "carrier=AA", "carrier=UA", "carrier=ZZ")
+    ]
+    assert [row.records for row in rows] == [100, 25, 25, 25, 25]
+    labels = np.array(_values("late", "int64_list"))[:, 0]
+    for row, chosen in zip(
+        rows, [slice(None), *(slice(n, None, 4) for n in (3, 0, 1, 2))], strict=True
+    ):
+        assert row.baseline["accuracy"] == pytest.approx(np.mean(labels[chosen] == 0))
+    # Who is never late has no area.
+    assert [name for row in rows for name in row.metrics] == [
+        *("accuracy", "auc", "accuracy", "accuracy", "auc", "accuracy", "accuracy")
+    ]
+    assert all(row.baseline.get("auc", 0.5) == 0.5 for row in rows)
+    assert [row.baseline.keys() for row in rows] == [row.metrics.keys() for row in rows]
+    assert rows[0].metrics["accuracy"].value == pytest.approx(
+        np.average([row.metrics["accuracy"].value for row in rows[1:]])
+    )
+
+
+def test_it_is_the_estimator_s_own_accuracy(table):
+    row = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", [])[0]
+    metrics = table.estimator.evaluate(
+        table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
+    )
+    assert row.metrics["accuracy"].value == pytest.approx(metrics["accuracy"], abs=1e-6)
+    assert row.metrics["auc"].value == pytest.approx(metrics["auc"], abs=2e-3)
+
+
+def test_numbers_are_cut_into_quarters(table):
+    rows = slice_metrics.rows(
+        table.records, table.estimator, table.checkpoint, "eval", ["dep time"]
+    )
+    assert [row.records for row in rows[1:]] == [22, 21, 21, 21, 15]
+    assert rows[-1].slice == "dep time missing"
+    assert rows[1].slice.startswith("dep time ") and " to " in rows[1].slice
+
+
+def test_whole_numbers_that_are_missing_are_no_values(table):
+    rows = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", ["day"])
+    absent = sum(not value for value in _values("day", "int64_list"))
+    assert (rows[-1].slice, rows[-1].records) == ("day missing", absent)
+    assert rows[1].slice == f"day 1 to {np.quantile(_present('day'), 0.25):g}"
+    assert sum(row.records for row in rows[1:]) == 100
+
+
+def _present(name):
+    return [value for values in _values(name, "int64_list") for value in values]
+
+
+def test_a_column_the_model_does_not_take(table):
+    rows = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", ["unused"])
+    assert [(row.slice, row.records) for row in rows] == [("all", 100), ("unused=x", 100)]
+
+
+def test_a_regression(tmp_path):
+    table = small_table.Table(
+        tmp_path, "model={name: linear, params: {task: regression}}", "eval.metric=loss"
+    )
+    row = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", [])[0]
+    labels = np.array(_values("late", "int64_list"))[:, 0]
+    assert row.baseline["rmse"] == pytest.approx(np.std(labels))
+    metrics = table.estimator.evaluate(
+        table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
+    )
+    assert row.metrics["rmse"].value == pytest.approx(metrics["average_loss"] ** 0.5, rel=1e-5)
+    assert row.metrics["rmse"].low < row.metrics["rmse"].value < row.metrics["rmse"].high

@@ -1,0 +1,217 @@
+"""Keras models made of checkpoints, and loaded where nothing of the project is."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import errors, storage
+from pipeline.config import config_file
+from pipeline.steps import categories
+from tests.pipeline.process_help import ROOT, child_environment
+from tests.trainer import small_table
+from tests.trainer.models import networks
+from trainer.export import parity_client
+from trainer.migration import migration
+
+FEATURES = """features:
+  dep time: {steps: [{missing: {fill: 0, indicator: true}}, {z_score: {mean: 600, deviation: 300}}]}
+  late time: {of: dep time, steps: [{missing: {fill: 0}}, {buckets: {boundaries: [600, 1200]}}]}
+  hour: {of: dep time, steps: [{missing: {fill: 0}}, {clip: {max: 2000}}, log1p]}
+  size: {steps: []}
+  day: {steps: [{identity: {ids: 32}}]}
+  weekday: {of: day, steps: [{vocabulary: {values: [1, 2, 3], oov: 4}}]}
+  carrier: {steps: [{vocabulary: {values: [AA, UA], oov: 3}}]}
+  carriers: {of: carrier, steps: [{hash: {buckets: 50}}]}
+  route: {of: [carrier, day], steps: [{cross: {buckets: 40}}]}
+  words: {of: unused, steps: [{ngrams: {n: 2, unit: character, buckets: 12}}]}
+"""
+_HEAD, _, _REST = small_table.CONFIG.partition("features:")
+CONFIG = _HEAD + FEATURES + "model:" + _REST.partition("model:")[2]
+OF_KERAS = _HEAD + (
+    "features:\n"
+    "  delay: {of: dep time, steps: [{missing: {fill: 0}}, {z_score: {mean: 9, deviation: 3}}]}\n"
+    "  carrier: {steps: [{vocabulary: {values: [AA, UA]}}]}\n"
+    "model:" + _REST.partition("model:")[2]
+)
+# A team that has never heard of this project loads the model, asks it, and trains it on.
+FRESH = """
+import json, sys
+import numpy as np
+import tensorflow as tf
+
+model = tf.keras.models.load_model(sys.argv[1])
+rows = {name: tf.constant(values, model.input[name].dtype)
+        for name, values in json.loads(sys.argv[2]).items()}
+before = model(rows)["probabilities"].numpy()
+learner = tf.keras.Model(model.input, model.output["probabilities"])
+learner.compile("adam", "sparse_categorical_crossentropy")
+learner.fit(rows, np.ones(len(before)), epochs=3, verbose=0)
+after = model(rows)["probabilities"].numpy()
+json.dump([before.tolist(), after.tolist()], sys.stdout)
+assert not any(name.split(".")[0] in ("trainer", "pipeline") for name in sys.modules)
+"""
+ROWS = {
+    "dep time": [600.0, float("nan"), 1300.0],
+    "size": [[0.0, 1.0], [2.0, 3.0], [-1.0, 0.5]],
+    "day": [3, 0, 31],
+    "carrier": ["AA", "", "ZZ"],
+}
+
+
+class Scene:
+    """A run of the small table, and its migration."""
+
+    def __init__(self, folder, *overrides, text=CONFIG):
+        self.table = small_table.Table(folder, *overrides, text=text)
+        self.checkpoint = self.table.checkpoint
+        storage.write_text(self.table.run.config_path, config_file.dump(self.table.job))
+        self.migration = migration.Migration(self.table.run, self.table.records_path)
+
+    def publish(self):
+        return self.migration.publish(self.checkpoint)
+
+    @property
+    def published(self):
+        return sorted(p.name for p in pathlib.Path(self.table.run.path).glob("migrated/*"))
+
+
+def _fresh(path, rows):
+    command = [sys.executable, "-c", FRESH, path, json.dumps(rows)]
+    environment = {k: v for k, v in child_environment().items() if k != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return [np.array(side) for side in json.loads(done.stdout)]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "{name: linear}",
+        "{name: linear, params: {task: regression}}",
+        "{name: linear, params: {task: regression, offset: 300, scale: 20}}",
+        "{name: dnn, params: {hidden_units: [6, 4], batch_norm: true, dropout: 0.1}}",
+        "{name: dnn, params: {classes: 3, activation: tanh}}",
+        "{name: dnn_linear_combined, params: {hidden_units: [8]}}",
+    ],
+)
+def test_canned_models(tmp_path, model):
+    """With columns whose names TensorFlow would not have, missing and unseen values."""
+    scene = Scene(tmp_path, f"model={model}")
+    found = scene.publish()
+    assert found.new
+    assert found.rows > 100
+    assert scene.published == ["20"]
+    served = tf.saved_model.load(f"{found.path}/saved_model").signatures["serving_default"]
+    assert set(served.structured_input_signature[1]) == {
+        *("dep_time", "size", "day", "carrier", "unused")
+    } | ({"pixels"} if "pixels" in scene.table.records.transforms.serving_columns else set())
+
+
+def test_averages_are_what_is_migrated(tmp_path):
+    scene = Scene(tmp_path, "model={name: linear}", "train.optimizer.average=0.9")
+    assert scene.publish().rows > 100
+
+
+def test_a_network_is_loaded_and_trained_on_without_the_project(tmp_path):
+    found = Scene(tmp_path, "model={name: dnn}").publish()
+    rows = {**ROWS, "words": [[1, 2], [-1, -1], [3, -1]]}
+    before, after = _fresh(f"{found.path}/model.keras", rows)
+    assert before.shape == (3, 2)
+    assert (after[:, 1] > before[:, 1]).all()
+
+
+def _keras(network, **params):
+    params = {"network": f"{networks.__name__}:{network}", **params}
+    return f"model={json.dumps({'name': 'keras', 'params': params})}"
+
+
+@pytest.mark.parametrize("network", ["mixed", "columns_of_one"])
+def test_a_network_of_keras(tmp_path, network):
+    found = Scene(tmp_path, _keras(network), text=OF_KERAS).publish()
+    assert found.needs == ()
+    rows = {name: ROWS[name] for name in ("dep time", "carrier")}
+    before, _ = _fresh(f"{found.path}/model.keras", rows)
+    np.testing.assert_allclose(before.sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.fixture
+def _importable(monkeypatch):
+    """The process that checks models finds what is on PYTHONPATH, as that of a user does."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    parity_client.shared().close()
+    yield
+    parity_client.shared().close()
+
+
+@pytest.mark.usefixtures("_importable")
+def test_layers_of_ones_own_are_named(tmp_path):
+    found = Scene(tmp_path, _keras("own_layer"), text=OF_KERAS).publish()
+    assert found.needs == (f"{networks.__name__}:Half",)
+    assert f"custom_objects=…) needs {networks.__name__}:Half" in str(found)
+
+
+def test_what_answers_otherwise_is_not_published(tmp_path, monkeypatch):
+    """Unknown carriers get the id of a known one."""
+    whole = categories.Vocabulary.layer
+
+    def wrong(step, x):
+        return tf.minimum(whole(step, x), len(step.values) - 1)
+
+    scene = Scene(tmp_path, "model={name: linear}")
+    monkeypatch.setattr(categories.Vocabulary, "layer", wrong)
+    with pytest.raises(
+        errors.ModelError, match=r"otherwise than Estimator\.predict .* Nothing was published"
+    ):
+        scene.publish()
+    assert scene.published == []
+
+
+def test_the_feature_that_differs_is_named(tmp_path, monkeypatch):
+    buckets = categories.Buckets.layer
+    features = CONFIG.replace("  weekday: {of: day", "  weekday_: {of: day")
+    scene = Scene(tmp_path, "model={name: linear}", text=features)
+    monkeypatch.setattr(categories.Buckets, "layer", lambda step, x: buckets(step, x) * 0)
+    with pytest.raises(errors.ModelError, match="First feature that differs: 'dep time'"):
+        scene.publish()
+
+
+def test_what_is_there_stays(tmp_path):
+    scene = Scene(tmp_path, "model={name: linear}")
+    first = scene.publish()
+    kept = pathlib.Path(first.path, "migration.json").stat()
+    again = scene.publish()
+    assert not again.new
+    assert (again.path, again.rows, again.step) == (first.path, first.rows, 20)
+    assert "was there already" in str(again)
+    assert pathlib.Path(first.path, "migration.json").stat() == kept
+    pathlib.Path(first.path, "model.keras").write_bytes(b"other")
+    with pytest.raises(errors.DataError, match=r"'model\.keras' is not as it was published"):
+        scene.publish()
+
+
+def test_a_checkpoint_of_other_code(tmp_path):
+    table = small_table.Table(tmp_path, "model={name: linear}", text=CONFIG)
+    checkpoint = table.checkpoint
+    job = config_file.load(str(tmp_path / "table.yaml"), ["model={name: dnn}"])
+    storage.write_text(table.run.config_path, config_file.dump(job))
+    changed = migration.Migration(table.run, table.records_path)
+    with pytest.raises(errors.ModelError, match=r"has no 'dnn/.*', which the model as a Keras"):
+        changed.publish(checkpoint)
+
+
+def test_a_model_fn_is_refused(tmp_path):
+    text = CONFIG.replace("model: {name: linear}", "model: {name: 'mine:model_fn'}")
+    (tmp_path / "mine.yaml").write_text(text)
+    run = small_table.RunFolder(str(tmp_path / "run"))
+    job = config_file.load(str(tmp_path / "mine.yaml"))
+    storage.makedirs(run.path)
+    storage.write_text(run.config_path, config_file.dump(job))
+    with pytest.raises(errors.UsageError, match="'mine:model_fn': is code of your own"):
+        migration.Migration(run, str(tmp_path / "records"))

@@ -1,0 +1,119 @@
+"""All steps of a feature one after the other, labels and weights, in eager mode and in a graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.pipeline.feature_tables import DELAY, TIME, contents, make
+from trainer.models.transforms import WEIGHT, Transforms
+
+ROWS = {
+    "delay": np.array([np.nan, 3.0, 25.0], np.float32),
+    "time": np.array([517, 0, 2359], np.int64),
+    "carrier": np.array(["UA", "DL", "??"]),
+    "origin": np.array(["EWR", "JFK", "LGA"]),
+    "weight": np.array([1.0, 2.0, 0.5], np.float32),
+    "late": np.array([15, 16, -3], np.int64),
+    "seats": np.array([1, 2, 3], np.int64),
+    "tail": np.array(["", "N1", "N2"]),
+    "day": np.array(["", "", "2013-01-01"]),
+    "picture": np.zeros((3, 4, 6, 3), np.uint8) + 100,
+}
+
+
+def _made(features=None, label=None, *, training=False):
+    job = make(features, label)
+    transforms = Transforms(job, contents(job))
+    rows = {name: tf.constant(values) for name, values in ROWS.items()}
+    return transforms.examples(
+        {n: rows[n] for n in rows if n in transforms.columns}, training=training
+    )
+
+
+def test_a_chain_of_steps():
+    steps = [{"missing": {"fill": "mean", "indicator": True}}, {"clip": {"max": 20}}, "z_score"]
+    found, _ = _made({"delay": {"steps": steps}})
+    clipped = DELAY.clip(max=20)
+    x = np.array([DELAY.mean(), 3, 20])
+    wanted = (x - clipped.mean()) / clipped.std()
+    np.testing.assert_allclose(found["delay"], wanted, atol=0.01)
+    assert found["delay_missing"].numpy().tolist() == [1.0, 0.0, 0.0]
+    assert set(found) == {"delay", "delay_missing"}
+
+
+def test_a_cross_of_a_feature_and_a_column():
+    features = {
+        "part": {"of": "time", "steps": ["clock", {"buckets": {"count": 4}}]},
+        "x": {"of": ["part", "origin"], "steps": [{"cross": {"buckets": 1000}}]},
+    }
+    found, _ = _made(features)
+    minutes = TIME // 100 * 60 + TIME % 100
+    cuts = np.percentile(minutes, [25, 50, 75])
+    np.testing.assert_array_equal(found["part"], np.digitize([317, 0, 1439], cuts))
+    texts = [f"{p}\x1f{o}" for p, o in zip(found["part"].numpy(), ROWS["origin"], strict=True)]
+    np.testing.assert_array_equal(
+        found["x"], tf.strings.to_hash_bucket_fast(tf.constant(texts), 1000)
+    )
+
+
+def test_numbers_are_float32_and_ids_int64():
+    found, _ = _made({"time": {}, "carrier": {"steps": ["vocabulary"]}})
+    assert (found["time"].dtype, found["carrier"].dtype) == (tf.float32, tf.int64)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_augmentation_is_for_training_only(training):
+    steps = [{"augment": {"brightness": 0.3}}, "scale"]
+    found, _ = _made({"picture": {"steps": steps}}, training=training)
+    plain = np.full((3, 4, 6, 3), 100 / 255, np.float32)
+    assert np.allclose(found["picture"], plain, atol=1e-6) is not training
+
+
+@pytest.mark.parametrize(
+    ("label", "wanted", "weights"),
+    [
+        ({}, [15, 16, -3], None),
+        ({"threshold": 15}, [0, 1, 0], None),
+        ({"weight": "weight"}, [15, 16, -3], [1.0, 2.0, 0.5]),
+        ({"threshold": 15, "balanced": True}, [0, 1, 0], [0.9, 1.125, 0.9]),
+    ],
+)
+def test_labels_and_weights(label, wanted, weights):
+    features, found = _made({"time": {}}, label)
+    assert found.numpy().tolist() == wanted
+    if weights is None:
+        assert WEIGHT not in features
+    else:
+        np.testing.assert_allclose(features[WEIGHT], weights, rtol=1e-6)
+
+
+def test_a_label_that_is_in_no_vocabulary_is_minus_one():
+    job = make({"time": {}}, {"vocabulary": True}, {"late": {"type": "int64", "allowed": [16, 15]}})
+    transforms = Transforms(job, contents(job))
+    rows = {"time": tf.constant(ROWS["time"]), "late": tf.constant(ROWS["late"])}
+    assert transforms.examples(rows, training=False)[1].numpy().tolist() == [1, 0, -1]
+
+
+def test_without_features_the_columns_are_fed_as_they_are():
+    features, _ = _made()
+    assert "late" not in features
+    np.testing.assert_array_equal(features["picture"], ROWS["picture"])
+
+
+def test_marks_of_the_ledger_pass_through():
+    job = make({"time": {}})
+    transforms = Transforms(job, contents(job))
+    rows = {n: tf.constant(ROWS[n]) for n in ("time", "late")} | {"input/block": tf.constant([1])}
+    assert transforms.examples(rows, training=True)[0]["input/block"].numpy() == [1]
+
+
+def test_what_is_served_is_what_features_need():
+    job = make(
+        {"x": {"of": ["origin", "carrier"], "steps": [{"cross": {"buckets": 9}}]}},
+        {"weight": "weight"},
+    )
+    transforms = Transforms(job, contents(job))
+    assert set(transforms.serving_columns) == {"origin", "carrier"}
+    assert transforms.feature_names == ("x",)

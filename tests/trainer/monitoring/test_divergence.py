@@ -1,0 +1,147 @@
+"""What is kept of a run whose loss is no number any more."""
+
+from __future__ import annotations
+
+import pathlib
+import tracemalloc
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.runs.run_folder import RunFolder
+from trainer.input.dataset import Records
+from trainer.monitoring import divergence
+
+
+@pytest.fixture(scope="module")
+def blocks(small_records):
+    return Records(small_records.job, small_records.folder, small_records.contents).blocks("train")
+
+
+@pytest.fixture
+def hook(small_records, blocks, tmp_path):
+    job = small_records.config("train.save_steps=4")
+    task = topology.Task(topology.CHIEF, 0)
+    return divergence.DivergenceHook(job, RunFolder(str(tmp_path)), task, blocks)
+
+
+def _after(hook, loss, step, positions):
+    results = (np.float32(loss), step, [np.array(positions)])
+    hook.after_run(None, types.SimpleNamespace(results=results))
+
+
+def _checkpoint(folder, step, value):
+    """Saves a checkpoint of one variable, as a chief lists it."""
+    path = f"{folder}/model.ckpt-{step}"
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable("global_step", initializer=tf.constant(step, tf.int64))
+        tf.compat.v1.get_variable("w", initializer=tf.constant([1.0, value]))
+        session.run(tf.compat.v1.global_variables_initializer())
+        tf.compat.v1.train.Saver().save(session, path, write_state=False)
+    return path
+
+
+def _listed(folder, *paths):
+    tf.compat.v1.train.update_checkpoint_state(str(folder), paths[-1], list(paths))
+
+
+def test_the_last_finite_checkpoint_and_the_batches_since_are_kept(hook, tmp_path, blocks):
+    saved = [_checkpoint(tmp_path, 2, 0.5), _checkpoint(tmp_path, 4, np.inf)]
+    _listed(tmp_path, *saved)
+    for step in range(1, 5):
+        _after(hook, 0.5, step, [[0, step]])
+    with pytest.raises(
+        errors.ModelError,
+        match=r"^the loss is nan at step 5, of chief-0\. "
+        rf"make replay RUN={tmp_path.name} repeats it$",
+    ):
+        _after(hook, np.nan, 5, [[1, 0], [0, 7]])
+    (kept,) = divergence.read(RunFolder(str(tmp_path)))
+    assert (kept.task, kept.from_step) == ("chief-0", 2)
+    assert np.isnan(kept.loss)
+    assert tf.train.load_variable(kept.checkpoint, "w").tolist() == [1.0, 0.5]
+    assert [batch.step for batch in kept.batches] == [3, 4, 5]
+    assert kept.batches[-1].positions.tolist() == [[1, 0], [0, 7]]
+
+
+def test_memory_and_files_are_bounded_and_what_is_missing_is_said(
+    hook, tmp_path, blocks, monkeypatch
+):
+    """At 4,096 records a batch, JSON of 10,000 steps took gigabytes."""
+    monkeypatch.setattr(divergence, "_MOST_BYTES", 1 << 20)
+    hook._most = 1000
+    _listed(tmp_path, _checkpoint(tmp_path, 2, 0.5))
+    positions = np.random.default_rng(1).integers(0, [7, 32], [4096, 2])
+    tracemalloc.start()
+    try:
+        for step in range(1, 200):
+            _after(hook, 0.5, step, positions)
+        assert tracemalloc.get_traced_memory()[0] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(errors.ModelError):
+        _after(hook, np.nan, 200, positions)
+    (kept,) = divergence.read(RunFolder(str(tmp_path)))
+    assert [batch.step for batch in kept.batches] == list(range(169, 201))
+    assert kept.dropped == 168
+    for batch in kept.batches:
+        np.testing.assert_array_equal(batch.positions, positions)
+    for path in (tmp_path / "divergence").iterdir():
+        assert path.suffix == ".tfrecord" or path.stat().st_size < 1 << 20
+
+
+def test_steps_before_the_checkpoint_are_not_missed(hook, tmp_path):
+    """Of four a save, eight batches are kept."""
+    _listed(tmp_path, _checkpoint(tmp_path, 16, 0.5))
+    for step in range(1, 20):
+        _after(hook, 0.5, step, [[0, step]])
+    with pytest.raises(errors.ModelError):
+        _after(hook, np.nan, 20, [[1, 0]])
+    (kept,) = divergence.read(RunFolder(str(tmp_path)))
+    assert ([batch.step for batch in kept.batches], kept.dropped) == ([17, 18, 19, 20], 0)
+
+
+def test_the_batch_itself_is_kept_with_where_its_records_are(hook, tmp_path, blocks, small_records):
+    _listed(tmp_path, _checkpoint(tmp_path, 0, 0.0))
+    shard = 1
+    block = int(np.flatnonzero(blocks.shard == shard)[2])
+    with pytest.raises(errors.ModelError, match=r"^the loss is inf at step 1,"):
+        _after(hook, np.inf, 1, [[block, 5]])
+    record = RunFolder(str(tmp_path)).read("divergence/chief-0.json")["records"][0]
+    assert record["record_in_shard"] == 2 * 32 + 5
+    # Read with TensorFlow's own reader, counted from the start of the shard.
+    path = small_records.contents.splits["train"].shards[shard].path
+    whole = list(tf.data.TFRecordDataset(str(pathlib.Path(small_records.folder) / path)))
+    kept = list(tf.data.TFRecordDataset(str(tmp_path / "divergence" / "chief-0.tfrecord")))
+    assert [k.numpy() for k in kept] == [whole[record["record_in_shard"]].numpy()]
+    assert record["shard"].endswith(path)
+
+
+def test_without_a_finite_checkpoint_there_is_nothing_to_repeat(hook, tmp_path):
+    _listed(tmp_path, _checkpoint(tmp_path, 0, np.nan))
+    with pytest.raises(errors.ModelError):
+        _after(hook, np.nan, 1, [[0, 0]])
+    assert divergence.read(RunFolder(str(tmp_path))) == []
+    assert (tmp_path / "divergence" / "chief-0.tfrecord").exists()
+
+
+def test_asynchronous_processes_tell_the_step_that_all_count(small_records, blocks, tmp_path):
+    job = small_records.config("cluster.strategy=parameter_server")
+    cluster = {role: (f"localhost:{n}",) for n, role in enumerate(("chief", "worker", "ps"), 1)}
+    task = topology.Task(topology.WORKER, 0, cluster)
+    hook = divergence.DivergenceHook(job, RunFolder(str(tmp_path)), task, blocks)
+    _listed(tmp_path, _checkpoint(tmp_path, 0, 0.0))
+    with pytest.raises(errors.ModelError, match=r"^the loss is nan at step 41, of worker-0\."):
+        _after(hook, np.nan, 41, [[0, 0]])
+
+
+def test_payloads_come_in_the_order_asked_for(blocks, small_records):
+    order = np.array([[3, 1], [0, 0], [3, 0], [0, 0]])
+    got = divergence.payloads(blocks, order)
+    assert got[1] == got[3] != got[0]
+    first = next(iter(tf.data.TFRecordDataset(blocks.paths[0]))).numpy()
+    assert got[1] == first

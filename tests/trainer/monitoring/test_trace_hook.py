@@ -1,0 +1,123 @@
+"""Traces of real steps: how often, what they say, and what is left on disk."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from pipeline import config, errors
+from pipeline.config import config_file
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
+from trainer.monitoring.status_reporter import Reporter
+from trainer.monitoring.trace_hook import CheckpointTimes, TraceHook
+
+v1 = tf.compat.v1
+
+
+class Clock:
+    """Moves on by a millisecond whenever it is looked at."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 0.001
+        return self.now
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder(str(tmp_path))
+
+
+@pytest.fixture
+def reporter(run):
+    return Reporter(run, "chief-0", 100)
+
+
+def train(hook, steps):
+    with tf.Graph().as_default():
+        op = v1.train.get_or_create_global_step().assign_add(1)
+        with v1.train.SingularMonitoredSession(hooks=[hook]) as session:
+            for _ in range(steps):
+                session.run(op)
+
+
+def summaries(folder):
+    """Returns (tag, step, value) of the train events in a folder."""
+    v1.summary.FileWriterCache.clear()
+    return [
+        (value.tag, event.step, value.simple_value)
+        for path in folder.glob("events.*")
+        for event in v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    ]
+
+
+def test_steps_of_the_profile_are_written_for_a_timeline(run, reporter, tmp_path):
+    profile = config.Profile(start=3, stop=5)
+    train(TraceHook(run, "worker-0", reporter, profile, None), 8)
+    paths = sorted((tmp_path / "profile").iterdir())
+    assert [path.name for path in paths] == ["worker-0-3.json", "worker-0-4.json"]
+    for path in paths:
+        events = json.loads(path.read_text())["traceEvents"]
+        assert any("AssignAdd" in event["name"] for event in events)
+
+
+def test_where_the_time_of_a_step_goes_is_told_once_in_a_while(run, reporter, tmp_path):
+    clock = Clock()
+    train(TraceHook(run, "chief-0", reporter, None, run.path, clock=clock), 40)
+    reporter.say("done")
+    (status,) = run_folder.read_statuses(run).values()
+    assert set(status.seconds) == {
+        *("step", "between_steps", "compute", "exchange", "input", "other")
+    }
+    # The clock is looked at once in a step, and once or twice between two.
+    assert status.seconds["step"] == pytest.approx(0.001, rel=1)
+    assert status.seconds["between_steps"] == pytest.approx(0.001, rel=1)
+    found = summaries(tmp_path)
+    assert {tag for tag, _, _ in found} == {f"seconds/{name}" for name in status.seconds}
+    assert len(found) == len(status.seconds)
+    assert not (tmp_path / "profile").exists()
+
+
+def test_the_next_trace_waits_until_the_last_has_paid(run, reporter, tmp_path):
+    """A trace that cost a second is the only one in two hundred."""
+
+    class Slow(Clock):
+        def __call__(self):
+            self.now += 0.1
+            return self.now
+
+    clock = Slow()
+    train(TraceHook(run, "chief-0", reporter, None, run.path, clock=clock), 300)
+    assert clock.now > 50
+    assert 1 < len({step for _, step, _ in summaries(tmp_path)}) <= 4
+
+
+def test_workers_write_no_events(run, reporter, tmp_path):
+    train(TraceHook(run, "worker-0", reporter, None, None), 20)
+    assert list(tmp_path.glob("events.*")) == []
+
+
+def test_saves_are_summed_and_summarised(run, reporter, tmp_path):
+    times = CheckpointTimes(run.path, reporter)
+    with tf.Graph().as_default():
+        times(10, 0.5)
+        times(20, 0.25)
+    reporter.say("training")
+    assert run_folder.read_statuses(run)["chief-0"].seconds == {"checkpoints": 0.75}
+    assert summaries(tmp_path) == [
+        ("seconds/checkpoint", 10, 0.5),
+        ("seconds/checkpoint", 20, 0.25),
+    ]
+
+
+@pytest.mark.parametrize("window", [(5, 5), (6, 5), (0, 101)])
+def test_a_profile_is_a_short_window(window):
+    start, stop = window
+    with pytest.raises(errors.UsageError, match=r"train\.profile: start=\d, .*1 to 100 steps"):
+        config_file.load("mnist", [f"train.profile={{start: {start}, stop: {stop}}}"])

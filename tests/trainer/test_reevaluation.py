@@ -1,0 +1,54 @@
+"""Which checkpoints and splits of a run are evaluated again."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from trainer.reevaluation import Judged
+
+
+@pytest.fixture
+def judged(finished, small_records):
+    def build(split=None, slices=(), run=None):
+        return Judged(run or finished.run, small_records.folder, split, slices)
+
+    return build
+
+
+def test_checkpoints(judged, finished):
+    one = judged()
+    prefix = f"{finished.run.path}/model.ckpt-"
+    assert one.checkpoints(None) == [f"{prefix}300"]
+    assert one.checkpoints("200") == [f"{prefix}200"]
+    assert one.checkpoints("all")[-2:] == [f"{prefix}200", f"{prefix}300"]
+    best = finished.run.read("best.json")["step"]
+    (kept,) = one.checkpoints("best")
+    assert kept == f"{finished.run.path}/best/model.ckpt-{best}"
+    assert list(one.rows(kept)) == [f"{best} eval", f"{best} test"]
+    with pytest.raises(
+        errors.UsageError, match=r"--checkpoint '250': must be best, all or one of .*300"
+    ):
+        one.checkpoints("250")
+
+
+def test_an_unknown_split(judged):
+    with pytest.raises(
+        errors.UsageError, match="--split 'dev': has no records; there are train, eval, test"
+    ):
+        judged("dev")
+
+
+def test_a_column_there_is_not(judged):
+    with pytest.raises(errors.UsageError, match=r"--slices 'labl': not one of .* 'label'\?\)$"):
+        judged("test", ["labl"])
+
+
+def test_rows_are_named_by_step_and_split(judged, finished):
+    one = judged("test", ["label"])
+    found = one.rows(one.checkpoints("200")[0])
+    assert list(found) == ["200 test"]
+    slices = [row.slice for row in found["200 test"]]  # the most frequent first
+    assert slices[0] == "all"
+    assert sorted(slices[1:]) == [f"label={n}" for n in range(10)]
+    assert one.metrics(one.checkpoints("200")[0]).splitlines()[0] == "run finished, step 200"

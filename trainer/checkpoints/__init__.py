@@ -1,0 +1,1 @@
+"""Reading, writing, checking and removing checkpoints."""

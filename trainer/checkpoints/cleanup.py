@@ -1,0 +1,59 @@
+"""Removes what checkpoints leave behind.
+
+TensorFlow deletes at most one checkpoint a save, of those its list names, so a smaller
+`keep_checkpoints` never takes effect (traps A9); a process that is killed while it saves leaves
+half a checkpoint (A10), and workers of an all-reduce leave whole ones of their own (A19).
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipeline import storage
+from trainer.checkpoints import checkpoint_list
+
+_PART = re.compile(r"(model\.ckpt-(\d+))\.(?:index|meta|data-\d+-of-\d+)")
+# What is being written: `model.ckpt-7_temp/` of a save, `….index.tempstate…` of its last moments.
+_HALF = re.compile(r"model\.ckpt-\d+_temp\S*|\S+\.tempstate\d+")
+_OF_WORKER = re.compile(r"tmp_(?:chief|worker|evaluator)_\d+|tmp")
+
+
+class Janitor:
+    """Keeps the folder of the checkpoints clean; the chief's alone.
+
+    It never touches a checkpoint that the list names, nor one newer than those.
+    """
+
+    def __init__(self, model_dir: str, keep: int) -> None:
+        self._model_dir = model_dir
+        self._keep = keep
+
+    def open(self) -> None:
+        """Shortens the list to `keep` and removes what earlier processes left.
+
+        To be called before the chief joins its cluster: workers write only after that.
+        """
+        listed = checkpoint_list.read(self._model_dir)
+        if len(listed) > self._keep:
+            checkpoint_list.write(self._model_dir, listed[: self._keep])
+        self._remove(_HALF)
+        self._remove(_OF_WORKER)
+
+    def clean(self) -> None:
+        """Removes checkpoints that no list names any more, after a save."""
+        self._remove(_HALF)
+        kept = {path.rpartition("/")[2] for path in checkpoint_list.read(self._model_dir)}
+        newest = max((_step_of(name) for name in kept), default=-1)
+        for name in storage.listdir(self._model_dir):
+            part = _PART.fullmatch(name)
+            if part and part[1] not in kept and int(part[2]) < newest:
+                storage.remove(storage.join(self._model_dir, name))
+
+    def _remove(self, pattern: re.Pattern[str]) -> None:
+        for name in storage.listdir(self._model_dir):
+            if pattern.fullmatch(name):
+                storage.remove(storage.join(self._model_dir, name))
+
+
+def _step_of(name: str) -> int:
+    return int(name.rpartition("-")[2]) if re.fullmatch(r"model\.ckpt-\d+", name) else -1

@@ -1,0 +1,172 @@
+"""Who saves checkpoints, and what is done after each.
+
+The hooks are made here and not by Estimator, which drops saving listeners on one of its two
+cluster paths (traps A20) and makes no saver at all under an all-reduce when summaries are off
+(A18).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, errors, storage
+from pipeline.cluster import topology
+from pipeline.runs.run_folder import RunFolder
+from pipeline.storage import scratch
+from trainer.checkpoints import checkpoint_files
+
+_train = tf.compat.v1.train
+_LAST_SAVES = 5
+# Called with the global step of a checkpoint and the seconds training stood still for it.
+AfterSave = Callable[[int, float], None]
+
+
+def hooks(
+    job: config.Config,
+    run: RunFolder,
+    task: topology.Task,
+    actions: Sequence[AfterSave],
+    before_save: Callable[[Any], None] = lambda session: None,
+    *,
+    before_last: Callable[[Any], None] = lambda session: None,
+    between: Sequence[AfterSave] = (),
+) -> list[Any]:
+    """Returns the hooks by which a training process saves.
+
+    The chief calls `before_save`, saves, and takes `actions` after each save, in order. At the end
+    it calls `before_last`, after which no process makes a step, and saves once; the actions of
+    `between` are taken after all other saves. Workers of an all-reduce save to the disk of their
+    host, because saving is a step all of them make together; nobody reads that, and it is removed
+    at once.
+    """
+    steps = job.train.save_steps
+    if task.is_chief:
+        listener = _Listener(actions, between, before_save)
+        return [_saver_hook(run.path, steps, [listener], before_last)]
+    if job.cluster.strategy == "multi_worker_mirrored":
+        folder = scratch.make("saves")
+        return [_ForgetHook(), _saver_hook(folder, steps, [_Unread(folder)], before_last)]
+    return []
+
+
+def own_folder(model_dir: str, task: topology.Task) -> str:
+    """Returns where TensorFlow puts the events of a worker of an all-reduce."""
+    return storage.join(model_dir, f"tmp_{task.job_name}_{task.task_index}")
+
+
+def keep_known(scaffold: Any) -> None:
+    """Makes the Saver that a model brings along the one that is used, as Estimator would."""
+    savers = tf.compat.v1.get_collection_ref(tf.compat.v1.GraphKeys.SAVERS)
+    if scaffold is not None and scaffold.saver is not None and scaffold.saver not in savers:
+        savers[:] = [scaffold.saver]
+
+
+def _saver_hook(
+    folder: str, steps: int, listeners: list[Any], before_last: Callable[[Any], None]
+) -> Any:
+    hook = _Saver(folder, save_steps=steps, listeners=listeners)
+    hook.before_last = before_last
+    # Otherwise it asks for the global step once more after every step, in a session call of its
+    # own, which between processes is a round trip.
+    hook._set_steps_per_run(1)
+    return hook
+
+
+class _Saver(tf.compat.v1.train.CheckpointSaverHook):
+    before_last: Callable[[Any], None]
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Saves where training begins.
+
+        Raises `RetryableError` if that is before the newest checkpoint: TensorFlow begins again
+        without a word if reading the list of checkpoints fails just then.
+        """
+        step = int(session.run(self._global_step_tensor))
+        saved = checkpoint_files.current_step(self._checkpoint_dir)
+        if step < saved:
+            raise errors.RetryableError(
+                f"{self._checkpoint_dir!r}: TensorFlow restored step {step}, the newest checkpoint "
+                f"has step {saved}; it could not be read. Run the same command again"
+            )
+        super().after_create_session(session, coord)
+
+    def end(self, session: Any) -> None:
+        """Saves what has been done since the last save, when no process does any more."""
+        self.before_last(session)
+        for listener in self._listeners:
+            if isinstance(listener, _Listener):
+                listener.between = ()
+        saved = self._timer.last_triggered_step()
+        # Once; again only for a process that ended a step it stood still in, or while gradients
+        # that come late are dropped (cluster.backup_workers).
+        for _ in range(_LAST_SAVES):
+            step = session.run(self._global_step_tensor)
+            if step == saved:
+                break
+            self._save(session, step)
+            saved = step
+        for listener in self._listeners:
+            listener.end(session, saved)
+
+
+class _Listener(tf.compat.v1.train.CheckpointSaverListener):
+    def __init__(
+        self,
+        actions: Sequence[AfterSave],
+        between: Sequence[AfterSave],
+        before_save: Callable[[Any], None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._actions = actions
+        self.between = between
+        self._before_save = before_save
+        self._clock = clock
+        self._began = 0.0
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        """Training stands still from here on."""
+        self._began = self._clock()
+        self._before_save(session)
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        """The checkpoint is there; a single process evaluates it after this."""
+        seconds = self._clock() - self._began
+        for action in (*self._actions, *self.between):
+            action(int(global_step_value), seconds)
+
+
+class _Unread(tf.compat.v1.train.CheckpointSaverListener):
+    """Removes a checkpoint as soon as it is written, as nobody reads it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        """Only TensorFlow's events stay."""
+        _forget()
+        for name in storage.listdir(self._folder):
+            if name.startswith(("model.ckpt", "checkpoint")):
+                storage.remove(storage.join(self._folder, name))
+
+    def end(self, session: Any, global_step_value: int) -> None:
+        """There is no save after this."""
+        scratch.remove(self._folder)
+
+
+def _forget() -> None:
+    """Has the Savers of the graph delete nothing of what they have written or restored."""
+    for saver in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS):
+        saver.set_last_checkpoints_with_time([])
+
+
+class _ForgetHook(tf.compat.v1.train.SessionRunHook):
+    """Makes a worker forget the checkpoints it was restored from: they are the chief's, and it
+    would delete them when it has made enough of its own (traps A19)."""
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Empties the list the Saver was given when it restored."""
+        _forget()

@@ -1,0 +1,1 @@
+"""Strategies, placement of variables, and sessions."""

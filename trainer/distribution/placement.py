@@ -1,0 +1,68 @@
+"""Which parameter server holds which variable: by size, not in turn.
+
+TensorFlow places variables round-robin, so that one server may get all the large ones; and a
+variable never spans servers unless it is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline.cluster import topology
+
+
+class LeastLoaded:
+    """Chooses for each variable the server that holds the fewest bytes so far, unless one is asked
+    for.
+
+    Deterministic: every process builds its own copy of the graph and must choose alike.
+    """
+
+    def __init__(self, servers: int) -> None:
+        self.bytes = [0] * servers
+
+    def __call__(self, op: Any) -> int:
+        """Returns the index of the server for the variable that `op` makes."""
+        asked = tf.DeviceSpec.from_string(op.device).task
+        server = self.bytes.index(min(self.bytes)) if asked is None else asked
+        self.bytes[server] += _bytes_of(op)
+        return server
+
+
+def _bytes_of(op: Any) -> int:
+    """Size of a variable; one of unknown shape counts as a single value."""
+    dtype = tf.as_dtype(op.get_attr("dtype"))
+    shape = tf.TensorShape(op.get_attr("shape"))
+    return int((shape.num_elements() or 1) * dtype.size)
+
+
+def device_fn(task: topology.Task) -> Any:
+    """Returns the `device_fn` of `RunConfig` for a training process of a cluster with servers.
+
+    `None` leaves placement to TensorFlow, as everywhere else.
+    """
+    servers = task.cluster.get(topology.PS, ())
+    if len(servers) < 2 or task.job_name not in topology.TRAINING_ROLES:
+        return None
+    return tf.compat.v1.train.replica_device_setter(
+        ps_tasks=len(servers),
+        worker_device=f"/job:{task.job_name}/task:{task.task_index}",
+        cluster={role: list(addresses) for role, addresses in task.cluster.items()},
+        ps_strategy=LeastLoaded(len(servers)),
+    )
+
+
+def partitioner(servers: int, largest: int) -> Any:
+    """Returns a partitioner that cuts variables of more than `largest` bytes along their first
+    axis, into one part a server. Checkpoints hold such a variable as one, so that other numbers of
+    servers can read it."""
+
+    def parts(shape: tf.TensorShape, dtype: tf.DType, **_: Any) -> Sequence[int]:
+        size = (shape.num_elements() or 0) * dtype.size
+        cut = min(servers, shape[0]) if size > largest else 1
+        return [cut, *[1] * (shape.rank - 1)]
+
+    return parts

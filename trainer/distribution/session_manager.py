@@ -1,0 +1,70 @@
+"""How sessions of training processes are made on parameter servers, and made again.
+
+TensorFlow restores parameters before it calls any hook, and a worker that finds a server without
+values sleeps for 30 seconds before it looks again. Neither can be set from outside (traps A3), so
+its `SessionManager` is replaced while a process trains.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.training import session_manager  # where TensorFlow's creators look it up
+
+from pipeline import errors
+from trainer.lifecycle import signals
+
+_PAUSE = 0.5  # seconds between looks of a worker
+
+
+class _Manager(session_manager.SessionManager):
+    def __init__(self, before: Callable[[Any], None], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._before = before
+
+    def prepare_session(self, master: str, *args: Any, config: Any = None, **kwargs: Any) -> Any:
+        """Makes the chief's session, with the parameters of a checkpoint or initial ones."""
+        with self._bare(master, config) as session:
+            self._before(session)
+        return super().prepare_session(master, *args, config=config, **kwargs)
+
+    def wait_for_session(
+        self, master: str, config: Any = None, max_wait_secs: float | None = math.inf
+    ) -> Any:
+        """Makes the session of any other process, once all variables have values."""
+        deadline = time.monotonic() + (math.inf if max_wait_secs is None else max_wait_secs)
+        with self._bare(master, config) as session:
+            while True:
+                self._before(session)
+                try:
+                    return super().wait_for_session(master, config=config, max_wait_secs=0)
+                except tf.errors.DeadlineExceededError:
+                    if time.monotonic() > deadline:
+                        raise
+                if signals.stop_requested.wait(_PAUSE):
+                    raise errors.RetryableError(
+                        "stopped while waiting for the parameters. Run the same command to go on."
+                    )
+
+    def _bare(self, master: str, config: Any) -> Any:
+        return tf.compat.v1.Session(master, graph=self._graph, config=config)
+
+
+@contextlib.contextmanager
+def calling(before: Callable[[Any], None]) -> Iterator[None]:
+    """Has `before` called ahead of each session that is made, with a bare one on the same graph.
+
+    A worker that waits for variables calls it again and again.
+    """
+    theirs = session_manager.SessionManager
+    session_manager.SessionManager = functools.partial(_Manager, before)
+    try:
+        yield
+    finally:
+        session_manager.SessionManager = theirs

@@ -1,0 +1,133 @@
+"""From the config to what `RunConfig` takes: train and eval strategies, devices, placement."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config
+from pipeline.cluster import compatibility, topology
+from trainer.input import autotuner
+
+_distribute = tf.distribute
+_PACK_BYTES = 1 << 20  # of gradients that travel together
+
+
+@dataclasses.dataclass(frozen=True)
+class Distribution:
+    """The distributed part of a `RunConfig` for one process."""
+
+    train: Any
+    evaluate: Any
+    # Logical CPU devices the session must have.
+    cpu_devices: int
+
+
+def distribution(cluster: config.Cluster, task: topology.Task) -> Distribution:
+    """Returns the strategies for a process of `cluster`.
+
+    Must be called before any op has run in this process: devices and collectives are set up here.
+    """
+    training = task.job_name in topology.TRAINING_ROLES
+    evaluating = task.job_name == topology.EVALUATOR or not task.cluster
+    if not training and not evaluating:
+        return Distribution(None, None, cpu_devices=1)
+    compatibility.check_machine(cluster, len(tf.config.list_physical_devices("GPU")))
+    devices = list(cluster.devices) or _default_devices(topology.replicas_per_process(cluster))
+    eval_devices = evaluation_devices(cluster)
+    build_train = _BUILDERS.get(cluster.strategy) if training else None
+    build_eval = _BUILDERS.get(cluster.eval_strategy) if evaluating else None
+    autotuner.keep_out_of_strategies()
+    used = [*devices, cluster.parameter_device, *(eval_devices if build_eval else ())]
+    return Distribution(
+        train=build_train(cluster, devices) if build_train else None,
+        evaluate=build_eval(cluster, eval_devices) if build_eval else None,
+        cpu_devices=_cpus_of(used),
+    )
+
+
+def evaluation_devices(cluster: config.Cluster) -> list[str]:
+    """Returns where the evaluating process has a replica each."""
+    replicas = topology.evaluating_replicas(cluster)
+    return list(cluster.devices[:replicas]) or _default_devices(replicas)
+
+
+def _cpus_of(devices: list[str]) -> int:
+    """Returns how many logical CPUs there must be for all of `devices` to exist."""
+    parsed = [compatibility.parse_device(device, "cluster.devices") for device in devices]
+    return max([1, *(index + 1 for kind, index in parsed if kind == "cpu")])
+
+
+def _default_devices(replicas: int) -> list[str]:
+    """Returns the GPUs, or as many logical CPUs as there are replicas."""
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    kind, count = ("gpu", min(gpus, replicas)) if gpus else ("cpu", replicas)
+    return [f"/{kind}:{index}" for index in range(count)]
+
+
+def _one_device(cluster: config.Cluster, devices: list[str]) -> Any:
+    return _distribute.OneDeviceStrategy(devices[0])
+
+
+def _mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
+    return _distribute.MirroredStrategy(
+        devices, cross_device_ops=_cross_device_ops(cluster, devices)
+    )
+
+
+def _cross_device_ops(cluster: config.Cluster, devices: list[str]) -> Any:
+    """The default hangs before the first step on several logical CPUs; this one does not."""
+    name = cluster.cross_device_ops
+    if name == "auto" and any("cpu" in device.lower() for device in devices):
+        name = "reduction_to_one_device"
+    kinds: Mapping[str, Callable[[], Any]] = {
+        "auto": lambda: None,
+        "nccl": _distribute.NcclAllReduce,
+        "hierarchical_copy": _distribute.HierarchicalCopyAllReduce,
+        "reduction_to_one_device": _distribute.ReductionToOneDevice,
+    }
+    return kinds[name]()
+
+
+def _central_storage(cluster: config.Cluster, devices: list[str]) -> Any:
+    return _distribute.experimental.CentralStorageStrategy(
+        compute_devices=devices, parameter_device=cluster.parameter_device
+    )
+
+
+def _multi_worker_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
+    # Estimator copies the strategy, which eager execution forbids (traps A22).
+    tf.compat.v1.disable_eager_execution()
+    implementation = _distribute.experimental.CommunicationImplementation
+    options = _distribute.experimental.CommunicationOptions(
+        implementation=implementation[cluster.communication.upper()],
+        # In one piece, nothing would be on its way while the rest is still being worked out.
+        bytes_per_pack=_PACK_BYTES,
+    )
+    return _distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
+def _parameter_server_strategy(cluster: config.Cluster, devices: list[str]) -> Any:
+    member = _distribute.cluster_resolver.TFConfigClusterResolver()
+    # It would make a replica on each GPU, of which nothing else knows.
+    one_replica = _distribute.cluster_resolver.SimpleClusterResolver(
+        member.cluster_spec(),
+        task_type=member.task_type,
+        task_id=member.task_id,
+        num_accelerators={"GPU": min(1, len(tf.config.list_physical_devices("GPU")))},
+    )
+    # The one class of that name which Estimators accept (traps A21).
+    return tf.compat.v1.distribute.experimental.ParameterServerStrategy(one_replica)
+
+
+# `none` and the classic parameter server modes train without a strategy object.
+_BUILDERS: Mapping[str, Callable[[config.Cluster, list[str]], Any]] = {
+    "one_device": _one_device,
+    "mirrored": _mirrored,
+    "central_storage": _central_storage,
+    "multi_worker_mirrored": _multi_worker_mirrored,
+    "parameter_server_strategy": _parameter_server_strategy,
+}

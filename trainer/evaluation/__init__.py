@@ -1,0 +1,1 @@
+"""Evaluation while training, the best checkpoint, early stopping."""

@@ -1,0 +1,247 @@
+"""Judging a run: while it trains, and at its end.
+
+The framework's evaluator ends only when a checkpoint at `max_steps` turns up, so after any other
+end it never does (traps A6); ours ends when training says that it is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, errors, storage
+from pipeline.records import epochs
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
+from trainer.checkpoints import checkpoint_files
+from trainer.evaluation import early_stopping, skipped
+from trainer.exactly_once import report
+from trainer.export import exporters
+from trainer.input.dataset import Records
+from trainer.monitoring.status_reporter import Reporter
+
+# Seconds between looks for a new checkpoint; each takes several requests of gs://.
+# While there is none it looks less and less often.
+_POLL, _REMOTE_POLL, _GROWTH, _LONGEST = 0.2, 2.0, 1.2, 1.0
+# A checkpoint may be deleted while it is read (traps A8), and NFS may show it late (A30).
+_ATTEMPTS = 5
+
+
+# A checkpoint's path prefix and when it was written: after a fall back to an older one the same
+# step is saved again.
+Version = tuple[str, float]
+
+
+def _version(checkpoint: str) -> Version | None:
+    """Returns the version of a checkpoint that is there, `None` if it has just been deleted."""
+    try:
+        return checkpoint, storage.modified(f"{checkpoint}.index")
+    except FileNotFoundError:
+        return None
+
+
+class SignOfLife(tf.compat.v1.train.SessionRunHook):
+    """Reports the batches of an evaluation, so that it is not taken for a hang."""
+
+    def __init__(self, reporter: Reporter, what: str = "batches") -> None:
+        """Batches are of an evaluation; another `what` is part of a longer piece of work."""
+        self._reporter, self._what = reporter, what
+        self._batches = 0
+
+    def begin(self) -> None:
+        """Reports that it begins."""
+        self._batches = 0
+        if self._what == "batches":
+            self._reporter.say("evaluating")
+        self._reporter.progress(self._what)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Counts a batch."""
+        self._batches += 1
+        self._reporter.progress(self._what, self._batches)
+
+
+class Evaluation:
+    """The evaluating side of a run: an estimator, the records and where results go."""
+
+    def __init__(
+        self,
+        job: config.Config,
+        run: RunFolder,
+        records: Records,
+        estimator: Any,
+        reporter: Reporter,
+    ) -> None:
+        self._job = job
+        self._run = run
+        self._records = records
+        self._estimator = estimator
+        self._reporter = reporter
+        hooks = [SignOfLife(reporter, "evaluating slices")]
+        self._publisher = exporters.Publisher(job, run, records, hooks, reporter)
+        self.judge = exporters.Judge(job, run, records, reporter, self._publisher)
+        self._newest: dict[str, float] = {}
+        self._newest_digest: str | None = None
+
+    def check_metric(self) -> None:
+        """Raises `UsageError` if the model does not report `eval.metric`.
+
+        Builds the graph of an evaluation, but runs nothing: after training it would be too late.
+        """
+        with tf.Graph().as_default():
+            tf.compat.v1.train.create_global_step()
+            batches = self._records.eval_input_fn("eval")()
+            given = tf.compat.v1.data.make_initializable_iterator(batches).get_next()
+            mode, config = tf.estimator.ModeKeys.EVAL, self._estimator.config
+            spec = self._estimator.model_fn(*given, mode, config)
+        exporters.check_metric(self._job.eval.metric, ["loss", *(spec.eval_metric_ops or ())])
+
+    def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Evaluates each new checkpoint until the final one, then `finish`es.
+
+        Ends when `TRAINING_DONE.json` is there and its checkpoint has been judged.
+        """
+        self._reporter.say("waiting")
+        judged: Version | None = None
+        next_start = 0.0
+        first = pause = _REMOTE_POLL if storage.is_remote(self._run.path) else _POLL
+        while True:
+            # Looked at before the checkpoint: what it names has been written by then.
+            done = self._done()
+            checkpoint = checkpoint_files.newest(self._run.path)
+            if done is not None:
+                self.finish()
+                return
+            if (
+                checkpoint is not None
+                and _version(checkpoint) not in (None, judged)
+                and time.monotonic() >= next_start
+                and self._step_of(checkpoint) > 0
+            ):
+                next_start = time.monotonic() + self._job.eval.throttle_seconds
+                judged = self._evaluate_newest(checkpoint)
+                pause = first
+            else:
+                if self._reporter.due:
+                    self._reporter.say("waiting")
+                sleep(pause)
+                pause = max(first, min(_LONGEST, pause * _GROWTH))
+
+    def _step_of(self, checkpoint: str) -> int:
+        """Returns the step of a checkpoint, 0 if a newer one has replaced it meanwhile."""
+        try:
+            return checkpoint_files.step_of(checkpoint)
+        except errors.DataError:
+            if checkpoint_files.newest(self._run.path) == checkpoint:
+                raise
+            return 0
+
+    def _done(self) -> dict[str, Any] | None:
+        done = self._run.read(run_folder.TRAINING_DONE)
+        if done is None or done["reason"] != "steps":
+            return done
+        # One of an earlier start of this run, before it was given more steps.
+        # Of epochs it is found out anew by each chief.
+        wanted = epochs.of_run(self._job, self._run).train.max_steps
+        return done if done["final_step"] >= wanted else None
+
+    def _evaluate_newest(self, checkpoint: str) -> Version | None:
+        """Returns the checkpoint that was judged, or `None` if a newer one has replaced it."""
+        version = _version(checkpoint)
+        try:
+            with contextlib.ExitStack() as stack:
+                with self._reporter.counting("fetching the checkpoint"):
+                    copy = stack.enter_context(checkpoint_files.pinned(checkpoint))
+                metrics, judged = self._evaluate("eval", copy)
+                self._newest_digest = checkpoint_files.digest(judged)
+                self.judge.export(self._estimator, "", judged, metrics, False)
+        except FileNotFoundError:
+            return None
+        self._newest = metrics
+        return version if judged == copy else _version(judged)
+
+    def _evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
+        """Returns the metrics on a split, and the checkpoint they are of."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                metrics = self._estimator.evaluate(
+                    self._records.eval_input_fn(split),
+                    hooks=[SignOfLife(self._reporter)],
+                    checkpoint_path=checkpoint,
+                    name=split,
+                )
+                return exporters.plain(metrics), checkpoint
+            except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
+                newer = checkpoint_files.newest(self._run.path)
+                if attempt == _ATTEMPTS - 1 or (
+                    isinstance(error, ValueError) and newer == checkpoint
+                ):
+                    raise
+                tf.get_logger().warning(
+                    "checkpoint %s is gone or unreadable; trying %s", checkpoint, newer
+                )
+                checkpoint = newer or checkpoint
+                time.sleep(1)
+        raise AssertionError("unreachable")
+
+    def finish(self) -> None:
+        """Judges the final checkpoint on the eval and test splits and exports it.
+
+        Writes `RESULT.json` last: a run without it has not succeeded.
+        """
+        checkpoint = checkpoint_files.newest(self._run.path)
+        if checkpoint is None:
+            raise errors.ModelError(f"{self._run.path!r}: training ended without a checkpoint")
+        step = checkpoint_files.step_of(checkpoint)
+        if self._newest_digest != checkpoint_files.digest(checkpoint):
+            self._newest, checkpoint = self._evaluate("eval", checkpoint)
+            self.judge.export(self._estimator, "", checkpoint, self._newest, True)
+        passed_over = self._tell_skipped()
+        metrics = {"eval": self._newest}
+        if self._records.has("test"):
+            metrics["test"], _ = self._evaluate("test", checkpoint)
+        self._reporter.say("exporting")
+        final = self._publisher.publish(
+            self._estimator,
+            "final",
+            checkpoint,
+            step,
+            metrics,
+            # Of an earlier end at this step: the digests in it are of what is replaced.
+            lambda export: self._run.remove(run_folder.RESULT),
+        )
+        best = self._run.read(exporters.BEST)
+        read, _ = report.account(checkpoint, self._records.blocks("train"))
+        done = self._run.read(run_folder.TRAINING_DONE) or {}
+        self._run.write(
+            run_folder.RESULT,
+            {
+                "final_step": step,
+                "epochs": self._job.train.epochs if done.get("reason") == "steps" else None,
+                "metrics": metrics,
+                "best": best,
+                "exports": {
+                    "final": self._run.relative(final.path),
+                    "best": best["export"] if best else None,
+                },
+                "sha256": {"final": final.sha256, "best": best.get("sha256", {}) if best else {}},
+                "input": read.rows,
+                "readers": read.readers,
+                "left_out": self._records.left_out,
+                "skipped": passed_over,
+            },
+        )
+
+    def _tell_skipped(self) -> list[int]:
+        """Returns the steps of the checkpoints that nobody has judged, and says so."""
+        found = self._run.read(early_stopping.EVALUATIONS) or {}
+        steps: list[int] = found.get("skipped", [])
+        if steps:
+            line = skipped.told(steps, len(found["judged"]))
+            tf.get_logger().warning(line)
+            self._reporter.add_note(line)
+        return steps

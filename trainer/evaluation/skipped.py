@@ -1,0 +1,51 @@
+"""Which checkpoints nobody has judged.
+
+Whoever judges takes the newest one. What was saved meanwhile is passed over, and may be deleted
+before anybody has seen it: so the chief lists all that it saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from pipeline.runs.run_folder import RunFolder
+
+# {"steps": [int]}: what the checkpoints of a run are named after, over all its starts.
+SAVED = "saved.json"
+_SHOWN = 5
+
+
+class Saved:
+    """An action after each save: adds its step to the list."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._run = run
+
+    def __call__(self, step: int, seconds: float) -> None:
+        """Notes one save; that of step 0 has learned nothing, and is not to be judged."""
+        known = _saved(self._run)
+        if step > 0 and step not in known:
+            self._run.write(SAVED, {"steps": sorted([*known, step])})
+
+
+def steps(run: RunFolder, judged: Collection[int]) -> list[int]:
+    """Returns the steps of the checkpoints saved before the last of those `judged`, and not judged.
+
+    Both are what checkpoints are named after; asynchronous workers' may hold a later step.
+    """
+    last, seen = max(judged, default=0), set(judged)
+    return [step for step in _saved(run) if step < last and step not in seen]
+
+
+def told(skipped: Sequence[int], judged: int) -> str:
+    """Returns one line that names them, beside the number of those that were judged."""
+    named = [*map(str, skipped[:_SHOWN]), *(["…"] if len(skipped) > _SHOWN else [])]
+    return (
+        f"{len(skipped):,} of {len(skipped) + judged:,} checkpoints were not evaluated, because of "
+        f"newer ones or eval.throttle_seconds: {', '.join(named)}"
+    )
+
+
+def _saved(run: RunFolder) -> list[int]:
+    found: list[int] = (run.read(SAVED) or {"steps": []})["steps"]
+    return found

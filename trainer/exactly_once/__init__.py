@@ -1,0 +1,1 @@
+"""Which records have trained the parameters, and which come next."""

@@ -1,0 +1,148 @@
+"""What one reader of a shared backlog holds: pieces that have been dealt to it, not yet applied.
+
+It keeps enough of them ahead of its pipeline, which never waits for one: a step that asked for
+records nobody has taken would wait for ever, as pieces are taken between steps.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from trainer.input import epoch_order
+
+# As many batches are held at least: the one under way, and those that are prefetched.
+_BATCHES = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """How many pieces a reader has open at once, takes at a time, and holds at most."""
+
+    open: int
+    chunk: int
+    width: int
+
+
+def sizes(records: np.ndarray, batch_size: int, open_blocks: int) -> Sizes:
+    """Returns the sizes for blocks of `records`, `[blocks]`."""
+    chunk = max(1, open_blocks // 4)
+    # However small the blocks are that make up the batches.
+    epochs, rest = divmod(_BATCHES * batch_size, int(records.sum()))
+    in_batches = epochs * len(records) + int(np.searchsorted(np.cumsum(np.sort(records)), rest)) + 1
+    # Of each block little may be left, once.
+    in_batches += min(len(records), _BATCHES * batch_size)
+    # A window may be in batches, one is being read, and one waits.
+    return Sizes(open_blocks, chunk, 3 * open_blocks + 3 * chunk + in_batches)
+
+
+def can_take_turns(
+    records: np.ndarray, batch_size: int, open_blocks: int, num_readers: int
+) -> bool:
+    """True if readers can wait for each other's blocks and never all wait at once.
+
+    They do if what is left of all blocks, `[blocks]` records, does not make a batch for any of
+    them. Of what a reader has begun up to the batches it is ahead may be applied, and what it mixes
+    besides; all else is whole.
+    """
+    begun = (_BATCHES + 1) * batch_size + (open_blocks + 1) * int(records.max())
+    return int(records.sum()) > num_readers * begun
+
+
+class Holdings:
+    """The pieces of one session, by their position in the backlog.
+
+    A piece waits until all earlier epochs of its block have been applied, by whoever reads them:
+    with two at a block, nobody could tell how far it is. `in_turn` is false where readers make each
+    step together; there nobody may wait, nor need to. Nor may anybody where there is too little to
+    share (`can_take_turns`).
+    """
+
+    def __init__(
+        self,
+        backlog: epoch_order.Backlog,
+        records: np.ndarray,
+        batch_size: int,
+        size: Sizes,
+        *,
+        in_turn: bool = True,
+    ) -> None:
+        self._backlog, self._records = backlog, records
+        self._batch_size, self._size, self._in_turn = batch_size, size, in_turn
+        self._waiting: dict[int, epoch_order.Piece] = {}
+        self._ready: dict[int, epoch_order.Piece] = {}
+        # Of the ready ones, those that no pipeline has asked for.
+        self._queue: collections.deque[epoch_order.Piece] = collections.deque()
+        # Records that are ready and not applied.
+        self._ahead = 0
+
+    def add(self, positions: Iterable[int]) -> None:
+        """Takes in pieces, which wait for `release`."""
+        self._waiting |= {position: self._backlog[position] for position in positions}
+
+    @property
+    def waiting_blocks(self) -> list[int]:
+        """The blocks of the pieces that wait."""
+        return [piece.block for piece in self._waiting.values()]
+
+    def release(self, reached: np.ndarray) -> None:
+        """Makes the pieces ready whose turn it is; `reached` is that of `waiting_blocks`."""
+        for (position, piece), far in list(zip(self._waiting.items(), reached, strict=True)):
+            records = int(self._records[piece.block])
+            skip = int(far) - piece.epoch * records
+            if skip < 0 and self._in_turn:
+                continue
+            del self._waiting[position]
+            if skip < records:
+                piece = dataclasses.replace(piece, skip=max(0, skip))
+                self._ready[position] = piece
+                self._queue.append(piece)
+                self._ahead += records - piece.skip
+
+    def pieces(self) -> Iterator[epoch_order.Piece | None]:
+        """Yields what is ready and then what becomes so, for one pipeline; `None` for nothing yet.
+
+        Of several pipelines the last goes on: a strategy drops the others.
+        """
+        queue = self._queue = collections.deque(self._ready.values())
+        while True:
+            yield queue.popleft() if queue else None
+
+    def applied_batch(self) -> None:
+        """Books one step."""
+        self._ahead -= self._batch_size
+
+    @property
+    def wants_more(self) -> bool:
+        """True if there should be more before the next step."""
+        # A window that is begun has as many pieces as are waiting.
+        return len(self._queue) < self._size.open or self._ahead < _BATCHES * self._batch_size
+
+    @property
+    def lacks_a_batch(self) -> bool:
+        """True if the next step would wait for ever."""
+        return self._ahead < self._batch_size
+
+    @property
+    def full(self) -> bool:
+        """True if nothing can be taken, unless something has been applied."""
+        return len(self._ready) + len(self._waiting) > self._size.width - self._size.chunk
+
+    @property
+    def positions(self) -> list[int]:
+        """The positions of all that is held."""
+        return [*self._ready, *self._waiting]
+
+    @property
+    def ready_blocks(self) -> list[int]:
+        """The blocks of the pieces that are ready."""
+        return [piece.block for piece in self._ready.values()]
+
+    def drop_applied(self, reached: np.ndarray) -> None:
+        """Lets go of what has been applied whole; `reached` is that of `ready_blocks`."""
+        for (position, piece), far in list(zip(self._ready.items(), reached, strict=True)):
+            if far >= (piece.epoch + 1) * self._records[piece.block]:
+                del self._ready[position]

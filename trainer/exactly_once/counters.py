@@ -1,0 +1,253 @@
+"""How often the records of each block were applied: the position in the data, and its proof.
+
+The train op counts the records of each batch, so the counts are saved with the weights they
+belong to. To resume is to read them and to go on behind what they have reached, in any mode and
+with any number of processes. `tf.data`'s own iterator checkpoints do not work under strategies
+(traps B1).
+
+Two numbers a block prove exactly once. In each epoch the records of a block have places, the order
+they are read in, and one reader at a time reads them, in that order. `reached` is the farthest
+place that was applied, `applied` how many records were. They differ by what was applied again, or
+left out. What they cannot show is the update of a process that is killed between applying a batch
+and counting it: that batch is read again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import errors
+from trainer.checkpoints import checkpoint_files
+from trainer.input import epoch_order
+
+# The features that tell the block of each record, which of its records it is, and how many records
+# of the block have been read with it, since the first epoch began; models never see them.
+BLOCK = "input/block"
+RECORD = "input/record"
+PLACE = "input/place"
+# The variables in every checkpoint, over all epochs: records applied, `[blocks]` int32, the highest
+# place among them, `[blocks]` int32, and records applied by each reader, `[MOST_READERS]` int64.
+APPLIED = "input/applied"
+REACHED = "input/reached"
+READERS = "input/readers"
+# And whose counts they are, a scalar int64: `Blocks.identity` in the lower 60 bits, `FORMAT` above.
+IDENTITY = "input/identity"
+# Of what the variables mean. To be raised with any change by which older checkpoints would be read
+# wrong: they can then be resumed with an epoch's start only. Every number has a golden checkpoint,
+# see tests/golden/README.md.
+FORMAT = 0
+_IDENTITY_BITS = 60
+# The same in every checkpoint, so that any number of processes can go on from it. Ranks beyond it
+# are counted with others.
+MOST_READERS = 1024
+_COPIES = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What has been trained on: `applied` and `reached` are `[blocks]`, `readers` is
+    `[MOST_READERS]`, all int64."""
+
+    applied: np.ndarray
+    reached: np.ndarray
+    readers: np.ndarray
+
+
+def counts_in(checkpoint: str | None, blocks: epoch_order.Blocks) -> Counts:
+    """Returns the counts in a checkpoint; zeros if there is none.
+
+    Raises `DataError` if it has none of this version, or of other records.
+    """
+    if checkpoint is None:
+        zeros = np.zeros(len(blocks.records), np.int64)
+        return Counts(zeros, zeros, np.zeros(MOST_READERS, np.int64))
+    why = mismatch(checkpoint, blocks)
+    if why is not None:
+        raise errors.DataError(
+            f"checkpoint {checkpoint!r}: {why}. Set train.on_new_data=restart_epoch to keep what "
+            "it has learned and begin an epoch, restore the records it was trained on, or choose a "
+            "new RUN="
+        )
+    with checkpoint_files.opened(checkpoint) as saved:
+        return Counts(*(saved.read(n).astype(np.int64) for n in (APPLIED, REACHED, READERS)))
+
+
+def mismatch(checkpoint: str, blocks: epoch_order.Blocks) -> str | None:
+    """Returns why the counts in a checkpoint are not of these records, `None` if they are. Raises
+    `DataError` for a checkpoint that cannot be read."""
+    names = (APPLIED, REACHED, READERS, IDENTITY)
+    with checkpoint_files.opened(checkpoint) as saved:
+        missing = [name for name in names if name not in saved]
+        if missing:
+            return f"does not say which records it was trained on ({', '.join(missing)} missing)"
+        found = {name: saved.read(name) for name in names}
+    for name, wanted in unread(blocks).items():
+        if found[name].dtype != wanted.dtype or found[name].ndim != wanted.ndim:
+            return f"has a ledger of another kind ({_kind(name, found[name])})"
+    marked = int(found[IDENTITY])
+    if marked >> _IDENTITY_BITS != FORMAT:
+        return (
+            f"has a ledger of format {marked >> _IDENTITY_BITS}, of another version of this "
+            f"project; this one reads format {FORMAT}"
+        )
+    if marked != _marked(blocks):
+        return "was trained on other records than there are now"
+    for name, wanted in unread(blocks).items():
+        if found[name].shape != wanted.shape:
+            return f"has a ledger of another shape ({_kind(name, found[name])})"
+    return None
+
+
+def _kind(name: str, values: np.ndarray) -> str:
+    return f"{name} is {values.dtype} {list(values.shape)}"
+
+
+def _marked(blocks: epoch_order.Blocks) -> int:
+    return FORMAT << _IDENTITY_BITS | blocks.identity
+
+
+def unread(blocks: epoch_order.Blocks) -> dict[str, np.ndarray]:
+    """Returns the values, by variable, of a checkpoint that has been trained on none of them."""
+    zeros = np.zeros(len(blocks.records), np.int32)
+    return {
+        APPLIED: zeros,
+        REACHED: zeros,
+        READERS: np.zeros(MOST_READERS, np.int64),
+        IDENTITY: np.array(_marked(blocks), np.int64),
+    }
+
+
+def variable(name: str, shape: list[int], dtype: tf.DType, *, saved: bool, value: int = 0) -> Any:
+    """Makes a variable of counts, whole, wherever the strategy puts variables."""
+    return tf.compat.v1.get_variable(
+        name,
+        shape,
+        dtype,
+        initializer=tf.compat.v1.constant_initializer(value, dtype),
+        trainable=False,
+        use_resource=True,
+        partitioner=None,
+        collections=None if saved else [],
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+
+
+def server_of(first: Any) -> Any:
+    """Returns the scope in which variables are made on the server that holds `first`; strategies
+    place them by themselves, whatever the device."""
+    if tf.distribute.has_strategy():
+        return tf.distribute.get_strategy().extended.colocate_vars_with(first)
+    return tf.device(first.device)
+
+
+class Variables:
+    """The counts in a graph, which are saved with it. Made once a replica.
+
+    Where processes go on while the variables are saved, one after the other, the counts must not be
+    ahead of the parameters: what they hold would never be read. Then the train op counts `apart`,
+    in variables on one server, which is lost with all of a batch or nothing, and the chief has a
+    copy taken before each save (`copy`).
+    """
+
+    def __init__(self, blocks: epoch_order.Blocks, *, apart: bool = False) -> None:
+        number = len(blocks.records)
+        self._live = self._make(number, "/live", saved=False) if apart else []
+        self._saved = self._make(number, "", saved=True)
+        self.applied, self.reached, self.readers = self._live or self._saved
+        variable(IDENTITY, [], tf.int64, saved=True, value=_marked(blocks))
+
+    @staticmethod
+    def _make(number: int, suffix: str, *, saved: bool) -> list[Any]:
+        applied = variable(APPLIED + suffix, [number], tf.int32, saved=saved)
+        with contextlib.nullcontext() if saved else server_of(applied):
+            return [
+                applied,
+                variable(REACHED + suffix, [number], tf.int32, saved=saved),
+                variable(READERS + suffix, [MOST_READERS], tf.int64, saved=saved),
+            ]
+
+    def build(self) -> None:
+        """Makes the ops for `restore` and `copy`; the graph is finalized after this."""
+        pairs = list(zip(self._live, self._saved, strict=True))
+        self._restore = [_assign(live, saved) for live, saved in pairs]
+        self._copy = [_assign(saved, live) for live, saved in pairs]
+        applied, reached, _ = self._saved
+        self._excess = tf.reduce_sum(tf.abs(applied.read_value() - reached.read_value()))
+
+    def restore(self, session: Any) -> None:
+        """Begins to count where the checkpoint is."""
+        session.run(self._restore)
+
+    def copy(self, session: Any) -> None:
+        """Copies the counts to where they are saved from.
+
+        Again, while a batch may have been counted in one and not yet in the other.
+        """
+        before = None
+        for _ in range(_COPIES):
+            session.run(self._copy)
+            excess = int(session.run(self._excess))
+            if excess == before or not excess:
+                return
+            before = excess
+
+    def count(
+        self, blocks: tf.Tensor, places: tf.Tensor, rank: int, in_turn: tf.Tensor | bool = True
+    ) -> Any:
+        """Returns the op that counts one batch of reader `rank`; both tensors are `[batch]` int32.
+
+        A batch that is not `in_turn`, because its blocks have been dealt again, was applied all
+        the same, but nothing goes on behind it. Under a strategy every copy of the variables counts
+        the batches of all replicas.
+        """
+        reads = self.reads(blocks, tf.where(in_turn, places, 0), rank)
+        if not tf.distribute.has_strategy():
+            return self.add(reads)
+        context = tf.distribute.get_replica_context()
+        args = (self.applied, self.reached, self.readers, reads)
+        return context.merge_call(_count_of_all_replicas, args=args)
+
+    @staticmethod
+    def reads(blocks: tf.Tensor, places: tf.Tensor, rank: int) -> tf.Tensor:
+        """Returns what there is to count of a batch, `[batch, 3]` int32."""
+        by = tf.fill(tf.shape(blocks), rank % MOST_READERS)
+        return tf.stack([blocks, places, by], axis=1)
+
+    def add(self, reads: tf.Tensor) -> Any:
+        """Returns the op that counts `reads`, of any number of batches."""
+        return _count(self.applied, self.reached, self.readers, reads)
+
+
+def _count_of_all_replicas(strategy: Any, *values: Any) -> Any:
+    # Version 1 classes cannot gather; their processes count into the same variable anyway.
+    gather = getattr(strategy, "gather", None)
+    *variables, here = (strategy.experimental_local_results(value) for value in values)
+    every = gather(values[-1], axis=0) if gather else tf.concat(here, axis=0)
+    counted = [
+        _count(applied, reached, readers, every)
+        for applied, reached, readers in zip(*variables, strict=True)
+    ]
+    return tf.group(*counted)
+
+
+def _assign(target: Any, source: Any) -> Any:
+    return tf.raw_ops.AssignVariableOp(resource=target.handle, value=source.read_value())
+
+
+def _count(applied: Any, reached: Any, readers: Any, reads: tf.Tensor) -> Any:
+    raw = tf.raw_ops
+    # On the server, so that all is there or nothing: a kill must not find a part of it counted.
+    with tf.device(applied.device):
+        blocks, places, by = tf.unstack(reads, num=3, axis=1)  # what was gathered has no shape
+        ones = tf.ones_like(blocks)
+        many = tf.cast(ones, tf.int64)
+    return tf.group(
+        raw.ResourceScatterAdd(resource=applied.handle, indices=blocks, updates=ones),
+        raw.ResourceScatterMax(resource=reached.handle, indices=blocks, updates=places),
+        raw.ResourceScatterAdd(resource=readers.handle, indices=by, updates=many),
+    )

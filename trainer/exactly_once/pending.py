@@ -1,0 +1,40 @@
+"""What processes that step together have handed in, and what of it is not yet applied.
+
+A process does not know when the update that its gradients are part of is applied: it goes on once
+there is a token for it, and if it stands still just then, the chief may save before it could count.
+So each hands in what there is to count ahead of its gradients, and the update itself counts it:
+there are no tokens for the next step before that, so all that lies here belongs to this one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.exactly_once import counters
+
+
+class Pending:
+    """A queue on the server of the counts, of batches of `batch_size` records."""
+
+    def __init__(self, counts: counters.Variables, batch_size: int) -> None:
+        self._counts = counts
+        self._device = counts.reached.device
+        with tf.device(self._device):
+            self._queue = tf.queue.FIFOQueue(
+                -1, [tf.int32], [[batch_size, 3]], shared_name="input/pending", name="input/pending"
+            )
+
+    def put(self, reads: tf.Tensor) -> Any:
+        """Returns the op that hands in `Variables.reads` of a batch; gradients go after it."""
+        return self._queue.enqueue([reads])
+
+    def count(self) -> Any:
+        """Returns the op that counts all that has been handed in."""
+        return self._counts.add(tf.reshape(self.taken(), [-1, 3]))
+
+    def taken(self) -> tf.Tensor:
+        """Takes all that has been handed in, `[batches, batch, 3]`."""
+        with tf.device(self._device):
+            return self._queue.dequeue_many(self._queue.size())

@@ -1,0 +1,230 @@
+"""Keeps the input where the parameters are.
+
+What is still to be read follows from what the checkpoint says has been applied. Processes that
+make each step together share it evenly, by rank. On parameter servers, which outlive the processes
+that train, each takes what it can use, and all go back when a new chief has put the parameters back
+to a checkpoint.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import config, errors
+from pipeline.cluster import topology
+from trainer import optimizers
+from trainer.exactly_once import assignments, counters, dispatcher, pending
+from trainer.exactly_once.lost_readers import Absence
+from trainer.input import epoch_order, window_feed
+from trainer.lifecycle import signals
+from trainer.monitoring import staleness
+
+_POLL = 0.1  # seconds
+
+
+class Position:
+    """The position in the training data, of one process.
+
+    `reached` is that of the checkpoint that training goes on from, `[blocks]`. `count` is called
+    while the graph is built, the hook's methods afterwards.
+    """
+
+    def __init__(
+        self,
+        job: config.Config,
+        task: topology.Task,
+        blocks: epoch_order.Blocks,
+        reached: np.ndarray,
+    ) -> None:
+        self.job, self.task, self.blocks = job, task, blocks
+        self.shared = topology.PS in task.cluster
+        # What is dealt to a reader may wait for two windows before it is read.
+        readers = task.num_readers * (3 if self.shared else 1)
+        number = epoch_order.open_blocks(blocks, job.train.open_blocks, readers)
+        self.feed = window_feed.Feed(blocks, job.train.seed, number)
+        self.sizes = assignments.sizes(blocks.records, topology.batch_per_replica(job), number)
+        self.together = job.cluster.strategy not in staleness.ASYNCHRONOUS
+        self.in_turn = not self.together and assignments.can_take_turns(
+            blocks.due, topology.batch_per_replica(job), number, task.num_readers
+        )
+        if not self.shared:
+            backlog = epoch_order.Backlog(blocks, job.train.seed, reached)
+            self.feed.begin(lambda: window_feed.dealt(backlog, task.rank, task.num_readers))
+
+    def let_in(self, batch: Any, blocks: tf.Tensor, places: tf.Tensor) -> Any:
+        """Returns `batch`, any structure of tensors, as a step is to use it. On parameter
+        servers a step whose session was left behind fails before it has it."""
+        if not self.shared:
+            return batch
+        self.counts = counters.Variables(self.blocks, apart=True)
+        self.dealer = dispatcher.Dealer(
+            self.counts.reached,
+            rank=self.task.rank,
+            num_readers=self.task.num_readers,
+            width=self.sizes.width,
+            chunk=self.sizes.chunk,
+        )
+        admitted = self.dealer.let_in()
+        if self.together:
+            self.pending = pending.Pending(self.counts, topology.batch_per_replica(self.job))
+            with tf.control_dependencies([admitted]):
+                admitted = self.pending.put(self.counts.reads(blocks, places, self.task.rank))
+            tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, self.pending.count)
+        with tf.control_dependencies([admitted]):
+            return tf.nest.map_structure(tf.identity, batch, expand_composites=True)
+
+    def count(self, blocks: tf.Tensor, places: tf.Tensor) -> Any:
+        """Returns the op that counts a batch which has been applied; once a replica."""
+        if not self.shared:
+            self.counts = counters.Variables(self.blocks)
+            return self.counts.count(blocks, places, self.task.rank)
+        if self.together:
+            return tf.no_op()  # it is counted with the update
+        return self.counts.count(blocks, places, self.task.rank, self.dealer.in_turn())
+
+    def before_session(self, session: Any) -> None:
+        """Must be called before a session is made for training, with a session on the same graph
+        and before anything is put back to a checkpoint."""
+        if self.shared and self.task.is_chief:
+            self.dealer.close(session)
+        elif self.shared:
+            self.dealer.leave(session)
+
+    def before_save(self, session: Any) -> None:
+        """Must be called before a checkpoint is saved."""
+        if self.shared:
+            self.counts.copy(session)
+
+    def before_last_save(self, session: Any) -> None:
+        """Must be called before the last checkpoint is saved: no process makes a step after it.
+        Where all make it together, none can without the chief."""
+        if self.shared and not self.together:
+            self.dealer.close(session)
+
+
+class PositionHook(tf.compat.v1.train.SessionRunHook):
+    """On parameter servers, keeps what a process is to read ahead of its steps.
+
+    It must come before the hooks that say that training goes on.
+    """
+
+    def __init__(self, position: Position, clock: Callable[[], float] = time.monotonic) -> None:
+        self._position = position
+        self._clock = clock
+
+    def begin(self) -> None:
+        """Builds the ops; the graph is finalized after this."""
+        self._dealer = self._position.dealer
+        self._dealer.build()
+        self._position.counts.build()
+        if self._position.together:
+            self._left_over = self._position.pending.taken()
+        self._readers = self._position.counts.readers.read_value()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Finds what this process holds and takes more; the pipeline starts to read after this."""
+        p = self._position
+        if p.task.is_chief:
+            p.counts.restore(session)
+            if p.together:
+                session.run(self._left_over)
+            self._dealer.lay_out(session)
+        _recover_when_refused(session)
+        start = self._begin(session)
+        backlog = epoch_order.Backlog(p.blocks, p.job.train.seed, start.base)
+        self._start = start
+        self._held = assignments.Holdings(
+            backlog,
+            p.blocks.records,
+            topology.batch_per_replica(p.job),
+            p.sizes,
+            in_turn=p.in_turn,
+        )
+        self._held.add(at - start.first for at in start.held)
+        self._held.release(start.reached[self._held.waiting_blocks])
+        applied = session.run(self._readers)[: p.task.num_readers]
+        self._absence = Absence(p.job.cluster, applied, self._clock())
+        self._refill(session)
+        p.feed.begin(self._held.pieces)
+
+    def _begin(self, session: Any) -> dispatcher.Start:
+        # The chief restores parameters meanwhile, or saves them for the last time.
+        patience = self._position.job.cluster.watchdog_start_seconds
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            start = self._dealer.begin(session)
+            if start is not None:
+                return start
+            if signals.stop_requested.wait(_POLL):
+                raise errors.RetryableError(
+                    "stopped while waiting for the chief. Run the same command to go on."
+                )
+        raise errors.RetryableError(f"the chief has not said within {patience:g} s what to read")
+
+    def before_run(self, run_context: Any) -> Any:
+        """Says with each step which session makes it."""
+        return tf.compat.v1.train.SessionRunArgs(
+            None, feed_dict={self._dealer.token: self._start.token}
+        )
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Takes what the next step may need. Raises the error that has the session made again if it
+        was left behind."""
+        self._held.applied_batch()
+        self._refill(run_context.session)
+        self._replace_lost(run_context.session)
+
+    def _refill(self, session: Any) -> None:
+        """Takes pieces until there is enough for some steps.
+
+        Waits, if there are none that can be begun: all others are of blocks that slower processes
+        have not done with.
+        """
+        held, dealer, first = self._held, self._dealer, self._start.first
+        while held.wants_more:
+            if held.full:
+                held.drop_applied(dealer.reached_of(session, held.ready_blocks))
+            if not held.full:
+                kept = [at + first for at in held.positions]
+                held.add(at - first for at in dealer.take(session, kept))
+                held.release(dealer.reached_of(session, held.waiting_blocks))
+            elif not held.lacks_a_batch or signals.stop_requested.is_set():
+                return
+            else:
+                time.sleep(_POLL)
+                held.release(dealer.reached_of(session, held.waiting_blocks))
+                dealer.check(session, self._start.token)
+                self._replace_lost(session)
+
+    def end(self, session: Any) -> None:
+        """Says that this process makes no more steps."""
+        self._dealer.leave(session)
+
+    def _replace_lost(self, session: Any) -> None:
+        """As the chief, takes over what readers hold that have not been seen for long."""
+        if not self._position.task.is_chief or not self._absence.due(self._clock()):
+            return
+        first = self._start.first
+        for rank in self._absence.lost(session.run(self._readers), self._clock()):
+            taken = self._dealer.take_back(session, rank, first)
+            self._held.add(at - first for at in taken)
+
+
+def _recover_when_refused(session: Any) -> None:
+    """Makes a step that is not let in raise the error that has `session` made again."""
+    run = session.run
+
+    def recovering(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(*args, **kwargs)
+        except tf.errors.OpError as error:
+            if dispatcher.refused(error):
+                raise dispatcher.refusal() from error
+            raise
+
+    session.run = recovering

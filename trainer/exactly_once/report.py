@@ -1,0 +1,192 @@
+"""What a checkpoint says has been read: for `run.json`, for summaries, and for people."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import config
+from pipeline.cluster import topology
+from trainer.checkpoints import checkpoint_files
+from trainer.exactly_once import counters
+from trainer.input import epoch_order
+from trainer.monitoring.status_reporter import Reporter
+
+_COLUMNS = ("epoch", "due", "once", "more", "never", "skipped", "left")
+_WIDTH = 11
+# So many epochs in a row that say the same are put together.
+_ALIKE = 4
+# Epochs that files tell of one by one: the newest. A few records have thousands in no time.
+_SINGLY = 1000
+# And status files, which are written every second and read by all: less than 4 kB with them.
+_IN_STATUS, _LINES_IN_STATUS = 6, 12
+# Shards, and blocks of each, that are named at most.
+_SHARDS, _BLOCKS = 10, 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    """What has been read by the global step of a checkpoint: per epoch, and by each process."""
+
+    step: int
+    epochs: list[epoch_order.Epoch]
+    readers: dict[str, int]
+
+    @property
+    def rows(self) -> list[dict[str, int]]:
+        """The epochs, for JSON; of very many the first ones are one row, with their sums."""
+        return self.newest(_SINGLY)
+
+    def newest(self, singly: int) -> list[dict[str, int]]:
+        """Returns `singly` rows of the newest epochs after one with the sums of those before."""
+        first, newest = self.epochs[:-singly], self.epochs[-singly:]
+        if first:
+            sums = {name: sum(getattr(epoch, name) for epoch in first) for name in _COLUMNS[1:]}
+            newest = [epoch_order.Epoch(first[-1].epoch, **sums), *newest]
+        return [dict(vars(epoch)) for epoch in newest]
+
+
+def account(checkpoint: str, blocks: epoch_order.Blocks) -> tuple[Account, counters.Counts]:
+    """Returns what a checkpoint says. Raises `DataError` if it is of other records."""
+    counts = counters.counts_in(checkpoint, blocks)
+    ranks = np.flatnonzero(counts.readers).tolist()
+    readers = {_reader(rank): int(counts.readers[rank]) for rank in ranks}
+    epochs = epoch_order.ledger(blocks, counts.applied, counts.reached)
+    return Account(checkpoint_files.step_of(checkpoint), epochs, readers), counts
+
+
+def _reader(rank: int) -> str:
+    return f"{topology.WORKER}-{rank - 1}" if rank else f"{topology.CHIEF}-0"
+
+
+def line(epoch: epoch_order.Epoch) -> str:
+    """Says what has become of an epoch."""
+    parts = [f"{epoch.once:,} of {epoch.due:,} records applied once"]
+    for number, what in (
+        (epoch.more, "more than once"),
+        (epoch.never, "never"),
+        (epoch.skipped, "skipped"),
+        (epoch.left, "left"),
+    ):
+        parts += [f"{number:,} {what}"] if number else []
+    return f"epoch {epoch.epoch}: {', '.join(parts)}"
+
+
+class EpochEnds:
+    """Says after a save what has been read by then, and which epochs have ended; an `AfterSave`.
+
+    It goes by the checkpoint, so that what it says is what a resumed run would say. The first save
+    is at the start: epochs that had ended by then are not told again.
+    """
+
+    def __init__(self, model_dir: str, blocks: epoch_order.Blocks, reporter: Reporter) -> None:
+        self._model_dir, self._blocks, self._reporter = model_dir, blocks, reporter
+        self._known: int | None = None
+        self._lines: collections.deque[str] = collections.deque(maxlen=_LINES_IN_STATUS)
+
+    def __call__(self, step: int, seconds: float) -> None:
+        """Notes one save."""
+        checkpoint = checkpoint_files.newest(self._model_dir)
+        if checkpoint is None:
+            return
+        found, _ = account(checkpoint, self._blocks)
+        ended = [epoch for epoch in found.epochs if not epoch.left]
+        known = len(ended) if self._known is None else self._known
+        self._known = max(known, len(ended))
+        for epoch in ended[known:]:
+            tf.get_logger().info(line(epoch))
+            self._lines.append(line(epoch))
+        self._write(found, ended[known:])
+        rows = found.newest(_IN_STATUS)
+        self._reporter.note(input=rows, readers=found.readers, epochs=list(self._lines))
+
+    def _write(self, found: Account, ended: list[epoch_order.Epoch]) -> None:
+        values = {"epochs": sum((e.due - e.left) / e.due for e in found.epochs)}
+        for epoch in ended:
+            counted = dataclasses.asdict(epoch)
+            values |= {name: counted[name] for name in ("once", "more", "never", "skipped")}
+        summary = tf.compat.v1.Summary(
+            value=[
+                tf.compat.v1.Summary.Value(tag=f"input/{name}", simple_value=value)
+                for name, value in values.items()
+            ]
+        )
+        writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
+        writer.add_summary(summary, found.step)
+        writer.flush()  # after the last save nobody else does
+
+
+def table(found: Account) -> Iterator[str]:
+    """Yields the account as text, a line an epoch and one for all; of many epochs in a row that
+    say the same, the first and the last."""
+    yield "".join(f"{name:>{_WIDTH}}" for name in _COLUMNS)
+    rows = [[getattr(epoch, name) for name in _COLUMNS] for epoch in found.epochs]
+    for _, alike in itertools.groupby(rows, key=lambda row: row[1:]):
+        first, *between = alike
+        yield _cells(first)
+        if len(between) >= _ALIKE - 1:
+            exact = first[1] == first[2] and not any(first[3:])
+            what = "all exactly once" if exact else "all the same"
+            yield f"{'...':>{_WIDTH}}{'':{_WIDTH - 3}}{len(between) - 1:,} more, {what}"
+            between = between[-1:]
+        yield from map(_cells, between)
+    total = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
+    yield f"{'all':>{_WIDTH}}" + _cells(total or [0] * len(_COLUMNS[1:]))
+    shares = ", ".join(f"{name} {records:,}" for name, records in found.readers.items())
+    yield f"applied by {shares}" if shares else "nothing has been applied yet"
+
+
+def _cells(numbers: list[int]) -> str:
+    return "".join(f"{number:>{_WIDTH},}" for number in numbers)
+
+
+def dropping(cluster: config.Cluster) -> str | None:
+    """Returns what becomes of gradients that come late, or `None` if each step waits for all."""
+    if not cluster.backup_workers:
+        return None
+    used = topology.replicas_in_step(cluster)
+    return (
+        f"each step applied the first {used} of {used + cluster.backup_workers} gradients and "
+        f"dropped the rest (cluster.backup_workers={cluster.backup_workers}), whose records count "
+        "as applied here"
+    )
+
+
+def troubles(
+    blocks: epoch_order.Blocks, counts: counters.Counts, dropped: str | None = None
+) -> Iterator[str]:
+    """Yields which shards and blocks are not exactly once in what has been read of them, and which
+    have more than an epoch less behind them than others; a bounded number of lines. The last is
+    what `dropping` says."""
+    excess, epochs = counts.applied - counts.reached, counts.reached // blocks.records
+    behind = epochs < epochs.max(initial=0) - 1
+    if blocks.excluded is not None:
+        behind &= ~blocks.excluded
+    shards = np.unique(blocks.shard[(excess != 0) | behind]).tolist()
+    if not shards:
+        done = "handed in" if dropped else "applied"
+        yield f"every record that has been read was {done} exactly once"
+    for shard in shards[:_SHARDS]:
+        of_shard = np.flatnonzero(blocks.shard == shard)
+        wrong = of_shard[(excess != 0)[of_shard] | behind[of_shard]]
+        named = [
+            f"block {block} at byte {blocks.offset[block]}: {_told(excess[block], epochs[block])}"
+            for block in wrong[:_BLOCKS]
+        ]
+        more = [f"{len(wrong) - _BLOCKS:,} more blocks"] if len(wrong) > _BLOCKS else []
+        yield f"{blocks.paths[shard]}: {'; '.join([*named, *more])}"
+    if len(shards) > _SHARDS:
+        yield f"{len(shards) - _SHARDS:,} more shards"
+    if dropped:
+        yield dropped
+
+
+def _told(excess: int, epochs: int) -> str:
+    if not excess:
+        return f"epoch {epochs} not read to its end"
+    return f"{abs(excess):,} records {'applied again' if excess > 0 else 'left out'}"

@@ -1,0 +1,1 @@
+"""Exported models, and the proof that they equal the trained one."""

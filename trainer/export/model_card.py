@@ -1,0 +1,150 @@
+"""What a published model is, for people: a page of Markdown beside it.
+
+Its chapters are those of Mitchell et al., Model cards for model reporting, 2019, as far as a
+program can know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pipeline import config
+from pipeline.records import feature_plan, manifest
+from trainer.metrics import report_page
+
+# Split to metric to value.
+Metrics = Mapping[str, Mapping[str, float]]
+
+
+def render(
+    job: config.Config,
+    contents: manifest.Manifest,
+    plan: feature_plan.Plan,
+    step: int,
+    metrics: Metrics,
+    slices: report_page.Found,
+    warnings: Sequence[str] = (),
+) -> str:
+    """Returns the card of the model of `job` at a step; `slices` are by split, `warnings` of its
+    data."""
+    parts = [
+        f"# {job.name}, step {step}",
+        _model(job, step),
+        "## Data",
+        _data(contents),
+        _table(("column", "type", "missing in train", "used as"), _columns(contents, plan)),
+        "## Features",
+        _features(plan),
+        "## Metrics",
+        _metrics(metrics),
+        "## Metrics by slice",
+        _slices(slices),
+        "## Limits",
+        "\n".join(f"- {line}" for line in (*warnings, *_limits(job, contents, plan))),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _model(job: config.Config, step: int) -> str:
+    updates = job.train.optimizer
+    return (
+        f"`{job.model.name}`, trained for {step:,} steps of batches of {job.train.batch_size:,} "
+        f"under `{job.cluster.strategy}` with {updates.name} at a learning rate of "
+        f"{updates.learning_rate:g}, seed {job.train.seed}. The whole config is in `config.yaml`."
+    )
+
+
+def _data(contents: manifest.Manifest) -> str:
+    counts = ", ".join(f"{split.records:,} {name}" for name, split in contents.splits.items())
+    sources = "\n".join(
+        f"- `{source.name}`, {source.bytes:,} bytes, SHA-256 `{source.sha256}`"
+        for source in contents.sources
+    )
+    return (
+        f"Records: {counts}. Their manifest has the SHA-256 `{contents.sha256}`. "
+        f"Label: `{contents.label}`.\n\n{sources}"
+    ).rstrip()
+
+
+def _columns(contents: manifest.Manifest, plan: feature_plan.Plan) -> Iterable[Sequence[str]]:
+    statistics = contents.statistics.get("train")
+    used: dict[str, list[str]] = {name: [] for name in contents.columns}
+    for feature in plan.features:
+        for name in feature.inputs:
+            used.get(name, []).append(feature.name)
+    for name, column in contents.columns.items():
+        found = statistics.columns.get(name) if statistics else None
+        rows = found.count // column.size + found.missing if found else 0
+        missing = f"{found.missing / rows:.2%}" if found and rows else ""
+        roles = [*(["label"] if name == contents.label else []), *used[name]]
+        if not plan.features and name in plan.columns and not roles:
+            roles = [name]
+        shape = f" {list(column.shape)}" if column.shape else ""
+        yield f"`{name}`", f"{column.type}{shape}", missing, ", ".join(roles) or "not used"
+
+
+def _features(plan: feature_plan.Plan) -> str:
+    if not plan.features:
+        return "The columns as they are."
+    rows = (
+        (feature.name, ", ".join(feature.inputs), ", ".join(map(_step, feature.feature.steps)))
+        for feature in plan.features
+    )
+    return _table(("feature", "of", "steps"), rows)
+
+
+def _step(step: Any) -> str:
+    """As the config has it; what statistics filled in may be long."""
+    given = step.model_dump(mode="json", exclude_unset=True, exclude={"step"})
+    settings = ", ".join(f"{name}: {value}" for name, value in given.items())
+    return f"`{step.step} {{{settings}}}`" if settings else f"`{step.step}`"
+
+
+def _metrics(metrics: Metrics) -> str:
+    names = sorted({name for of in metrics.values() for name in of} - {"global_step"})
+    rows = (
+        (split, *(f"{of[name]:.5f}" if name in of else "" for name in names))
+        for split, of in metrics.items()
+    )
+    return _table(("split", *names), rows)
+
+
+def _slices(slices: report_page.Found) -> str:
+    cells = report_page.cells(slices)
+    if not cells:
+        return "None: `eval.slices` names no column. Those of groups in a split may be worse."
+    lead = (
+        "Intervals take examples for independent; the baseline is the most frequent label, or the "
+        "mean, of the split, and for an area under the ROC a half."
+    )
+    return f"{lead}\n\n{_table(report_page.COLUMNS, cells)}"
+
+
+def _limits(
+    job: config.Config, contents: manifest.Manifest, plan: feature_plan.Plan
+) -> Iterable[str]:
+    yield f"It has seen data like the {contents.splits['train'].records:,} records above, no other."
+    ranges = [
+        f"`{name}` {column.min:g} to {column.max:g}"
+        for name, column in contents.columns.items()
+        if column.min is not None and column.max is not None and name in plan.columns
+    ]
+    if ranges:
+        yield f"Nothing was learned of values out of these ranges: {', '.join(ranges)}."
+    sensitive = [f"`{name}`" for name in plan.columns if contents.columns[name].sensitive]
+    if sensitive:
+        yield f"It uses columns that are declared sensitive: {', '.join(sensitive)}."
+    if "test" not in contents.splits:
+        yield "There is no test split: the metrics are of the split by which models were chosen."
+    if job.cluster.strategy.startswith("parameter_server"):
+        yield "Trained again, its parameters come out differently in their last digits, or more."
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

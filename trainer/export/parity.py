@@ -1,0 +1,349 @@
+"""Whether an exported model answers as the Estimator it is made of; if not, it is not published.
+
+`Estimator.predict` reads records as training and evaluation do; the exported model is loaded by
+`trainer.export.parity_worker`, in a process of its own, and is fed raw columns and serialized
+Examples. All outputs of both signatures must be equal but for rounding, on the CPU and without what
+only changes the precision of training (XLA, bfloat16). How much rounding makes is measured for each
+export (`trainer.export.rounding`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import pathlib
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import config, errors
+from pipeline.records import tfrecord
+from pipeline.runs import work
+from trainer.export import parity_client, parity_rows, parity_worker, rounding
+from trainer.export.parity_rows import Row
+from trainer.input import autotuner, parsing
+from trainer.input.dataset import Records
+
+SERVING = "serving_default"
+# Sizes of other batches, to see how far the answers to the same rows move in them.
+_OTHER_BATCHES = (13, 5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fed:
+    """A Keras model: from columns to what it is fed, and its classes that Keras does not know, as
+    `package.module:Class`."""
+
+    inputs: Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
+    classes: tuple[str, ...] = ()
+
+
+class Gate:
+    """Compares exports of one run. Its rows are read once."""
+
+    def __init__(self, source: Records) -> None:
+        self._source = source
+        # Evaluation holds batches of this size in memory, too.
+        self._batch = min(64, source.job.eval.batch_size)
+
+    @property
+    def columns(self) -> Mapping[str, config.Column]:
+        """What a caller of the exported model feeds."""
+        return self._source.transforms.serving_columns
+
+    @functools.cached_property
+    def _rows(self) -> list[Row]:
+        return parity_rows.rows(self._source)
+
+    def check(self, estimator: Any, checkpoint: str, export: str, fed: Fed | None = None) -> int:
+        """Returns how many rows were compared.
+
+        A file of Keras has no signatures: its inputs are made of columns by `fed`. Raises
+        `ModelError` if any row is answered differently, with the feature that makes it so.
+        """
+        both = _Comparison(self, estimator, checkpoint, export, fed)
+        rows, found = self._compared(both)
+        if len(found.wrong) < len(rows):
+            raise errors.ModelError(
+                f"export of {checkpoint!r}: only {len(found.wrong)} of {len(rows)} rows of the "
+                "eval split are answered by both Estimator.predict and the exported model. Nothing "
+                "was published"
+            )
+        wrong = int(found.wrong.sum())
+        if wrong:
+            raise errors.ModelError(
+                f"export of {checkpoint!r}: the exported model answers {wrong} of {len(rows)} rows "
+                f"otherwise than Estimator.predict ({found.worst}). "
+                f"{both.explanation(rows, found.wrong)}. Nothing was published"
+            )
+        return len(rows)
+
+    def _compared(self, both: _Comparison) -> tuple[list[Row], Differences]:
+        """Compares all rows; if a model refuses some, those the schema allows; at last those of
+        the eval split alone."""
+        every = self._rows
+        allowed = [row for row in every if row.allowed]
+        for rows in (every, allowed, [row for row in every if not row.changed]):
+            found = both.differences(rows)
+            if len(found.wrong) == len(rows):
+                break
+        return rows, found
+
+    def served(
+        self, rows: Sequence[Row], export: str, fed: Fed | None = None, calls_before: int = 1
+    ) -> rounding.Answers:
+        """Returns what the exported model answers, in another process.
+
+        By the calls before, whose answers are dropped, what is random gives itself away: a model
+        that has just been loaded begins with the same numbers as its Estimator.
+        """
+        work.advance(1)
+        with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+            asked, answered = pathlib.Path(folder, "rows"), pathlib.Path(folder, "answers.npz")
+            if fed is None:
+                asked.write_bytes(b"".join(tfrecord.frame(row.example) for row in rows))
+            else:
+                _write(asked, self._inputs(rows, fed))
+            parity_client.shared().ask(
+                {
+                    "export": export,
+                    "rows": str(asked),
+                    "batch": self._batch,
+                    "classes": fed.classes if fed else (),
+                    "calls_before": calls_before,
+                    "columns": {
+                        argument: name
+                        for name, argument in parsing.of_arguments(self.columns).items()
+                    },
+                    "missing": {name: c.stands_for_missing for name, c in self.columns.items()},
+                    "answers": str(answered),
+                }
+            )
+            with np.load(answered) as found:
+                return dict(found)
+
+    def _inputs(self, rows: Sequence[Row], fed: Fed) -> rounding.Answers:
+        """Returns what a Keras model is fed for rows; nothing if one of them is refused."""
+        payloads = [row.example for row in rows]
+        try:
+            inputs = fed.inputs(
+                parsing.parse(tf.constant(payloads), self._source.transforms.columns)
+            )
+        except tf.errors.InvalidArgumentError:
+            return {}
+        return {name: x.numpy() for name, x in inputs.items()}
+
+    def predicted(
+        self, rows: Sequence[Row], estimator: Any, checkpoint: str, *, again: bool = False
+    ) -> list[rounding.Answers]:
+        """Returns what `Estimator.predict` answers on the rows as records; with `again` a second
+        and a third time, in other orders and batches, unless the model refuses a row."""
+        transforms, payloads = self._source.transforms, [row.example for row in rows]
+        orders = [np.arange(len(rows))]
+        if again:
+            orders += [np.arange(len(rows))[::-1], np.random.default_rng(0).permutation(len(rows))]
+
+        def input_fn() -> tf.data.Dataset:
+            parts = [
+                tf.data.Dataset.from_tensor_slices([payloads[n] for n in order]).batch(size)
+                for order, size in zip(orders, (self._batch, *_OTHER_BATCHES), strict=False)
+            ]
+            return (
+                functools.reduce(lambda one, other: one.concatenate(other), parts)
+                .map(lambda batch: parsing.parse(batch, transforms.columns))
+                .map(lambda batch: transforms.examples(batch, training=False))
+                .with_options(autotuner.OPTIONS)
+            )
+
+        found: dict[str, list[np.ndarray]] = {}
+        try:
+            for batch in answering(estimator).predict(
+                input_fn, checkpoint_path=checkpoint, yield_single_examples=False
+            ):
+                work.advance(1)
+                for name, values in batch.items():
+                    found.setdefault(name, []).append(values)
+        except tf.errors.InvalidArgumentError:
+            pass  # a row that the model refuses; those before it count
+        return _in_order({name: np.concatenate(values) for name, values in found.items()}, orders)
+
+
+def _in_order(answers: rounding.Answers, orders: Sequence[np.ndarray]) -> list[rounding.Answers]:
+    """Cuts answers into those of each order that is whole, row by row as in the first."""
+    number = len(orders[0])
+    parts: list[rounding.Answers] = [{n: x[:number] for n, x in answers.items()}]
+    for at, order in enumerate(orders[1:], 1):
+        part = {name: x[at * number : (at + 1) * number] for name, x in answers.items()}
+        if part and all(len(x) == number for x in part.values()):
+            parts.append({name: x[np.argsort(order)] for name, x in part.items()})
+    return parts
+
+
+class _Comparison:
+    """One export, next to its Estimator."""
+
+    def __init__(
+        self, gate: Gate, estimator: Any, checkpoint: str, export: str, fed: Fed | None
+    ) -> None:
+        self._gate, self._export, self._fed = gate, export, fed
+        self._estimator, self._checkpoint = estimator, checkpoint
+        # Measured with the first rows that the Estimator answers all.
+        self._rounding: rounding.Rounding | None = None
+
+    def differences(self, rows: Sequence[Row]) -> Differences:
+        """Returns which of the rows that both answer differ by more than rounding makes."""
+        first = self._rounding is None
+        wanted, *others = self._gate.predicted(rows, self._estimator, self._checkpoint, again=first)
+        answered = len(next(iter(wanted.values()), ()))
+        extreme = np.array([row.changed for row in rows[:answered]], bool)
+        if first and answered == len(rows):
+            self._rounding = rounding.measure(wanted, others, extreme)
+        known = self._rounding or rounding.measure(wanted, [], extreme)
+        names = (SERVING, parity_worker.EXAMPLES) if self._fed is None else (parity_worker.KERAS,)
+        found = self._gate.served(rows, self._export, self._fed)
+        return compare(wanted, found, known, extreme=extreme, signatures=names)
+
+    def explanation(self, rows: Sequence[Row], wrong: np.ndarray) -> str:
+        """Says what makes the difference: the first column that does, if it is one."""
+        if self._is_random(rows):
+            return "It answers the same rows differently each time: something in it is random"
+        moved = max(self._rounding.moved.values(), default=0.0) if self._rounding else 0.0
+        if moved > rounding.MOST:
+            return (
+                "The Estimator's own answers depend on the rows beside a row in its batch (by "
+                f"{moved:.1e} of their scale)"
+            )
+        originals = [n for n in range(len(wrong)) if not rows[n].changed]
+        broken = [n for n in originals if wrong[n]]
+        alike = [n for n in originals if not wrong[n]]
+        if not broken:
+            first = rows[int(np.argmax(wrong))]
+            if len(first.columns) > 1 and alike:
+                return f"{self._by_swapping(first, rows[alike[0]])} ({first.change})"
+            return f"First feature that differs: {first.columns[0]!r} ({first.change})"
+        if not alike:
+            return "No row agrees, so it is no single feature: parameters or code differ"
+        return self._by_swapping(rows[broken[0]], rows[alike[0]])
+
+    def _is_random(self, rows: Sequence[Row]) -> bool:
+        once, again = (self._gate.served(rows, self._export, self._fed, n) for n in (1, 2))
+        moved = rounding.measure(once, [again], np.zeros(len(rows), bool)).moved
+        discrete = [name for name in once if name not in moved]
+        return any(share > rounding.MOST for share in moved.values()) or any(
+            unequal(once[name], again[name], None).any() for name in discrete
+        )
+
+    def _by_swapping(self, wrong: Row, right: Row) -> str:
+        """Looks for the column whose value, put in place from a row that agrees, mends it."""
+        columns = list(wrong.columns or self._gate.columns)
+        swapped = [parity_rows.swapped(wrong, name, right) for name in columns]
+        still = self.differences(swapped).wrong
+        for name, differs in zip(columns, still, strict=False):
+            if not differs:
+                return f"First feature that differs: {name!r}"
+        return "No single feature makes the difference"
+
+
+@dataclasses.dataclass(frozen=True)
+class Differences:
+    """Of rows that both sides answer: `wrong` is `[rows]` bool, `worst` the largest in words."""
+
+    wrong: np.ndarray
+    worst: str
+
+
+def compare(
+    wanted: rounding.Answers,
+    found: rounding.Answers,
+    known: rounding.Rounding,
+    *,
+    extreme: np.ndarray,
+    signatures: Sequence[str] = (SERVING, parity_worker.EXAMPLES),
+) -> Differences:
+    """Compares `wanted`, by output, with what was `found`, by signature/output.
+
+    `extreme` is `[rows]` bool. Raises `ModelError` if an output is served by none.
+    """
+    wrong, worst, most = np.zeros(0, bool), "", -1.0
+    tied = rounding.ties(wanted, known, extreme)
+    for output, signature in itertools.product(wanted, signatures):
+        name = f"{signature}/{output}"
+        if name not in found:
+            raise errors.ModelError(
+                f"the exported model answers no row with {name!r}, as Estimator.predict does; "
+                f"it has {', '.join(found) or 'nothing'}. Nothing was published"
+            )
+        count = min(len(wanted[output]), len(found[name]))
+        ours, theirs = wanted[output][:count], found[name][:count]
+        limit = known.limit(output, ours, extreme[:count]) if output in known.scale else None
+        differ = unequal(ours, theirs, limit)
+        if limit is None:
+            differ &= ~tied[:count]
+        wrong = differ if not len(wrong) else wrong[:count] | differ[: len(wrong)]
+        row, by = _largest(ours, theirs, differ)
+        if by > most:
+            worst = f"{name} of row {row}: {_shown(theirs[row])}, not {_shown(ours[row])}"
+            if limit is not None and ours.shape == theirs.shape:
+                worst += f"; rounding makes at most {limit[row].max():.1e}"
+            most = by
+    return Differences(wrong, worst)
+
+
+def unequal(ours: np.ndarray, theirs: np.ndarray, limit: np.ndarray | None) -> np.ndarray:
+    """Returns `[rows]` bool, whether any value of a row differs, by more than its `limit` if that
+    is given."""
+    if ours.shape != theirs.shape:
+        return np.ones(len(ours), bool)
+    if limit is not None:
+        known = np.isfinite(ours) & np.isfinite(theirs)
+        by = np.where(known, theirs, 0).astype(float) - np.where(known, ours, 0).astype(float)
+        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+        differ = ~np.where(known, np.abs(by) <= limit, same)
+    elif np.issubdtype(ours.dtype, np.number):
+        differ = ours != theirs
+    else:
+        differ = ours.astype(np.bytes_) != theirs.astype(np.bytes_)
+    return np.asarray(differ.any(axis=tuple(range(1, differ.ndim))))
+
+
+def _write(path: pathlib.Path, arrays: rounding.Answers) -> None:
+    """Writes arrays as NumPy does; texts of a fixed width, so that nothing has to be unpickled."""
+    plain = {n: x.astype(np.bytes_) if x.dtype == object else x for n, x in arrays.items()}
+    with path.open("wb") as file:
+        np.savez(file, **plain)
+
+
+def _largest(ours: np.ndarray, theirs: np.ndarray, differ: np.ndarray) -> tuple[int, float]:
+    """Returns the row that differs most, and by how much; -1 if none does."""
+    if not differ.any():
+        return 0, -1.0
+    if ours.shape != theirs.shape or not np.issubdtype(ours.dtype, np.number):
+        return int(np.argmax(differ)), 0.0
+    by = np.abs(theirs.astype(float) - ours.astype(float)).reshape(len(ours), -1).max(axis=1)
+    by = np.where(differ, np.nan_to_num(by, nan=np.inf), -1.0)
+    return int(np.argmax(by)), float(by.max())
+
+
+def _shown(value: np.ndarray) -> str:
+    return np.array2string(value, precision=7, threshold=4, edgeitems=2).replace("\n", "")
+
+
+def answering(estimator: Any, keep: Sequence[str] = ()) -> Any:
+    """Returns an Estimator whose `predict` gives what the exported model serves.
+
+    Features to `keep` are not for the model, but for who reads its answers.
+    """
+
+    def model_fn(features: Any, mode: str) -> Any:
+        kept = {name: features.pop(name) for name in keep}
+        spec = estimator.model_fn(features, None, mode, estimator.config)
+        return spec._replace(predictions={**spec.export_outputs[SERVING].outputs, **kept})
+
+    settings = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})
+    return tf.estimator.Estimator(
+        model_fn, config=estimator.config.replace(session_config=settings, device_fn=None)
+    )

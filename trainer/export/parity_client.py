@@ -1,0 +1,83 @@
+"""The process that answers for exported models; see `trainer.export.parity_worker`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline import errors
+
+_SCRIPT = pathlib.Path(__file__).with_name("parity_worker.py")
+_REMOVED = ("TF_CONFIG", "TF_XLA_FLAGS")
+
+
+class Server:
+    """A process that loads exported models and answers for them, until this object is gone."""
+
+    def __init__(self) -> None:
+        kept = {name: value for name, value in os.environ.items() if name not in _REMOVED}
+        self._process = subprocess.Popen(
+            [sys.executable, str(_SCRIPT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**kept, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"},
+            text=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    @property
+    def lives(self) -> bool:
+        """False once the process has ended."""
+        return self._process.poll() is None
+
+    def ask(self, request: Mapping[str, Any]) -> None:
+        """Has a request of `trainer.export.parity_worker` answered.
+
+        Raises `ModelError` if the model cannot be loaded or run, `RetryableError` if the process
+        has ended.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            reply = self._process.stdout.readline()
+        except BrokenPipeError:
+            reply = ""
+        if not reply:
+            raise errors.RetryableError(
+                f"the process that checks exports ended with {self._process.wait()}. Run the same "
+                "command to go on."
+            )
+        error = json.loads(reply).get("error")
+        if error:
+            raise errors.ModelError(
+                f"export {request['export']!r}: cannot be served ({error}). Nothing was published"
+            )
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.communicate()
+
+
+@functools.cache
+def _started() -> list[Server]:
+    return []
+
+
+def shared() -> Server:
+    """Returns the one server of this process, started when it is first needed: TensorFlow takes
+    seconds to import."""
+    servers = _started()
+    if not servers or not servers[-1].lives:
+        servers[:] = [Server()]
+    return servers[-1]

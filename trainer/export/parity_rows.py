@@ -1,0 +1,169 @@
+"""The rows on which an exported model is compared with the Estimator it is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.config import Column
+from pipeline.records import manifest, tfrecord
+from trainer.input import epoch_order
+from trainer.input.dataset import Records
+
+# Of the eval split. Rows with one value changed come on top: a few for each column.
+ROWS = 256
+# Of these at most so many: in wide tables several columns are changed in a row.
+CHANGED = 256
+_UNSEEN = "\u241a"  # a text that no vocabulary holds
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A serialized `tf.train.Example`; if made by changing columns of another, which, the first of
+    them, and how."""
+
+    example: bytes
+    columns: tuple[str, ...] = ()
+    change: str = ""
+    allowed: bool = True  # by the schema; what it forbids a model may refuse
+
+    @property
+    def changed(self) -> bool:
+        """False for a row as it is in the records."""
+        return bool(self.columns)
+
+
+def rows(source: Records, count: int = ROWS) -> list[Row]:
+    """Returns rows of all the eval split, then some with a value missing, unseen or extreme."""
+    found = [Row(payload) for payload in _spread(source, count)]
+    changed = [
+        Row(
+            _with(found[n % len(found)].example, {edge.column: edge.feature for edge in group}),
+            tuple(edge.column for edge in group),
+            group[0].change,
+            group[0].allowed,
+        )
+        for n, group in enumerate(_groups(list(_edges(source)), CHANGED))
+    ]
+    return found + changed
+
+
+def _groups(edges: Sequence[_Edge], most: int) -> list[list[_Edge]]:
+    """Puts edges that are changed alike together, each column in a group once, so that there are
+    at most `most` groups if there are fewer kinds of change; few edges stay by themselves."""
+    if len(edges) <= most:
+        return [[edge] for edge in edges]
+    alike: dict[tuple[str, bool], list[_Edge]] = {}
+    for edge in edges:
+        alike.setdefault((edge.change, edge.allowed), []).append(edge)
+    each = -(-len(edges) // max(1, most - len(alike)))
+    return [
+        found[start : start + each]
+        for found in alike.values()
+        for start in range(0, len(found), each)
+    ]
+
+
+def _spread(source: Records, count: int) -> Iterator[bytes]:
+    blocks = source.blocks("eval")
+    readable = epoch_order.readable(blocks)
+    chosen = readable[:: max(1, len(readable) // count)][:count]
+    each = -(-count // len(chosen))
+    payloads = [
+        tfrecord.read(blocks.paths[shard], int(offset), min(each, int(held)))
+        for shard, offset, held in chosen
+    ]
+    return (payload for one in payloads for payload in one)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Edge:
+    """A column, what is done to it, whether the schema allows that, and the new feature; `None`
+    removes it."""
+
+    column: str
+    change: str
+    allowed: bool
+    feature: tf.train.Feature | None
+
+
+def _edges(source: Records) -> Iterator[_Edge]:
+    statistics = source.manifest.statistics.get("train")
+    for name, column in source.transforms.serving_columns.items():
+        if column.missing == "allow":
+            yield _Edge(name, "missing", True, None)
+        seen = statistics.columns.get(name) if statistics else None
+        for change, allowed, feature in _EDGES[column.type](column, seen):
+            yield _Edge(name, change, allowed, feature)
+
+
+_Found = Iterator[tuple[str, bool, tf.train.Feature]]
+
+
+def _numbers(column: Column, seen: manifest.ColumnStatistics | None) -> _Found:
+    least = column.min if column.min is not None else seen.min if seen else None
+    greatest = column.max if column.max is not None else seen.max if seen else None
+    if least is not None and math.isfinite(least):
+        yield "least", True, _number(column, least)
+    if greatest is not None and math.isfinite(greatest):
+        yield "greatest", True, _number(column, greatest)
+        yield "out of range", False, _number(column, 2 * abs(greatest) + 1)
+
+
+def _number(column: Column, value: float) -> tf.train.Feature:
+    if column.type == "int64":
+        bounds = np.iinfo(np.int64)
+        whole = min(max(int(value), int(bounds.min)), int(bounds.max))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[whole] * column.size))
+    return tf.train.Feature(float_list=tf.train.FloatList(value=[value] * column.size))
+
+
+def _texts(column: Column, _: Any) -> _Found:
+    length = max(1, column.min_length)
+    yield "unseen text", not column.allowed, _bytes(column, (_UNSEEN * length).encode())
+    yield "empty text", column.min_length == 0 and not column.allowed, _bytes(column, b"")
+
+
+def _bytes(column: Column, value: bytes) -> tf.train.Feature:
+    count = 1 if column.type == "uint8" else column.size
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value] * count))
+
+
+def _pixels(column: Column, _: Any) -> _Found:
+    yield "all 0", True, _bytes(column, bytes(column.size))
+    yield "all 255", True, _bytes(column, b"\xff" * column.size)
+
+
+def _images(column: Column, _: Any) -> _Found:
+    yield from ()
+
+
+_EDGES: Mapping[str, Callable[[Column, manifest.ColumnStatistics | None], _Found]] = {
+    "int64": _numbers,
+    "float32": _numbers,
+    "string": _texts,
+    "uint8": _pixels,
+    "image": _images,
+}
+
+
+def swapped(row: Row, column: str, other: Row) -> Row:
+    """Returns `row` with the value of one column as `other` has it."""
+    features = tf.train.Example.FromString(other.example).features.feature
+    present = column in features  # asking for one that is not would add it
+    changed = _with(row.example, {column: features[column] if present else None})
+    return dataclasses.replace(row, example=changed)
+
+
+def _with(example: bytes, changes: Mapping[str, tf.train.Feature | None]) -> bytes:
+    parsed = tf.train.Example.FromString(example)
+    for column, feature in changes.items():
+        parsed.features.feature.pop(column, None)
+        if feature is not None:
+            parsed.features.feature[column].CopyFrom(feature)
+    return bytes(parsed.SerializeToString(deterministic=True))

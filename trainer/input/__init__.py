@@ -1,0 +1,1 @@
+"""Records as batches, in an order that depends on seed and epoch alone."""

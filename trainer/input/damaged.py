@@ -1,0 +1,121 @@
+"""Records that cannot be read or parsed: named before training, or after they have ended it.
+
+TensorFlow's reader and parser name no file, and a reader that is told to ignore errors can spin for
+ever (traps C2): what is to be left out is found by walking the shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, errors
+from pipeline.cluster import topology
+from pipeline.records import manifest, quarantine, scan, verified
+from pipeline.runs.run_folder import RunFolder
+from trainer.distribution import sessions
+from trainer.input import parsing
+from trainer.input.dataset import Records
+
+# What a process that reads or parses records may end with. The last is for records that are no
+# examples: TensorFlow puts their bytes into its message, which then is no text.
+ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
+_NO_EXAMPLE = "it is no tf.train.Example"
+
+
+def settle(
+    run: RunFolder, records: Records, progress: Callable[[int], None] = lambda count: None
+) -> quarantine.Excluded:
+    """Returns what the run does without, and tells its other processes; the chief's part.
+
+    Under the policy to fail, shards are compared with their checksums, which is fast; otherwise
+    every record is walked and parsed. Shards that an earlier start found intact are not read again
+    unless they have changed. `progress` is called with numbers of bytes that were checked. Raises
+    `DataError` naming shard, block and offset, and `RetryableError` if one cannot be read now.
+    """
+    fails = records.job.data.on_corrupt == "fail"
+    columns = {n: config.digest(column) for n, column in records.transforms.columns.items()}
+    parsed = "" if fails else f", parsed as {config.digest(columns)[:16]}"
+    known = verified.Verified(run, f"records {records.manifest.sha256[:16]}{parsed}")
+    try:
+        if not fails:
+            return _judged(run, records, progress, known)
+        manifest.verify(
+            records.folder, records.manifest, contents=True, progress=progress, known=known
+        )
+    except errors.DataError:
+        if fails:
+            walked = scan.walk(records.folder, records.manifest, progress=progress)
+            quarantine.decide(walked, records.manifest, records.job.data, records.folder)
+        raise
+    finally:
+        known.save()
+    return {}
+
+
+def explained(error: Exception, run: RunFolder, records: Records) -> Exception:
+    """Returns the `DataError` that names the records which ended a process; `error` itself if there
+    are none."""
+    certain = isinstance(error, (tf.errors.DataLossError, UnicodeDecodeError))
+    if certain or "IteratorGetNext" in str(error):
+        verified.forget(run)
+        try:
+            _judged(run, records)
+        except errors.DataError as found:
+            return found
+    return error
+
+
+def _judged(
+    run: RunFolder,
+    records: Records,
+    progress: Callable[[int], None] = lambda count: None,
+    known: verified.Verified | None = None,
+) -> quarantine.Excluded:
+    data, contents = records.job.data, records.manifest
+    check = parses(records.transforms.columns)
+    walked = scan.walk(records.folder, contents, check=check, progress=progress, known=known)
+    excluded = quarantine.decide(walked, contents, data, records.folder)
+    if data.on_corrupt != "fail":
+        quarantine.write(run, excluded, walked, contents)
+    return excluded
+
+
+def _what(error: Any) -> str:
+    """Returns the one line of TensorFlow's message that says what is wrong."""
+    lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
+    after = next((n for n, line in enumerate(lines[:-1]) if line.startswith("Node: ")), -1)
+    return lines[after + 1] if lines else _NO_EXAMPLE
+
+
+def parses(columns: Mapping[str, config.Column]) -> scan.Check:
+    """Returns a check that payloads are examples of `columns`, by the parser of the input."""
+    with tf.Graph().as_default() as graph:
+        serialized = tf.compat.v1.placeholder(tf.string, [None])
+        # Fetched, as the graph's optimizer removes what nobody asks for.
+        parsed = parsing.parse(serialized, columns)
+    # The first session of a process sets up its threads: as those that train would.
+    settings = sessions.session_config(topology.Task(topology.CHIEF, 0))
+    session = tf.compat.v1.Session(graph=graph, config=settings)
+
+    def problem(payloads: Sequence[bytes]) -> str | None:
+        try:
+            session.run(parsed, {serialized: list(payloads)})
+        except tf.errors.InvalidArgumentError as error:
+            return _what(error)
+        except UnicodeDecodeError:
+            return _NO_EXAMPLE
+        return None
+
+    def check(payloads: Sequence[bytes]) -> tuple[int, str] | None:
+        if problem(payloads) is None:
+            return None
+        for number, payload in enumerate(payloads):
+            what = problem([payload])
+            if what is not None:
+                return number, what
+        return None
+
+    return check

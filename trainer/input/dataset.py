@@ -1,0 +1,212 @@
+"""Input functions: blocks of records, mixed, batched, and parsed a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from pipeline import config, errors, storage
+from pipeline.cluster import topology
+from pipeline.records import manifest, quarantine
+from trainer.exactly_once import counters
+from trainer.input import autotuner, epoch_order, parsing, window_feed
+from trainer.input.window_feed import Feed
+from trainer.models.transforms import Transforms
+
+InputFn = Callable[[], tf.data.Dataset]
+
+_READ_BUFFER = 256 << 10  # bytes
+# Records that are picked out of a window at a time: enough to make the picking cheap.
+_PICKED = 1024
+
+
+class Records:
+    """The records of a job: where they lie and how to read them."""
+
+    def __init__(
+        self,
+        job: config.Config,
+        folder: str,
+        contents: manifest.Manifest,
+        excluded: quarantine.Excluded | None = None,
+    ) -> None:
+        self.job = job
+        self.folder = folder
+        self.manifest = contents
+        # Blocks that cannot be read.
+        self.excluded = excluded or {}
+        self.transforms = Transforms(job, contents)
+
+    def has(self, split: str) -> bool:
+        """True if there is at least one record of the split."""
+        return split in self.manifest.splits and self.manifest.splits[split].records > 0
+
+    @property
+    def left_out(self) -> dict[str, dict[str, int]]:
+        """How many records there were more, by split and cause; see `exclusions.left_out`."""
+        return quarantine.left_out(self.excluded, self.manifest)
+
+    def identity(self, split: str) -> str:
+        """Names the records of a split that are read: equal for the same bytes only. Raises
+        `DataError` if it has none."""
+        left_out = sorted(self.excluded.get(split, ()))
+        shards = [
+            [shard.crc32c, shard.bytes, shard.records]
+            for shard in self.manifest.split(split).shards
+        ]
+        return config.digest({"shards": shards, "left_out": left_out})[:16]
+
+    def blocks(self, split: str) -> epoch_order.Blocks:
+        """Returns the seekable blocks of a split. Raises `DataError` if it has no records."""
+        found = self.manifest.split(split)
+        paths = [storage.join(self.folder, shard.path) for shard in found.shards]
+        excluded = self.excluded.get(split, frozenset())
+        return epoch_order.blocks_of(found, self.manifest.block_records, paths, excluded)
+
+    def train_input_fn(self, feed: Feed, num_readers: int) -> InputFn:
+        """Returns the endless training input of one reader, of the pieces that `feed` hands out.
+
+        Batches are full and of one size, across the ends of epochs too: synchronous training hangs
+        on any other (traps A24). Each record comes with what the ledger asks for: the index of its
+        block, its own in that, and its place in the order of reading.
+        Raises `UsageError` if there is not a block for each reader, which would wait for ever.
+        """
+        transforms = self.transforms
+        batch_size = topology.batch_per_replica(self.job)
+        blocks = self.blocks("train")
+        there = len(epoch_order.readable(blocks))
+        if there < num_readers:
+            raise errors.UsageError(
+                f"{num_readers} processes train, but there are only {there} blocks of records to "
+                "share; use fewer, or a smaller data.block_records"
+            )
+
+        def input_fn() -> tf.data.Dataset:
+            windows = tf.data.Dataset.from_generator(
+                feed.windows, args=(feed.pipeline(),), output_signature=window_feed.WINDOW
+            ).flat_map(_window_reader(blocks, transforms.columns))
+            # Who reads alone may read ahead of what others wait for: one window beside this one.
+            return (
+                (windows.prefetch(1) if num_readers == 1 else windows)
+                .flat_map(_mixed)
+                .rebatch(batch_size, drop_remainder=True)
+                .map(lambda batch: transforms.examples(batch, training=True))
+                .prefetch(2)
+                .with_options(autotuner.OPTIONS)
+            )
+
+        return input_fn
+
+    def eval_input_fn(self, split: str) -> InputFn:
+        """Returns one pass over a split: each record once, the last batch as short as it is.
+
+        For several evaluating replicas the batches are a multiple of them, and equal but for one
+        record: one replica without a batch would end the evaluation of all (traps A24). Raises
+        `UsageError` if there is not a record for each.
+        """
+        transforms = self.transforms
+        blocks = self.blocks(split)
+        rows = epoch_order.readable(blocks)
+        total = int(rows[:, 2].sum())
+        replicas = topology.evaluating_replicas(self.job.cluster)
+        sizes = even_batches(total, self.job.eval.batch_size, replicas)
+        if not sizes[-1]:
+            raise errors.UsageError(
+                f"{replicas} replicas evaluate, but split {split!r} has only "
+                f"{total} records; use cluster.eval_strategy=none"
+            )
+
+        def input_fn() -> tf.data.Dataset:
+            return (
+                self.serialized(split)
+                .rebatch(self.job.eval.batch_size if replicas == 1 else sizes)
+                .map(lambda batch: parsing.parse(batch, transforms.columns))
+                .map(lambda batch: transforms.examples(batch, training=False))
+                .prefetch(2)
+            )
+
+        return input_fn
+
+    def serialized(self, split: str) -> tf.data.Dataset:
+        """Returns the records of a split in order, those of a block at a time, without what has
+        been left out: `[records]` strings."""
+        blocks = self.blocks(split)
+        rows = tf.data.Dataset.from_tensor_slices(epoch_order.readable(blocks))
+        return rows.flat_map(_in_order(blocks.paths)).with_options(autotuner.OPTIONS)
+
+
+def even_batches(records: int, largest: int, replicas: int) -> list[int]:
+    """Returns sizes of batches that hold all records: a multiple of `replicas`, as equal as can
+    be, the larger ones first."""
+    count = -(-records // (largest * replicas)) * replicas
+    return [records // count + (n < records % count) for n in range(count)]
+
+
+def _in_order(paths: tuple[str, ...]) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    """Returns a function from a row of `order.readable` to the records of that block."""
+
+    def read(row: tf.Tensor) -> tf.data.Dataset:
+        shard, offset, records = tf.unstack(row)
+        return _records_at(tf.gather(tf.constant(paths), shard), offset).batch(records).take(1)
+
+    return read
+
+
+def _window_reader(
+    blocks: epoch_order.Blocks, columns: Mapping[str, config.Column]
+) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
+    """Returns a function from a `mixing.Window` to its parsed records, all in one piece, with the
+    order they are to be used in, and their marks. Nothing, if the window has none.
+
+    Parsing whole blocks before they are mixed costs less than parsing batches after: what is mixed
+    then are dense tensors, not strings.
+    """
+    buffer = min(_READ_BUFFER, blocks.longest)
+
+    def read_block(row: tf.Tensor) -> tf.data.Dataset:
+        shard, offset, records = tf.unstack(row)
+        found = _records_at(tf.gather(tf.constant(blocks.paths), shard), offset, buffer)
+        return found.batch(records).take(1)
+
+    def read(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
+        return (
+            tf.data.Dataset.from_tensor_slices(where)
+            .flat_map(read_block)
+            .prefetch(2)  # one is read while another is parsed
+            .map(lambda serialized: parsing.parse(serialized, columns))
+            .rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
+            .map(lambda parsed: (parsed, index, marks))
+        )
+
+    return read
+
+
+def _mixed(parsed: parsing.Tensors, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
+    """Returns the records of a window as they are to be used, in pieces of any size."""
+    return (
+        tf.data.Dataset.from_tensors((index, marks))
+        .rebatch(_PICKED)
+        .map(lambda at, marks: _picked(parsed, at, marks))
+    )
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def _picked(parsed: parsing.Tensors, at: tf.Tensor, marks: tf.Tensor) -> parsing.Tensors:
+    block, record, place = tf.unstack(marks, axis=1)
+    picked = {name: tf.gather(values, at) for name, values in parsed.items()}
+    return {**picked, counters.BLOCK: block, counters.RECORD: record, counters.PLACE: place}
+
+
+def _records_at(path: tf.Tensor, offset: tf.Tensor, buffer: int = _READ_BUFFER) -> tf.data.Dataset:
+    """Reads a TFRecord file from a byte offset on, which `TFRecordDataset` cannot.
+
+    The op beneath it can since TensorFlow 2.13; uncompressed files only (traps B3).
+    """
+    variant = tf.raw_ops.TFRecordDatasetV2(
+        filenames=[path],
+        compression_type="",
+        buffer_size=buffer,
+        byte_offsets=[offset],
+    )
+    return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))

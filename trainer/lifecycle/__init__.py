@@ -1,0 +1,1 @@
+"""How training begins and how it ends."""

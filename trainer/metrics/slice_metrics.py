@@ -1,0 +1,169 @@
+"""A checkpoint judged on a split: over all of it, and over each slice, beside a baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import config, errors
+from trainer.export import parity
+from trainer.input import parsing
+from trainer.input.dataset import Records
+from trainer.metrics import intervals
+from trainer.metrics.intervals import Estimate
+
+ALL = "all"
+# The most frequent values of a column are slices of their own.
+_VALUES = 20
+_LABEL = "scored/label"
+_SLICE = "scored/slice/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One slice. `metrics` are of the model; `baseline` of always the most frequent label of the
+    split, or its mean."""
+
+    slice: str
+    records: int
+    metrics: dict[str, Estimate]
+    baseline: dict[str, float]
+
+
+def rows(
+    records: Records,
+    estimator: Any,
+    checkpoint: str,
+    split: str,
+    slices: Sequence[str],
+    hooks: Sequence[Any] = (),
+) -> list[Row]:
+    """Returns a row for the split, then one for each slice of each column of `slices`.
+
+    Returns none for a model that serves neither `class` nor `prediction`, unless slices are asked
+    for: then raises `UsageError`.
+    """
+    found = _answers(records, estimator, checkpoint, split, slices, hooks)
+    labels = found.pop(_LABEL)
+    kind = next((k for k in ("class", "prediction") if k in found), None)
+    if kind is None:
+        if slices:
+            raise errors.UsageError(
+                "slices: the model serves neither 'class' nor 'prediction', but "
+                f"{', '.join(n for n in found if not n.startswith(_SLICE))}"
+            )
+        return []
+    judge = _classes if kind == "class" else _numbers
+    return [
+        Row(name, int(chosen.sum()), *judge(found, labels, chosen))
+        for name, chosen in _chosen(found, slices, records.job.data.columns, len(labels))
+    ]
+
+
+def _answers(
+    records: Records,
+    estimator: Any,
+    checkpoint: str,
+    split: str,
+    slices: Sequence[str],
+    hooks: Sequence[Any],
+) -> dict[str, np.ndarray]:
+    columns = {name: records.job.data.columns[name] for name in slices}
+    transforms = records.transforms
+
+    def examples(batch: tf.Tensor) -> parsing.Tensors:
+        made, label = transforms.examples(parsing.parse(batch, transforms.columns), training=False)
+        values = parsing.parse(batch, columns) if columns else {}
+        return {**made, _LABEL: label, **{_SLICE + name: x for name, x in values.items()}}
+
+    def input_fn() -> tf.data.Dataset:
+        return records.serialized(split).rebatch(records.job.eval.batch_size).map(examples)
+
+    keep = (_LABEL, *(_SLICE + name for name in slices))
+    batches = list(
+        parity.answering(estimator, keep).predict(
+            input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
+        )
+    )
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+
+def _chosen(
+    found: Mapping[str, np.ndarray],
+    slices: Sequence[str],
+    columns: Mapping[str, config.Column],
+    count: int,
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields names of slices, and which records are in them, `[records]` bool."""
+    yield ALL, np.ones(count, bool)
+    for column in slices:
+        values = found[_SLICE + column]
+        missing = _missing(values, columns[column])
+        distinct, counts = np.unique(values[~missing], return_counts=True)
+        if len(distinct) > _VALUES and values.dtype.kind in "if":
+            yield from _quarters(column, values, ~missing)
+        else:
+            frequent = distinct[np.lexsort([distinct, -counts])][:_VALUES]
+            for value in frequent:
+                yield f"{column}={_shown(value)}", values == value
+            if len(distinct) > _VALUES:
+                yield f"{column}: others", ~np.isin(values, frequent)
+        if missing.any():
+            yield f"{column} missing", missing
+
+
+def _missing(values: np.ndarray, column: config.Column) -> np.ndarray:
+    """Returns where numbers are missing, and nothing of the config stands for them; an empty text
+    is a value like others."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    stands_in = column.missing == "allow" and column.default is None and column.type == "int64"
+    return values == column.stands_for_missing if stands_in else np.zeros(len(values), bool)
+
+
+def _quarters(
+    column: str, values: np.ndarray, known: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
+    edges = np.unique(np.quantile(values[known], [0, 0.25, 0.5, 0.75, 1]))
+    for n, (low, high) in enumerate(itertools.pairwise(edges)):
+        above = values >= low if n == 0 else values > low
+        yield f"{column} {low:g} to {high:g}", known & above & (values <= high)
+
+
+def _shown(value: Any) -> str:
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return text or "(empty)"
+
+
+_Judged = tuple[dict[str, Estimate], dict[str, float]]
+
+
+def _classes(found: Mapping[str, np.ndarray], labels: np.ndarray, chosen: np.ndarray) -> _Judged:
+    distinct, counts = np.unique(labels, return_counts=True)
+    of = labels[chosen]
+    metrics = {"accuracy": intervals.share(found["class"][chosen] == of)}
+    baseline = {"accuracy": float(np.mean(of == distinct[np.argmax(counts)]))}
+    probabilities = found.get("probabilities")
+    if probabilities is not None and probabilities.shape[1:] == (2,):
+        area = intervals.area_under_roc(of, probabilities[chosen, 1])
+        if area:
+            metrics["auc"], baseline["auc"] = area, 0.5  # of whoever says the same of all
+    return metrics, baseline
+
+
+def _numbers(found: Mapping[str, np.ndarray], labels: np.ndarray, chosen: np.ndarray) -> _Judged:
+    of = labels[chosen].astype(float)
+    errors_made, simple = found["prediction"][chosen] - of, float(np.mean(labels)) - of
+    metrics = {
+        "mean_absolute_error": intervals.mean(np.abs(errors_made)),
+        "rmse": intervals.root_mean_square(errors_made),
+    }
+    return metrics, {
+        "mean_absolute_error": float(np.mean(np.abs(simple))),
+        "rmse": float(np.sqrt(np.mean(np.square(simple)))),
+    }

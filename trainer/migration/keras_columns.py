@@ -1,0 +1,130 @@
+"""Features of columns as layers of a Keras model, out of the same steps as in Estimators.
+
+Called with the tensors of a Keras model, TensorFlow's ops become layers that Keras itself knows how
+to save. What cannot be one (files of different sizes, ragged texts) stays outside: it is done to
+what the model is fed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config
+from pipeline.records.feature_plan import Planned
+from trainer.input import parsing
+from trainer.models.transforms import Tensors, Transforms, as_fed, make
+
+_TYPES = {"uint8": "uint8", "string": "string", "int64": "int64", "float32": "float32"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """One input of a Keras model: the shape of one example, and the type."""
+
+    shape: tuple[int | None, ...]
+    dtype: str
+
+    def input(self, name: str) -> Any:
+        """Returns the input."""
+        return tf.keras.Input(self.shape, name=parsing.of_op(name), dtype=self.dtype)
+
+
+class KerasColumns:
+    """What a Keras model is fed in place of columns, and the features it makes of that."""
+
+    def __init__(self, transforms: Transforms) -> None:
+        self._transforms = transforms
+        every = transforms.plan.features
+        inside = {name for f in every if not _places(f) for name in f.inputs}
+        cut = [_cut(planned, inside) for planned in every]
+        self._outside = [before for before, _ in cut if before is not None]
+        self._of_outside = [planned.indicator for planned in every if _places(planned)]
+        self._inside = [after for _, after in cut]
+
+    @property
+    def inputs(self) -> dict[str, Spec]:
+        """Columns, and features that are made outside in place of theirs."""
+        columns = self._transforms.serving_columns
+        made = {before.name: _of_cut(before) for before in self._outside}
+        for before in self._outside:
+            if before.indicator:
+                made[before.indicator] = Spec(before.indicator_shape, "float32")
+        if not self._transforms.plan.features:
+            return {name: _of_column(column) for name, column in columns.items()}
+        used = {name for after in self._inside for name in after.inputs}
+        kept = {name: _of_column(c) for name, c in columns.items() if name in used - set(made)}
+        return {**kept, **made}
+
+    @property
+    def planned(self) -> tuple[Planned, ...]:
+        """The features as declared."""
+        return self._transforms.plan.features
+
+    @property
+    def features(self) -> dict[str, Spec]:
+        """What networks get."""
+        if not self._transforms.plan.features:
+            return self.inputs
+        found = {}
+        for planned in self._transforms.plan.features:
+            if planned.indicator:
+                found[planned.indicator] = Spec(planned.indicator_shape, "float32")
+            of_ids = planned.kind in ("ids", "bag")
+            shape = (None,) if planned.kind == "bag" else planned.shape
+            found[planned.name] = Spec(shape, "int64" if of_ids else "float32")
+        return found
+
+    def fed(self, columns: Mapping[str, tf.Tensor]) -> Tensors:
+        """Returns inputs of the model out of columns."""
+        made = make(self._outside, columns)
+        return {name: made.get(name, columns.get(name)) for name in self.inputs}
+
+    def made(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns features out of the inputs of a Keras model, as tensors of that model."""
+        if not self._transforms.plan.features:
+            return dict(inputs)
+        pairs = zip(self._outside, self._of_outside, strict=True)
+        indicators = {own: inputs[fed.indicator] for fed, own in pairs if fed.indicator and own}
+        made = make(self._inside, inputs, layers=True)
+        return {**indicators, **as_fed(self._inside, made)}
+
+
+def _places(planned: Planned) -> list[int]:
+    """Returns where the steps are that are done outside."""
+    return [n for n, step in enumerate(planned.steps) if step.outside_keras]
+
+
+def _cut(planned: Planned, taken: set[str]) -> tuple[Planned | None, Planned]:
+    """Returns a feature up to its last step outside, if there is one, and the rest of it.
+
+    What is between goes by the name of the feature; if others are made of a column, or of all of
+    a feature, that is called so, by that and the step.
+    """
+    places = _places(planned)
+    if not places:
+        return None, planned
+    until, last = places[-1] + 1, planned.steps[places[-1]]
+    name = f"{planned.name}_{parsing.of_op(last.step)}" if planned.name in taken else planned.name
+    steps, points = planned.steps, planned.points
+    before = dataclasses.replace(
+        planned, name=name, steps=steps[:until], points=points[: until + 1]
+    )
+    inside = dataclasses.replace(
+        planned, inputs=(name,), steps=steps[until:], points=points[until:]
+    )
+    return before, inside
+
+
+def _of_cut(planned: Planned) -> Spec:
+    """Returns what a feature is behind its last step outside."""
+    types = {"number": "float32", "image": "float32", "text": "string"}
+    shape = (None,) if planned.kind == "bag" else planned.shape
+    return Spec(shape, types.get(planned.kind, "int64"))
+
+
+def _of_column(column: config.Column) -> Spec:
+    return Spec(column.shape, _TYPES[column.type])

@@ -1,0 +1,65 @@
+"""Models as networks of Keras with the parameters of a checkpoint. A new one is a function here.
+
+It takes `params`, the `KerasColumns` that make its features, and the `Parameters`; and returns a
+`tf.keras.Model` of features by name, whose one output is what `model.name: keras` asks of its
+networks: probabilities, or a number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import errors
+from pipeline.config import model_config
+from trainer.input import parsing
+from trainer.migration import canned_networks, mnist_networks
+from trainer.migration.keras_columns import KerasColumns
+from trainer.migration.parameters import Parameters
+from trainer.models import heads, keras
+
+_NETWORKS = {
+    "mnist_cnn": mnist_networks.cnn,
+    "mnist_mlp": mnist_networks.mlp,
+    "linear": canned_networks.linear,
+    "dnn": canned_networks.dnn,
+    "dnn_linear_combined": canned_networks.dnn_linear_combined,
+    "keras": keras.network,
+}
+
+
+def check(model: model_config.Model) -> None:
+    """Raises `UsageError` for a model of which no network can be made, with what to do."""
+    if model.name in _NETWORKS:
+        return
+    raise errors.UsageError(
+        f"model.name {model.name!r}: is code of your own that builds a graph, of which no Keras "
+        "model can be made. Write its network as a function that returns a tf.keras.Model, train "
+        "that with model.name: keras, beginning with these parameters (model.warm_start with "
+        "names); docs/migrate.md says how. Its export is a SavedModel that TensorFlow 2 serves"
+    )
+
+
+def network(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
+    """Returns the network of a model, from features to one output."""
+    check(model)
+    return _NETWORKS[model.name](model_config.params(model), columns, parameters)
+
+
+def whole(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
+    """Returns a `tf.keras.Model` from columns, as `KerasColumns.inputs` has them, to what the
+    signature of an exported model answers."""
+    inputs = {name: spec.input(name) for name, spec in columns.inputs.items()}
+    made = columns.made(inputs)
+    inner = network(model, columns, parameters)
+    if len(made) == len(inner.inputs) == 1:
+        given = list(made.values())
+    else:
+        known = {**{parsing.of_op(name): x for name, x in made.items()}, **made}
+        given = [known[name] for name in inner.input_names]
+    pairs = zip(given, inner.inputs, strict=True)
+    given = [keras.fitting(x, input_.shape) for x, input_ in pairs]
+    output = inner(tf.nest.pack_sequence_as(inner.input, given))
+    answer = keras.answer(output, regression=heads.regression(model.params))
+    return tf.keras.Model(inputs, answer, name="model")

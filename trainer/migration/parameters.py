@@ -1,0 +1,39 @@
+"""Parameters of a checkpoint, as they are evaluated and exported, for layers of Keras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import errors
+from trainer.optimizers import averaging
+
+
+class Parameters:
+    """Reads a checkpoint: of parameters that have an average, that one, if `averaged`."""
+
+    def __init__(self, checkpoint: str, *, averaged: bool = False) -> None:
+        self._checkpoint = checkpoint
+        self._averaged = averaged
+        self._reader = tf.train.load_checkpoint(checkpoint)
+
+    def __call__(self, name: str) -> np.ndarray:
+        """Returns the values of one. Raises `ModelError` if there is none of that name."""
+        average = averaging.name_of(name)
+        if self._averaged and self._reader.has_tensor(average):
+            name = average
+        if not self._reader.has_tensor(name):
+            known = self._reader.get_variable_to_shape_map()
+            raise errors.ModelError(
+                f"checkpoint {self._checkpoint!r}: has no {name!r}{errors.nearest(name, known)}, "
+                "which the model as a Keras network has; it was trained by other code"
+            )
+        return np.asarray(self._reader.get_tensor(name))
+
+    def load(self, layer: Any, scope: str) -> None:
+        """Gives a layer of Keras what the checkpoint has under `scope/`, by the names of its
+        weights: kernel, bias, gamma and so on."""
+        names = [weight.name.rpartition("/")[2].partition(":")[0] for weight in layer.weights]
+        layer.set_weights([self(f"{scope}/{name}") for name in names])

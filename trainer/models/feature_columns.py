@@ -1,0 +1,138 @@
+"""From features as planned to the `tf.feature_column`s that canned Estimators take."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import errors
+from pipeline.records.feature_plan import Planned
+
+# Up to so many ids, a network gets one input for each.
+_ONE_HOT = 8
+# The class has no public name, and to make one when this is imported would log a deprecation.
+_NUMERIC = "NumericColumn"
+
+
+def wide(features: Iterable[Planned]) -> list[Any]:
+    """Returns columns of a linear model: numbers, and ids as they are."""
+    return [column for feature in features for column in _columns(feature, dense=False)]
+
+
+def deep(features: Iterable[Planned]) -> list[Any]:
+    """Returns columns of a network: numbers, and ids as vectors."""
+    return [column for feature in features for column in _columns(feature, dense=True)]
+
+
+def packed(columns: Iterable[Any]) -> tuple[list[Any], dict[str, tuple[str, ...]]]:
+    """Returns the columns of a network, with those that are one number each and follow each other
+    as one; and the names of the features that each of these new ones is made of, in order.
+
+    A network gets its columns in the order of their names, so its input stays what it was; its
+    graph has a few ops in place of ten for each number.
+    """
+    found: list[Any] = []
+    made: dict[str, tuple[str, ...]] = {}
+    ordered = sorted(columns, key=lambda column: column.name)
+    names = {column.name for column in ordered}
+    for single, run in itertools.groupby(ordered, key=_is_number):
+        together = list(run)
+        # No character that a name may have comes before this one: it stays in its place.
+        name = f"{together[-1].name}-"
+        if single and len(together) > 1 and name not in names:
+            made[name] = tuple(column.name for column in together)
+            together = [tf.feature_column.numeric_column(name, (len(together),))]
+        found += together
+    return found, made
+
+
+def pack(features: Mapping[str, Any], made: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Returns the features, `[batch]` or `[batch, 1]` each, with those that `packed` has made."""
+    columns = {
+        name: tf.stack([_flat(features[part]) for part in parts], axis=1)
+        for name, parts in made.items()
+    }
+    return {**features, **columns}
+
+
+def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
+    """Returns the features of one part, `wide` or `deep`, of a model that has both.
+
+    Raises `UsageError` if there are none.
+    """
+    found = [feature for feature in features if part in _parts(feature)]
+    if not found:
+        raise errors.UsageError(
+            f"features: none is for the {part} part of dnn_linear_combined; say part: {part} at "
+            "one, or use another model"
+        )
+    return found
+
+
+def name_of(feature: str) -> str:
+    """Returns a feature's name as names of variables and of scopes may be: in ASCII."""
+    plain = re.sub(r"[^\x00-\x7f]", lambda match: f"u{ord(match[0]):x}", feature)
+    return re.sub(r"[^A-Za-z0-9_.\\/-]", "_", plain)
+
+
+def renamed(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the features as columns look for them. Raises `UsageError` for two of one name."""
+    found = {name_of(name): x for name, x in features.items()}
+    if len(found) < len(features):
+        names = [name_of(name) for name in features]
+        twice = next(n for n in features if n != name_of(n) and names.count(name_of(n)) > 1)
+        raise errors.UsageError(
+            f"features.{twice}: canned Estimators call it {name_of(twice)!r}, as another feature "
+            "is; name one of them differently"
+        )
+    return found
+
+
+def embedding_width(feature: Planned) -> int:
+    """Returns the width of the vectors of ids, 0 for one-hot."""
+    wanted, ids = feature.feature.embedding, feature.ids or 0
+    if wanted == "auto":
+        return 0 if ids <= _ONE_HOT else math.ceil(2 * ids**0.25)
+    return 0 if wanted == "one_hot" else wanted
+
+
+def _flat(x: tf.Tensor) -> tf.Tensor:
+    return x if x.shape.rank == 1 else tf.reshape(x, [-1])
+
+
+def _is_number(column: Any) -> bool:
+    return type(column).__name__ == _NUMERIC and column.shape == (1,)
+
+
+def _parts(feature: Planned) -> tuple[str, ...]:
+    wanted = feature.feature.part
+    if wanted is not None:
+        return ("wide", "deep") if wanted == "both" else (wanted,)
+    if any(step.several for step in feature.steps):
+        return ("wide",)
+    return ("wide", "deep") if feature.kind in ("ids", "bag") else ("deep",)
+
+
+def _columns(feature: Planned, *, dense: bool) -> list[Any]:
+    columns = tf.feature_column
+    found: list[Any] = []
+    name = name_of(feature.name)
+    if feature.indicator:
+        found.append(
+            columns.numeric_column(name_of(feature.indicator), feature.indicator_shape or (1,))
+        )
+    if feature.kind not in ("ids", "bag"):
+        return [*found, columns.numeric_column(name, feature.shape or (1,))]
+    ids = columns.categorical_column_with_identity(name, feature.ids)
+    width = embedding_width(feature)
+    if not dense:
+        return [*found, ids]
+    return [
+        *found,
+        columns.embedding_column(ids, width) if width else columns.indicator_column(ids),
+    ]

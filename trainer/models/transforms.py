@@ -1,0 +1,145 @@
+"""Features of columns, in the graph, on whole batches: the same ops for training, evaluation and
+the exported model. What a step does is in its class, in `pipeline.steps`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, errors
+from pipeline.records import feature_plan, manifest
+from pipeline.steps.base import Kind, Step
+
+Tensors = dict[str, tf.Tensor]
+
+# The feature that says how much an example counts; heads look for it.
+WEIGHT = "input/weight"
+
+_TYPES: Mapping[Kind, tuple[tf.DType, ...]] = {
+    "number": (tf.float32,),
+    "integer": (tf.int64,),
+    "text": (tf.string,),
+    "ids": (tf.int64,),
+    "bag": (tf.int64,),
+    "image": (tf.float32, tf.uint8),
+    "encoded": (tf.string,),
+}
+
+
+class Transforms:
+    """What makes features and labels of the columns of a job.
+
+    `columns` are those that are read, `serving_columns` those of them that a caller of the exported
+    model feeds.
+    """
+
+    def __init__(self, job: config.Config, contents: manifest.Manifest) -> None:
+        self.plan = feature_plan.plan(job, contents)
+        self.columns = self.plan.columns
+        self.serving_columns = feature_plan.serving_columns(job)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Of all that `features` returns."""
+        if not self.plan.features:
+            return tuple(self.serving_columns)
+        made = [(planned.indicator, planned.name) for planned in self.plan.features]
+        return tuple(name for pair in made for name in pair if name)
+
+    # As in serving; converting what reads a wide table takes longer than all else.
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    def examples(
+        self, columns: Mapping[str, tf.Tensor], *, training: bool
+    ) -> tuple[Tensors, tf.Tensor]:
+        """Returns features and labels of a batch of columns, to learn from or be judged by.
+
+        What are no columns, such as the marks of the ledger, pass through.
+        """
+        rest = {name: x for name, x in columns.items() if name not in self.columns}
+        label, weight = self._label(columns)
+        rest |= {} if weight is None else {WEIGHT: weight}
+        return {**self.features(columns, training=training), **rest}, label
+
+    def features(self, columns: Mapping[str, tf.Tensor], *, training: bool = False) -> Tensors:
+        """Returns the features of a batch of columns; the columns themselves if none are
+        declared."""
+        if not self.plan.features:
+            return {name: columns[name] for name in self.serving_columns}
+        made = make(self.plan.features, columns, training=training)
+        return as_fed(self.plan.features, made)
+
+    def _label(self, columns: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor | None]:
+        plan = self.plan.label
+        label = columns[plan.column]
+        if plan.threshold is not None:
+            label = tf.cast(tf.cast(label, tf.float32) > plan.threshold, tf.int64)
+        elif plan.values is not None:
+            label = _place(label, plan.values)
+        if plan.weight is not None:
+            return label, tf.cast(columns[plan.weight], tf.float32)
+        if plan.class_weights is not None:
+            return label, _class_weight(label, plan.class_weights)
+        return label, None
+
+
+def make(
+    features: Iterable[feature_plan.Planned],
+    columns: Mapping[str, tf.Tensor],
+    *,
+    training: bool = False,
+    layers: bool = False,
+) -> Tensors:
+    """Returns planned features of a batch of columns, and what says where they were missing.
+
+    With `layers` they are made of what Keras can save.
+    """
+    known = dict(columns)
+    made: Tensors = {}
+    for planned in features:
+        inputs = [known[name] for name in planned.inputs]
+        value: Any = inputs if len(inputs) > 1 else inputs[0]
+        for number, step in enumerate(planned.steps):
+            if planned.indicator and number == planned.indicated_by:
+                made[planned.indicator] = step.indicated(value)
+            if training or not step.in_training_only:
+                kind = planned.points[number + 1].kind
+                value = _applied(planned.name, step, kind, value, layers=layers)
+        known.setdefault(planned.name, value)
+        made[planned.name] = value
+    return made
+
+
+def as_fed(features: Iterable[feature_plan.Planned], made: Tensors) -> Tensors:
+    """Returns features as models get them: ids as they are, all others as float32."""
+    ids = {planned.name for planned in features if planned.kind in ("ids", "bag")}
+    return {name: x if name in ids else tf.cast(x, tf.float32) for name, x in made.items()}
+
+
+def _applied(feature: str, step: Step, kind: Kind, x: Any, *, layers: bool) -> tf.Tensor:
+    """Returns what a step makes of a batch. Raises `UsageError` if it is not what it says."""
+    where = f"features.{feature}: {step.step}"
+    try:
+        found = step.layer(x) if layers else step.apply(x)
+    except (TypeError, ValueError) as error:
+        said = (str(error).splitlines() or [""])[0]
+        raise errors.UsageError(f"{where}: {type(error).__name__}: {said}") from error
+    dtype = getattr(found, "dtype", type(found).__name__)
+    if dtype not in _TYPES[kind]:
+        given, wanted = getattr(dtype, "name", dtype), " or ".join(t.name for t in _TYPES[kind])
+        raise errors.UsageError(f"{where}: returned {given}; values of kind {kind} are {wanted}")
+    return found
+
+
+def _place(label: tf.Tensor, values: tuple[int | str, ...]) -> tf.Tensor:
+    """The place of a label in its vocabulary; -1, which heads refuse, if it is not there."""
+    hits = tf.equal(label[:, tf.newaxis], tf.constant(list(values), label.dtype))
+    return tf.where(tf.reduce_any(hits, axis=1), tf.argmax(hits, axis=1), -1)
+
+
+def _class_weight(label: tf.Tensor, weights: tuple[tuple[int, float], ...]) -> tf.Tensor:
+    classes = tf.constant([value for value, _ in weights], tf.int64)
+    of_class = tf.constant([weight for _, weight in weights], tf.float32)
+    hits = tf.cast(tf.equal(tf.cast(label, tf.int64)[:, tf.newaxis], classes), tf.float32)
+    return tf.linalg.matvec(hits, of_class)

@@ -1,0 +1,1 @@
+"""What processes report while they train."""

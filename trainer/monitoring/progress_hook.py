@@ -1,0 +1,87 @@
+"""What a training process says of itself while it trains.
+
+Hooks rather than saving listeners, because Estimator drops listeners on one of its two cluster
+paths (traps A20).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.monitoring.status_reporter import Reporter
+
+_train = tf.compat.v1.train
+
+
+class ProgressHook(tf.compat.v1.train.SessionRunHook):
+    """Reports step, loss and examples per second, and writes the latter as a summary.
+
+    Step and loss are fetched only when a report is due: every fetch costs a little each step.
+    `model_dir` is where the summary goes; `None` writes none (all but the chief).
+    """
+
+    def __init__(
+        self, reporter: Reporter, batch_size: int, summary_steps: int, model_dir: str | None
+    ) -> None:
+        self._reporter = reporter
+        self._batch_size = batch_size
+        self._summary_steps = summary_steps
+        self._model_dir = model_dir
+        self._local_steps = 0
+        self._first_reported = False
+        self._since = (0, 0.0)  # local steps and time at the last report
+        self._summarised = (0, 0.0)
+        self._newest_loss: float | None = None
+
+    def begin(self) -> None:
+        self._step = _train.get_or_create_global_step()
+        # Estimator adds the loss of any model_fn to this collection, last.
+        self._loss = tf.compat.v1.losses.get_losses()[-1]
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._since = self._summarised = (self._local_steps, time.perf_counter())
+        self._reporter.say("training", step=int(session.run(self._step)))
+        self._first_reported = False
+
+    def before_run(self, run_context: Any) -> Any:
+        wanted = self._reporter.due or self._summary_due or not self._first_reported
+        return _train.SessionRunArgs([self._step, self._loss]) if wanted else None
+
+    @property
+    def _summary_due(self) -> bool:
+        done, _ = self._summarised
+        return self._model_dir is not None and self._local_steps - done >= self._summary_steps
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._local_steps += 1
+        if run_values.results is None:
+            return
+        step, loss = int(run_values.results[0]), float(run_values.results[1])
+        self._newest_loss = loss
+        if self._summary_due:
+            rate, self._summarised = self._rate_since(self._summarised)
+            self._write_summary(step, rate)
+        if not self._first_reported:
+            # At once, and not when due: by it the supervisor knows that training goes on.
+            self._first_reported = True
+            self._reporter.say("training", step=step, loss=loss)
+        elif self._reporter.due:
+            rate, self._since = self._rate_since(self._since)
+            self._reporter.say("training", step=step, loss=loss, examples_per_second=rate)
+
+    def end(self, session: Any) -> None:
+        # A short run may not have told any loss since its first step.
+        self._reporter.say("training", step=int(session.run(self._step)), loss=self._newest_loss)
+
+    def _rate_since(self, mark: tuple[int, float]) -> tuple[float, tuple[int, float]]:
+        now = time.perf_counter()
+        steps, seconds = self._local_steps - mark[0], now - mark[1]
+        return steps * self._batch_size / max(seconds, 1e-9), (self._local_steps, now)
+
+    def _write_summary(self, step: int, rate: float) -> None:
+        value = tf.compat.v1.Summary.Value(tag="examples_per_second", simple_value=rate)
+        writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
+        writer.add_summary(tf.compat.v1.Summary(value=[value]), step)

@@ -1,0 +1,183 @@
+"""How a process says how it is doing: one small status file, rewritten every second or so.
+
+While there is no news a thread rewrites it too, so that others see that the process is there. That
+is no progress: whoever does a long piece of work calls `Reporter.progress` from within it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pipeline import storage
+from pipeline.cluster.tolerance import Tolerance
+from pipeline.runs import run_folder, work
+
+_LOCAL_INTERVAL = 1.0  # seconds
+# Cloud Storage takes about one write a second of one object; other processes write theirs too.
+_REMOTE_INTERVAL = 15.0
+_LAST = 5.0  # seconds for which the last status is tried again
+
+
+class Reporter:
+    """Keeps the status of one process and writes it when asked to, at most once an interval.
+
+    A status that cannot be written never fails the process: the next one may be. `writing` is for
+    who wants to know how long none could.
+    """
+
+    def __init__(
+        self,
+        run: run_folder.RunFolder,
+        task: str,
+        max_steps: int | None,
+        *,
+        beat: float | None = None,
+        spread: Callable[[float], float] = lambda seconds: seconds,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`beat` is the time between signs of life in seconds, without it as the storage bears.
+        `spread` makes the interval between reports on a disk longer, for a run of many processes.
+        `clock` is for intervals: one that nobody sets back."""
+        self._run = run
+        self._beat = run_folder.beat_interval(run) if beat is None else beat
+        self._lock = threading.Lock()
+        self._interval = (
+            _REMOTE_INTERVAL if storage.is_remote(run.path) else spread(_LOCAL_INTERVAL)
+        )
+        self._clock = clock
+        self.writing = Tolerance(f"writing the status of {task}", clock=clock)
+        self._written: float | None = None
+        self._status = run_folder.Status(
+            task=task,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            state="preparing",
+            time=time.time(),
+            max_steps=max_steps,
+        )
+
+    @property
+    def due(self) -> bool:
+        """True if the last word is older than the interval."""
+        return self._silence() >= self._interval
+
+    @property
+    def has_made_steps(self) -> bool:
+        """True if the process has told of a step since it started."""
+        return self._status.loss is not None
+
+    def _silence(self) -> float:
+        """Seconds since the last word."""
+        return math.inf if self._written is None else self._clock() - self._written
+
+    def note(self, **values: Any) -> None:
+        """Keeps `values` for the next word."""
+        with self._lock:
+            self._status = dataclasses.replace(self._status, **values)
+
+    def add_note(self, line: str) -> None:
+        """Adds a line that people should see to those of the next word."""
+        known = self._status.note
+        self.note(note=line if known is None else f"{known}; {line}")
+
+    def note_seconds(self, seconds: dict[str, float]) -> None:
+        """Adds to what is known of where the time goes, for the next word."""
+        rounded = {name: round(value, 6) for name, value in seconds.items()}
+        self.note(seconds={**(self._status.seconds or {}), **rounded})
+
+    def say(self, state: str, **values: Any) -> None:
+        """Writes the status now. `values` are fields of `Status`; the others keep theirs, but a
+        piece of work is over."""
+        with self._lock:
+            self._write(state=state, **{"work": None, **values})
+
+    def progress(self, what: str, done: int = 0, total: int | None = None) -> None:
+        """Reports from within a long piece of work, called `what`, that `done` units of it are
+        done, of `total` if that is known. The state stays.
+
+        A larger `done` counts as progress, like a step: without it the watchdog takes the process
+        for one that hangs. It may be called often, from any thread: the status is written at most
+        once an interval, and at once for another `what`.
+        """
+        with self._lock:
+            piece = {"what": what, "done": done, "total": total}
+            begins = self._status.work is None or self._status.work["what"] != what
+            if begins or self.due:
+                self._write(work=piece)
+            else:
+                self._status = dataclasses.replace(self._status, work=piece)
+
+    @contextlib.contextmanager
+    def counting(self, what: str) -> Iterator[None]:
+        """Reports what `pipeline.runs.work` counts in the body as progress of `what`."""
+        done = 0
+
+        def advance(amount: int) -> None:
+            nonlocal done
+            done += amount
+            self.progress(what, done)
+
+        self.progress(what)
+        with work.counted(advance):
+            yield
+
+    @contextlib.contextmanager
+    def watching(self, what: str, folder: str) -> Iterator[None]:
+        """Reports as progress of `what` how many bytes there are below a local folder, while the
+        body runs: for what a library writes there without a word."""
+        ended = threading.Event()
+
+        def look() -> None:
+            while not ended.wait(self._interval):
+                self.progress(what, _bytes_below(folder))
+
+        self.progress(what)
+        thread = threading.Thread(target=look, name="watching", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _write(self, **values: Any) -> None:
+        now, self._written = time.time(), self._clock()
+        self._store(time=now, seen=now, **values)
+
+    def _store(self, **values: Any) -> None:
+        self._status = dataclasses.replace(self._status, **values)
+        last = self._status.state in run_folder.ENDED
+        run = dataclasses.replace(self._run, patience=_LAST if last else 0.0)
+        with self.writing.survived():
+            run_folder.write_status(run, self._status)
+
+    def keep_alive(self) -> None:
+        """From now on a thread gives signs of life when there is no news, until the last word."""
+        threading.Thread(target=self._beat_on, name="heartbeat", daemon=True).start()
+
+    def _beat_on(self) -> None:
+        while self._status.state not in run_folder.ENDED:
+            time.sleep(self._beat)
+            with self._lock:
+                # The first word is the process's own: others act on it.
+                ended = self._status.state in run_folder.ENDED
+                if ended or self._written is None or self._silence() < self._beat:
+                    continue
+                self._store(seen=time.time())
+
+
+def _bytes_below(folder: str) -> int:
+    total = 0
+    for above, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # renamed meanwhile
+                total += os.path.getsize(os.path.join(above, name))
+    return total

@@ -1,0 +1,161 @@
+"""Traces of single steps: a few for how the time of a step is split, more if a profile is wanted.
+
+Tracing is asked for step by step, as `tf.compat.v1.train.ProfilerHook` does. Between traces this
+costs two readings of the clock a step.
+
+Of each process its status file, `run.json` and, for the chief, summaries say in seconds: `step`,
+an average session call without trace; `between_steps`, hooks, saves and evaluating in turn, an
+average too; and of one traced step `compute`, `exchange`, `input` and `other` (`step_time`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.client import timeline  # as ProfilerHook; it has no public name
+
+from pipeline import config, storage
+from pipeline.runs.run_folder import RunFolder
+from trainer.monitoring import step_time
+from trainer.monitoring.status_reporter import Reporter
+
+FOLDER = "profile"
+_WARM_UP, _FIRST = 5, 10  # steps: the first ones start things up
+# The longest of these is waited for between two traces: some seconds, and so many times what the
+# trace has cost that it is half a percent.
+_INTERVAL, _COSTS = 10.0, 200
+
+_train = tf.compat.v1.train
+
+
+class TraceHook(tf.compat.v1.train.SessionRunHook):
+    """Says how the time of a step is split, and writes the traces of a profile.
+
+    The split of one step every ten seconds goes to the status file, and as summaries to
+    `model_dir` (`None` for all but the chief). Steps of `profile` are written to
+    `profile/<task>-<step>.json`, which chrome://tracing and ui.perfetto.dev open.
+    """
+
+    def __init__(
+        self,
+        run: RunFolder,
+        task_name: str,
+        reporter: Reporter,
+        profile: config.Profile | None,
+        model_dir: str | None,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._run = run
+        self._task_name = task_name
+        self._reporter = reporter
+        self._profile = profile
+        self._model_dir = model_dir
+        self._clock = clock
+        self._steps = 0
+        self._began = 0.0
+        self._ended: float | None = None
+        # Seconds within and between session calls since the last trace, and their number.
+        self._spent = [0.0, 0.0, 0]
+        self._next_at: float | None = None
+        self._step = 0
+        self._wanted = False
+        self._average = 0.0
+
+    def begin(self) -> None:
+        """Finds the global step, which is fetched each step by others anyway."""
+        self._step_tensor = _train.get_or_create_global_step()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Takes the step that training goes on from."""
+        self._step = int(session.run(self._step_tensor))
+        self._ended = None
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for a trace if one is due."""
+        self._began = self._clock()
+        if self._ended is not None:
+            self._spent[1] += self._began - self._ended
+        self._wanted = self._in_profile or self._is_due
+        options = None
+        if self._wanted:
+            # Only this level collects what the other processes did.
+            options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+        return _train.SessionRunArgs(self._step_tensor, options=options)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Reads the trace, or counts the time of a step without one."""
+        self._ended = self._clock()
+        seconds = self._ended - self._began
+        self._steps += 1
+        if not self._wanted:
+            self._spent[0] += seconds
+            self._spent[2] += 1
+            if self._steps == _WARM_UP:
+                self._spent = [0.0, 0.0, 0]
+        else:
+            if self._in_profile:
+                self._write_profile(run_values.run_metadata.step_stats)
+            if self._is_due and self._spent[2]:
+                self._tell(run_values.run_metadata.step_stats)
+                cost = self._clock() - self._began - self._average
+                self._next_at = self._clock() + max(_INTERVAL, _COSTS * cost)
+            self._ended = None  # the time that took is not training's
+        self._step = int(run_values.results) + 1
+
+    @property
+    def _in_profile(self) -> bool:
+        window = self._profile
+        return window is not None and window.start <= self._step < window.stop
+
+    @property
+    def _is_due(self) -> bool:
+        if self._next_at is None:
+            return self._steps >= _FIRST
+        return self._clock() >= self._next_at
+
+    def _tell(self, step_stats: Any) -> None:
+        run, between, steps = self._spent
+        self._average = run / steps
+        found = {
+            "step": self._average,
+            "between_steps": between / steps,
+            **step_time.split(step_stats, self._average),
+        }
+        self._spent = [0.0, 0.0, 0]
+        self._reporter.note_seconds(found)
+        if self._model_dir is not None:
+            values = [
+                tf.compat.v1.Summary.Value(tag=f"seconds/{name}", simple_value=value)
+                for name, value in found.items()
+            ]
+            writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
+            writer.add_summary(tf.compat.v1.Summary(value=values), self._step)
+
+    def _write_profile(self, step_stats: Any) -> None:
+        name = f"{self._task_name}-{self._step}.json"
+        trace = timeline.Timeline(step_stats).generate_chrome_trace_format()
+        folder = storage.join(self._run.path, FOLDER)
+        storage.makedirs(folder)
+        storage.write_text(storage.join(folder, name), trace)
+
+
+class CheckpointTimes:
+    """Tells how long saves made training stand still: a summary each, their sum in the status."""
+
+    def __init__(self, model_dir: str, reporter: Reporter) -> None:
+        self._model_dir = model_dir
+        self._reporter = reporter
+        self._total = 0.0
+
+    def __call__(self, step: int, seconds: float) -> None:
+        """Notes one save."""
+        self._total += seconds
+        self._reporter.note_seconds({"checkpoints": self._total})
+        value = tf.compat.v1.Summary.Value(tag="seconds/checkpoint", simple_value=seconds)
+        writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
+        writer.add_summary(tf.compat.v1.Summary(value=[value]), step)
+        writer.flush()  # after the last save nobody else does

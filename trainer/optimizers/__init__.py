@@ -1,0 +1,269 @@
+"""Optimizers by name, and how gradients of several processes become one update.
+
+They are made anew for every graph, and are the `tf.compat.v1` ones: Keras optimizers do not
+count the global step, and the new ones cannot run in graph mode (traps A31).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, errors
+from pipeline.cluster import topology
+from pipeline.config import optimizer_config
+from trainer.optimizers import schedules
+
+_train = tf.compat.v1.train
+_DEFAULTS = optimizer_config.Optimizer()
+
+_BY_NAME: dict[str, Callable[[Any, optimizer_config.Optimizer], Any]] = {
+    "adam": lambda rate, _: _train.AdamOptimizer(rate),
+    "sgd": lambda rate, _: _train.GradientDescentOptimizer(rate),
+    "momentum": lambda rate, _: _train.MomentumOptimizer(rate, momentum=0.9),
+    "adagrad": lambda rate, _: _train.AdagradOptimizer(rate),
+    "ftrl": lambda rate, how: _Ftrl(rate, how.l1, how.l2),
+}
+
+# Hooks a train op cannot do without; the Estimator gets those found here.
+HOOKS = "pipeline/training_hooks"
+# Functions that return ops: run with each update of all processes together, after it.
+WITH_UPDATE = "pipeline/with_update"
+
+
+@dataclasses.dataclass(frozen=True)
+class Updates:
+    """How one process updates the parameters; model functions get it as `params["optimizer"]`.
+
+    `synchronize` is None, or how many gradients of how many processes make one update. `steps` is
+    when training ends, by which a schedule may be set; `dense` that gradients of embeddings are as
+    large as these; `settings` holds all else.
+    """
+
+    name: str
+    learning_rate: float
+    synchronize: tuple[int, int] | None = None
+    is_chief: bool = True
+    length: config.Length | None = None
+    dense: bool = False
+    settings: optimizer_config.Optimizer = _DEFAULTS
+
+
+def updates(job: config.Config, task: topology.Task) -> Updates:
+    """Resolves the config for one process."""
+    settings = job.train.optimizer
+    workers = topology.role_counts(job.cluster)[topology.WORKER] + 1
+    synchronize = None
+    if job.cluster.strategy == "parameter_server_sync":
+        synchronize = (workers - job.cluster.backup_workers, workers)
+    return Updates(
+        settings.name,
+        topology.learning_rate(job),
+        synchronize,
+        is_chief=task.is_chief,
+        length=job.train.length,
+        # Rows of different numbers cannot be gathered by processes that step together.
+        dense=job.cluster.strategy == "multi_worker_mirrored",
+        settings=settings,
+    )
+
+
+def train_op(loss: Any, how: Updates) -> Any:
+    """Returns the op that applies one update for `loss` and counts one global step."""
+    with tf.compat.v1.get_default_graph().name_scope(None):  # heads build within a scope of theirs
+        tf.compat.v1.summary.scalar("learning_rate", _rate(how)())
+        # Some strategies leave the scope for the update: what Adam counts must be called alike.
+        return optimizer(how).minimize(loss, global_step=_train.get_or_create_global_step())
+
+
+def optimizer(how: Updates) -> Any:
+    """Returns the `tf.compat.v1` optimizer that does all of `how`. It must be given the global step
+    when gradients are applied."""
+    made = _BY_NAME[how.name](_rate(how), how.settings)
+    if how.dense:
+        made = _Dense(made)
+    if how.synchronize is not None:
+        made = _Synchronous(made, how)
+    if how.settings.clip_norm is not None:
+        made = _Clipping(made, how.settings.clip_norm)
+    return made
+
+
+def check(model: str, how: Updates) -> None:
+    """Raises `UsageError` if what was built of `model` updates otherwise than `how` says, so that
+    each process would go its own way."""
+    if how.synchronize is not None and not tf.compat.v1.get_collection(HOOKS):
+        raise errors.UsageError(
+            f"model.name {model!r}: has an optimizer of its own, which parameter_server_sync "
+            "cannot make wait for all processes; update with optimizers.train_op(loss, "
+            "params['optimizer']) (docs/models.md), or use STRATEGY=parameter_server"
+        )
+
+
+def _rate(how: Updates) -> Callable[[], Any]:
+    """Returns the learning rate as a function, so that it is made in the graph of the update."""
+    return lambda: (
+        how.learning_rate
+        * schedules.share(how.settings.schedule, _train.get_or_create_global_step(), how.length)
+    )
+
+
+class _Ftrl(tf.compat.v1.train.FtrlOptimizer):
+    """The one optimizer of TensorFlow's that takes no function for a learning rate, does here."""
+
+    def __init__(self, rate: Callable[[], Any], l1: float, l2: float) -> None:
+        super().__init__(0.0, l1_regularization_strength=l1, l2_regularization_strength=l2)
+        self._rate = rate
+
+    def _prepare(self) -> None:
+        self._learning_rate = self._rate()
+        super()._prepare()
+
+
+class _Wrapping(tf.compat.v1.train.Optimizer):
+    """Leaves all to the optimizer beneath."""
+
+    @property
+    def inner(self) -> Any:
+        """The optimizer beneath."""
+        raise NotImplementedError
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns gradients and variables."""
+        return self.inner.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the update."""
+        return self.inner.apply_gradients(*args, **kwargs)
+
+    def variables(self) -> Any:
+        """Returns what it remembers."""
+        return self.inner.variables()
+
+
+class PerGraph(_Wrapping):
+    """What makes its optimizer anew for every graph: Keras uses one for several."""
+
+    def __init__(self, how: Updates) -> None:
+        super().__init__(use_locking=False, name="PerGraph")
+        self._how = how
+        self._made: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    @property
+    def inner(self) -> Any:
+        """The optimizer of this graph."""
+        graph = tf.compat.v1.get_default_graph()
+        if graph not in self._made:
+            self._made[graph] = optimizer(self._how)
+        return self._made[graph]
+
+
+class _Dense(_Wrapping):
+    """Makes gradients of some rows of a variable gradients of all of it."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(use_locking=False, name="Dense")
+        self._inner = inner
+
+    @property
+    def inner(self) -> Any:
+        """The optimizer that gets them."""
+        return self._inner
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns gradients and variables, but for those that have none."""
+        pairs = super().compute_gradients(*args, **kwargs)
+        return [(tf.convert_to_tensor(g), v) for g, v in pairs if g is not None]
+
+
+class _Clipping(_Wrapping):
+    """Shortens the gradients of a replica, all together, to a norm, before they are added to those
+    of others."""
+
+    def __init__(self, inner: Any, norm: float) -> None:
+        super().__init__(use_locking=False, name="Clipping")
+        self._inner = inner
+        self._norm = norm
+
+    @property
+    def inner(self) -> Any:
+        """The optimizer that gets shortened gradients."""
+        return self._inner
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns gradients and variables, but for those that have none."""
+        pairs = super().compute_gradients(*args, **kwargs)
+        # Under a strategy they are of the loss divided by the number of replicas.
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        known = [(gradient, v) for gradient, v in pairs if gradient is not None]
+        clipped, _ = tf.clip_by_global_norm([g for g, _ in known], self._norm / replicas)
+        return [(g, v) for g, (_, v) in zip(clipped, known, strict=True)]
+
+
+class _Accompanied(_Wrapping):
+    """Runs what `WITH_UPDATE` has after the update; the next one waits for that."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(use_locking=False, name="Accompanied")
+        self._inner = inner
+
+    @property
+    def inner(self) -> Any:
+        """The optimizer that updates."""
+        return self._inner
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the update and what goes with it."""
+        update = super().apply_gradients(*args, **kwargs)
+        with tf.control_dependencies([update]):
+            others = [make() for make in tf.compat.v1.get_collection(WITH_UPDATE)]
+        return tf.group(update, *others)
+
+
+class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
+    """Averages gradients of all processes, and asks for the hooks it needs."""
+
+    def __init__(self, inner: Any, how: Updates) -> None:
+        assert how.synchronize is not None
+        aggregate, total = how.synchronize
+        super().__init__(
+            _Accompanied(inner), replicas_to_aggregate=aggregate, total_num_replicas=total
+        )
+        self._is_chief_process = how.is_chief
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the update, and leaves the hooks where the Estimator finds them."""
+        op = super().apply_gradients(*args, **kwargs)
+        # Needed by every process, not by the chief alone (traps A23). No tokens at the start: with
+        # the usual ones the chief makes the first updates out of its own gradients alone.
+        hook = self.make_session_run_hook(self._is_chief_process, num_tokens=0)
+        tf.compat.v1.add_to_collection(HOOKS, hook)
+        if self._is_chief_process:
+            tf.compat.v1.add_to_collection(HOOKS, _EndTogetherHook(self))
+        return op
+
+
+class _EndTogetherHook(tf.compat.v1.train.SessionRunHook):
+    """Lets all processes of synchronous parameter servers end when the chief does.
+
+    Without it the others wait for a token, and the chief's queue runner for gradients, which
+    nobody will send any more. Must be the chief's last hook: it closes the session.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        self._optimizer = optimizer
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Keeps the coordinator of the queue runners."""
+        self._coordinator = coord
+
+    def end(self, session: Any) -> None:
+        """Closes the token queue, which ends the others as the end of input does."""
+        # First, so that the runner's being cut off does not count as a failure.
+        self._coordinator.request_stop()
+        session.run(self._optimizer.get_chief_queue_runner().cancel_op)
+        session.close()

@@ -1,0 +1,89 @@
+"""A run evaluated again: which of its checkpoints, on which splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.config import slices as slices_of
+from pipeline.console import text_table
+from pipeline.records import manifest, quarantine
+from pipeline.runs.run_folder import RunFolder
+from trainer import experiment
+from trainer.checkpoints import checkpoint_files
+from trainer.export import exporters
+from trainer.input.dataset import Records
+from trainer.metrics import slice_metrics
+
+
+class Judged:
+    """A run, and the splits and slices that are looked at."""
+
+    def __init__(
+        self, run: RunFolder, records_path: str, split: str | None, slices: Sequence[str]
+    ) -> None:
+        """Raises `UsageError` for a split or column there is not."""
+        self._run = run
+        job = run.read_config()
+        try:
+            slices_of.check(slices, job.data.columns, "--slices")
+        except ValueError as error:
+            raise errors.UsageError(str(error)) from error
+        self._slices = slices or job.eval.slices
+        contents = manifest.read(records_path)
+        manifest.check_schema(contents, job.data, records_path)
+        self._records = Records(job, records_path, contents)
+        self._records.excluded = quarantine.read(run)
+        self._splits = [s for s in ([split] if split else ["eval", "test"]) if self._records.has(s)]
+        if not self._splits:
+            raise errors.UsageError(
+                f"--split {split!r}: has no records; there are {', '.join(contents.splits)}"
+            )
+        # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
+        task = topology.Task(topology.EVALUATOR, 0)
+        self._estimator = experiment.estimator(job, run, task, self._records.transforms)
+
+    def checkpoints(self, wanted: str | None) -> list[str]:
+        """Returns the newest checkpoint, that of a step, the `best`, or `all`: see `chosen`."""
+        return checkpoint_files.chosen(self._run.path, wanted)
+
+    def metrics(self, checkpoint: str) -> str:
+        """Returns a table of the model's own metrics, a row a split."""
+        found = {
+            split: exporters.plain(
+                self._estimator.evaluate(
+                    self._records.eval_input_fn(split),
+                    checkpoint_path=checkpoint,
+                    name=f"{split}_again",
+                )
+            )
+            for split in self._splits
+        }
+        names = sorted({name for metrics in found.values() for name in metrics} - {"global_step"})
+        step = next(iter(found.values()))["global_step"]
+        return "\n".join(
+            [
+                f"run {self._run.name}, step {step:.0f}",
+                *text_table.lines(
+                    [
+                        ("split", *names),
+                        *(
+                            (split, *(f"{metrics[name]:.5f}" for name in names))
+                            for split, metrics in found.items()
+                        ),
+                    ],
+                    right=range(1, 1 + len(names)),
+                ),
+            ]
+        )
+
+    def rows(self, checkpoint: str) -> dict[str, list[slice_metrics.Row]]:
+        """Returns slices with intervals by step and split."""
+        step = checkpoint_files.step_of(checkpoint)
+        return {
+            f"{step} {split}": slice_metrics.rows(
+                self._records, self._estimator, checkpoint, split, self._slices
+            )
+            for split in self._splits
+        }
