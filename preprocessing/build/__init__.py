@@ -1,1 +1,1 @@
-"""One build of records: the Beam pipeline, its fingerprint, replays and clean-up."""
+"""One build of records: the Beam pipeline, equal rows, its fingerprint, replays and clean-up."""

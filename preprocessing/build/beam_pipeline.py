@@ -17,8 +17,9 @@ from apache_beam.runners.runner import PipelineRunner
 
 from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
+from preprocessing.build import copies
 from preprocessing.dead_letters import letter_files
-from preprocessing.rows import content, copies, placement, provenance, validate
+from preprocessing.rows import content, placement, provenance, validate
 from preprocessing.rows.split import draw, read_from
 from preprocessing.runners import error_transport
 from preprocessing.shards import encode, merge, record_folders, spill, split_leaks

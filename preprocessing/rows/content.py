@@ -1,6 +1,6 @@
 """What is in a row as one number, by which rows without a key have their place.
 
-The n-th of rows with the same content has a place of its own: see `preprocessing.rows.copies`.
+The n-th of rows with the same content has a place of its own: see `preprocessing.build.copies`.
 """
 
 from __future__ import annotations

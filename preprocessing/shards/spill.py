@@ -32,7 +32,7 @@ class Segment:
     """Rows of one shard in one spill file: record batch `batch`, in ascending `order`.
 
     `origin` (chunk, part) decides between rows of equal order. `file` is where the rows are from.
-    `copies` are rows that another one is equal to: see `preprocessing.rows.copies`.
+    `copies` are rows that another one is equal to: see `preprocessing.build.copies`.
     """
 
     path: str

@@ -8,7 +8,8 @@ import random
 import numpy as np
 import pytest
 
-from preprocessing.rows import content, copies, placement
+from preprocessing.build import copies
+from preprocessing.rows import content, placement
 from preprocessing.shards import encode, merge, spill
 from preprocessing.statistics import column_stats
 from tests.preprocessing import tables
