@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-from trainer.lifecycle import signals
+from pipeline.processes import signals
 
 # Events of Python's audit hooks; looks at metadata have none.
 _EVENTS = {"open", "os.listdir", "os.scandir", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage
 from pipeline.cluster import tolerance, topology
+from pipeline.processes import signals
 from pipeline.records import builds, manifest, quarantine
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
@@ -23,7 +24,7 @@ from trainer.distribution import session_manager
 from trainer.exactly_once import changed_records
 from trainer.input import damaged
 from trainer.input.dataset import Records
-from trainer.lifecycle import length, signals, stopping
+from trainer.lifecycle import length, stopping
 from trainer.monitoring import divergence, event_files, tf_logging
 from trainer.monitoring.status_reporter import Reporter
 

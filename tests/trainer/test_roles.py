@@ -11,10 +11,10 @@ import tensorflow as tf
 from pipeline import errors, storage
 from pipeline.cluster import topology
 from pipeline.config import config_file
+from pipeline.processes import signals
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer import roles
-from trainer.lifecycle import signals
 from trainer.monitoring.status_reporter import Reporter
 
 _tf = tf.errors

@@ -9,8 +9,9 @@ import sys
 import threading
 
 from pipeline.cluster import topology
+from pipeline.processes import signals
 from pipeline.runs.run_folder import RunFolder
-from trainer.lifecycle import signals, stopping
+from trainer.lifecycle import stopping
 from trainer.monitoring.status_reporter import Reporter
 
 _CLUSTER = {topology.CHIEF: ("h:1",), topology.WORKER: ("h:3",), topology.PS: ("h:2",)}

@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorflow.python.training import session_manager  # where TensorFlow's creators look it up
 
 from pipeline import errors
-from trainer.lifecycle import signals
+from pipeline.processes import signals
 
 _PAUSE = 0.5  # seconds between looks of a worker
 

@@ -17,11 +17,11 @@ import tensorflow as tf
 
 from pipeline import config, errors
 from pipeline.cluster import topology
+from pipeline.processes import signals
 from trainer import optimizers
 from trainer.exactly_once import assignments, counters, dispatcher, pending
 from trainer.exactly_once.lost_readers import Absence
 from trainer.input import epoch_order, window_feed
-from trainer.lifecycle import signals
 from trainer.monitoring import staleness
 
 _POLL = 0.1  # seconds

@@ -21,10 +21,10 @@ import tensorflow as tf
 from pipeline import errors, redaction, storage
 from pipeline.cluster import topology
 from pipeline.cluster.tolerance import Tolerance
+from pipeline.processes import signals
 from pipeline.runs import by_hand, log_writer, run_folder
 from pipeline.runs.run_folder import RunFolder
 from pipeline.supervision import restart_policy
-from trainer.lifecycle import signals
 from trainer.lifecycle.training_time import TrainingTime
 from trainer.monitoring.status_reporter import Reporter
 

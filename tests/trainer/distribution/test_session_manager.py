@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors
+from pipeline.processes import signals
 from trainer.distribution import session_manager
-from trainer.lifecycle import signals
 
 _train = tf.compat.v1.train
 

@@ -10,10 +10,10 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
+from pipeline.processes import signals
 from trainer.exactly_once import counters, dispatcher
 from trainer.exactly_once.reader import Position, PositionHook
 from trainer.input import epoch_order
-from trainer.lifecycle import signals
 
 BLOCKS = 20
 CLUSTER = {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)}

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from trainer.lifecycle import signals
+from pipeline.processes import signals
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
