@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from pipeline.config import model_config
 from pipeline.records.feature_plan import Planned
+from trainer.checkpoints.parameters import Parameters
 from trainer.input import parsing
 from trainer.migration.keras_columns import KerasColumns
-from trainer.migration.parameters import Parameters
 from trainer.models import feature_columns, heads
 
 _layers = tf.keras.layers

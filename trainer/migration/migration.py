@@ -21,12 +21,12 @@ from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
+from trainer.checkpoints.parameters import Parameters
 from trainer.export import exporters, parity, parity_worker
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.migration import networks
 from trainer.migration.keras_columns import KerasColumns
-from trainer.migration.parameters import Parameters
 
 _FOLDER, _LAST = "migrated", "migration.json"
 _KERAS, _SAVED_MODEL = "model.keras", "saved_model"

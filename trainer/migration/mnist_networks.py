@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.checkpoints.parameters import Parameters
 from trainer.migration.keras_columns import KerasColumns
-from trainer.migration.parameters import Parameters
 
 _layers = tf.keras.layers
 

@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from pipeline import errors
 from pipeline.config import model_config
+from trainer.checkpoints.parameters import Parameters
 from trainer.input import parsing
 from trainer.migration import canned_networks, mnist_networks
 from trainer.migration.keras_columns import KerasColumns
-from trainer.migration.parameters import Parameters
 from trainer.models import heads, keras
 
 _NETWORKS = {

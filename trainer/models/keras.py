@@ -11,7 +11,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.config import model_config
 from trainer import models, optimizers
-from trainer.migration.parameters import Parameters
+from trainer.checkpoints.parameters import Parameters
 from trainer.models import heads
 from trainer.models.transforms import WEIGHT, Transforms
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors
-from trainer.migration.parameters import Parameters
+from trainer.checkpoints.parameters import Parameters
 
 v1 = tf.compat.v1
 KERNEL = np.ones([3, 2], np.float32)
