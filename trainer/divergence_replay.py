@@ -23,8 +23,9 @@ from pipeline.cluster import topology
 from pipeline.records import epochs
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
+from trainer.distribution import autotuner
 from trainer.exactly_once import counters
-from trainer.input import autotuner, epoch_order, parsing
+from trainer.input import epoch_order, parsing
 from trainer.input.dataset import Records
 from trainer.monitoring import divergence, staleness
 

@@ -22,6 +22,7 @@ from trainer.evaluation import skipped
 from trainer.evaluation.evaluator import Evaluation, SignOfLife
 from trainer.exactly_once import counters, report
 from trainer.exactly_once.reader import Position, PositionHook
+from trainer.input import window_feed
 from trainer.input.dataset import Records
 from trainer.lifecycle.stopping import StopHook
 from trainer.models import heads
@@ -136,7 +137,7 @@ def _extended(
 
     def extended(features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
-        known = (counters.BLOCK, counters.RECORD, counters.PLACE)
+        known = (window_feed.BLOCK, window_feed.RECORD, window_feed.PLACE)
         blocks, records, places = (features.pop(name, None) for name in known)
         counted = position if mode == tf.estimator.ModeKeys.TRAIN else None
         if counted is not None:

@@ -43,8 +43,7 @@ def _is_off(dataset: Any) -> bool:
 def _of_strategy(name: str) -> dict[str, Any]:
     from pipeline import config
     from pipeline.cluster import topology
-    from trainer.distribution import strategies
-    from trainer.input import autotuner
+    from trainer.distribution import autotuner, strategies
 
     cluster = {
         "multi_worker_mirrored": CLUSTER,

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.cluster import compatibility, topology
-from trainer.input import autotuner
+from trainer.distribution import autotuner
 
 _distribute = tf.distribute
 _PACK_BYTES = 1 << 20  # of gradients that travel together

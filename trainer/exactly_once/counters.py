@@ -25,11 +25,6 @@ from pipeline import errors
 from trainer.checkpoints import checkpoint_files
 from trainer.input import epoch_order
 
-# The features that tell the block of each record, which of its records it is, and how many records
-# of the block have been read with it, since the first epoch began; models never see them.
-BLOCK = "input/block"
-RECORD = "input/record"
-PLACE = "input/place"
 # The variables in every checkpoint, over all epochs: records applied, `[blocks]` int32, the highest
 # place among them, `[blocks]` int32, and records applied by each reader, `[MOST_READERS]` int64.
 APPLIED = "input/applied"

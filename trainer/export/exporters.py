@@ -29,6 +29,7 @@ from trainer.export import model_card, parity, parity_worker
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.metrics import slice_metrics
+from trainer.models import heads
 from trainer.models.transforms import Transforms
 from trainer.monitoring.status_reporter import Reporter
 
@@ -321,7 +322,7 @@ def _name_signatures(folder: str) -> None:
     with open(path, "rb") as file:
         model = saved_model_pb2.SavedModel.FromString(file.read())
     for graph in model.meta_graphs:
-        long = f"{parity_worker.EXAMPLES}:{parity.SERVING}"
+        long = f"{parity_worker.EXAMPLES}:{heads.SERVING}"
         if long in graph.signature_def:
             graph.signature_def[parity_worker.EXAMPLES].CopyFrom(graph.signature_def[long])
             del graph.signature_def[long]

@@ -23,12 +23,13 @@ import tensorflow as tf
 from pipeline import config, errors
 from pipeline.records import tfrecord
 from pipeline.runs import work
+from trainer.distribution import autotuner
 from trainer.export import parity_client, parity_rows, parity_worker, rounding
 from trainer.export.parity_rows import Row
-from trainer.input import autotuner, parsing
+from trainer.input import parsing
 from trainer.input.dataset import Records
+from trainer.models import heads
 
-SERVING = "serving_default"
 # Sizes of other batches, to see how far the answers to the same rows move in them.
 _OTHER_BATCHES = (13, 5)
 
@@ -161,7 +162,7 @@ class Gate:
 
         found: dict[str, list[np.ndarray]] = {}
         try:
-            for batch in answering(estimator).predict(
+            for batch in heads.answering(estimator).predict(
                 input_fn, checkpoint_path=checkpoint, yield_single_examples=False
             ):
                 work.advance(1)
@@ -203,7 +204,9 @@ class _Comparison:
         if first and answered == len(rows):
             self._rounding = rounding.measure(wanted, others, extreme)
         known = self._rounding or rounding.measure(wanted, [], extreme)
-        names = (SERVING, parity_worker.EXAMPLES) if self._fed is None else (parity_worker.KERAS,)
+        names = (
+            (heads.SERVING, parity_worker.EXAMPLES) if self._fed is None else (parity_worker.KERAS,)
+        )
         found = self._gate.served(rows, self._export, self._fed)
         return compare(wanted, found, known, extreme=extreme, signatures=names)
 
@@ -262,7 +265,7 @@ def compare(
     known: rounding.Rounding,
     *,
     extreme: np.ndarray,
-    signatures: Sequence[str] = (SERVING, parity_worker.EXAMPLES),
+    signatures: Sequence[str] = (heads.SERVING, parity_worker.EXAMPLES),
 ) -> Differences:
     """Compares `wanted`, by output, with what was `found`, by signature/output.
 
@@ -330,20 +333,3 @@ def _largest(ours: np.ndarray, theirs: np.ndarray, differ: np.ndarray) -> tuple[
 
 def _shown(value: np.ndarray) -> str:
     return np.array2string(value, precision=7, threshold=4, edgeitems=2).replace("\n", "")
-
-
-def answering(estimator: Any, keep: Sequence[str] = ()) -> Any:
-    """Returns an Estimator whose `predict` gives what the exported model serves.
-
-    Features to `keep` are not for the model, but for who reads its answers.
-    """
-
-    def model_fn(features: Any, mode: str) -> Any:
-        kept = {name: features.pop(name) for name in keep}
-        spec = estimator.model_fn(features, None, mode, estimator.config)
-        return spec._replace(predictions={**spec.export_outputs[SERVING].outputs, **kept})
-
-    settings = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})
-    return tf.estimator.Estimator(
-        model_fn, config=estimator.config.replace(session_config=settings, device_fn=None)
-    )

@@ -9,8 +9,8 @@ import tensorflow as tf
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.records import manifest, quarantine
-from trainer.exactly_once import counters
-from trainer.input import autotuner, epoch_order, parsing, window_feed
+from trainer.distribution import autotuner
+from trainer.input import epoch_order, parsing, window_feed
 from trainer.input.window_feed import Feed
 from trainer.models.transforms import Transforms
 
@@ -195,7 +195,12 @@ def _mixed(parsed: parsing.Tensors, index: tf.Tensor, marks: tf.Tensor) -> tf.da
 def _picked(parsed: parsing.Tensors, at: tf.Tensor, marks: tf.Tensor) -> parsing.Tensors:
     block, record, place = tf.unstack(marks, axis=1)
     picked = {name: tf.gather(values, at) for name, values in parsed.items()}
-    return {**picked, counters.BLOCK: block, counters.RECORD: record, counters.PLACE: place}
+    return {
+        **picked,
+        window_feed.BLOCK: block,
+        window_feed.RECORD: record,
+        window_feed.PLACE: place,
+    }
 
 
 def _records_at(path: tf.Tensor, offset: tf.Tensor, buffer: int = _READ_BUFFER) -> tf.data.Dataset:

@@ -12,7 +12,12 @@ import tensorflow as tf
 
 from trainer.input import epoch_order, shuffle
 
-# As `mixing.Window` has them.
+# The features that tell the block of each record, which of its records it is, and how many records
+# of the block have been read with it, since the first epoch began; models never see them.
+BLOCK = "input/block"
+RECORD = "input/record"
+PLACE = "input/place"
+# As `shuffle.Window` has them.
 WINDOW = (
     tf.TensorSpec([None, 3], tf.int64),
     tf.TensorSpec([None], tf.int32),

@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors
-from trainer.export import parity
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.metrics import intervals
 from trainer.metrics.intervals import Estimate
+from trainer.models import heads
 
 ALL = "all"
 # The most frequent values of a column are slices of their own.
@@ -86,7 +86,7 @@ def _answers(
 
     keep = (_LABEL, *(_SLICE + name for name in slices))
     batches = list(
-        parity.answering(estimator, keep).predict(
+        heads.answering(estimator, keep).predict(
             input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
         )
     )

@@ -27,6 +27,7 @@ from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.migration import networks
 from trainer.migration.keras_columns import KerasColumns
+from trainer.models import heads
 
 _FOLDER, _LAST = "migrated", "migration.json"
 _KERAS, _SAVED_MODEL = "model.keras", "saved_model"
@@ -141,7 +142,7 @@ class _Servable(tf.Module):
         }
         examples = tf.TensorSpec([None], tf.string, parity_worker.EXAMPLES)
         return {
-            parity.SERVING: tf.function(self._of_columns).get_concrete_function(columns),
+            heads.SERVING: tf.function(self._of_columns).get_concrete_function(columns),
             parity_worker.EXAMPLES: tf.function(self._of_examples).get_concrete_function(examples),
         }
 

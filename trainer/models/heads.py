@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -10,6 +10,9 @@ import tensorflow as tf
 from trainer import optimizers
 from trainer.models.area import AreaUnderRoc
 from trainer.models.transforms import WEIGHT
+
+# The signature of an exported model that takes columns.
+SERVING = "serving_default"
 
 
 class Head:
@@ -128,14 +131,31 @@ def servable(spec: Any) -> Any:
     """
     kind = tf.estimator.export.PredictOutput
     kept = {name: out for name, out in spec.export_outputs.items() if isinstance(out, kind)}
-    if "serving_default" not in kept:
+    if SERVING not in kept:
         served, known = spec.predictions, ({"predictions"}, {"class_ids", "probabilities"})
         if isinstance(served, Mapping) and any(names <= set(served) for names in known):
             served = answer(served)
-        kept["serving_default"] = kind(served)
+        kept[SERVING] = kind(served)
     return spec._replace(export_outputs=kept)
 
 
 def export_outputs(served: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the one signature of a model."""
-    return {"serving_default": tf.estimator.export.PredictOutput(dict(served))}
+    return {SERVING: tf.estimator.export.PredictOutput(dict(served))}
+
+
+def answering(estimator: Any, keep: Sequence[str] = ()) -> Any:
+    """Returns an Estimator whose `predict` gives what the exported model serves.
+
+    Features to `keep` are not for the model, but for who reads its answers.
+    """
+
+    def model_fn(features: Any, mode: str) -> Any:
+        kept = {name: features.pop(name) for name in keep}
+        spec = estimator.model_fn(features, None, mode, estimator.config)
+        return spec._replace(predictions={**spec.export_outputs[SERVING].outputs, **kept})
+
+    settings = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})
+    return tf.estimator.Estimator(
+        model_fn, config=estimator.config.replace(session_config=settings, device_fn=None)
+    )

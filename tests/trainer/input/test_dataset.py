@@ -12,7 +12,6 @@ import tensorflow as tf
 from pipeline import errors, storage
 from pipeline.records import tfrecord
 from tests import reading
-from trainer.exactly_once import counters
 from trainer.input import dataset as trainer_input
 from trainer.input import epoch_order, window_feed
 from trainer.input.dataset import Records
@@ -118,7 +117,12 @@ def test_images_keep_their_labels(source, small_records):
     )
     for features, found in reading.train_dataset(source.records()).take(3):
         assert features["image"].shape == (100, 28, 28, 1)
-        assert sorted(features) == ["image", counters.BLOCK, counters.PLACE, counters.RECORD]
+        assert sorted(features) == [
+            "image",
+            window_feed.BLOCK,
+            window_feed.PLACE,
+            window_feed.RECORD,
+        ]
         assert found.numpy().tolist() == [labels[i.tobytes()] for i in features["image"].numpy()]
 
 
@@ -145,7 +149,7 @@ def test_each_record_comes_with_its_block(source):
         dataset = reading.train_dataset(source.records())
         for features, _ in reading.batches(dataset, 5):
             numbers = [source.place[image.tobytes()] for image in features["image"]]
-            assert features[counters.BLOCK].tolist() == source.block_of(numbers).tolist()
+            assert features[window_feed.BLOCK].tolist() == source.block_of(numbers).tolist()
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 2), (3, 2), (2, 3)])

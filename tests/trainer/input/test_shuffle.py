@@ -17,8 +17,7 @@ from pipeline.runs import run_folder
 from preprocessing.build import job as preprocessing
 from tests import reading, record_sets
 from tests.preprocessing import examples, idx_files
-from trainer.exactly_once import counters
-from trainer.input import shuffle
+from trainer.input import shuffle, window_feed
 from trainer.input.dataset import Records
 
 SEEDS = st.integers(0, 2**63)
@@ -115,7 +114,11 @@ class _Sorted:
         first = np.cumsum(sizes) - sizes
         with tf.Graph().as_default():
             dataset = reading.train_dataset(records).map(
-                lambda features, label: (features[counters.BLOCK], features[counters.RECORD], label)
+                lambda features, label: (
+                    features[window_feed.BLOCK],
+                    features[window_feed.RECORD],
+                    label,
+                )
             )
             found = reading.batches(dataset, len(self.labels) // BATCH)
         rows = np.array([first[block] + number for block, number, _ in found])

@@ -13,6 +13,7 @@ from trainer.export import parity, parity_rows
 from trainer.input.dataset import Records
 from trainer.input.window_feed import Feed
 from trainer.metrics import slice_metrics
+from trainer.models import heads
 from trainer.monitoring import divergence
 
 
@@ -66,7 +67,7 @@ class _Predicts:
 def test_nor_has_what_predicts_or_repeats(small_records, monkeypatch):
     records = Records(small_records.job, small_records.folder, small_records.contents)
     estimator = _Predicts()
-    monkeypatch.setattr(parity, "answering", lambda *_: estimator)
+    monkeypatch.setattr(heads, "answering", lambda *_: estimator)
     parity.Gate(records).predicted([parity_rows.Row(b"")], estimator, "")
     with pytest.raises(IndexError):
         slice_metrics.rows(records, None, "", "eval", [])
