@@ -96,7 +96,8 @@ class Spill(beam.DoFn):
             framed = encode.frame(encode.encode(batch, columns))
             numbers = good.numbers if self._data.key else None
             file, late = rows.file(self._data.label), good.batch if self._late else None
-            yield good, spill.Encoded(places, framed, file, numbers, late, contents)
+            files = rows.paths(good.kept) if self._data.key else None
+            yield good, spill.Encoded(places, framed, file, numbers, late, contents, files)
 
 
 class ReadAndSpill(Spill):

@@ -29,6 +29,7 @@ from preprocessing.rows.split import existing
 from preprocessing.runners import dataflow_job, worker_server
 from preprocessing.runners.beam_import import import_beam
 from preprocessing.shards import record_folders, spill
+from preprocessing.sources import together
 from preprocessing.sources.base import Chunk, Source
 
 # Seconds between two looks at how far the workers are.
@@ -56,7 +57,7 @@ def run(
     how = _How(num_workers, tuple(pipeline_options), force, elsewhere)
     try:
         storage.makedirs(records)
-        source = corrections.over(sources.choose(job.data), records)
+        source = together.over(corrections.over(sources.choose(job.data), records))
         base = fingerprint.base(job.data, source.files())
         with record_folders.locked(records, base):
             build, made = _build(job.data, source, records, base, how)

@@ -112,11 +112,7 @@ class Corrected(base.Source):
 
     def _corrected(self, rows: base.Rows, wanted: Mapping[int, Correction]) -> Iterator[base.Rows]:
         count = rows.batch.num_rows
-        numbers = (
-            np.arange(rows.first_row, rows.first_row + count)
-            if rows.numbers is None
-            else rows.numbers
-        )
+        numbers = rows.all_numbers()
         places = np.flatnonzero(np.isin(numbers, list(wanted)))
         shown = validate.raw_rows(rows.batch.take(pa.array(places)), self.data.columns)
         changes: dict[int, dict[str, Any]] = {}

@@ -16,7 +16,10 @@ def added(
 
     Rows are counted as in dead letters. `rows` are those that `good` was made of.
     """
-    if rows.each:
+    if rows.stretches:
+        known = pa.array([stretch.file.name for stretch in rows.stretches], pa.string())
+        names = known.take(pa.array(rows.owners(good.kept)))
+    elif rows.each:
         names = pa.array([rows.each[row].name for row in good.kept.tolist()], pa.string())
     else:
         names = pa.repeat(pa.scalar(rows.name), len(good.kept))

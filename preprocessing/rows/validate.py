@@ -75,11 +75,7 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
             faults.setdefault(row, (data.split.columns[0], reason))
     letters = _letters(rows, faults, data.columns)
     dropped[list(faults)] = False
-    numbers = (
-        np.arange(rows.first_row, rows.first_row + len(dropped))
-        if rows.numbers is None
-        else rows.numbers
-    )
+    numbers = rows.all_numbers()
     good = ~dropped
     good[list(faults)] = False
     kept = np.flatnonzero(good)
@@ -87,7 +83,8 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
         batch = batch.filter(pa.array(good))
         numbers, splits = numbers[good], splits[good]
     letters = [*(_redact(letter, data.columns) for letter in rows.letters), *letters]
-    letters.sort(key=lambda letter: letter.row)
+    files = {stretch.file.path: n for n, stretch in enumerate(rows.stretches)}
+    letters.sort(key=lambda letter: (files.get(letter.file, -1), letter.row))
     return Good(numbers, splits, kept, batch, letters, int(dropped.sum()))
 
 

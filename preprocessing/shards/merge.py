@@ -110,8 +110,7 @@ def _windows(
             again[1:] = orders[rows[1:]] == orders[rows[:-1]]
             if elsewhere is not None:
                 again |= np.isin(orders[rows], elsewhere)
-            numbers = [part.fields.column("number") for part in found]
-            repeated = _rows_at(np.sort(rows[again]), numbers, segments)
+            repeated = _rows_at(np.sort(rows[again]), found, segments)
             rows = rows[~again]
         kept = pa.array(rows)
         columns = [part.optional("columns") for part in found]
@@ -146,13 +145,15 @@ def _without_repeated(rows: np.ndarray, orders: np.ndarray, copies: np.ndarray) 
 
 
 def _rows_at(
-    places: np.ndarray, numbers: list[pa.Int64Array], segments: list[spill.Segment]
+    places: np.ndarray, parts: list[spill.Rows], segments: list[spill.Segment]
 ) -> list[tuple[str, int]]:
     """Returns file and row number of what lies at `places` of the segments put together."""
-    if not len(places):
-        return []
-    ends = np.cumsum([len(part) for part in numbers])
-    everything = pa.concat_arrays(numbers)
-    owners = np.searchsorted(ends, places, side="right").tolist()
-    found = zip(owners, everything.take(pa.array(places)).to_pylist(), strict=True)
-    return [(segments[owner].file, number) for owner, number in found]
+    counts = [part.fields.num_rows for part in parts]
+    ends = np.cumsum(counts)
+    owners = np.searchsorted(ends, places, side="right")
+    found = []
+    for owner, row in zip(owners.tolist(), places - (ends - counts)[owners], strict=True):
+        files = parts[owner].optional("file")
+        file = segments[owner].file if files is None else files[int(row)].as_py()
+        found.append((file, parts[owner].fields.column("number")[int(row)].as_py()))
+    return found

@@ -50,7 +50,8 @@ class Encoded:
 
     `numbers` is `None` if nobody will ask, because rows have no key that could be there twice.
     `contents` are hashes of what is in rows, which decide where rows without a key go.
-    `columns` are what was encoded, if statistics are still to be made of them.
+    `columns` are what was encoded, if statistics are still to be made of them. `files` has the file
+    of each row where there are several.
     """
 
     places: Places
@@ -59,15 +60,16 @@ class Encoded:
     numbers: np.ndarray | None = None
     columns: pa.RecordBatch | None = None
     contents: np.ndarray | None = None
+    files: pa.DictionaryArray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
     """What a segment holds, a value each a row.
 
-    `fields` are those of the file: `order`, `record`, and whichever of `number`, `content`, `count`
-    (of equal rows that lie there once) and `columns` were spilled. `mapped` is the file they lie
-    in, if that is local.
+    `fields` are those of the file: `order`, `record`, and whichever of `number`, `file`, `content`,
+    `count` (of equal rows that lie there once) and `columns` were spilled. `mapped` is the file
+    they lie in, if that is local.
     """
 
     fields: pa.RecordBatch
@@ -172,6 +174,8 @@ def _table(encoded: Encoded, rows: np.ndarray, counts: np.ndarray | None) -> pa.
     for name, values in (("number", encoded.numbers), ("content", encoded.contents)):
         if values is not None:
             fields[name] = pa.array(values[rows])
+    if encoded.files is not None:
+        fields["file"] = encoded.files.take(taken)
     if counts is not None:
         fields["count"] = pa.array(counts)
     if encoded.columns is not None:

@@ -34,13 +34,16 @@ class Chunk:
     """One piece of work: a part of a split, small enough to be sent to any worker.
 
     `index` counts the chunks of a split in the order of their rows, `rows` is how many there
-    are if that is known before reading, `details` is what the source needs to find them.
+    are if that is known before reading, `details` is what the source needs to find them, `bytes`
+    is about how many they take, if that is known: small chunks are put together
+    (`preprocessing.sources.together`).
     """
 
     split: SplitName
     index: int
     rows: int | None = None
     details: Any = None
+    bytes: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +74,14 @@ class Letter:
 
 
 @dataclasses.dataclass(frozen=True)
+class Stretch:
+    """Rows of one file among those of others in a batch: from row `start` to the next stretch."""
+
+    start: int
+    file: RawFile
+
+
+@dataclasses.dataclass(frozen=True)
 class Rows:
     """Some rows of a chunk, in order.
 
@@ -78,7 +89,8 @@ class Rows:
     `schema.arrow_schema`, or others that `convert` can turn into these, such as text. `files` says
     where each column was read, `first_row` which row of these files is the first, `numbers` which
     one each is if they do not follow one another. `letters` are rows that could not even be read.
-    `name` is what the manifest calls the file; if every row is a file of its own, `each` has them.
+    `name` is what the manifest calls the file; if every row is a file of its own, `each` has them;
+    if there are rows of several files, `stretches` says which are whose.
     """
 
     batch: pa.RecordBatch
@@ -88,14 +100,36 @@ class Rows:
     letters: tuple[Letter, ...] = ()
     name: str = ""
     each: tuple[RawFile, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
 
     def file(self, column: str, row: int = 0) -> str:
         """Returns the file that a column of the row at `row` of `batch` was read from."""
+        if self.stretches:
+            return self.stretches[int(self.owners(np.array([row]))[0])].file.path
         return self.each[row].path if self.each else self.files.get(column, "input")
+
+    def owners(self, rows: np.ndarray) -> np.ndarray:
+        """Returns which of the `stretches` each of some rows of `batch` is in."""
+        starts = [stretch.start for stretch in self.stretches]
+        return np.searchsorted(starts, rows, side="right") - 1
+
+    def paths(self, rows: np.ndarray) -> pa.DictionaryArray | None:
+        """Returns the file of each of some rows of `batch`; `None` if it is the same for all."""
+        if not self.stretches:
+            return None
+        paths = pa.array([stretch.file.path for stretch in self.stretches])
+        owners = self.owners(rows).astype(np.int32)
+        return pa.DictionaryArray.from_arrays(pa.array(owners), paths)
 
     def number(self, row: int) -> int:
         """Returns which row of its file the one at `row` of `batch` is."""
         return self.first_row + row if self.numbers is None else int(self.numbers[row])
+
+    def all_numbers(self) -> np.ndarray:
+        """Returns which row of its file each of `batch` is."""
+        if self.numbers is not None:
+            return self.numbers
+        return np.arange(self.first_row, self.first_row + self.batch.num_rows)
 
 
 def check_names(names: Sequence[str], wanted: Sequence[str], path: str, holder: str) -> None:

@@ -8,6 +8,7 @@ Plain files are cut into ranges of rows; packed ones are read as a stream.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -62,7 +63,10 @@ class CsvSource(base.Source):
                 found += self._ranges(whole)
             else:
                 found.append((whole, None))
-        return [base.Chunk(split, i, rows, part) for i, (part, rows) in enumerate(found)]
+        return [
+            base.Chunk(split, i, rows, part, part.length or files.unpacked_size(part.file.path))
+            for i, (part, rows) in enumerate(found)
+        ]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields the rows of a chunk, all columns as binary with nulls for missing values."""
@@ -207,16 +211,22 @@ def _parse_options(rules: config.Csv, data: bytes, handler: object = None) -> pa
 def _names(header: bytes, rules: config.Csv, path: str) -> tuple[str, ...]:
     """Returns the column names of a header. Raises `DataError` if they are no text."""
     try:
-        table = pa_csv.read_csv(
-            pa.BufferReader(header),
-            pa_csv.ReadOptions(use_threads=False, block_size=len(header) + 1),
-            _parse_options(rules, header),
-        )
-        return tuple(table.column_names)
+        return _parsed(header, rules.delimiter, rules.quote)
     except (pa.ArrowInvalid, UnicodeDecodeError):
         raise errors.DataError(
             f"{path!r}: its header cannot be read: {header[:_SHOWN]!r}"
         ) from None
+
+
+@functools.lru_cache
+def _parsed(header: bytes, delimiter: str, quote: str) -> tuple[str, ...]:
+    """Returns the values of a row. Many files have the same header."""
+    table = pa_csv.read_csv(
+        pa.BufferReader(header),
+        pa_csv.ReadOptions(use_threads=False, block_size=len(header) + 1),
+        _parse_options(config.Csv(delimiter=delimiter, quote=quote), header),
+    )
+    return tuple(table.column_names)
 
 
 def _letter(row: pa_csv.InvalidRow, path: str, first: int) -> base.Letter:

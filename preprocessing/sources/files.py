@@ -17,6 +17,8 @@ from pipeline.config.splits import SplitName
 from preprocessing.sources.base import RawFile
 
 _GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"
+# How many times as large as it is a packed file is taken to be; of much text it is less.
+_PACKED = 10
 _ENCRYPTED = 1  # the bit of it in the flags of a zip's member
 # Encodings in which a byte of a newline or a quote means nothing else, and that need no recoding.
 _AS_IT_IS = ("utf-8", "utf-8-sig", "ascii")
@@ -60,6 +62,12 @@ def can_be_cut(path: str, encoding: str = "utf-8") -> bool:
         head = raw.read(4)
     packed = head.startswith((_GZIP_MAGIC, _ZIP_MAGIC))
     return not packed and codecs.lookup(encoding).name in _AS_IT_IS
+
+
+def unpacked_size(path: str) -> int:
+    """Returns about how many bytes a packed file holds."""
+    with translated(path):
+        return storage.size(path) * _PACKED
 
 
 @contextlib.contextmanager

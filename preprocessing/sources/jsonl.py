@@ -63,7 +63,10 @@ class JsonlSource(base.Source):
                 found += self._ranges(file)
             else:
                 found.append((Part(file), None))
-        return [base.Chunk(split, i, rows, part) for i, (part, rows) in enumerate(found)]
+        return [
+            base.Chunk(split, i, rows, part, part.length or files.unpacked_size(part.file.path))
+            for i, (part, rows) in enumerate(found)
+        ]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields the rows of a chunk; numbers and lists as they are, text as binary."""

@@ -45,7 +45,7 @@ class ParquetSource(base.Source):
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads the metadata of each file; one that lacks a column is a `DataError`."""
         groups = [group for file in self._find(split) for group in self._groups(file)]
-        return [base.Chunk(split, index, g.rows, g) for index, g in enumerate(groups)]
+        return [base.Chunk(split, index, g.rows, g, g.bytes) for index, g in enumerate(groups)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields the rows of a row group with the types of the file, but for those that few of

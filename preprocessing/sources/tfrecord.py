@@ -22,12 +22,16 @@ from preprocessing.sources import base, files
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """`count` records of a file from byte `offset`, or all that follow; `first` come before."""
+    """`count` records of a file from byte `offset`, or all that follow; `first` come before.
+
+    `bytes` is about how many they take.
+    """
 
     file: base.RawFile
     offset: int = 0
     count: int | None = None
     first: int = 0
+    bytes: int | None = None
 
 
 @dataclasses.dataclass
@@ -54,7 +58,7 @@ class TfrecordSource(base.Source):
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Cuts plain local files into ranges of records."""
         parts = [part for file in self.find(split) for part in _parts(file)]
-        return [base.Chunk(split, i, part.count, part) for i, part in enumerate(parts)]
+        return [base.Chunk(split, i, part.count, part, part.bytes) for i, part in enumerate(parts)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields the features of records; those that cannot be read, or are of another kind than
@@ -98,7 +102,7 @@ def _parts(file: base.RawFile) -> Iterator[Part]:
     """Scans the lengths in a plain local file. Raises `DataError` where it is damaged."""
     with _opened(file.path) as stream:
         if not isinstance(stream, mmap.mmap):
-            yield Part(file)
+            yield Part(file, bytes=files.unpacked_size(file.path))
             return
         first = number = offset = start = 0
         size = len(stream)
@@ -110,10 +114,10 @@ def _parts(file: base.RawFile) -> Iterator[Part]:
                     raise tfrecord.Broken(f"truncated, {length} bytes were promised")
             offset, number = end, number + 1
             if offset - start >= base.CHUNK_BYTES:
-                yield Part(file, start, number - first, first)
+                yield Part(file, start, number - first, first, offset - start)
                 start, first = offset, number
         if number > first:
-            yield Part(file, start, number - first, first)
+            yield Part(file, start, number - first, first, offset - start)
 
 
 def _blocks(stream: IO[bytes] | mmap.mmap, part: Part) -> Iterator[Block]:
