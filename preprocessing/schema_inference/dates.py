@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +51,9 @@ class Seen:
         except pa.ArrowInvalid:
             self.forms = ()
             return
+        # Most columns hold no dates, as one value shows.
+        one = texts[0].as_py()
+        self.forms = tuple(form for form in self.forms if _has(form, one))
         self.forms = tuple(form for form in self.forms if _all_have(form, texts))
         if self.forms:
             found = pc.extract_regex(texts, _NUMBERS)
@@ -81,6 +85,10 @@ def of_numbers(least: float | int | None, greatest: float | int | None) -> tuple
         if (_FROM - _EPOCH).days <= first <= last < (_TO - _EPOCH).days:
             return form, Span(first, last, times=True)
     return None
+
+
+def _has(form: str, text: str) -> bool:
+    return re.fullmatch(dates.TEXTS[form], text, re.ASCII) is not None
 
 
 def _all_have(form: str, texts: pa.Array) -> bool:

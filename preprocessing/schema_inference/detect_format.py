@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import collections
 import csv
 import io
 import itertools
@@ -138,11 +139,11 @@ def _csv(pattern: str, path: str, head: bytes) -> Guess:
     first, header = rows[0], _has_header(rows)
     names = first if header else [f"column_{i + 1}" for i in range(len(first))]
     guess = Guess("csv", pattern)
-    for name in names:
+    for name, times in collections.Counter(names).items():
         if not name:
             guess.left_out[name] = "has no name"
-        elif names.count(name) > 1:
-            guess.left_out[name] = f"is there {names.count(name)} times"
+        elif times > 1:
+            guess.left_out[name] = f"is there {times} times"
         else:
             guess.kinds[name] = KINDS
     guess.csv = {

@@ -149,9 +149,10 @@ def is_identifier(name: str, found: Found) -> bool:
 def is_prose(found: Found) -> bool:
     """Tells if values are sentences: many different ones, of many words."""
     many = found.different is None or len(found.different) > _SENTENCES
+    if not many or found.lengths or found.kind != "string":
+        return False
     some = [len(value.split()) for value in found.some()]
-    prose = found.kind == "string" and not found.lengths and many
-    return prose and sum(some) >= _WORDS * len(some)
+    return sum(some) >= _WORDS * len(some)
 
 
 def key(columns: Mapping[str, Found], rows: int) -> str | None:

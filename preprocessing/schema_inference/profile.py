@@ -20,7 +20,7 @@ from pipeline import config
 from pipeline.console import progress
 from preprocessing.arrow import cast
 from preprocessing.schema_inference import dates
-from preprocessing.sources import csv_numbers
+from preprocessing.sources import csv_numbers, together
 from preprocessing.sources.base import Source
 from preprocessing.statistics import distinct
 
@@ -280,6 +280,7 @@ def survey(source: Source, kinds: dict[str, tuple[Kind, ...]]) -> Survey:
     found = {name: Found(kinds=kinds[name], csv=rules, most=most) for name in names}
     unreadable: collections.Counter[str] = collections.Counter()
     read = 0
+    source = together.over(source)
     chunks = [chunk for split in source.data.inputs for chunk in source.plan(split)]
     known = [chunk.rows for chunk in chunks]
     total = None if None in known else sum(rows or 0 for rows in known)

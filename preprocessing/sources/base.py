@@ -17,6 +17,9 @@ from pipeline.config.splits import SplitName
 # Raw bytes that are read, encoded and spilled at a time. Large enough to make Python's share
 # per row small, small enough that allocators reuse memory instead of asking for fresh pages.
 READ_BYTES = 4 << 20
+# Every column of what is read at a time costs something, however few its rows are: from so many
+# columns on more is read, up to a whole chunk.
+WIDE_COLUMNS = 500
 # Raw bytes of one chunk: some reads, so that one can be encoded while another is written.
 CHUNK_BYTES = 8 * READ_BYTES
 
@@ -158,6 +161,11 @@ class Source(abc.ABC):
     def __init__(self, data: config.Data) -> None:
         self.data = data
 
+    @property
+    def read_bytes(self) -> int:
+        """Raw bytes that are read, encoded and spilled at a time."""
+        return min(CHUNK_BYTES, READ_BYTES * max(1, len(self.data.columns) // WIDE_COLUMNS))
+
     @abc.abstractmethod
     def files(self) -> list[RawFile]:
         """Returns every file that is read, in an order that depends on the config alone."""
@@ -173,4 +181,4 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def read(self, chunk: Chunk) -> Iterator[Rows]:
-        """Yields the rows of a chunk in order, about `READ_BYTES` at a time."""
+        """Yields the rows of a chunk in order, about `read_bytes` at a time."""

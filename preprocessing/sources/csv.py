@@ -74,7 +74,7 @@ class CsvSource(base.Source):
         first = part.first
         with files.opened(part.file.path, self.data.csv.encoding, part.offset) as stream:
             limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
-            for block in self._blocks(limited, part, base.READ_BYTES):
+            for block in self._blocks(limited, part, self.read_bytes):
                 yield self._rows(block, part, first)
                 first += block.rows
 
@@ -83,8 +83,8 @@ class CsvSource(base.Source):
         if not self.data.csv.header:
             return Part(file, tuple(self.data.columns), 0)
         names, end = self._first_row(file)
-        wanted = list(self.data.columns)
-        base.check_names(names, wanted, file.path, "its header")
+        wanted = self.data.columns
+        base.check_names(names, list(wanted), file.path, "its header")
         # Columns that are not read may share their name; no column of a config has one with a NUL.
         return Part(file, tuple(n if n in wanted else f"\0{i}" for i, n in enumerate(names)), end)
 

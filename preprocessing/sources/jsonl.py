@@ -74,7 +74,7 @@ class JsonlSource(base.Source):
         first = part.first
         with files.opened(part.file.path, offset=part.offset) as stream:
             limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
-            for block in csv_lines.blocks(limited, base.READ_BYTES, part.file.path):
+            for block in csv_lines.blocks(limited, self.read_bytes, part.file.path):
                 yield self._rows(block, part, first)
                 first += block.rows
 

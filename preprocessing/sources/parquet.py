@@ -53,7 +53,7 @@ class ParquetSource(base.Source):
         NaN as no value."""
         group: Group = chunk.details
         path, wanted = group.file.path, list(self.data.columns)
-        at_once = min(_ROWS, max(1, base.READ_BYTES * group.rows // max(1, group.bytes)))
+        at_once = min(_ROWS, max(1, self.read_bytes * group.rows // max(1, group.bytes)))
         first = group.first
         with _opened(path) as file:
             for batch in file.iter_batches(at_once, [group.index], wanted, use_threads=False):

@@ -66,7 +66,7 @@ class TfrecordSource(base.Source):
         part: Part = chunk.details
         with _opened(part.file.path) as stream:
             stream.seek(part.offset)
-            for block in _blocks(stream, part):
+            for block in _blocks(stream, part, self.read_bytes):
                 yield self._rows(block, part.file)
 
     def payloads(self, chunk: base.Chunk) -> Iterator[bytes]:
@@ -74,7 +74,7 @@ class TfrecordSource(base.Source):
         part: Part = chunk.details
         with _opened(part.file.path) as stream:
             stream.seek(part.offset)
-            for block in _blocks(stream, part):
+            for block in _blocks(stream, part, self.read_bytes):
                 yield from block.payloads
 
     def _rows(self, block: Block, file: base.RawFile) -> base.Rows:
@@ -120,7 +120,7 @@ def _parts(file: base.RawFile) -> Iterator[Part]:
             yield Part(file, start, number - first, first, offset - start)
 
 
-def _blocks(stream: IO[bytes] | mmap.mmap, part: Part) -> Iterator[Block]:
+def _blocks(stream: IO[bytes] | mmap.mmap, part: Part, most: int) -> Iterator[Block]:
     block, size, number, offset = Block(part.first), 0, part.first, part.offset
     while part.count is None or number < part.first + part.count:
         with _located(part.file.path, number, offset):
@@ -139,7 +139,7 @@ def _blocks(stream: IO[bytes] | mmap.mmap, part: Part) -> Iterator[Block]:
         block.payloads.append(payload)
         offset, number = offset + len(head) + length + len(footer), number + 1
         size += length
-        if size >= base.READ_BYTES:
+        if size >= most:
             yield block
             block, size = Block(number), 0
     if block.payloads:

@@ -37,12 +37,12 @@ class Together(base.Source):
         return self._source.names(file)
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
-        """Puts chunks that follow one another together, up to `READ_BYTES`."""
+        """Puts chunks that follow one another together, up to `read_bytes`."""
         groups: list[list[base.Chunk]] = []
         size = 0
         for chunk in self._source.plan(split):
-            length = base.READ_BYTES if chunk.bytes is None else chunk.bytes
-            if not groups or size + length > base.READ_BYTES:
+            length = self.read_bytes if chunk.bytes is None else chunk.bytes
+            if not groups or size + length > self.read_bytes:
                 groups.append([])
                 size = 0
             groups[-1].append(chunk)
@@ -65,7 +65,7 @@ class Together(base.Source):
                 waiting, size = [], 0
             waiting.append(rows)
             size += rows.batch.nbytes
-            if size >= base.READ_BYTES:
+            if size >= self.read_bytes:
                 yield _joined(waiting)
                 waiting, size = [], 0
         if waiting:
