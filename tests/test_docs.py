@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import pathlib
 import re
 import sys
 
@@ -17,6 +19,8 @@ from trainer.models import NAMED
 from trainer.models.transforms import Transforms
 
 DOCS = config_file.SHIPPED.parent / "docs"
+ROOT = DOCS.parent
+PITFALLS = DOCS / "tensorflow-pitfalls.md"
 
 
 def test_every_transform_is_documented_with_its_formula():
@@ -30,6 +34,51 @@ def test_every_transform_is_documented_with_its_formula():
 def test_every_model_is_documented():
     text = (DOCS / "models.md").read_text()
     assert not [name for name in NAMED if f"`{name}`" not in text]
+
+
+def _anchors(text):
+    """The anchors that Markdown gives to the headings of a page."""
+    headings = re.findall(r"^#{2,} (.+)$", text, re.M)
+    return [re.sub(r"[^a-z0-9 _-]", "", h.lower()).replace(" ", "-") for h in headings]
+
+
+def _sources():
+    """Text files of the project that may refer to the page, by path."""
+    folders = ("pipeline", "preprocessing", "serving", "trainer", "tests", "benchmarks", "docs")
+    nested = (path for folder in folders for path in (ROOT / folder).rglob("*"))
+    found = [path for path in (*ROOT.glob("*"), *nested) if path.is_file()]
+    texts = [path for path in found if path.suffix in (".py", ".md") or path.name == "Makefile"]
+    assert len(texts) > 100
+    return {path.relative_to(ROOT): path.read_text() for path in texts}
+
+
+def test_every_reference_to_a_pitfall_finds_its_heading():
+    anchors = _anchors(PITFALLS.read_text())
+    assert len(anchors) == len(set(anchors)) > 50
+    wrong = {
+        f"{path}: {reference}"
+        for path, text in _sources().items()
+        for reference in re.findall(r"tensorflow-pitfalls\.md(#[\w-]*)", text)
+        if reference[1:] not in anchors
+    }
+    within = re.findall(r"\]\(#([\w-]+)\)", PITFALLS.read_text())
+    assert not wrong
+    assert set(within) <= set(anchors)
+
+
+def test_the_pitfalls_name_what_exists():
+    """Modules of this project, and functions of the installed packages."""
+    text = PITFALLS.read_text()
+    own = re.findall(r"`((?:pipeline|preprocessing|serving|trainer|tests)/[\w/]+\.py)`", text)
+    assert len(own) > 50
+    moved = [path for path in own if not (ROOT / path).exists()]
+    assert not moved, f"{PITFALLS.name} names modules that have moved: {moved}"
+    cited = re.findall(r"`((?:tensorflow|apache_beam)\w*/[\w/]+\.py)`\s+\(([^)]+)\)", text)
+    assert len(cited) > 40
+    for path, names in cited:
+        spec = importlib.util.find_spec(path.partition("/")[0])
+        source = (pathlib.Path(spec.origin).parent.parent / path).read_text()
+        assert not [name for name in re.findall(r"`(\w+)`", names) if name not in source], path
 
 
 @pytest.fixture
