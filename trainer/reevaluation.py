@@ -12,7 +12,7 @@ from pipeline.records import manifest, quarantine
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
-from trainer.export import exporters
+from trainer.evaluation import best_exporter
 from trainer.input.dataset import Records
 from trainer.metrics import slice_metrics
 
@@ -51,7 +51,7 @@ class Judged:
     def metrics(self, checkpoint: str) -> str:
         """Returns a table of the model's own metrics, a row a split."""
         found = {
-            split: exporters.plain(
+            split: best_exporter.plain(
                 self._estimator.evaluate(
                     self._records.eval_input_fn(split),
                     checkpoint_path=checkpoint,

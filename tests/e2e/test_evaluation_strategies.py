@@ -9,7 +9,7 @@ from pipeline.cluster import topology
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
-from trainer.export import exporters
+from trainer.evaluation import best_exporter
 from trainer.input.dataset import Records, even_batches
 
 
@@ -25,7 +25,7 @@ def test_replicated_evaluation_equals_plain_evaluation(
     estimator = experiment.estimator(
         plain, RunFolder(str(tmp_path)), topology.Task("evaluator", 0), records.transforms
     )
-    metrics = exporters.plain(
+    metrics = best_exporter.plain(
         estimator.evaluate(
             records.eval_input_fn(split),
             checkpoint_path=checkpoint_files.newest(str(run.path)),

@@ -15,10 +15,10 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage
 from pipeline.records import epochs
-from pipeline.runs import run_folder
+from pipeline.runs import exported, run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
-from trainer.evaluation import early_stopping, skipped
+from trainer.evaluation import best_exporter, early_stopping, skipped
 from trainer.exactly_once import report
 from trainer.export import exporters
 from trainer.input.dataset import Records
@@ -83,7 +83,7 @@ class Evaluation:
         self._reporter = reporter
         hooks = [SignOfLife(reporter, "evaluating slices")]
         self._publisher = exporters.Publisher(job, run, records, hooks, reporter)
-        self.judge = exporters.Judge(job, run, records, reporter, self._publisher)
+        self.judge = best_exporter.Judge(job, run, records, reporter, self._publisher)
         self._newest: dict[str, float] = {}
         self._newest_digest: str | None = None
 
@@ -98,7 +98,7 @@ class Evaluation:
             given = tf.compat.v1.data.make_initializable_iterator(batches).get_next()
             mode, config = tf.estimator.ModeKeys.EVAL, self._estimator.config
             spec = self._estimator.model_fn(*given, mode, config)
-        exporters.check_metric(self._job.eval.metric, ["loss", *(spec.eval_metric_ops or ())])
+        best_exporter.check_metric(self._job.eval.metric, ["loss", *(spec.eval_metric_ops or ())])
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Evaluates each new checkpoint until the final one, then `finish`es.
@@ -174,7 +174,7 @@ class Evaluation:
                     checkpoint_path=checkpoint,
                     name=split,
                 )
-                return exporters.plain(metrics), checkpoint
+                return best_exporter.plain(metrics), checkpoint
             except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
                 newer = checkpoint_files.newest(self._run.path)
                 if attempt == _ATTEMPTS - 1 or (
@@ -214,7 +214,7 @@ class Evaluation:
             # Of an earlier end at this step: the digests in it are of what is replaced.
             lambda export: self._run.remove(run_folder.RESULT),
         )
-        best = self._run.read(exporters.BEST)
+        best = self._run.read(exported.BEST)
         read, _ = report.account(checkpoint, self._records.blocks("train"))
         done = self._run.read(run_folder.TRAINING_DONE) or {}
         self._run.write(

@@ -1,30 +1,24 @@
-"""What is published of a run: the best and the final model, as SavedModels.
-
-`tf.estimator.BestExporter` forgets its best at every restart and lets a worse model replace it
-(traps A13); here the best is a file, `best.json`.
-"""
+"""What is published of a run: the best and the final model, as SavedModels."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from pipeline import config, errors, storage
+from pipeline import config, storage
 from pipeline.config import config_file
 from pipeline.records import quarantine
-from pipeline.runs import export_files, exported, run_folder
+from pipeline.runs import export_files, exported
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer.checkpoints import checkpoint_files
-from trainer.evaluation import best, early_stopping, skipped
 from trainer.export import model_card, parity, parity_worker
 from trainer.input import parsing
 from trainer.input.dataset import Records
@@ -33,160 +27,8 @@ from trainer.models import heads
 from trainer.models.transforms import Transforms
 from trainer.monitoring.status_reporter import Reporter
 
-BEST = exported.BEST
 _STAGING = ".staging-"
 _quiet = contextlib.nullcontext()
-# Holds the checkpoint of the best, which training would delete when it has saved others.
-_KEPT = "best"
-
-
-class Judge(tf.estimator.Exporter):
-    """Looks at every evaluation: reports it, and exports the model if it is the best so far.
-
-    It is an `Exporter`, so `train_and_evaluate` calls it in a single process; the evaluator of a
-    cluster calls it itself.
-    """
-
-    def __init__(
-        self,
-        job: config.Config,
-        run: RunFolder,
-        records: Records,
-        reporter: Reporter,
-        publisher: Publisher,
-    ) -> None:
-        self._job = job
-        self._records = records
-        self._publisher = publisher
-        self._run = run
-        self._reporter = reporter
-
-    @property
-    def name(self) -> str:
-        """The folder `train_and_evaluate` offers below `export/`."""
-        return "best"
-
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> str | None:
-        """Exports and keeps `checkpoint_path` if its metric beats the recorded best; returns the
-        path of the export."""
-        metrics = plain(eval_result)
-        step = int(metrics["global_step"])
-        self._reporter.say("evaluating", step=step, evaluation={"step": step, **metrics})
-        metric = self._job.eval.metric
-        check_metric(metric, metrics)
-        self._note(metrics, checkpoint_path)
-        old = self._recorded(estimator)
-        # One that somebody has removed is none, and one by another metric, or on other records,
-        # cannot be compared.
-        there = (
-            old
-            and old["metric"] == metric
-            and old.get("records") == self._evaluated_on
-            and export_files.is_published(storage.join(self._run.path, old["export"]))
-        )
-        reference = float(old["value"]) if old and there else None
-        if not best.is_better(metrics[metric], reference, self._job.eval.higher_is_better):
-            return None
-        # Evaluating has its own limit of silence.
-        self._reporter.say("exporting")
-        with self._reporter.counting("copying the checkpoint"):
-            kept = checkpoint_files.keep(checkpoint_path, storage.join(self._run.path, _KEPT))
-        new = {
-            "step": step,
-            "metric": metric,
-            "value": metrics[metric],
-            "records": self._evaluated_on,
-            "checkpoint": self._run.relative(kept),
-        }
-        path = self._publish(estimator, checkpoint_path, metrics, old, new)
-        self._reporter.say("evaluating")
-        return path
-
-    def _recorded(self, estimator: Any) -> dict[str, Any] | None:
-        """Returns the record of the best so far. Finishes a replacement first that a kill has
-        interrupted: either model may be the one that is there."""
-        old = self._run.read(BEST)
-        pending = (old or {}).get("replacement")
-        if pending is None:
-            return old
-        kept = storage.join(self._run.path, pending["checkpoint"])
-        self._reporter.say("exporting")
-        if storage.exists(f"{kept}.index"):
-            self._publish(estimator, kept, pending.pop("metrics"), old, pending)
-            return self._run.read(BEST)
-        return old if old and "export" in old else None
-
-    def _publish(
-        self,
-        estimator: Any,
-        checkpoint: str,
-        metrics: dict[str, float],
-        old: dict[str, Any] | None,
-        new: dict[str, Any],
-    ) -> str:
-        """Exports `checkpoint` as the best, and records it: `new` in place of `old`."""
-
-        def record(export: Export) -> dict[str, Any]:
-            return {**new, "export": self._run.relative(export.path), "sha256": export.sha256}
-
-        def announce(export: Export) -> None:
-            pending = {**record(export), "metrics": metrics}
-            self._run.write(BEST, {**(old or {}), "replacement": pending})
-
-        export = self._publisher.publish(
-            estimator, "best", checkpoint, new["step"], {"eval": metrics}, announce
-        )
-        self._run.write(BEST, record(export))
-        folder = storage.join(self._run.path, _KEPT)
-        checkpoint_files.keep_only(storage.join(self._run.path, new["checkpoint"]), folder)
-        # Its own, wherever the run was when it was written.
-        step = {**new, **(old or {})}["step"]
-        previous = storage.join(storage.parent(export.path), str(step))
-        if previous != export.path:
-            storage.remove(previous)
-        return export.path
-
-    @functools.cached_property
-    def _evaluated_on(self) -> str:
-        return self._records.identity("eval")
-
-    @functools.cached_property
-    def _settings(self) -> str:
-        return early_stopping.settings(
-            self._job, [self._records.identity("train"), self._evaluated_on]
-        )
-
-    def _note(self, metrics: dict[str, float], checkpoint: str) -> None:
-        """Adds to the list of evaluations, and asks for the end of training if it is time.
-
-        The same step judged again replaces what was said of it: after a restart it may be.
-        """
-        content = self._run.read(early_stopping.EVALUATIONS) or {}
-        known = content.get("evaluations", [])
-        judged = sorted({*content.get("judged", []), int(checkpoint.rpartition("-")[2])})
-        others = [m for m in known if m["global_step"] != metrics["global_step"]]
-        noted = {**metrics, "settings": self._settings}
-        every = sorted([*others, noted], key=lambda m: float(m["global_step"]))
-        evaluations = early_stopping.bounded(every, self._job.eval, self._settings)
-        self._run.write(
-            early_stopping.EVALUATIONS,
-            {
-                "evaluations": evaluations,
-                "judged": judged,
-                "skipped": skipped.steps(self._run, judged),
-            },
-        )
-        alike = early_stopping.made_under(evaluations, self._settings)
-        reason = early_stopping.reason_to_stop(alike, self._job.eval)
-        if reason is not None:
-            self._run.write(run_folder.STOP, {"reason": reason})
 
 
 class Publisher:
@@ -357,18 +199,3 @@ def serving_input_fn(transforms: Transforms) -> Any:
         )
 
     return receiver
-
-
-def check_metric(metric: str, reported: Iterable[str]) -> None:
-    """Raises `UsageError` if `eval.metric` is none of what the model reports."""
-    known = sorted(set(reported) - {"global_step"})
-    if metric not in known:
-        raise errors.UsageError(
-            f"eval.metric {metric!r}: the model reports {', '.join(known)}"
-            f"{errors.nearest(metric, known)}"
-        )
-
-
-def plain(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Returns metrics as Python numbers, which JSON can hold."""
-    return {name: float(value) for name, value in metrics.items()}
