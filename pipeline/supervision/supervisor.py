@@ -345,7 +345,10 @@ class Supervisor:
 
     def _end(self, roles: Iterable[str], grace: float, *, patience: int) -> None:
         """Ends the processes of `roles`: SIGTERM, then SIGKILL after `grace` seconds, unless they
-        are at work on a save; or as soon as there have been more than `patience` stop requests."""
+        are at work on a save; or as soon as there have been more than `patience` stop requests.
+
+        Without a grace there is no SIGTERM, and no save is waited for: it may need a process that
+        was lost."""
         for member in self._members.values():
             if member.role in roles and member.state == "due":
                 member.state = "done"
@@ -356,9 +359,10 @@ class Supervisor:
         deadline, killed = self._clock() + grace, False
         while pending:
             insisted = self._stop.count > patience
-            if not (killed or insisted) and self._clock() >= deadline and self._saves(pending):
-                deadline = self._clock() + self._graces.poll
-            if not killed and (self._clock() >= deadline or insisted):
+            over = self._clock() >= deadline
+            if grace and over and not (killed or insisted) and self._saves(pending):
+                over, deadline = False, self._clock() + self._graces.poll
+            if not killed and (over or insisted):
                 killed = True
                 for member in pending:
                     self._server.signal(member.name, signal.SIGKILL)

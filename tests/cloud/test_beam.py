@@ -15,7 +15,7 @@ BEAM = "apache-beam"
 PIPELINE = """
 import sys
 import apache_beam as beam
-from preprocessing import beam_options
+from preprocessing.runners import beam_options
 
 folder = sys.argv[1]
 options = beam_options.build([], num_workers=1)

@@ -11,9 +11,10 @@ from tests.pipeline.process_help import ROOT
 
 SCRIPT = """
 import json, os, sys
-from pipeline import run_folder, storage
+from pipeline import storage
+from pipeline.runs import run_folder
 import tensorflow as tf
-from trainer import checkpoints
+from trainer.checkpoints import checkpoint_files
 
 folder = sys.argv[1]
 tf1 = tf.compat.v1
@@ -24,21 +25,21 @@ with tf1.Graph().as_default(), tf1.Session() as session:
     for number in (0, 1):
         saver.save(session, folder + "/model.ckpt", global_step=number)
         session.run(step.assign_add(1))
-    newest = checkpoints.newest(folder)
-    found = checkpoints.step_of(newest)
-    with checkpoints.pinned(newest) as copy:
+    newest = checkpoint_files.newest(folder)
+    found = checkpoint_files.step_of(newest)
+    with checkpoint_files.pinned(newest) as copy:
         saver.save(session, folder + "/model.ckpt", global_step=2)
-        pinned = checkpoints.step_of(copy)
-        kept = checkpoints.keep(copy, folder + "/best")
+        pinned = checkpoint_files.step_of(copy)
+        kept = checkpoint_files.keep(copy, folder + "/best")
     run_folder.RunFolder(folder).write("best.json", {"checkpoint": "best/model.ckpt-1"})
-    best = checkpoints.chosen(folder, "best")
-    other = checkpoints.keep(checkpoints.newest(folder), folder + "/best")
-    copied = checkpoints.step_of(other)
-    checkpoints.keep_only(kept, folder + "/best")
+    best = checkpoint_files.chosen(folder, "best")
+    other = checkpoint_files.keep(checkpoint_files.newest(folder), folder + "/best")
+    copied = checkpoint_files.step_of(other)
+    checkpoint_files.keep_only(kept, folder + "/best")
     print(json.dumps({
         "newest": newest, "step": found, "pinned": pinned, "local": not storage.is_remote(copy),
-        "removed": not os.path.exists(copy + ".index"), "then": checkpoints.newest(folder),
-        "best": [*best, checkpoints.step_of(kept)],
+        "removed": not os.path.exists(copy + ".index"), "then": checkpoint_files.newest(folder),
+        "best": [*best, checkpoint_files.step_of(kept)],
         "other": [copied, storage.exists(other + ".index")],
     }))
 """

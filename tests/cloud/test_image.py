@@ -46,7 +46,7 @@ def test_commands_start_from_its_files_and_find_shipped_configs(unpacked, module
     assert done.returncode == 0 and "--config" in done.stdout, done.stderr
     where = run(unpacked, "-c", f"import {module} as m; print(m.__file__)").stdout.strip()
     assert where.startswith(f"{unpacked.work}/"), where
-    shipped = run(unpacked, "-c", "from pipeline import config_file as c; c.load('mnist')")
+    shipped = run(unpacked, "-c", "from pipeline.config import config_file as c; c.load('mnist')")
     assert shipped.returncode == 0, shipped.stderr
 
 

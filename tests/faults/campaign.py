@@ -113,9 +113,10 @@ class Soak:
 
     def _count(self, run: LaunchedRun, faults: list[dict], lost: bool) -> None:
         for at, fault in enumerate(faults):
-            if run.run.read(f"fired-{at}.json"):
+            fired = run.run.read(f"fired-{at}.json")
+            if fired and "ended" not in fired:
                 self._tally.kills[_role(fault["target"])] += 1 + bool(fault.get("again"))
-            elif not lost:
+            elif not fired and not lost:
                 self._wrong(run, f"never came to {fault}")
 
     def randomly(self, kills: int) -> None:

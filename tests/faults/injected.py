@@ -144,7 +144,10 @@ class Faults(tf.compat.v1.train.SessionRunHook):
     def _meet(self, number: int, fault: dict) -> None:
         if fault.get("when", _STEP) != _STEP:
             # Unlike a step, the moment may not come again.
-            wait_for(lambda: _can_be_met(fault["target"]))
+            wait_for(lambda: _can_be_met(fault["target"]) or _has_ended(fault["target"]))
+            if _has_ended(fault["target"]):  # well, with its last step, before the chief has saved
+                once(str(number), pid=os.getpid(), ended=fault["target"])
+                return
         if not _can_be_met(fault["target"]):
             return  # it is being started again; at one of the next steps
         pids = pids_of(fault["target"])
@@ -187,6 +190,12 @@ def _can_be_met(target: str) -> bool:
     """True if all processes of `target` live, and nothing has been done to them."""
     pids = pids_of(target)
     return bool(pids) and not set(pids) & _met()
+
+
+def _has_ended(target: str) -> bool:
+    """True if a task has done all of its work."""
+    status = run_folder.read_statuses(the_run()).get(target)
+    return status is not None and status.state == "done"
 
 
 def _signal(pids: list[int], number: int) -> None:

@@ -62,7 +62,7 @@ def test_help_needs_neither_beam_nor_tensorflow():
 
 def test_a_whole_run_never_imports_tensorflow(tmp_path):
     script = (
-        "import sys; from pipeline import config_file; from preprocessing import job; "
+        "import sys; from pipeline.config import config_file; from preprocessing.build import job; "
         "job.run(config_file.load(sys.argv[1]), sys.argv[2]); "
         "print('tensorflow' in sys.modules)"
     )

@@ -15,7 +15,7 @@ from tests.pipeline.process_help import ROOT, wait_until
 # Works elsewhere until Ctrl-C, as launchers of jobs do.
 WORKING = """
 import time
-from pipeline import interrupts
+from pipeline.console import interrupts
 try:
     print("at work", flush=True)
     while True:

@@ -18,7 +18,7 @@ from tests.pipeline.process_help import ROOT, child_environment
 
 PROGRAM = """
 import os, sys
-from pipeline import terminal
+from pipeline.console import terminal
 terminal.install(piped={piped})
 sys.stdin.buffer.read()  # until the reader is gone
 print("one", flush=True)
@@ -57,7 +57,7 @@ def test_a_closed_terminal_does_not_end_the_work():
 def test_streams_that_are_closed_from_the_start_lead_to_nothing(tmp_path):
     program = """
 import sys
-from pipeline import terminal
+from pipeline.console import terminal
 terminal.install(piped=True)
 print("one", flush=True)
 print("two", file=sys.stderr)
@@ -115,7 +115,7 @@ def test_what_is_no_terminal_is_80_wide(monkeypatch, tmp_path):
 def test_long_lines_are_broken_between_words_on_a_terminal(tmp_path):
     line = "result   step 202, test accuracy 0.9738, test loss 0.0796, eval accuracy 0.9717"
     call = f"print(terminal.wrapped({line!r}, sys.stdout, 9))"
-    program = f"import sys; from pipeline import terminal; {call}"
+    program = f"import sys; from pipeline.console import terminal; {call}"
     screen = terminals.run([sys.executable, "-c", program], columns=60)
     assert screen.shown.splitlines() == [
         "result   step 202, test accuracy 0.9738, test loss 0.0796,",

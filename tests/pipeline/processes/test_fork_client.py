@@ -18,9 +18,10 @@ from pipeline.processes.fork_client import (
     describe_exit,
     run_command,
 )
+from tests.pipeline import small_roles
 from tests.pipeline.process_help import ROOT, child_environment, is_alive, wait_until
 
-ROLES = __name__.rpartition(".")[0] + ".small_roles"
+ROLES = small_roles.__name__
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_names_of_columns_need_not_be_those_of_arguments(tmp_path):
         x = tf.compat.v1.placeholder(tf.float32, [None])
         tf.compat.v1.saved_model.simple_save(session, path, {"dep time": x}, {"twice": x * 2})
     asked = "exported.load(sys.argv[1]).call(exported.COLUMNS, {'dep time': [1.0]})"
-    code = f"import sys; from pipeline import exported; print({asked})"
+    code = f"import sys; from pipeline.runs import exported; print({asked})"
     done = subprocess.run(
         [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
     )

@@ -13,9 +13,9 @@ from tests.pipeline.process_help import ROOT
 # A process that says something, and ends as SCRIPT says.
 SAYING = """
 import sys, traceback
-from pipeline import task_log
+from pipeline.runs import log_writer
 from pipeline.runs.run_folder import RunFolder
-task_log.keep(RunFolder(sys.argv[1]), "chief-0")
+log_writer.keep(RunFolder(sys.argv[1]), "chief-0")
 print("to standard output")
 print("to standard error", file=sys.stderr)
 """
@@ -54,7 +54,7 @@ def test_on_gs_it_is_there_at_the_end_and_over_restarts(cloud):
 
 
 def test_a_process_that_ends_abruptly_can_bring_it_up_to_date(cloud):
-    ending = "import os; task_log.copy_now(); os._exit(3)"
+    ending = "import os; log_writer.copy_now(); os._exit(3)"
     assert say(cloud.path("r"), ending, cloud.environment).returncode == 3
     assert cloud.data("r/logs/chief-0.log") == b"to standard output\nto standard error\n"
 

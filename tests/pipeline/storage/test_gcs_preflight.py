@@ -51,7 +51,11 @@ def test_a_machine_without_credentials_is_told_so_in_seconds(cloud, tmp_path):
     """In a process of its own: what the library looked up is kept for its life."""
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", "from pipeline import cloud_preflight as p; p.check('gs://b/x')"],
+        [
+            sys.executable,
+            "-c",
+            "from pipeline.storage import gcs_preflight as p; p.check('gs://b/x')",
+        ],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path)},
         capture_output=True,

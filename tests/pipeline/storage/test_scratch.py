@@ -17,7 +17,7 @@ from tests.pipeline.process_help import child_environment
 
 HOLD = """
 import sys
-from pipeline import scratch
+from pipeline.storage import scratch
 path = scratch.make("test")
 open(f"{path}/large", "wb").write(bytes(1000))
 print(path, flush=True)

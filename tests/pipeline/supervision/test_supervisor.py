@@ -205,6 +205,20 @@ def test_synchronous_strategies_start_all_that_train_again_on_new_ports(stage):
     assert {*first["chief"], *first["ps"]}.isdisjoint({*second["chief"], *second["ps"]})
 
 
+def test_a_save_without_the_process_that_was_lost_is_not_waited_for(stage):
+    """It may never end: of a chief that saved when its parameter server was killed, say."""
+
+    def react(statuses):
+        looks.extend([1] if any("again" in line for line in stage.notes.lines) else [])
+        if len(looks) > 9:
+            (stage.path / "go").touch()
+
+    looks: list[int] = []
+    stage.notes.react = react
+    stage.run(unit="gang", chief_0=["save_slowly", "work"], ps_0=["die_among_all", "work"])
+    assert not (stage.path / "checkpoint").exists()
+
+
 def test_restarts_are_bounded(stage):
     with pytest.raises(errors.RetryableError, match=r"^worker-0: killed by SIGKILL.*Run the same"):
         stage.run(worker_0=["die"], chief_0=["train"])

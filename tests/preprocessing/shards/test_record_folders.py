@@ -157,8 +157,9 @@ def test_a_file_system_without_locks_keeps_nobody_from_working(tmp_path, monkeyp
 
 def test_who_comes_second_waits_and_says_for_whom(tmp_path):
     script = (
-        "import sys; from preprocessing import layout\n"
-        "with layout.locked(sys.argv[1], 'b' * 12): print('held', flush=True); sys.stdin.read()"
+        "import sys; from preprocessing.shards import record_folders\n"
+        "with record_folders.locked(sys.argv[1], 'b' * 12):\n"
+        "    print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
     piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

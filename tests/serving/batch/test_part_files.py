@@ -14,8 +14,8 @@ from serving.batch import part_files
 
 KILLED = """
 import os, signal, sys
-from preprocessing import scratch
-with scratch.beside(sys.argv[1]) as folder:
+from serving.batch import part_files
+with part_files.beside(sys.argv[1]) as folder:
     open(f"{folder}/part", "w").close()
     os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -176,7 +176,7 @@ def test_on_gs_the_checksums_that_the_service_keeps_are_compared(prefix, cloud, 
 MEMORY = """
 import os, sys
 import numpy as np, tensorflow as tf
-from trainer import bundle
+from trainer.checkpoints import bundle
 
 def peak():
     lines = open("/proc/self/status").read().splitlines()
