@@ -56,14 +56,21 @@ def test_every_reference_to_a_pitfall_finds_its_heading():
     anchors = _anchors(PITFALLS.read_text())
     assert len(anchors) == len(set(anchors)) > 50
     wrong = {
-        f"{path}: {reference}"
+        f"{path}: {anchor}"
         for path, text in _sources().items()
-        for reference in re.findall(r"tensorflow-pitfalls\.md(#[\w-]*)", text)
-        if reference[1:] not in anchors
+        for references in re.findall(r"tensorflow-pitfalls\.md(#[\w-]*(?:,\s+#[\w-]+)*)", text)
+        for anchor in re.findall(r"#([\w-]*)", references)
+        if anchor not in anchors
     }
     within = re.findall(r"\]\(#([\w-]+)\)", PITFALLS.read_text())
     assert not wrong
     assert set(within) <= set(anchors)
+
+
+def test_comments_name_pitfalls_by_their_heading():
+    """Not by numbers, such as "traps" and A20, of a list that readers do not have."""
+    number = re.compile(r"\btraps?\s+[A-Z]\d", re.I)
+    assert not [str(path) for path, text in _sources().items() if number.search(text)]
 
 
 def test_the_pitfalls_name_what_exists():

@@ -75,8 +75,8 @@ def build(
                 *_instruments(job, run, task, reporter),
             ],
         ),
-        # Every checkpoint, at once, and the whole split: the framework's defaults wait two
-        # minutes, then ten, and look at 100 batches (traps A4).
+        # Every checkpoint, at once, and the whole split: the framework's defaults wait two minutes,
+        # then ten, and look at 100 batches (docs/tensorflow-pitfalls.md#evaluation-delays).
         tf.estimator.EvalSpec(
             records.eval_input_fn("eval"),
             steps=None,
@@ -205,7 +205,8 @@ def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
         device_fn=None if distribution.train else placement.device_fn(task),
         train_distribute=distribution.train,
         eval_distribute=distribution.evaluate,
-        # Workers wait for the chief, not for a number of seconds (traps A3).
+        # Workers wait for the chief, not for a number of seconds
+        # (docs/tensorflow-pitfalls.md#worker-start-delay).
         experimental_max_worker_delay_secs=0,
         session_creation_timeout_secs=300,
     )

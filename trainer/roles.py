@@ -147,7 +147,8 @@ def _work(
 
 def _serve(job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:
     """Serves variables until training is over: TensorFlow has no way to ask a parameter server to
-    stop (traps A1), so it watches for the end itself, or the supervisor ends it."""
+    stop (docs/tensorflow-pitfalls.md#parameter-servers-never-exit), so it watches for the end
+    itself, or the supervisor ends it."""
     signals.stop_softly()
     server = tf.distribute.Server(
         tf.train.ClusterSpec({role: list(a) for role, a in task.cluster.items()}),
@@ -225,8 +226,9 @@ def _await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> N
 
 
 def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None:
-    """Says that training is over, unless it made fewer steps than it should without a reason:
-    input that ends early looks like success to the framework (traps A28)."""
+    """Says that training is over, unless it made fewer steps than it should without a reason: input
+    that ends early looks like success to the framework
+    (docs/tensorflow-pitfalls.md#empty-input-counts-as-success)."""
     step = checkpoint_files.current_step(run.path)
     if step < job.train.max_steps and reason is None:
         raise errors.ModelError(

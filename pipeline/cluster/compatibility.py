@@ -1,7 +1,8 @@
 """Which settings can work together: what cannot is refused before a process starts.
 
 TensorFlow itself lets most of it begin, and then hangs, trains alone or writes no checkpoint
-(traps A18, A19, A21). Pure functions of the config, and of the number of GPUs of a machine.
+(docs/tensorflow-pitfalls.md#strategies-and-clusters, #no-summaries-no-checkpoints).
+Pure functions of the config, and of the number of GPUs of a machine.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _GPU_REDUCTIONS = ("nccl", "hierarchical_copy")
 _DEVICE = re.compile(r"/?(?:device:)?(cpu|gpu):(\d+)", re.IGNORECASE)
 # Where every parameter is one variable.
 _AVERAGING = ("none", "one_device", "parameter_server", "parameter_server_sync")
-# Every worker keeps its own list of the chief's checkpoints and deletes by it (traps A19).
+# Every worker keeps its own list of the chief's checkpoints and deletes by it
+# (docs/tensorflow-pitfalls.md#workers-that-delete-checkpoints).
 _FEWEST_CHECKPOINTS = 3
 
 

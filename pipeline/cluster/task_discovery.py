@@ -14,7 +14,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.cluster.topology import CHIEF, EVALUATOR, PS, WORKER, Task
 
-# Worker pools of a Vertex AI job, in their order (traps G2).
+# Worker pools of a Vertex AI job, in their order (docs/tensorflow-pitfalls.md#worker-pools).
 _POOLS = {
     "workerpool0": CHIEF,
     "workerpool1": WORKER,

@@ -2,7 +2,8 @@
 
 Pure functions of data: nothing here looks at the environment or opens a port. No other module
 reads or writes `TF_CONFIG`; `RunConfig` is not asked for role or rank, because it gives wrong
-answers on one of TensorFlow's two cluster paths (traps A20).
+answers on one of TensorFlow's two cluster paths
+(docs/tensorflow-pitfalls.md#wrong-role-in-runconfig).
 """
 
 from __future__ import annotations
@@ -259,7 +260,8 @@ class Task:
     def tf_config(self) -> str:
         """Returns the `TF_CONFIG` for this process.
 
-        The evaluator gets no cluster: with one, it is asked for its own address (traps A22).
+        The evaluator gets no cluster: with one, it is asked for its own address
+        (docs/tensorflow-pitfalls.md#evaluator-outside-the-cluster).
         """
         if not self.cluster or self.job_name == EVALUATOR:
             return "{}"

@@ -1,8 +1,9 @@
 """The TFJob of a job, for the Training Operator v1 of Kubeflow. Pure.
 
 The operator is a legacy one: its successor has no TensorFlow with parameter servers. It sets
-`TF_CONFIG`, in which the evaluator has an address too (traps G5). It restarts what fails, whichever
-exit code it had: `pipeline.runs.fatal` keeps it from computing again what has failed for good.
+`TF_CONFIG`, in which the evaluator has an address too (docs/tensorflow-pitfalls.md#tfjob). It
+restarts what fails, whichever exit code it had: `pipeline.runs.fatal` keeps it from computing again
+what has failed for good.
 """
 
 from __future__ import annotations

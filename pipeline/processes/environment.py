@@ -29,7 +29,8 @@ _REMOVED = frozenset(
     {
         # Each process is told its place in the cluster by us, not by what we were started with.
         *("TF_CONFIG", "CLUSTER_SPEC"),
-        # Crashes the process with SIGSEGV unless five other variables are set too (traps E3).
+        # Crashes the process with SIGSEGV unless five other variables are set too
+        # (docs/tensorflow-pitfalls.md#modular-file-system).
         "TF_USE_MODULAR_FILESYSTEM",
     }
 )
@@ -58,7 +59,8 @@ def for_children(environment: Mapping[str, str]) -> dict[str, str]:
 
 def hide_proxies_from_grpc(environment: MutableMapping[str, str]) -> None:
     """Takes lowercase proxy variables out of `environment`, because gRPC would send a cluster's own
-    traffic through the proxy (traps A34); what gs:// needs of them goes on in capitals."""
+    traffic through the proxy (docs/tensorflow-pitfalls.md#grpc-and-proxies); what gs:// needs of
+    them goes on in capitals."""
     for name in _PROXIES:
         value = environment.pop(name, None)
         if value is not None and name in _PROXIES_OF_STORAGE:

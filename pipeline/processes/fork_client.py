@@ -8,8 +8,9 @@ launcher's main module into every child (and with it the launcher's flags), and 
 which signal ended
 a child once the server itself is gone.
 
-Nothing outlives the launcher, however it ends (traps A36): the server kills its children when its
-connection closes, and the kernel kills them when the server dies.
+Nothing outlives the launcher, however it ends (docs/tensorflow-pitfalls.md#orphaned-processes): the
+server kills its children when its connection closes, and the kernel kills them when the server
+dies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A network of its own for a local cluster.
 
-TensorFlow's servers listen on all addresses and do what anyone tells them (traps F1). In a network
-namespace with nothing but a loopback, nobody outside the run can reach them.
+TensorFlow's servers listen on all addresses and do what anyone tells them
+(docs/tensorflow-pitfalls.md#servers-on-all-addresses). In a network namespace with nothing but a
+loopback, nobody outside the run can reach them.
 """
 
 from __future__ import annotations

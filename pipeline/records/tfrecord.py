@@ -60,7 +60,7 @@ def read(path: str, offset: int = 0, count: int | None = None) -> Iterator[bytes
     """Yields payloads from `offset`, which must be the start of a record.
 
     Every CRC is checked. Raises `DataError` naming the file, the offset and what is wrong;
-    TensorFlow's own reader names no file (traps C1).
+    TensorFlow's own reader names no file (docs/tensorflow-pitfalls.md#errors-without-a-file-name).
     """
     with storage.open_file(path) as file:
         file.seek(offset)

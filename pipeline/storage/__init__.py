@@ -43,8 +43,8 @@ def is_remote(path: str) -> bool:
 
 
 def absolute(path: str) -> str:
-    """Returns `path` so that it means the same in every process: TensorFlow's servers change
-    what a relative path starts at (traps A29)."""
+    """Returns `path` so that it means the same in every process: parameter servers
+    write files too (docs/tensorflow-pitfalls.md#parts-written-by-servers)."""
     return path if is_remote(path) else os.path.abspath(os.path.expanduser(path))
 
 

@@ -1,8 +1,8 @@
 """Finds out before a job whether both clients of Cloud Storage can use its folder.
 
-Google's and TensorFlow's look for credentials, proxies and certificates in different places (traps
-E5). Where one has nothing, TensorFlow's asks a server that is not there for minutes (E8): here it
-is given seconds, in a process of its own.
+Google's and TensorFlow's look for credentials, proxies and certificates in different places. Where
+one has nothing, TensorFlow's asks a server that is not there for minutes: here it is given seconds,
+in a process of its own (docs/tensorflow-pitfalls.md#two-clients, #missing-credentials).
 """
 
 from __future__ import annotations

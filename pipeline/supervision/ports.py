@@ -1,9 +1,10 @@
 """Ports for a local cluster that nothing else takes between choosing and use.
 
-A port chosen by bind-and-close is free for anyone a moment later (traps A35). Two things close
-that gap. The ports lie below the range the kernel gives to outgoing connections, so none of those
-can land on one, not even while a crashed parameter server is down. And each is held by a locked
-file for as long as the reservation lives, so that two launchers never choose the same one.
+A port chosen by bind-and-close is free for anyone a moment later
+(docs/tensorflow-pitfalls.md#taken-ports). Two things close that gap. The ports lie below the range
+the kernel gives to outgoing connections, so none of those can land on one, not even while a crashed
+parameter server is down. And each is held by a locked file for as long as the reservation lives, so
+that two launchers never choose the same one.
 """
 
 from __future__ import annotations

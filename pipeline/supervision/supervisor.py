@@ -1,8 +1,9 @@
 """Owns the life of every process of a run: starts, watches, restarts and ends them.
 
-No TensorFlow process shuts itself down reliably (traps A1, A6, A7): parameter servers never end,
-so they are ended here once chief and workers have; the run has succeeded only when the evaluating
-process has written the result of the final step.
+No TensorFlow process shuts itself down reliably: parameter servers never end, so they are ended
+here once chief and workers have; the run has succeeded only when the evaluating process has written
+the result of the final step (docs/tensorflow-pitfalls.md#parameter-servers-never-exit,
+#evaluator-never-exits, #final-checkpoint-not-evaluated).
 """
 
 from __future__ import annotations
@@ -294,7 +295,8 @@ class Supervisor:
         return member.failure(loss, decision)
 
     def _end_stragglers(self) -> None:
-        """Ends what only trains once training is over (traps A1)."""
+        """Ends what only trains once training is over
+        (docs/tensorflow-pitfalls.md#parameter-servers-never-exit)."""
         if self._chief_done_at is None:
             return
         workers = self._running([topology.WORKER])

@@ -1,7 +1,8 @@
 """Finds processes that hang: alive, but without progress. Pure: time and statuses are passed in.
 
 A stopped process, a host that has vanished or a collective operation that waits for a peer looks
-like nothing at all from outside (traps A16, A17): no exit code, no error, only no next step.
+like nothing at all from outside: no exit code, no error, only no next step
+(docs/tensorflow-pitfalls.md#lost-parameter-server, #lost-worker-of-an-all-reduce).
 """
 
 from __future__ import annotations

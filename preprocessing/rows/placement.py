@@ -2,7 +2,7 @@
 or of its content where rows have no key.
 
 Nothing depends on workers, bundles or the clock, so a retried or parallel run gives the same
-bytes (traps D5, D11).
+bytes (docs/tensorflow-pitfalls.md#random-shards, #bundles-that-run-again).
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from pipeline import errors
 from pipeline.processes.fork_client import ForkServer
 from preprocessing.runners.forked_runner import ForkingRunner
 
-# Beam's default, DirectRunner, is Prism, which downloads a Go program first (traps D1).
+# Beam's default, DirectRunner, is Prism, which downloads a Go program first
+# (docs/tensorflow-pitfalls.md#directrunner-downloads-a-program).
 LOCAL_RUNNER = "FnApiRunner"
 
 
@@ -42,7 +43,8 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     if direct.direct_running_mode == "multi_processing" and direct.direct_num_workers > 1:
         # Else Beam would start workers of its own, which write to the terminal.
         direct.direct_running_mode = "in_memory"
-    # All our DoFns are importable, and nothing of __main__ is theirs (traps D10).
+    # All our DoFns are importable, and nothing of __main__ is theirs
+    # (docs/tensorflow-pitfalls.md#pickled-main-session).
     options.view_as(SetupOptions).save_main_session = False
     return options
 

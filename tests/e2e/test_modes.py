@@ -35,8 +35,8 @@ def test_it_learns_as_much_as_the_others(run_of, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_it_makes_the_steps_it_should(run_of, mode):
-    """Asynchronous processes read the step before they count theirs (traps A26): each may
-    begin another two meanwhile."""
+    """Asynchronous processes read the step before they count theirs
+    (docs/tensorflow-pitfalls.md#steps-beyond-the-limit): each may begin another two meanwhile."""
     beyond = run_of(mode).record["final_step"] - STEPS
     assert 0 <= beyond < (4 if mode in ASYNCHRONOUS else 1)
     assert topology.examples_per_step(run_of(mode).job) == BATCH * COPIES.get(mode, 1)
@@ -56,7 +56,7 @@ def test_each_record_of_an_epoch_is_applied_once(run_of, small_records, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_one_process_writes_train_events(run_of, mode):
-    """All others' would be drawn over them (traps A32)."""
+    """All others' would be drawn over them (docs/tensorflow-pitfalls.md#summaries)."""
     path = run_of(mode).path
     names = [found.name for found in path.glob("**/events.out.*") if found.parent == path]
     assert len(names) == 1
@@ -74,7 +74,8 @@ def test_the_stored_config_is_the_one_that_was_trained(run_of, small_records, mo
 
 @pytest.mark.parametrize("mode", MODES)
 def test_nothing_is_left_beside_the_checkpoints(run_of, mode):
-    """Workers of an all-reduce have to write some of their own (traps A19)."""
+    """Workers of an all-reduce have to write some of their own
+    (docs/tensorflow-pitfalls.md#checkpoints-of-workers)."""
     names = {path.name for path in run_of(mode).path.iterdir()}
     assert not {name for name in names if name.startswith("tmp") or "_temp" in name}
 
@@ -101,7 +102,8 @@ def _events(run):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_follows_a_save_happens_once_at_the_chief(run_of, mode):
-    """Listeners are dropped under some strategies, and called by every worker (traps A20)."""
+    """Listeners are dropped under some strategies, and called by every worker
+    (docs/tensorflow-pitfalls.md#saving-listeners)."""
     run = run_of(mode)
     saved = [step for tag, step in _events(run) if tag == "seconds/checkpoint"]
     kept = {int(path.stem.rpartition("-")[2]) for path in run.path.glob("model.ckpt-*.index")}

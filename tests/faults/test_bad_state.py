@@ -18,7 +18,7 @@ ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=20")
 
 
 def test_a_truncated_newest_checkpoint_is_passed_over(rig):
-    """Traps A10. The others wait until the chief has looked."""
+    """The others wait for the chief (docs/tensorflow-pitfalls.md#interrupted-saves)."""
     rig.train("train.steps=60", "train.save_steps=20")
     data = rig.path / "model.ckpt-60.data-00000-of-00001"
     os.truncate(data, data.stat().st_size // 2)
@@ -50,7 +50,7 @@ def test_damaged_records_end_the_run_and_are_named(rig, tmp_path, damage):
 
 
 def test_a_loss_that_is_no_number_ends_the_run_at_the_first_attempt(rig):
-    """Traps A27: the same input fails the same way."""
+    """The same input fails the same way (docs/tensorflow-pitfalls.md#nan-loss)."""
     model = ("model.name=tests.faults.injected:nan_model_fn", "eval.metric=hit_rate")
     with pytest.raises(errors.ModelError, match=r"loss is nan at step \d+, of (chief|worker)-0"):
         rig.train(*ASYNC, "train.steps=60", *model)

@@ -54,7 +54,8 @@ def statuses(folder: pathlib.Path) -> dict[str, dict]:
 
 def check_ports(pid: int) -> None:
     """TensorFlow listens on all addresses, whatever it is told; in a network of its own that harms
-    nobody. If the first is not so any more, the documentation is wrong (traps F1)."""
+    nobody. If the first is not so any more, the documentation is wrong
+    (docs/tensorflow-pitfalls.md#servers-on-all-addresses)."""
     rows = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()]
     rows += [
         line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp6").read_text().splitlines()
@@ -73,7 +74,7 @@ def check_ports(pid: int) -> None:
 
 
 def test_a_killed_launcher_leaves_no_process_and_the_same_command_goes_on(command, small_records):
-    """Traps A36."""
+    """See docs/tensorflow-pitfalls.md#orphaned-processes."""
     settings = (
         *("train.steps=400", "train.save_steps=50", f"train.hooks=[{injected.HOOK}]"),
         *witness.SETTINGS,

@@ -16,7 +16,7 @@ ALL_REDUCE = ("cluster.strategy=multi_worker_mirrored", "train.save_steps=20")
 
 
 def test_a_killed_worker_comes_back_and_the_others_do_not_notice(rig):
-    """Traps A15."""
+    """See docs/tensorflow-pitfalls.md#lost-worker."""
     result = rig.train(
         *ASYNC,
         "train.steps=200",
@@ -39,7 +39,7 @@ def test_a_killed_worker_comes_back_and_the_others_do_not_notice(rig):
 
 
 def test_a_killed_chief_falls_back_to_its_checkpoint(rig):
-    """Traps A14: the step goes back for everybody, which is recorded."""
+    """The step goes back for all, which is recorded (docs/tensorflow-pitfalls.md#lost-chief)."""
     result = rig.train(
         *ASYNC,
         "train.steps=300",
@@ -57,7 +57,7 @@ def test_a_killed_chief_falls_back_to_its_checkpoint(rig):
 
 
 def test_a_killed_parameter_server_is_filled_again_from_the_checkpoint(rig):
-    """Traps A16."""
+    """See docs/tensorflow-pitfalls.md#lost-parameter-server."""
     result = rig.train(
         *ASYNC,
         "train.steps=300",
@@ -75,7 +75,7 @@ def test_a_killed_parameter_server_is_filled_again_from_the_checkpoint(rig):
 
 
 def test_a_killed_worker_of_an_all_reduce_takes_all_with_it(rig):
-    """Traps A17: one alone cannot come back."""
+    """One alone cannot come back (docs/tensorflow-pitfalls.md#lost-worker-of-an-all-reduce)."""
     result = rig.train(
         *ALL_REDUCE,
         "train.steps=120",
@@ -122,7 +122,7 @@ def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, targ
 
 
 def test_an_evaluator_killed_in_the_last_evaluation_comes_back_for_it(rig):
-    """Traps A7."""
+    """See docs/tensorflow-pitfalls.md#final-checkpoint-not-evaluated."""
     model = "model.name=tests.faults.injected:killed_in_last_evaluation"
     result = rig.train(*ASYNC, model, "train.steps=60")
     assert rig.fired("last-evaluation")["pid"] in rig.seen.pids["evaluator-0"]
@@ -132,7 +132,8 @@ def test_an_evaluator_killed_in_the_last_evaluation_comes_back_for_it(rig):
 
 
 def test_the_evaluator_survives_checkpoints_deleted_under_it(rig):
-    """Traps A8: two are kept, and it begins to read one only when that has been deleted."""
+    """Two are kept, and it begins to read one only when that has been deleted
+    (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read)."""
     model = "model.name=tests.faults.injected:slow_evaluation"
     result = rig.train(
         *(*ASYNC, model, "train.steps=200", "train.save_steps=10", "train.keep_checkpoints=2"),
@@ -144,7 +145,7 @@ def test_the_evaluator_survives_checkpoints_deleted_under_it(rig):
 
 
 def test_an_occupied_port_gets_all_new_ones(rig):
-    """Traps A35: another program has taken the parameter server's."""
+    """Another program has the parameter server's (docs/tensorflow-pitfalls.md#taken-ports)."""
     given = []
     with socket.socket() as occupant:
         occupant.bind(("", 0))

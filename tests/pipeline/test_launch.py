@@ -201,7 +201,7 @@ def test_ctrl_c_saves_and_the_same_command_resumes(launch):
 
 
 def test_sigkill_of_the_launcher_leaves_no_process(launch):
-    """Traps A36 and H13: nobody is left to clean up."""
+    """No process is left to clean up (docs/tensorflow-pitfalls.md#orphaned-processes)."""
     launch.script(chief_0=["hang"], worker_0=["hang"])
     process = launch.start()
     names = ("chief-0", "worker-0", "ps-0", "evaluator-0")

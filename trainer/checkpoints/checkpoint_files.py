@@ -1,4 +1,8 @@
-"""Reading checkpoints with errors that say what happened (traps A11)."""
+"""Reading checkpoints with errors that say what happened.
+
+Estimator takes a checkpoint that it cannot read for none, and starts from step 0
+(docs/tensorflow-pitfalls.md#global-step-read-as-zero).
+"""
 
 from __future__ import annotations
 
@@ -144,9 +148,10 @@ def digest(checkpoint: str) -> str:
 
 
 def keep(checkpoint: str, folder: str) -> str:
-    """Copies a checkpoint to `folder`, where nothing deletes it (traps A8); returns its path prefix
-    there. Never overwrites another checkpoint of that name: the copy is in a folder below then.
-    Raises `FileNotFoundError` if it is gone."""
+    """Copies a checkpoint to `folder`, where nothing deletes it
+    (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read); returns its path prefix there.
+    Never overwrites another checkpoint of that name: the copy is in a folder below then. Raises
+    `FileNotFoundError` if it is gone."""
     source, _, name = checkpoint.rpartition("/")
     if storage.exists(storage.join(folder, f"{name}.index")):
         made = digest(checkpoint)
@@ -180,7 +185,8 @@ def keep_finite(model_dir: str, name: str) -> str | None:
 def mend(
     model_dir: str, *, finite: bool = False, progress: bundle.Progress | None = None
 ) -> str | None:
-    """Makes the list of checkpoints begin with one that is whole (traps A10); and `finite`, if so.
+    """Makes the list of checkpoints begin with one that is whole
+    (docs/tensorflow-pitfalls.md#interrupted-saves); and `finite`, if so.
 
     Those that are passed over are moved to the folder `damaged/`, where nothing deletes them.
     Returns one line about them, or `None` if the newest is whole or there is none. To be called by
@@ -262,7 +268,8 @@ def _problem(
 
 @contextlib.contextmanager
 def pinned(checkpoint: str) -> Iterator[str]:
-    """Yields a copy of a checkpoint that its writer does not delete (traps A8).
+    """Yields a copy of a checkpoint that its writer does not delete
+    (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read).
 
     On a disk the data is not copied, but linked; of one on gs:// the copy is on this machine.
     Raises `FileNotFoundError` if the checkpoint is gone, or written anew: after a rollback the same

@@ -1,8 +1,10 @@
 """Removes what checkpoints leave behind.
 
 TensorFlow deletes at most one checkpoint a save, of those its list names, so a smaller
-`keep_checkpoints` never takes effect (traps A9); a process that is killed while it saves leaves
-half a checkpoint (A10), and workers of an all-reduce leave whole ones of their own (A19).
+`keep_checkpoints` never takes effect; a process that is killed while it saves leaves half a
+checkpoint, and workers of an all-reduce leave whole ones of their own
+(docs/tensorflow-pitfalls.md#old-checkpoints-stay, #interrupted-saves,
+#checkpoints-of-workers).
 """
 
 from __future__ import annotations

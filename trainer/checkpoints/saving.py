@@ -1,8 +1,8 @@
 """Who saves checkpoints, and what is done after each.
 
 The hooks are made here and not by Estimator, which drops saving listeners on one of its two
-cluster paths (traps A20) and makes no saver at all under an all-reduce when summaries are off
-(A18).
+cluster paths and makes no saver at all under an all-reduce when summaries are off
+(docs/tensorflow-pitfalls.md#saving-listeners, #no-summaries-no-checkpoints).
 """
 
 from __future__ import annotations
@@ -165,7 +165,8 @@ def _forget() -> None:
 
 class _ForgetHook(tf.compat.v1.train.SessionRunHook):
     """Makes a worker forget the checkpoints it was restored from: they are the chief's, and it
-    would delete them when it has made enough of its own (traps A19)."""
+    would delete them when it has made enough of its own
+    (docs/tensorflow-pitfalls.md#workers-that-delete-checkpoints)."""
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Empties the list the Saver was given when it restored."""

@@ -1,8 +1,9 @@
 """How sessions of training processes are made on parameter servers, and made again.
 
 TensorFlow restores parameters before it calls any hook, and a worker that finds a server without
-values sleeps for 30 seconds before it looks again. Neither can be set from outside (traps A3), so
-its `SessionManager` is replaced while a process trains.
+values sleeps for 30 seconds before it looks again. Neither can be set from outside
+(docs/tensorflow-pitfalls.md#waiting-for-parameters), so its `SessionManager` is replaced while a
+process trains.
 """
 
 from __future__ import annotations

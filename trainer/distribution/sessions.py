@@ -18,7 +18,8 @@ def session_config(
     """Returns the session settings of a process.
 
     Any settings given to `RunConfig` replace its own, device filters included; without filters a
-    session waits for every process of the cluster, so one dead worker hangs all (traps A2).
+    session waits for every process of the cluster, so one dead worker hangs all
+    (docs/tensorflow-pitfalls.md#device-filters).
     """
     settings = tf.compat.v1.ConfigProto(
         allow_soft_placement=True, device_count={"CPU": cpu_devices}

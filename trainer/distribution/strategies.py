@@ -99,7 +99,8 @@ def _central_storage(cluster: config.Cluster, devices: list[str]) -> Any:
 
 
 def _multi_worker_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
-    # Estimator copies the strategy, which eager execution forbids (traps A22).
+    # Estimator copies the strategy, which eager execution forbids
+    # (docs/tensorflow-pitfalls.md#copied-strategies).
     tf.compat.v1.disable_eager_execution()
     implementation = _distribute.experimental.CommunicationImplementation
     options = _distribute.experimental.CommunicationOptions(
@@ -119,7 +120,8 @@ def _parameter_server_strategy(cluster: config.Cluster, devices: list[str]) -> A
         task_id=member.task_id,
         num_accelerators={"GPU": min(1, len(tf.config.list_physical_devices("GPU")))},
     )
-    # The one class of that name which Estimators accept (traps A21).
+    # The one class of that name which Estimators accept
+    # (docs/tensorflow-pitfalls.md#strategies-and-clusters).
     return tf.compat.v1.distribute.experimental.ParameterServerStrategy(one_replica)
 
 

@@ -1,7 +1,7 @@
 """Whether an evaluation is the best so far, and whether training should stop.
 
 `tf.estimator.BestExporter` forgets its best at every restart and lets a worse model replace it
-(traps A13); here the best is a file, `best.json`.
+(docs/tensorflow-pitfalls.md#bestexporter); here the best is a file, `best.json`.
 """
 
 from __future__ import annotations

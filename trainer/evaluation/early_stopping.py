@@ -1,8 +1,9 @@
 """When to stop because nothing improves any more.
 
 `make_early_stopping_hook` of TensorFlow raises under every strategy, and keeps its flag in the
-checkpoint, where it stops the resumed run at once (traps A12). Here the evaluating process
-decides, from a list of evaluations that is a file, so that restarts do not forget.
+checkpoint, where it stops the resumed run at once
+(docs/tensorflow-pitfalls.md#early-stopping-hook). Here the evaluating process decides, from a list
+of evaluations that is a file, so that restarts do not forget.
 """
 
 from __future__ import annotations

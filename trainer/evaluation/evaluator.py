@@ -1,7 +1,8 @@
 """Judging a run: while it trains, and at its end.
 
 The framework's evaluator ends only when a checkpoint at `max_steps` turns up, so after any other
-end it never does (traps A6); ours ends when training says that it is over.
+end it never does (docs/tensorflow-pitfalls.md#evaluator-never-exits); ours ends when training says
+that it is over.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from trainer.monitoring.status_reporter import Reporter
 # Seconds between looks for a new checkpoint; each takes several requests of gs://.
 # While there is none it looks less and less often.
 _POLL, _REMOTE_POLL, _GROWTH, _LONGEST = 0.2, 2.0, 1.2, 1.0
-# A checkpoint may be deleted while it is read (traps A8), and NFS may show it late (A30).
+# A checkpoint may be deleted while it is read, and NFS may show it late
+# (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read, #late-files-on-nfs).
 _ATTEMPTS = 5
 
 

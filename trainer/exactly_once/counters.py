@@ -3,7 +3,7 @@
 The train op counts the records of each batch, so the counts are saved with the weights they
 belong to. To resume is to read them and to go on behind what they have reached, in any mode and
 with any number of processes. `tf.data`'s own iterator checkpoints do not work under strategies
-(traps B1).
+(docs/tensorflow-pitfalls.md#iterator-checkpoints).
 
 Two numbers a block prove exactly once. In each epoch the records of a block have places, the order
 they are read in, and one reader at a time reads them, in that order. `reached` is the farthest

@@ -1,7 +1,8 @@
 """Records that cannot be read or parsed: named before training, or after they have ended it.
 
 TensorFlow's reader and parser name no file, and a reader that is told to ignore errors can spin for
-ever (traps C2): what is to be left out is found by walking the shards.
+ever (docs/tensorflow-pitfalls.md#ignored-errors): what is to be left out is found by walking the
+shards.
 """
 
 from __future__ import annotations

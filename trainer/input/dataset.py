@@ -68,9 +68,10 @@ class Records:
         """Returns the endless training input of one reader, of the pieces that `feed` hands out.
 
         Batches are full and of one size, across the ends of epochs too: synchronous training hangs
-        on any other (traps A24). Each record comes with what the ledger asks for: the index of its
-        block, its own in that, and its place in the order of reading.
-        Raises `UsageError` if there is not a block for each reader, which would wait for ever.
+        on any other (docs/tensorflow-pitfalls.md#uneven-batches). Each record comes with what the
+        ledger asks for: the index of its block, its own in that, and its place in the order of
+        reading. Raises `UsageError` if there is not a block for each reader, which would wait for
+        ever.
         """
         transforms = self.transforms
         batch_size = topology.batch_per_replica(self.job)
@@ -102,8 +103,9 @@ class Records:
         """Returns one pass over a split: each record once, the last batch as short as it is.
 
         For several evaluating replicas the batches are a multiple of them, and equal but for one
-        record: one replica without a batch would end the evaluation of all (traps A24). Raises
-        `UsageError` if there is not a record for each.
+        record: one replica without a batch would end the evaluation of all
+        (docs/tensorflow-pitfalls.md#uneven-batches). Raises `UsageError` if there is not a record
+        for each.
         """
         transforms = self.transforms
         blocks = self.blocks(split)
@@ -206,7 +208,8 @@ def _picked(parsed: parsing.Tensors, at: tf.Tensor, marks: tf.Tensor) -> parsing
 def _records_at(path: tf.Tensor, offset: tf.Tensor, buffer: int = _READ_BUFFER) -> tf.data.Dataset:
     """Reads a TFRecord file from a byte offset on, which `TFRecordDataset` cannot.
 
-    The op beneath it can since TensorFlow 2.13; uncompressed files only (traps B3).
+    The op beneath it can since TensorFlow 2.13; uncompressed files only
+    (docs/tensorflow-pitfalls.md#reading-from-an-offset).
     """
     variant = tf.raw_ops.TFRecordDatasetV2(
         filenames=[path],

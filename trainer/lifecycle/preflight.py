@@ -1,9 +1,10 @@
 """Before a cluster starts: does every role see the same run folder, config and code?
 
-Each role writes a random number into the run folder and waits until the chief has written it
-back. So both have read what the other wrote: one folder, not two of the same name (traps A29).
-With it the chief sends the hash of its config and its code version, which each role compares
-with its own. The chief removes what it has answered, so that it has nothing to read again.
+Each role writes a random number into the run folder and waits until the chief has written it back.
+So both have read what the other wrote: one folder, not two of the same name
+(docs/tensorflow-pitfalls.md#parts-written-by-servers). With it the chief sends the hash of its
+config and its code version, which each role compares with its own. The chief removes what it has
+answered, so that it has nothing to read again.
 """
 
 from __future__ import annotations

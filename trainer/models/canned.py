@@ -1,7 +1,7 @@
 """The Estimators that TensorFlow brings along, built from the features of the config.
 
 They are those of `tf.compat.v1.estimator`: the others take Keras optimizers, which cannot run in
-graphs of several processes (traps A31).
+graphs of several processes (docs/tensorflow-pitfalls.md#keras-optimizers).
 """
 
 from __future__ import annotations

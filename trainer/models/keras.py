@@ -31,7 +31,7 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
         network = _network(settings)
         only = _only_feature(network, settings, transforms)
         network.compile(
-            # Not one of Keras: traps A31.
+            # Not one of Keras (docs/tensorflow-pitfalls.md#keras-optimizers).
             optimizer=optimizers.PerGraph(params["optimizer"]),
             loss=_loss(network, settings),
             metrics=[] if settings.task == "regression" else ["accuracy"],

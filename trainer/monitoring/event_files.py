@@ -1,6 +1,7 @@
 """Event files of a run on gs://: written on this machine, and copied there now and then.
 
-TensorFlow's writers upload the whole file again at every flush (traps E7), while training waits.
+TensorFlow's writers upload the whole file again at every flush
+(docs/tensorflow-pitfalls.md#event-files-uploaded-whole), while training waits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a training process says of itself while it trains.
 
 Hooks rather than saving listeners, because Estimator drops listeners on one of its two cluster
-paths (traps A20).
+paths (docs/tensorflow-pitfalls.md#saving-listeners).
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ _NOISE = re.compile(r"is deprecated and will be removed in a future version")
 
 
 class _Redacting(logging.Formatter):
-    """Hides secrets: Estimator logs all of its settings (traps F5)."""
+    """Hides secrets: Estimator logs all of its settings
+    (docs/tensorflow-pitfalls.md#settings-in-the-log)."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redaction.redact(super().format(record))

@@ -1,7 +1,8 @@
 """Optimizers by name, and how gradients of several processes become one update.
 
-They are made anew for every graph, and are the `tf.compat.v1` ones: Keras optimizers do not
-count the global step, and the new ones cannot run in graph mode (traps A31).
+They are made anew for every graph, and are the `tf.compat.v1` ones: Keras optimizers do not count
+the global step, and the new ones cannot run in graph mode
+(docs/tensorflow-pitfalls.md#keras-optimizers).
 """
 
 from __future__ import annotations
@@ -238,8 +239,9 @@ class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the update, and leaves the hooks where the Estimator finds them."""
         op = super().apply_gradients(*args, **kwargs)
-        # Needed by every process, not by the chief alone (traps A23). No tokens at the start: with
-        # the usual ones the chief makes the first updates out of its own gradients alone.
+        # Needed by every process, not by the chief alone
+        # (docs/tensorflow-pitfalls.md#syncreplicasoptimizer). No tokens at the start: with the
+        # usual ones the chief makes the first updates out of its own gradients alone.
         hook = self.make_session_run_hook(self._is_chief_process, num_tokens=0)
         tf.compat.v1.add_to_collection(HOOKS, hook)
         if self._is_chief_process:

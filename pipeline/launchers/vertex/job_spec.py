@@ -1,8 +1,8 @@
 """The Vertex AI CustomJob of a job, as the service's REST API takes it. Pure.
 
 Pools are chief, worker, parameter server and evaluator, in this order; one that is not needed is
-empty if another follows (traps G2). The service tells each process its place in `TF_CONFIG` and
-`CLUSTER_SPEC`, which `pipeline.cluster.task_discovery` reads.
+empty if another follows (docs/tensorflow-pitfalls.md#worker-pools). The service tells each process
+its place in `TF_CONFIG` and `CLUSTER_SPEC`, which `pipeline.cluster.task_discovery` reads.
 """
 
 from __future__ import annotations

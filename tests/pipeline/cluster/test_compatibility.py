@@ -38,7 +38,8 @@ def accept(strategy, *overrides, gpus=0):
     [*itertools.product(topology.STRATEGIES, (None, 0, 1, 3), (None, 0, 1, 2))],
 )
 def test_every_strategy_with_every_topology(strategy, workers, ps):
-    """Refused exactly where TensorFlow would hang or train alone (traps A21)."""
+    """Refused exactly where TensorFlow would hang or train alone
+    (docs/tensorflow-pitfalls.md#strategies-and-clusters)."""
     counts = {"workers": workers, "ps": ps}
     overrides = [f"cluster.{key}={n}" for key, n in counts.items() if n is not None]
     bad = (
@@ -230,7 +231,8 @@ def test_what_works_is_not(strategy, overrides, gpus):
 
 @pytest.mark.parametrize("override", ["train.summary_steps=0", "train.save_steps=0"])
 def test_summaries_and_checkpoints_cannot_be_switched_off(override):
-    """Without summaries multi_worker_mirrored writes no checkpoint at all (traps A18)."""
+    """Without summaries multi_worker_mirrored writes no checkpoint at all
+    (docs/tensorflow-pitfalls.md#no-summaries-no-checkpoints)."""
     with pytest.raises(errors.UsageError, match=r"train\.\w+_steps: input should be greater than"):
         job("multi_worker_mirrored", override)
 

@@ -441,7 +441,8 @@ def test_full_disk(tmp_path, small_disk, workers):
 
 
 def test_nothing_is_connected_to(tiny, root, monkeypatch):
-    """FnApiRunner is pinned: Beam's default would download a runner (traps D1)."""
+    """FnApiRunner is pinned: Beam's default would download a runner
+    (docs/tensorflow-pitfalls.md#directrunner-downloads-a-program)."""
 
     def refuse(_, address):
         raise AssertionError(f"connection to {address}")
