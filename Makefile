@@ -64,7 +64,7 @@ $(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %
 	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix test-gcp soak lint bench lock clean
+.PHONY: help setup data schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix test-gcp soak docs lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -192,6 +192,9 @@ test-gcp: ## the tests that need what Beam needs for Dataflow, in a .venv-gcp of
 soak: $(VENV)/.installed-dev ## kill processes of MODES= at every moment, then KILLS=100 at random by SEED=, and examine every run
 	@$(RUN_PY) tests.soak $(call given,STORAGE,storage) $(call given,MODES,modes) $(call given,KILLS,kills) \
 		$(call given,SEED,seed) $(if $(MATRIX),$(if $(call on,MATRIX),,--nomatrix))
+
+docs: $(VENV)/.installed ## write docs/config.md again from the models of the config
+	@$(RUN_PY) pipeline.config.reference >docs/config.md.new && mv docs/config.md.new docs/config.md
 
 lint: $(VENV)/.installed-dev ## formatting, lint and types
 	@$(VENV)/bin/ruff format --check --quiet . || { echo "run: $(VENV)/bin/ruff format ." >&2; exit 1; }

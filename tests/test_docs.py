@@ -10,8 +10,9 @@ import sys
 import pytest
 import tensorflow as tf
 
-from pipeline.config import config_file
+from pipeline.config import config_file, reference
 from pipeline.steps import STEPS
+from preprocessing.sources import SOURCES
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
 from trainer.export import exporters
@@ -29,6 +30,16 @@ def test_every_transform_is_documented_with_its_formula():
     )
     assert [row[0] for row in rows] == list(STEPS)
     assert all(len(row[3].strip()) > 3 for row in rows)
+
+
+def test_the_reference_of_the_config_is_current():
+    if (DOCS / "config.md").read_text() != reference.page():
+        pytest.fail("docs/config.md is not what the config's models say; run: make docs", False)
+
+
+def test_every_source_is_documented():
+    text = (DOCS / "config.md").read_text()
+    assert not [name for name in SOURCES if f"`{name}`" not in text]
 
 
 def test_every_model_is_documented():

@@ -1,26 +1,13 @@
 """What a job is: its config, section by section."""
 
+from pipeline.config.cluster_config import Cluster
+from pipeline.config.data_config import PROVENANCE, Column, Csv, Data, Download, Vocabulary
+from pipeline.config.eval_config import EarlyStopping, Eval
 from pipeline.config.optimizer_config import Optimizer
-from pipeline.config.schema import (
-    NAME_PATTERN,
-    PROVENANCE,
-    SPLITS,
-    Cluster,
-    Column,
-    Config,
-    Csv,
-    Data,
-    Download,
-    EarlyStopping,
-    Eval,
-    Length,
-    Name,
-    Profile,
-    Train,
-    Vocabulary,
-    digest,
-)
+from pipeline.config.schema import NAME_PATTERN, Config, Name, digest
 from pipeline.config.sections import Section
+from pipeline.config.splits import SPLITS
+from pipeline.config.train_config import Length, Profile, Train
 
 __all__ = [
     "NAME_PATTERN",

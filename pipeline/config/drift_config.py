@@ -12,23 +12,28 @@ Share = Annotated[float, pydantic.Field(ge=0.0, le=1.0)]
 
 
 class Limits(Section):
-    """Limits of one column, where they are not the common ones."""
+    """Limits of one column in place of the common ones."""
 
     distance: Share | None = None
+    """Largest distance. Not set: `drift.categories` or `drift.numbers`, as the column is."""
     missing: Share | None = None
+    """Largest change of the share of missing values. Not set: `drift.missing`."""
 
 
 class Drift(Section):
-    """Limits from 0 (the same) to 1 (nothing in common), and columns that have their own.
+    """How much two record sets may differ before `make drift` reports drift.
 
-    `categories` is of the Jensen-Shannon distance (base 2), `numbers` of the Kolmogorov-Smirnov
-    statistic, `missing` of the change of the share of missing values. What sets of their size
-    differ by one time in a thousand, although nothing has changed, never counts. Columns in
-    `ignore` are not compared.
+    Limits go from 0 (equal) to 1 (nothing in common). A difference that chance explains (p = 0.001
+    for sets of this size) is never drift.
     """
 
     categories: Share = 0.1
+    """Largest Jensen-Shannon distance (base 2) of columns of categories."""
     numbers: Share = 0.1
+    """Largest Kolmogorov-Smirnov statistic of columns of numbers."""
     missing: Share = 0.05
+    """Largest change of the share of missing values."""
     columns: dict[str, Limits] = pydantic.Field(default={})
+    """Limits of single columns, by name of the column."""
     ignore: tuple[str, ...] = ()
+    """Columns that are not compared."""

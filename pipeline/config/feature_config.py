@@ -20,19 +20,20 @@ AnyStep = Annotated[pydantic.SerializeAsAny[Step], pydantic.BeforeValidator(step
 
 
 class Feature(Section):
-    """One feature. `of` names its columns (without it: the one of its own name) or, where there is
-    no such column, other features. Several are for `cross`.
-
-    How ids enter a network is up to `embedding`: as vectors of that width, as `one_hot`, or, left
-    to itself (`auto`), one-hot up to eight ids and above that with twice the fourth root of their
-    number. `part` is of `dnn_linear_combined`: its linear part gets ids and its network all but
-    crosses, unless this says otherwise.
-    """
+    """One feature: the values of a column after its steps."""
 
     of: tuple[str, ...] = ()
+    """The column, or else the other feature, that it is made of; several for `cross`. A single one
+    needs no list. Empty: the column with the name of the feature. Not the label column."""
     steps: tuple[AnyStep, ...] = ()
+    """[Steps](#feature-steps) that are applied in this order; a single step needs no list."""
     embedding: Positive | Literal["auto", "one_hot"] = "auto"
+    """How ids enter a network: as vectors of this width, or `one_hot`. `auto`: one-hot up to 8 ids,
+    above that vectors as wide as twice the fourth root of their number."""
     part: Literal["wide", "deep", "both"] | None = None
+    """Which part gets the feature: `wide` is the linear model, `deep` the network. Not set: the
+    linear model gets ids, the network everything except crosses. Used only by
+    `dnn_linear_combined`."""
 
     @pydantic.field_validator("of", mode="before")
     @classmethod
@@ -51,17 +52,19 @@ class Feature(Section):
 
 
 class Label(Section):
-    """What is to be predicted, made of the label column: its value; or, with `threshold`, 1 if it
-    is greater than that and 0 if not; or, with `vocabulary`, its place in the vocabulary.
-
-    `weight` is a column by which examples count more or less; `balanced` makes all classes weigh
-    the same, however frequent they are in train.
-    """
+    """What the model predicts: by default the value of the label column, `data.label`."""
 
     threshold: float | None = None
+    """Makes the label 1 if the value is greater than this, else 0. Only for numbers, and not with
+    `vocabulary`."""
     vocabulary: bool = False
+    """Makes the label the place of the value in the column's vocabulary, or in its `allowed`.
+    Required for texts by the models of this project."""
     weight: str | None = None
+    """Column with the weight of each example: one number, never missing, not the label. Not set:
+    all weigh the same. Not with `balanced`."""
     balanced: bool = False
+    """Weighs examples so that all classes of the train split weigh the same."""
 
     @pydantic.model_validator(mode="after")
     def _do_not_contradict(self) -> Label:

@@ -7,27 +7,31 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from pipeline import errors
-from pipeline.config.sections import Section, like
+from pipeline.config.sections import Like, NotNegative, Positive, Section
 
-Label = Annotated[str, like(r"^[a-z0-9_-]{0,63}$", "team-7")]
-LabelKey = Annotated[str, like(r"^[a-z][a-z0-9_-]{0,62}$", "team")]
-MachineType = Annotated[str, like(r"^[a-z][a-z0-9]*-[a-z]+-[0-9]+[a-z]?$", "n1-standard-4")]
-Region = Annotated[str, like(r"^[a-z]+-[a-z]+[0-9]+$", "europe-west4")]
+Label = Annotated[str, Like(r"^[a-z0-9_-]{0,63}$", "team-7")]
+LabelKey = Annotated[str, Like(r"^[a-z][a-z0-9_-]{0,62}$", "team")]
+MachineType = Annotated[str, Like(r"^[a-z][a-z0-9]*-[a-z]+-[0-9]+[a-z]?$", "n1-standard-4")]
+Region = Annotated[str, Like(r"^[a-z]+-[a-z]+[0-9]+$", "europe-west4")]
 ServiceAccount = Annotated[
     str,
-    like(r"^[^@\s]+@[^@\s]+\.gserviceaccount\.com$", "trainer@my-project.iam.gserviceaccount.com"),
+    Like(r"^[^@\s]+@[^@\s]+\.gserviceaccount\.com$", "trainer@my-project.iam.gserviceaccount.com"),
 ]
 Role = Literal["chief", "worker", "ps", "evaluator"]
 
 
 class Machine(Section):
-    """The machine of one process."""
+    """The machine of each process of a role. A pod of a TFJob uses only `accelerators` of it."""
 
     type: MachineType = "n1-standard-4"
-    # Such as NVIDIA_TESLA_T4; together with how many of them. The image must have CUDA then.
-    accelerator: Annotated[str, like(r"^NVIDIA_[A-Z0-9_]+$", "NVIDIA_TESLA_T4")] | None = None
-    accelerators: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Machine type of Compute Engine."""
+    accelerator: Annotated[str, Like(r"^NVIDIA_[A-Z0-9_]+$", "NVIDIA_TESLA_T4")] | None = None
+    """Type of accelerator. Give it together with `accelerators`, and use an image with CUDA. Not
+    set: none."""
+    accelerators: NotNegative = 0
+    """Accelerators per machine."""
     disk_gb: Annotated[int, pydantic.Field(ge=100)] = 100
+    """Size of the boot disk in GB."""
 
     @pydantic.model_validator(mode="after")
     def _accelerators_have_a_kind(self) -> Machine:
@@ -40,52 +44,65 @@ class Machine(Section):
 
 
 class Dataflow(Section):
-    """The workers of preprocessing; none has an address outside the network."""
+    """The workers of preprocessing on Dataflow. They have no public addresses."""
 
     machine_type: MachineType = "n1-standard-4"
-    max_workers: Annotated[int, pydantic.Field(gt=0)] = 10
+    """Machine type of Compute Engine."""
+    max_workers: Positive = 10
+    """Most workers at once."""
     disk_gb: Annotated[int, pydantic.Field(ge=30)] | None = None
-    # Such as regions/<region>/subnetworks/<name>.
+    """Size of a worker's disk in GB. Not set: Dataflow decides."""
     subnetwork: str | None = None
+    """Subnetwork of the workers, such as `regions/<region>/subnetworks/<name>`. Not set: Dataflow
+    decides."""
 
 
 class Gcp(Section):
-    """Where jobs run, on what, and as whom. `project`, `region`, `bucket` and `image` are also
-    PROJECT=, REGION=, BUCKET= and IMAGE=."""
+    """Jobs on Google Cloud (`CLUSTER=gcp`) and Kubernetes (`CLUSTER=k8s`). The section does not
+    change the model."""
 
-    project: Annotated[str, like(r"^[a-z][a-z0-9:.-]{4,62}$", "my-project")] | None = None
+    project: Annotated[str, Like(r"^[a-z][a-z0-9:.-]{4,62}$", "my-project")] | None = None
+    """Project that jobs run in; also `PROJECT=`. Required with `CLUSTER=gcp`."""
     region: Region | None = None
-    bucket: Annotated[str, like(r"^[a-z0-9][a-z0-9._-]{1,220}$", "my-bucket")] | None = None
-    # What `docker build` of this repository has pushed.
+    """Region that jobs run in; also `REGION=`. Required with `CLUSTER=gcp`."""
+    bucket: Annotated[str, Like(r"^[a-z0-9][a-z0-9._-]{1,220}$", "my-bucket")] | None = None
+    """Bucket for temporary files of Dataflow; also `BUCKET=`, which sets the default of `STORAGE=`
+    too. Required with `CLUSTER=gcp`."""
     image: str | None = None
+    """Container image built from the `Dockerfile`; also `IMAGE=`. Required with `CLUSTER=gcp` and
+    `CLUSTER=k8s`."""
     service_account: ServiceAccount | None = None
-    # projects/<number>/global/networks/<name>, peered with Vertex AI.
+    """Account that jobs run as. Not set: the default of the service."""
     network: (
         Annotated[
             str,
-            like(
+            Like(
                 r"^projects/[0-9]+/global/networks/[a-z0-9-]+$", "projects/7/global/networks/ours"
             ),
         ]
         | None
     ) = None
+    """VPC network of training machines, which must be peered with Vertex AI. Not set: none."""
     labels: dict[LabelKey, Label] = pydantic.Field(default={})
-    # projects/<project>/locations/<region>/tensorboards/<id>; needs a service account.
+    """Labels of jobs, in addition to those of the pipeline."""
     tensorboard: (
         Annotated[
             str,
-            like(
+            Like(
                 r"^projects/[^/]+/locations/[^/]+/tensorboards/[^/]+$",
                 "projects/7/locations/europe-west4/tensorboards/8",
             ),
         ]
         | None
     ) = None
-    # Machines that cost less and may be taken away: training goes on from its last checkpoint.
+    """Vertex AI TensorBoard that shows the run. Needs `service_account`. Not set: none."""
     spot: bool = False
+    """Uses machines that cost less and may be taken away; training then resumes from its last
+    checkpoint."""
     timeout_hours: Annotated[float, pydantic.Field(gt=0, le=24 * 28)] = 24.0
-    # Of roles that are not named here, the default.
+    """Hours after which a training job is ended."""
     machines: dict[Role, Machine] = pydantic.Field(default={})
+    """Machines by role. A role that is not named gets the defaults below."""
     dataflow: Dataflow = Dataflow()
 
     @pydantic.model_validator(mode="after")

@@ -9,28 +9,33 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from pipeline import errors
-from pipeline.config.sections import Fraction, Positive, Section
+from pipeline.config.sections import Above0, Fraction, Positive, Section
 
 
 class Mnist(Section):
-    """The networks for images of digits."""
+    """Networks for images of digits."""
 
     classes: Annotated[int, pydantic.Field(ge=2)] = 10
+    """Number of classes. Labels are 0 to one less."""
 
 
 class _Canned(Section):
-    """What is predicted: one of `classes`, or with `task: regression` a number."""
+    """Settings of models that predict a class or a number."""
 
     task: Literal["classification", "regression"] = "classification"
+    """Whether the model predicts one of `classes` or a number."""
     classes: Annotated[int, pydantic.Field(ge=2)] = 2
+    """Number of classes. Labels are 0 to one less. Used only for classification."""
 
 
 class _OfLogits(_Canned):
-    """The number predicted is `offset` + `scale` times what the model gives: with about the mean
-    and the deviation of the labels, it need only learn numbers about 1."""
+    """Settings of models that predict `offset` + `scale` times what their last layer gives."""
 
     offset: float = 0.0
-    scale: Annotated[float, pydantic.Field(gt=0)] = 1.0
+    """Added to predictions; best about the mean of the labels. Only for `task: regression`."""
+    scale: Above0 = 1.0
+    """What predictions are multiplied by before `offset` is added; best about the standard
+    deviation of the labels. Only for `task: regression`."""
 
     @pydantic.model_validator(mode="after")
     def _only_of_numbers(self) -> _OfLogits:
@@ -40,27 +45,32 @@ class _OfLogits(_Canned):
 
 
 class Linear(_OfLogits):
-    """A weight for every number and every id."""
+    """A linear model: one weight for every number and every id. It needs `features`."""
 
 
 class Dnn(_OfLogits):
-    """A network of fully connected layers, of so many units each."""
+    """A network of fully connected layers; `dnn_linear_combined` adds a linear model to it. Both
+    need `features`."""
 
     hidden_units: Annotated[tuple[Positive, ...], pydantic.Field(min_length=1)] = (128, 64)
+    """Units of each hidden layer."""
     activation: Literal["relu", "tanh", "sigmoid", "elu", "selu", "swish"] = "relu"
+    """Activation function of the hidden layers."""
     dropout: Fraction = 0.0
+    """Share of the units that are dropped in training."""
     batch_norm: bool = False
+    """Normalizes each hidden layer over the batch."""
 
 
 class Keras(_Canned):
-    """Any `tf.keras` model: `network` is `package.module:function` of one that returns it when
-    called with `arguments`. Its last layer gives probabilities, or with `task: regression` numbers.
-    """
+    """Any `tf.keras` model. Its last layer gives probabilities, or a number for regression."""
 
     network: Annotated[str, pydantic.Field(pattern=r"^[\w.]+:[\w.]+$")]
+    """A function that returns the model, as `package.module:function`."""
     arguments: dict[str, Any] = pydantic.Field(default={})
-    # Of all its layers of that kind, in place of their own.
+    """Keyword arguments of that function."""
     batch_norm_momentum: Fraction | None = None
+    """Momentum of all batch normalization layers. Not set: that of each layer."""
 
 
 PARAMS: Mapping[str, type[Section]] = {
@@ -76,15 +86,16 @@ CANNED = ("linear", "dnn", "dnn_linear_combined")
 
 
 class WarmStart(Section):
-    """Variables that begin with values of a checkpoint or a SavedModel, `path`.
-
-    `variables` is a regular expression of names; all trainable ones that both have, unless it is
-    given. `names` maps names of this model to those they have in `path`.
-    """
+    """Variables that start with the values of a checkpoint or a SavedModel. Not set: none."""
 
     path: str
+    """A checkpoint, a folder of checkpoints (the newest is used), or a SavedModel. Relative paths
+    start at the working folder."""
     variables: str = ".*"
+    """Regular expression for the names of the trainable variables to take, matched from the start
+    of a name; variables that `path` does not have are left out."""
     names: dict[str, str] = pydantic.Field(default={})
+    """Names of variables of this model whose name in `path` is different, and that name."""
 
     @pydantic.field_validator("variables")
     @classmethod
@@ -97,10 +108,13 @@ class WarmStart(Section):
 
 
 class Model(Section):
-    """Which model: a name of `trainer.models`, or `package.module:attribute` of your own."""
+    """The model, and what it starts from."""
 
     name: str
+    """A model of this project, listed with its `model.params` below, or `package.module:attribute`
+    of your own. See [models.md](models.md)."""
     params: dict[str, Any] = pydantic.Field(default={})
+    """Settings of the model. A model of your own gets them as they are."""
     warm_start: WarmStart | None = None
 
 

@@ -7,26 +7,25 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from pipeline.config.sections import Fraction, NotNegative, Positive, Section
-
-Above0 = Annotated[float, pydantic.Field(gt=0)]
+from pipeline.config.sections import Above0, AtLeast0, Fraction, NotNegative, Positive, Section
 
 
 class Schedule(Section):
-    """The learning rate at global step s, as a share of `learning_rate`.
-
-    During `warm_up_steps` it rises evenly from 0. Then, with t the steps since: `constant` is 1,
-    `exponential` `decay_rate ** (t / decay_steps)`, and `cosine` falls from 1 to `end` along half
-    a cosine in `decay_steps`, and stays there. Without `decay_steps` it is what is left of
-    `train.steps`; of `train.epochs`, it follows the records that have been read, so that it goes on
-    where it was after a change of batch size, strategy or workers.
-    """
+    """The learning rate over time, as a share of `learning_rate`."""
 
     name: Literal["constant", "exponential", "cosine"] = "constant"
+    """The share t steps after the warm-up. `constant`: 1. `exponential`: `decay_rate` to the power
+    of t / `decay_steps`. `cosine`: from 1 to `end` along half a cosine in `decay_steps`, then
+    `end`."""
     warm_up_steps: NotNegative = 0
+    """Global steps in which the share rises evenly from 0 to 1."""
     decay_steps: Positive | None = None
+    """Global steps of the decay. Not set: all steps after the warm-up. With `train.epochs` it then
+    follows the records read, so a change of batch size, strategy or workers does not disturb it."""
     decay_rate: Above0 = 0.1
+    """The share after `decay_steps`. Used only by `exponential`."""
     end: Fraction = 0.0
+    """The share at the end. Used only by `cosine`."""
 
     def decay_length(self, steps: int) -> int:
         """Returns in how many of `steps` the rate decays: those left after warm-up, unless given.
@@ -43,20 +42,25 @@ class Schedule(Section):
 
 
 class Optimizer(Section):
-    """How parameters are updated.
-
-    Gradients whose norm, all together, is above `clip_norm` are shortened to it. With `average`
-    what is evaluated and exported is not the parameters but their moving average of that decay.
-    """
+    """How parameters are updated. A model of your own uses these settings if it calls
+    `optimizers.train_op` (see [models.md](models.md))."""
 
     name: Literal["adam", "sgd", "momentum", "adagrad", "ftrl"] = "adam"
+    """The TensorFlow optimizer; `momentum` is gradient descent with a momentum of 0.9."""
     learning_rate: Above0 = 1e-3
-    # By what it is multiplied when several replicas step together: nothing, their number, or its
-    # square root.
+    """Learning rate before `scale` and `schedule`."""
     scale: Literal["none", "linear", "sqrt"] = "none"
+    """What the learning rate is multiplied by if several replicas make a step together: 1, their
+    number, or its square root."""
     schedule: Schedule = Schedule()
     clip_norm: Above0 | None = None
+    """Largest norm of all gradients of a replica together; longer gradients are scaled down to it.
+    Not set: no limit."""
     average: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = None
-    # Of `ftrl`: strengths of regularization.
-    l1: Annotated[float, pydantic.Field(ge=0)] = 0.0
-    l2: Annotated[float, pydantic.Field(ge=0)] = 0.0
+    """Decay of a moving average of the parameters, which is evaluated and exported in their place.
+    Not set: no average. Only with `cluster.strategy: none`, `one_device`, `parameter_server` or
+    `parameter_server_sync`, at most one `cluster.ps`, and no `cluster.eval_strategy: mirrored`."""
+    l1: AtLeast0 = 0.0
+    """Strength of L1 regularization. Used only by `ftrl`."""
+    l2: AtLeast0 = 0.0
+    """Strength of L2 regularization. Used only by `ftrl`."""

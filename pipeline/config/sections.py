@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import pydantic
+import pydantic_core
 
 
-def like(pattern: str, example: str) -> pydantic.AfterValidator:
-    """Returns what refuses texts that do not match `pattern`, and shows one that does."""
+@dataclasses.dataclass(frozen=True)
+class Like:
+    """Annotates a text that must match `pattern`; errors and docs show the `example`."""
 
-    def check(value: str) -> str:
-        if not re.fullmatch(pattern, value):
-            raise ValueError(f"must look like {example!r}, got {value!r}")
+    pattern: str
+    example: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: pydantic.GetCoreSchemaHandler
+    ) -> pydantic_core.CoreSchema:
+        return pydantic_core.core_schema.no_info_after_validator_function(
+            self._check, handler(source)
+        )
+
+    def _check(self, value: str) -> str:
+        if not re.fullmatch(self.pattern, value):
+            raise ValueError(f"must look like {self.example!r}, got {value!r}")
         return value
-
-    return pydantic.AfterValidator(check)
 
 
 Fraction = Annotated[float, pydantic.Field(ge=0.0, lt=1.0)]
+AtLeast0 = Annotated[float, pydantic.Field(ge=0)]
+Above0 = Annotated[float, pydantic.Field(gt=0)]
 Positive = Annotated[int, pydantic.Field(gt=0)]
 NotNegative = Annotated[int, pydantic.Field(ge=0)]
 
 
 class Section(pydantic.BaseModel):
-    """A part of the config: immutable, and with no keys but its own."""
+    """A part of the config: immutable, and with no keys but its own.
+
+    Each key has a docstring below it, which `pipeline.config.reference` copies to docs/config.md.
+    A key that holds a section may do without: the docstring of that class explains it.
+    """
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())

@@ -18,18 +18,19 @@ SPLITS: tuple[SplitName, ...] = ("train", "eval", "test")
 
 
 class HashSplit(Section):
-    """Shares of the rows, by a hash with `salt`.
-
-    It is the hash of the values of `columns`, so that rows which agree in these (a user, a day)
-    stay together; without them that of the row's key, or of its content if it has none. A larger
-    share keeps the rows it had.
-    """
+    """Holds out shares of the rows by a hash. A larger share keeps the rows it had."""
 
     by: Literal["hash"] = "hash"
+    """The kind of split; may be left out."""
     columns: tuple[str, ...] = ()
+    """Columns that are hashed, so that rows with equal values there stay together. Empty:
+    `data.key`, or else the content of the row."""
     eval: Fraction = 0.1
+    """Share of the rows for eval. `eval` and `test` together are below 1."""
     test: Fraction = 0.0
+    """Share of the rows for test."""
     salt: str = "eval"
+    """Enters the hash: another text holds out other rows."""
 
     @pydantic.model_validator(mode="after")
     def _something_is_left(self) -> HashSplit:
@@ -53,16 +54,21 @@ Moment = Annotated[int | float | str, pydantic.BeforeValidator(_as_text)]
 
 
 class TimeSplit(Section):
-    """Rows whose `column` is at or after `eval` go to eval, from `test` on to test.
+    """Holds out rows from a moment on.
 
-    Of a string column, moments are ISO 8601 such as 2013-12-01 or 2013-12-01T06:00:00Z, UTC
-    unless they say otherwise; of a column of numbers, numbers.
+    Moments of a column of texts are ISO 8601, such as `2013-12-01` or `2013-12-01T06:00:00Z`, in
+    UTC unless they name an offset. Moments of a column of numbers are numbers.
     """
 
     by: Literal["time"]
+    """The kind of split."""
     column: str
+    """Column that holds the moment."""
     eval: Moment | None = None
+    """First moment of eval, before `test`. Not set: no row goes to eval. Give `eval`, `test` or
+    both."""
     test: Moment | None = None
+    """First moment of test. Not set: no row goes to test."""
 
     @pydantic.model_validator(mode="after")
     def _moments_are_in_order(self) -> TimeSplit:
@@ -88,13 +94,16 @@ class TimeSplit(Section):
 
 
 class ColumnSplit(Section):
-    """The value of `column` says where a row goes: `values` has the split of each."""
+    """Holds out rows by the value of a column."""
 
     by: Literal["column"]
+    """The kind of split."""
     column: str
+    """Column that decides."""
     values: dict[int | str, SplitName] = pydantic.Field(
         default={name: name for name in SPLITS}, min_length=1
     )
+    """Split of each value of the column. A row with another value becomes a dead letter."""
 
     @property
     def columns(self) -> tuple[str, ...]:

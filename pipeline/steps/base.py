@@ -90,6 +90,7 @@ class Step(Section):
     """
 
     step: str = ""
+    """Name of the step."""
 
     takes: ClassVar[tuple[Kind, ...]]
     gives: ClassVar[Kind | None] = None  # None: what it takes

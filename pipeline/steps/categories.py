@@ -20,14 +20,17 @@ _SEPARATOR = "\x1f"
 
 
 class Buckets(Step):
-    """The number of the interval a value is in: of `count` with as many values each, or of those
-    between `boundaries`."""
+    """Turns a number into the id of the interval that it lies in."""
 
     takes = NUMBERS
     gives = "ids"
     instead = "set boundaries"
     count: Annotated[int, pydantic.Field(ge=2, le=100)] | None = None
+    """Number of intervals, each with as many rows of the train split. Give `count` or
+    `boundaries`."""
     boundaries: tuple[float, ...] | None = None
+    """Boundaries between intervals, in ascending order. A boundary belongs to the upper interval.
+    """
 
     @pydantic.model_validator(mode="after")
     def _one_of_both(self) -> Buckets:
@@ -82,14 +85,16 @@ class Buckets(Step):
 
 
 class Vocabulary(Step):
-    """The place of a value among those of the vocabulary; others share `oov` ids after them."""
+    """Turns a value into its place in the vocabulary; all other values share the ids after it."""
 
     takes = ("integer", "text")
     gives = "ids"
     takes_missing = True
     instead = "set values, or add vocabulary: {} to the column in the config and preprocess again"
     oov: Positive = 1
+    """Number of ids that values outside the vocabulary share."""
     values: tuple[int | str, ...] | None = None
+    """The vocabulary, each value once. Not set: that of the column in the train split."""
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
         """Raises `ValueError` for values that are not like those it gets, or there twice."""
@@ -144,12 +149,13 @@ class Vocabulary(Step):
 
 
 class Hash(Step):
-    """One of `buckets` ids, by a hash of the value."""
+    """Turns a value into one of `buckets` ids, by a hash."""
 
     takes = ("integer", "text")
     gives = "ids"
     takes_missing = True
     buckets: Positive
+    """Number of ids."""
 
     def categories(self) -> int:
         """As many as there are buckets."""
@@ -163,12 +169,13 @@ class Hash(Step):
 
 
 class Identity(Step):
-    """Whole numbers from 0 that are ids already; all others get the last of `ids`."""
+    """Takes whole numbers as ids; numbers outside the range get the last id."""
 
     takes = ("integer",)
     gives = "ids"
     takes_missing = True
     ids: Annotated[int, pydantic.Field(ge=2)]
+    """Number of ids. Values 0 to `ids` - 2 keep their number."""
 
     def categories(self) -> int:
         """As many as are given."""
@@ -184,13 +191,15 @@ class Identity(Step):
 
 
 class Cross(Step):
-    """One of `buckets` ids, by a hash of several values together."""
+    """Turns several values together into one of `buckets` ids, by a hash. Only the first step of a
+    feature, with a list in `of`."""
 
     takes = CATEGORIES
     gives = "ids"
     several = True
     takes_missing = True
     buckets: Positive
+    """Number of ids."""
 
     def categories(self) -> int:
         """As many as there are buckets."""

@@ -41,15 +41,18 @@ _LENGTH = 16
 
 
 class Date(Step):
-    """A part of a date such as 2013-01-31 or a time such as 2013-01-31T23:59:00Z, or of one that is
-    written as `form` says; -1 if it is not. Weekdays count from Monday, 0, and `days` from
-    1970-01-01. Of numbers, `form` is what they count since then, in UTC."""
+    """Takes a part of a date or time as an integer; -1 for anything else."""
 
     takes = ("text", "integer")
     gives = "integer"
     takes_missing = True
     part: Literal["year", "month", "day", "hour", "minute", "weekday", "day_of_year", "days"]
+    """The part. `weekday`: Monday is 0. `day_of_year`: 1 January is 1. `days`: days since
+    1970-01-01."""
     form: Literal["iso", "y/m/d", "m/d/y", "d/m/y", "d.m.y", "seconds", "milliseconds"] = "iso"
+    """How dates are written. `iso`: `2013-01-31` or `2013-01-31T23:59:00Z`; the zone is ignored.
+    `seconds`, `milliseconds`: integers that count since 1970-01-01 in UTC (Unix time); all other
+    forms are for texts."""
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
         """Raises `ValueError` for a form of texts where it gets numbers, or of numbers."""
@@ -85,11 +88,12 @@ class Date(Step):
 
 
 class Clock(Step):
-    """A part of a time written as a number: 517 is 5:17."""
+    """Takes a part of a time of day that is written as a number: 517 is 5:17."""
 
     takes = ("integer",)
     gives = "integer"
     part: Literal["hour", "minute", "minute_of_day"] = "minute_of_day"
+    """The part; `minute_of_day` counts minutes from midnight."""
 
     def statistics_after(self) -> Follows:
         """Later times have greater hours and minutes of the day."""

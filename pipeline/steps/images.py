@@ -12,14 +12,17 @@ if TYPE_CHECKING:
 
 
 class Decode(Step):
-    """The pixels of a PNG, JPEG, GIF or BMP file, shrunk or grown to one size."""
+    """Decodes a PNG, JPEG, GIF or BMP file, and resizes it."""
 
     takes = ("encoded",)
     gives = "image"
     outside_keras = True  # files have all sizes
     height: Positive
+    """Height in pixels."""
     width: Positive
+    """Width in pixels."""
     channels: Literal[1, 3] = 3
+    """1 for grey, 3 for RGB."""
 
     def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """That of the pixels."""
@@ -38,11 +41,13 @@ class Decode(Step):
 
 
 class Resize(Step):
-    """Another size, by bilinear interpolation."""
+    """Resizes images by bilinear interpolation."""
 
     takes = ("image",)
     height: Positive
+    """Height in pixels."""
     width: Positive
+    """Width in pixels."""
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
         """Raises `ValueError` for what has no channels."""
@@ -61,11 +66,13 @@ class Resize(Step):
 
 
 class Scale(Step):
-    """Pixels of 0 to 255 to a range, `min` to `max`."""
+    """Maps pixels from 0 to 255 to another range."""
 
     takes = ("image",)
     min: float = 0.0
+    """What 0 becomes."""
     max: float = 1.0
+    """What 255 becomes."""
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """min + x / 255 (max - min)."""
@@ -75,15 +82,18 @@ class Scale(Step):
 
 
 class Augment(Step):
-    """In training only: mirrored half of the time, moved by up to `shift` pixels, brightness and
-    contrast changed by up to a share."""
+    """Changes images at random, in training only."""
 
     takes = ("image",)
     in_training_only = True
     flip: bool = False
+    """Mirrors half of the images, left to right."""
     shift: NotNegative = 0
+    """Largest shift in each direction, in pixels."""
     brightness: Fraction = 0.0
+    """Largest change of the brightness, as a share of 255."""
     contrast: Fraction = 0.0
+    """Largest change of the contrast, as a share of it."""
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """Mirrored, moved, and contrast and brightness changed, each image by itself.

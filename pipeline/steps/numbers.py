@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import pydantic
 
+from pipeline.config.sections import Above0
 from pipeline.steps.base import NUMBERS, Follows, Kind, Statistic, Step, Values, at
 
 if TYPE_CHECKING:
@@ -15,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class Missing(Step):
-    """Fills in what is missing; `indicator` adds a feature that is 1 where it was.
-
-    `stand_in` is what stands for a missing value of the column, and is not to be given.
-    """
+    """Fills in missing values."""
 
     takes = ("number", "integer", "text")
     takes_missing = True
     fills_gaps = True
     instead = "write fill: <number>"
     fill: float | int | str = "mean"
+    """Value to fill in, of the type of the column; `mean` is the mean of the train split."""
     indicator: bool = False
+    """Adds a feature `<name>_missing`, which is 1 where the value is missing and 0 elsewhere."""
     stand_in: float | int | str | None = None
+    """Filled in by the pipeline: what stands for a missing value in the records. Do not set it."""
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
         """Raises `ValueError` for a `fill` that is not like the values."""
@@ -85,13 +86,15 @@ class Missing(Step):
 
 
 class ZScore(Step):
-    """Moves and stretches to mean 0 and deviation 1."""
+    """Shifts and scales values to mean 0 and standard deviation 1."""
 
     takes = NUMBERS
     gives = "number"
     instead = "set mean and deviation"
     mean: float | None = None
-    deviation: Annotated[float, pydantic.Field(gt=0)] | None = None
+    """The mean to subtract. Not set: that of the train split."""
+    deviation: Above0 | None = None
+    """The standard deviation to divide by. Not set: that of the train split."""
 
     def needs(self, kind: Kind) -> tuple[Statistic, ...]:
         """What is not given."""
@@ -121,13 +124,15 @@ class ZScore(Step):
 
 
 class MinMax(Step):
-    """Moves and stretches so that the least value becomes 0 and the greatest 1."""
+    """Shifts and scales values so that the smallest becomes 0 and the largest 1."""
 
     takes = NUMBERS
     gives = "number"
     instead = "set min and max"
     min: float | None = None
+    """The value that becomes 0, below `max`. Not set: the smallest of the train split."""
     max: float | None = None
+    """The value that becomes 1. Not set: the largest of the train split."""
 
     @pydantic.model_validator(mode="after")
     def _limits(self) -> MinMax:
@@ -160,7 +165,7 @@ class MinMax(Step):
 
 
 class Log1p(Step):
-    """The natural logarithm of one more."""
+    """Takes the natural logarithm of 1 + x."""
 
     takes = NUMBERS
     gives = "number"
@@ -181,12 +186,14 @@ class Log1p(Step):
 
 
 class Clip(Step):
-    """Puts what is beyond a limit at the limit."""
+    """Limits values to a range."""
 
     takes = NUMBERS
     gives = "number"
     min: float | None = None
+    """Lower limit, not above `max`. Not set: no limit. Give `min`, `max` or both."""
     max: float | None = None
+    """Upper limit. Not set: no limit."""
 
     @pydantic.model_validator(mode="after")
     def _limits(self) -> Clip:
@@ -215,18 +222,22 @@ class Clip(Step):
 
 
 class Piecewise(Step):
-    """Where a value lies between `count` quantiles, or in the intervals between `edges`: a number
-    for each interval, which is 0 below it, 1 above it, and rises evenly within it.
+    """Encodes a number as one number per interval: 0 below the interval, 1 above it, and rising
+    evenly within it.
 
-    The piecewise-linear encoding of Gorishniy, Rubachev and Babenko, On embeddings for numerical
-    features in tabular deep learning, 2022; what is beyond the outer edges is as if it were there.
+    This is the piecewise-linear encoding of Gorishniy, Rubachev and Babenko, On embeddings for
+    numerical features in tabular deep learning, 2022. Values beyond the outer edges count as those
+    edges.
     """
 
     takes = NUMBERS
     gives = "number"
     instead = "set edges"
     count: Annotated[int, pydantic.Field(ge=1, le=100)] | None = None
+    """Number of intervals, with edges at the quantiles of the train split. Give `count` or
+    `edges`."""
     edges: tuple[float, ...] | None = None
+    """Edges of the intervals: two or more numbers in ascending order."""
 
     @pydantic.model_validator(mode="after")
     def _one_of_both(self) -> Piecewise:
@@ -269,12 +280,13 @@ class Piecewise(Step):
 
 
 class Cycle(Step):
-    """A place in what returns after `period`, such as a day of the year: two numbers, by which its
-    end and its beginning are close."""
+    """Encodes a cyclic value, such as the day of the year, as sine and cosine, so that the end of
+    a period is close to its start."""
 
     takes = NUMBERS
     gives = "number"
-    period: Annotated[float, pydantic.Field(gt=0)]
+    period: Above0
+    """Length of a period, in units of the value."""
 
     def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Sine and cosine."""

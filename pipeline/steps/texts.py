@@ -14,14 +14,18 @@ if TYPE_CHECKING:
 
 
 class Ngrams(Step):
-    """Ids of all runs of 1 to `n` words or characters of a text in lower case, by hash."""
+    """Turns a text, in lower case, into the hashed ids of all its runs of 1 to `n` words or
+    characters."""
 
     takes = ("text",)
     gives = "bag"
     outside_keras = True  # ragged
     n: Annotated[int, pydantic.Field(ge=1, le=8)] = 1
+    """Longest run, in units."""
     unit: Literal["word", "character"] = "word"
+    """What runs consist of."""
     buckets: Positive
+    """Number of ids."""
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
         """Raises `ValueError` for several texts a row."""

@@ -16,7 +16,7 @@ class Box(sections.Section):
     size: sections.Positive
     left: sections.NotNegative = 0
     share: sections.Fraction = 0
-    label: Annotated[str, sections.like(r"^[a-z]+$", "blue")] | None = None
+    label: Annotated[str, sections.Like(r"^[a-z]+$", "blue")] | None = None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""The `cluster:` section of a config: which processes train, and how they share the work."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pipeline.config.sections import Above0, NotNegative, Positive, Section
+
+
+class Cluster(Section):
+    """Which processes train, and how they share the work.
+
+    The [README](../README.md) compares the strategies. A key that the strategy does not use must
+    keep its default; any other value is rejected.
+    """
+
+    strategy: Literal[
+        "none",
+        "one_device",
+        "mirrored",
+        "central_storage",
+        "multi_worker_mirrored",
+        "parameter_server",
+        "parameter_server_sync",
+        "parameter_server_strategy",
+    ] = "none"
+    """How processes and devices train together."""
+    workers: NotNegative | None = None
+    """Worker processes, in addition to the chief, which trains too. Not set: 1 in strategies with
+    several processes. `multi_worker_mirrored` and `parameter_server_strategy` need at least 1;
+    strategies with one process allow none."""
+    ps: NotNegative | None = None
+    """Parameter server processes. Not set: 1 in strategies that use them. The other strategies
+    allow none."""
+    replicas: Positive | None = None
+    """Copies of the model in one process: on `devices` if given, else on GPUs, else on logical
+    CPUs. Not set: one per device in `devices`, or 2. Only with `mirrored` or `central_storage` as
+    `strategy` or `eval_strategy`."""
+    devices: tuple[str, ...] = ()
+    """Devices such as `/cpu:0` or `/gpu:1`, each named once. Only with `one_device`, `mirrored` or
+    `central_storage` as `strategy` or `eval_strategy`."""
+    cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduction_to_one_device"] = (
+        "auto"
+    )
+    """How gradients of several devices are added up. `auto`: TensorFlow chooses on GPUs;
+    `reduction_to_one_device` on CPUs. `nccl` and `hierarchical_copy` need at least 2 GPUs. Only
+    with `mirrored`."""
+    communication: Literal["auto", "ring", "nccl"] = "auto"
+    """How gradients of several processes are added up; `nccl` needs GPUs. Only with `strategy:
+    multi_worker_mirrored`."""
+    parameter_device: str = "/cpu:0"
+    """Device that holds the variables. Only with `central_storage`."""
+    backup_workers: NotNegative = 0
+    """Number of the slowest training processes whose gradients a step does not wait for; fewer than
+    there are training processes. Only with `strategy: parameter_server_sync`."""
+    partition_bytes: Positive = 4 << 20
+    """Size in bytes above which a variable is cut over the parameter servers. The default is 4 MiB.
+    Only with `strategy: parameter_server` or `parameter_server_sync`."""
+    eval_strategy: Literal["none", "one_device", "mirrored", "central_storage"] = "none"
+    """Strategy of the process that evaluates."""
+    watchdog_seconds: Above0 = 120.0
+    """Seconds without progress after which a process counts as lost and is started again."""
+    watchdog_start_seconds: Above0 = 900.0
+    """The same before the first step of a training process, or the first batch of an
+    evaluation."""
+    stop_seconds: Above0 = 30.0
+    """Seconds that a training process has, after Ctrl-C or SIGTERM, to end its step and begin to
+    save. A save that has begun is finished."""

@@ -1,0 +1,116 @@
+"""The page on the config: each key with its type, range, default and meaning."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+import pydantic
+import pytest
+import yaml
+
+from pipeline.config import config_file, reference, schema, sections
+from pipeline.steps import STEPS
+
+PAGE = reference.page()
+
+
+def _keys(part, path, parts):
+    """The dotted names of all keys, out of the JSON schema that pydantic makes."""
+    if "$ref" in part:
+        yield from _keys(parts[part["$ref"].rpartition("/")[2]], path, parts)
+    for other in (*part.get("anyOf", ()), *part.get("oneOf", ())):
+        yield from _keys(other, path, parts)
+    if isinstance(part.get("additionalProperties"), dict):
+        yield from _keys(part["additionalProperties"], f"{path}.<name>", parts)
+    for key, value in part.get("properties", {}).items():
+        yield f"{path}.{key}".lstrip(".")
+        yield from _keys(value, f"{path}.{key}", parts)
+
+
+def test_each_key_of_the_config_has_a_row():
+    tree = schema.Config.model_json_schema()
+    keys = {*_keys(tree, "", tree["$defs"])}
+    assert {"train.save_steps", "gcp.machines.<name>.disk_gb", "data.split.salt"} <= keys
+    assert not keys - {*re.findall(r"^\| `([^`]+)` \|", PAGE, re.M)}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_each_setting_of_a_step_has_a_row(name):
+    part = PAGE.partition(f"\n### `{name}`\n")[2].partition("\n### ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", part, re.M) == list(STEPS[name].model_fields)[1:]
+
+
+def test_each_row_has_type_default_and_meaning():
+    rows = re.findall(r"^\| `.*$", PAGE, re.M)
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+    assert len(cells) > 150
+    assert not [row for row in cells if len(row) != 4 or not all(row)]
+
+
+def test_links_within_the_page_lead_to_headings():
+    """Anchors as GitHub makes them: lower case, no punctuation, hyphens for spaces."""
+    headings = re.findall(r"^#+ (.*)$", PAGE, re.M)
+    anchors = [re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in headings]
+    assert len(set(anchors)) == len(anchors)
+    assert {*re.findall(r"\]\(#([^)]+)\)", PAGE)} <= {*anchors}
+
+
+def test_the_example_is_a_config():
+    [text] = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)
+    job = config_file.validate(yaml.safe_load(text), "example")
+    assert job.features["distance"].steps[1].step == "z_score"
+
+
+class Undocumented(sections.Section):
+    """A section."""
+
+    size: int = 0
+    """How large it is,
+    in bytes."""
+    left: int = 0
+    # No docstring.
+    inner: schema.Drift = schema.Drift()
+
+
+class Inherits(Undocumented):
+    """Another."""
+
+    left: int = 1
+    """How much is left."""
+
+
+def test_docstrings_stand_below_keys():
+    assert reference.docstrings(Undocumented) == {"size": "How large it is, in bytes."}
+    assert reference.docstrings(Inherits)["left"] == "How much is left."
+    assert reference.docstrings(Inherits)["size"] == "How large it is, in bytes."
+
+
+def test_a_key_without_a_meaning_fails(monkeypatch):
+    monkeypatch.setattr(schema, "Config", Undocumented)
+    with pytest.raises(ValueError, match=r"Undocumented\.left has no meaning; write a docstring"):
+        reference.page()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "words"),
+    [
+        (sections.Positive, "integer, at least 1"),
+        (sections.NotNegative, "integer, at least 0"),
+        (sections.Fraction, "number, at least 0, below 1"),
+        (sections.Above0 | None, "number, above 0"),
+        (bool, "`true` or `false`"),
+        (Literal["a", "'", "", "c"], "`a`, `\"'\"`, `''` or `c`"),
+        (sections.Positive | Literal["auto"], "integer, at least 1; or `auto`"),
+        (int | float | str, "number or text"),
+        (tuple[sections.Positive, ...], "list of integers, at least 1"),
+        (dict[str, Any], "mapping of name to any value"),
+        (schema.Name, "text, such as `flights-2024`"),
+        (Annotated[str, pydantic.Field(pattern="^x$")], "text, matching `^x$`"),
+        (Annotated[tuple[str, ...], pydantic.Field(min_length=1)], "list of texts, not empty"),
+        (Annotated[float, pydantic.Field(gt=0, le=24 * 28)], "number, above 0, at most 672"),
+        (dict[Literal["train", "eval"], schema.Drift], "mapping of `train` or `eval` to section"),
+    ],
+)
+def test_types_and_ranges_in_words(annotation, words):
+    assert reference.describe_type(annotation) == words
