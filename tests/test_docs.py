@@ -69,8 +69,10 @@ def test_every_reference_to_a_pitfall_finds_its_heading():
     wrong = {
         f"{path}: {anchor}"
         for path, text in _sources().items()
-        for references in re.findall(r"tensorflow-pitfalls\.md(#[\w-]*(?:,\s+#[\w-]+)*)", text)
-        for anchor in re.findall(r"#([\w-]*)", references)
+        for references in re.findall(
+            r"tensorflow-pitfalls\.md(#[\w-]+(?:,\s+(?:# )?#[\w-]+)*)", text
+        )
+        for anchor in re.findall(r"#([\w-]+)", references)
         if anchor not in anchors
     }
     within = re.findall(r"\]\(#([\w-]+)\)", PITFALLS.read_text())
@@ -80,7 +82,7 @@ def test_every_reference_to_a_pitfall_finds_its_heading():
 
 def test_comments_name_pitfalls_by_their_heading():
     """Not by numbers, such as "traps" and A20, of a list that readers do not have."""
-    number = re.compile(r"\btraps?\s+[A-Z]\d", re.I)
+    number = re.compile(r"\btraps?[\s#]+[A-Z]\d", re.I)
     assert not [str(path) for path, text in _sources().items() if number.search(text)]
 
 
