@@ -6,7 +6,7 @@ import hashlib
 import pathlib
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 
 from pipeline import errors
@@ -27,11 +27,11 @@ def installed(version: Callable[[str], str] = metadata.version) -> dict[str, str
     return found
 
 
-def code_version() -> str:
+def code_version(packages: Sequence[str] = ("pipeline", "trainer")) -> str:
     """Returns a hash of the project's own sources, equal on hosts that run the same code."""
     root = pathlib.Path(__file__).resolve().parent.parent
     found = hashlib.sha256()
-    for package in ("pipeline", "trainer"):
+    for package in packages:
         for path in sorted((root / package).rglob("*.py")):
             found.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     return found.hexdigest()[:12]

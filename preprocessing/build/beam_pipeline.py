@@ -22,7 +22,7 @@ from preprocessing.dead_letters import letter_files
 from preprocessing.rows import content, placement, provenance, validate
 from preprocessing.rows.split import draw, read_from
 from preprocessing.runners import error_transport
-from preprocessing.shards import encode, merge, record_folders, spill, split_leaks
+from preprocessing.shards import encode, merge, pieces, record_folders, spill, split_leaks, summed
 from preprocessing.shards.prefetch import ahead
 from preprocessing.sources import keys, ptransform
 from preprocessing.sources.base import Chunk, Letter, Rows, Source
@@ -51,18 +51,22 @@ class Spill(beam.DoFn):
         self._source, self._data, self._folder = source, data, folder
         self._late = analyzed_late(data)
 
-    def spilled(self, element: Chunk, found: Iterator[Rows]) -> Iterator[Any]:
-        """Enforces, places, analyses, encodes and spills the rows `found` in one chunk."""
+    def spilled(
+        self, element: Chunk, found: Iterator[Rows], sums: summed.Sums | None = None
+    ) -> Iterator[Any]:
+        """Enforces, places, analyses, encodes and spills the rows `found` in one chunk. What the
+        files are is in `sums` at the end, if they are given."""
         tally, learned = letter_files.Tally(), []
         with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
-            origin = f"{element.split}-{element.index:06d}"
+            origin = pieces.key(element)
             for part, (good, encoded) in enumerate(ahead(self._encoded(element.split, found))):
-                letter_files.write(self._folder, f"{origin}-{part:04d}", good.letters)
+                letter_files.write(self._folder, f"{origin}-{part:04d}", good.letters, sums)
                 tally.add(letter_files.tally(good.letters, good.read, good.dropped))
                 if not self._late:
                     learned.append(self._analyzed(good.batch, encoded.places.split))
-                yield from spill.write(self._folder, element.split, (element.index, part), encoded)
-            letter_files.write_tally(self._folder, origin, tally)
+                place = (element.index, part)
+                yield from spill.write(self._folder, element.split, place, encoded, sums)
+            letter_files.write_tally(self._folder, origin, tally, sums)
         if learned:
             yield beam.pvalue.TaggedOutput(STATISTICS, column_stats.merge(learned, self._data))
 
@@ -103,9 +107,45 @@ class Spill(beam.DoFn):
 class ReadAndSpill(Spill):
     """Chunks that a source has planned."""
 
+    def __init__(
+        self,
+        source: Source,
+        data: config.Data,
+        folder: str,
+        keeping: pieces.Keeping = pieces.NOTHING,
+    ) -> None:
+        super().__init__(source, data, folder)
+        self._keeping = keeping
+
     def process(self, element: Chunk) -> Iterator[Any]:
-        """Reads and spills one chunk."""
-        yield from self.spilled(element, self._source.read(element))
+        """Reads and spills one chunk, unless that has been done."""
+        if pieces.key(element) in self._keeping.there:
+            yield from self._done(element)
+        elif self._keeping.marked:
+            yield from self._marked(element)
+        else:
+            yield from self.spilled(element, self._source.read(element))
+
+    def _marked(self, element: Chunk) -> Iterator[Any]:
+        sums: summed.Sums = {}
+        segments, learned = [], None
+        for output in self.spilled(element, self._source.read(element), sums):
+            if isinstance(output, beam.pvalue.TaggedOutput):
+                learned = output.value
+            else:
+                segments.append(output)
+            yield output
+        with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
+            pieces.finish(self._folder, element, segments, learned, sums)
+
+    def _done(self, element: Chunk) -> Iterator[Any]:
+        with error_transport.carried(f"cannot read temporary files in {self._folder!r}"):
+            piece = pieces.read(self._folder, element)
+            assert piece is not None, f"the marker of {element} is gone"
+            learned = piece.learned()
+        yield from piece.segments
+        if learned is not None:
+            yield beam.pvalue.TaggedOutput(STATISTICS, learned)
 
 
 class SpillFound(Spill):
@@ -244,6 +284,7 @@ def run(
     runner: PipelineRunner | str,
     options: PipelineOptions,
     follow: Callable[[Any], None] | None = None,
+    keeping: pieces.Keeping = pieces.NOTHING,
 ) -> None:
     """Runs both stages to their end, for which `follow` waits if it is given.
 
@@ -256,7 +297,7 @@ def run(
     else:
         # Without a reshuffle all chunks would be fused into the one bundle they were created in.
         found = pipeline | "Chunks" >> beam.Create(chunks) | "Spread" >> beam.Reshuffle()
-        spilling = ReadAndSpill(source, data, folders.temporary)
+        spilling = ReadAndSpill(source, data, folders.temporary, keeping)
     spilled = found | "ReadAndSpill" >> beam.ParDo(spilling).with_outputs(
         STATISTICS, main="segments"
     )

@@ -13,8 +13,7 @@ import dataclasses
 import functools
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
 
 from pipeline import config, errors, storage
 from pipeline.console import progress, terminal
@@ -22,13 +21,13 @@ from pipeline.processes.fork_client import ForkServer
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 from preprocessing import sources
-from preprocessing.build import enough, fingerprint
+from preprocessing.build import enough, fingerprint, resume
 from preprocessing.dead_letters import corrections, letter_files
 from preprocessing.rows import placement
 from preprocessing.rows.split import existing
 from preprocessing.runners import dataflow_job, worker_server
 from preprocessing.runners.beam_import import import_beam
-from preprocessing.shards import record_folders, spill
+from preprocessing.shards import pieces, record_folders, spill
 from preprocessing.sources import together
 from preprocessing.sources.base import Chunk, Source
 
@@ -85,16 +84,17 @@ def _build(
     started = time.monotonic()
     record_folders.adopt(records)
     used = record_folders.numbered(records, base)
-    if killed := record_folders.left(records, base):
-        rows = sum(map(spill.rows_written, killed))
-        print(f"a killed run had read {rows:,} rows of these records; starting over", flush=True)
-    record_folders.sweep(records, base)
+    killed = record_folders.left(records, base)
+    left = resume.look(killed, data, source, how.pipeline_options, force=how.force)
+    resume.say_why_not(left)
+    record_folders.sweep(records, base, left.folders)
     with _hashing(source) as hashes:
         if not how.force and not _without_files(source):
             for build, found in _finished(records, base):
                 if found.fingerprint == fingerprint.fingerprint(data, hashes.result()):
                     shown = terminal.shown(storage.join(records, build))
                     print(f"{shown}: up to date ({_counts(found)}), nothing to do", flush=True)
+                    resume.discard(left)
                     return build, found
         with _workers(data, how) as server:
             chunks = [chunk for split in sorted(data.inputs) for chunk in source.plan(split)]
@@ -103,16 +103,23 @@ def _build(
             if how.elsewhere is not None:
                 made_of = fingerprint.fingerprint(data, hashes.result())
                 job = dataflow_job.Job(how.elsewhere, records, base, made_of)
-            left = job.folders() if job else None
-            folders = left or record_folders.prepare(records, base, used)
+            submitted = job.folders() if job else None
+            folders = submitted or record_folders.prepare(records, base, used)
             try:
-                if job and left:
+                if job and submitted:
                     with _reporting(folders, None):
                         job.follow()
                 else:
-                    _run_beam(chunks, source, data, folders, how, server, job)
+                    keeping = resume.begin(left, chunks, folders.temporary)
+                    with hashes.noted(
+                        lambda found: resume.note_fingerprint(
+                            left, folders.temporary, fingerprint.fingerprint(data, found)
+                        )
+                    ):
+                        _run_beam(chunks, source, data, folders, how, server, job, keeping)
                 _judge_rows(data, folders)
                 result = _manifest(data, folders, hashes.result())
+                resume.check(left, result.fingerprint)
                 enough.check(data, result)
                 same = None if how.force else _equal(records, base, result)
                 if same is None:
@@ -131,18 +138,47 @@ def _build(
     return build, result
 
 
-Hashes: TypeAlias = "concurrent.futures.Future[tuple[manifest.Source, ...]]"
+class _Hashes:
+    """Raw files that a thread hashes in the background, where it costs nothing on a second core."""
+
+    def __init__(self, source: Source, thread: concurrent.futures.ThreadPoolExecutor) -> None:
+        self._thread, self._stop = thread, threading.Event()
+        self._found = thread.submit(fingerprint.sources, source.files(), self._stop)
+
+    def result(self) -> tuple[manifest.Source, ...]:
+        """Waits for the end of the hashing."""
+        return self._found.result()
+
+    def stop(self) -> None:
+        """Ends the hashing soon, without a result."""
+        self._stop.set()
+
+    @contextlib.contextmanager
+    def noted(self, note: Callable[[tuple[manifest.Source, ...]], None]) -> Iterator[None]:
+        """Calls `note` with the result once it is known, unless the body ends before."""
+
+        def wait_and_note() -> None:
+            if self._found.exception() is None:
+                note(self.result())
+
+        # It waits for the hashing, which has the only thread.
+        pending = self._thread.submit(wait_and_note)
+        try:
+            yield
+        finally:
+            if not pending.cancel():
+                concurrent.futures.wait([pending])
 
 
 @contextlib.contextmanager
-def _hashing(source: Source) -> Iterator[Hashes]:
-    """Hashes the raw files in the background, where it costs nothing on a second core."""
-    stop = threading.Event()
-    with concurrent.futures.ThreadPoolExecutor(1) as background:
+def _hashing(source: Source) -> Iterator[_Hashes]:
+    """Hashes the raw files until the body ends."""
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        hashes = _Hashes(source, thread)
         try:
-            yield background.submit(fingerprint.sources, source.files(), stop)
+            yield hashes
         finally:
-            stop.set()
+            hashes.stop()
 
 
 def _finished(records: str, base: str) -> Iterator[tuple[str, manifest.Manifest]]:
@@ -193,6 +229,7 @@ def _run_beam(
     how: _How,
     server: ForkServer | None,
     job: dataflow_job.Job | None,
+    keeping: pieces.Keeping,
 ) -> None:
     import_beam(cloud=_cloud(data, how.pipeline_options))
     from preprocessing.build import beam_pipeline
@@ -205,7 +242,7 @@ def _run_beam(
     follow = None if job is None else functools.partial(job.submitted, folders)
     runner = beam_options.runner(options, server)
     with _reporting(folders, rows), beam_options.quiet(options), dataflow_job.explained(job):
-        beam_pipeline.run(chunks, source, data, folders, runner, options, follow)
+        beam_pipeline.run(chunks, source, data, folders, runner, options, follow, keeping)
 
 
 @contextlib.contextmanager
@@ -228,6 +265,7 @@ def _report(folders: record_folders.Folders, rows: int | None, finished: threadi
     read = 0
     poll = _REMOTE_POLL if storage.is_remote(folders.temporary) else _POLL
     with progress.Progress("reading", rows) as reading:
+        reading.begin_at(spill.rows_written(folders.temporary))
         while not finished.wait(poll) and not folders.rows_finished():
             read = spill.rows_written(folders.temporary)
             bad = letter_files.letters_written(folders.temporary)

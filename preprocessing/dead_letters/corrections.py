@@ -86,6 +86,7 @@ class Corrected(base.Source):
         super().__init__(source.data)
         self._source, self._ledger = source, ledger
         self._names = {file.path: file.name for file in source.files()}
+        self._changes = config.digest({"corrections": [one.model_dump() for one in found]})
         self._found: dict[str, dict[int, Correction]] = {}
         for one in found:
             self._found.setdefault(one.file, {})[one.row] = one
@@ -93,6 +94,10 @@ class Corrected(base.Source):
     def files(self) -> list[base.RawFile]:
         """Returns the raw files and the ledger."""
         return [*self._source.files(), base.RawFile(FILE_NAME, self._ledger)]
+
+    def changes(self) -> str:
+        """Returns a hash of the corrections as they were read from the ledger."""
+        return self._changes
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Cuts as the source does."""

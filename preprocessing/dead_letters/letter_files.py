@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from pipeline import config, errors, storage
 from pipeline.storage import strict_json
+from preprocessing.shards import summed
 from preprocessing.shards.record_folders import Folders
 from preprocessing.sources.base import Letter
 
@@ -52,18 +53,23 @@ class Tally:
         ]
 
 
-def write(folder: str, origin: str, letters: Sequence[Letter]) -> None:
-    """Writes letters of rows read from one place; `origin` is `<split>-<...>` and sorts by it."""
+def write(
+    folder: str, origin: str, letters: Sequence[Letter], sums: summed.Sums | None = None
+) -> None:
+    """Writes letters of rows read from one place; `origin` is `<split>-<...>` and sorts by it.
+    Notes in `sums` what the file is."""
     if letters:
         text = "".join(f"{strict_json.dumps(_values(letter))}\n" for letter in letters)
-        storage.write_text(storage.join(folder, f"{origin}.bad{len(letters)}.jsonl"), text)
+        path = storage.join(folder, f"{origin}.bad{len(letters)}.jsonl")
+        summed.write_text(path, text, sums)
 
 
-def write_tally(folder: str, origin: str, tally: Tally) -> None:
-    """Notes what became of the rows of one place."""
+def write_tally(folder: str, origin: str, tally: Tally, sums: summed.Sums | None = None) -> None:
+    """Notes what became of the rows of one place, and in `sums` what the file is."""
     bad = [[column, reason, count] for (column, reason), count in sorted(tally.bad.items())]
     values = {"read": tally.read, "dropped": tally.dropped, "bad": bad}
-    storage.write_text(storage.join(folder, f"{origin}.tally.json"), strict_json.dumps(values))
+    path = storage.join(folder, f"{origin}.tally.json")
+    summed.write_text(path, strict_json.dumps(values), sums)
 
 
 def tally(letters: Sequence[Letter], read: int = 0, dropped: int = 0) -> Tally:

@@ -5,7 +5,8 @@ records/<config>/<build>/manifest.json          names the shards; the build is f
 records/<config>/<build>/train-00000-of-00008.tfrecord
 records/<config>/<build>/dead_letter/train.jsonl
 records/<config>/corrections.jsonl              dead letters that people corrected
-records/<config>/_tmp-<base>-<random>/          spilled rows and receipts of a run
+records/<config>/_tmp-<base>-<random>/          spilled rows and receipts of a run; of a killed one
+                                                the next uses what is finished (see `pieces`)
 records/<config>/.lock-<base>                   held while a run makes a build of that base
 
 A build is called by its base, 12 hex digits of what it is made of, or <base>-2 and so on.
@@ -139,8 +140,9 @@ def _within_build(shard: manifest.Shard) -> manifest.Shard:
     return shard.model_copy(update={"path": shard.path.partition("/")[2]})
 
 
-def sweep(records: str, base: str | None = None) -> None:
-    """Removes what runs that were killed have left. If `base` is given, its lock must be held.
+def sweep(records: str, base: str | None = None, used: Sequence[str] = ()) -> None:
+    """Removes what runs that were killed have left, but for the folders that are `used`. If `base`
+    is given, its lock must be held.
 
     Finished builds stay, and so does what another run is at work on. Dead letters of failed runs
     with other settings stay too: people may be correcting them.
@@ -149,6 +151,8 @@ def sweep(records: str, base: str | None = None) -> None:
     for name in storage.listdir(records):
         owner = _owner(name)
         if owner is None or name in kept or builds.is_published(records, name):
+            continue
+        if storage.join(records, name) in used:
             continue
         if owner == base:
             remove(storage.join(records, name))

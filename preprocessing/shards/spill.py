@@ -20,6 +20,7 @@ from pipeline import storage
 from pipeline.config.splits import SPLITS
 from preprocessing.arrow import binary
 from preprocessing.rows.placement import Places
+from preprocessing.shards import summed
 
 # Rows in a file stand in its name, so that progress can be seen by listing the folder.
 _NAME = re.compile(r"^(?P<split>[a-z]+)-\d+-\d+\.rows(?P<rows>\d+)\.arrow$")
@@ -118,17 +119,27 @@ class Rows:
 
 
 def write(
-    folder: str, split: str, origin: tuple[int, int], encoded: Encoded
+    folder: str,
+    split: str,
+    origin: tuple[int, int],
+    encoded: Encoded,
+    sums: summed.Sums | None = None,
 ) -> Iterator[tuple[tuple[str, int], Segment]]:
-    """Writes framed records to one file; yields (split, shard) and the segment for each shard."""
+    """Writes framed records to one file; yields (split, shard) and the segment for each shard.
+    Notes in `sums` what the file is when all are yielded."""
     if len(encoded.framed):
         chunk, part = origin
         name = f"{split}-{chunk:06d}-{part:04d}.rows{len(encoded.framed)}.arrow"
-        yield from write_file(storage.join(folder, name), origin, encoded)
+        yield from write_file(storage.join(folder, name), origin, encoded, sums=sums)
 
 
 def write_file(
-    path: str, origin: tuple[int, int], encoded: Encoded, *, copies: bool = False
+    path: str,
+    origin: tuple[int, int],
+    encoded: Encoded,
+    *,
+    copies: bool = False,
+    sums: summed.Sums | None = None,
 ) -> Iterator[tuple[tuple[str, int], Segment]]:
     """Writes framed records, of which there are some, to the file at `path`. Yields as `write`."""
     places = encoded.places
@@ -139,7 +150,7 @@ def write_file(
     group = places.split[rows].astype(np.int64) << 32 | places.shard[rows]
     ends = [*(np.flatnonzero(np.diff(group)) + 1).tolist(), len(rows)]
     everything = _table(encoded, rows, counts)
-    with storage.open_file(path, "wb") as file, pa.ipc.new_file(file, everything.schema) as writer:
+    with summed.create(path, sums) as file, pa.ipc.new_file(file, everything.schema) as writer:
         start = 0
         for batch, end in enumerate(ends):
             cut = everything.slice(start, end - start)

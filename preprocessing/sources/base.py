@@ -175,6 +175,10 @@ class Source(abc.ABC):
         and lacks what it does not have."""
         return None
 
+    def changes(self) -> str:
+        """Returns a hash of what was changed in the rows of the files as they are read, if any."""
+        return ""
+
     @abc.abstractmethod
     def plan(self, split: SplitName) -> list[Chunk]:
         """Cuts a split of `data.inputs` into chunks, always the same way for the same files."""

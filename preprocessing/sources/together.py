@@ -36,6 +36,10 @@ class Together(base.Source):
         """Returns the columns that a file says it has."""
         return self._source.names(file)
 
+    def changes(self) -> str:
+        """Returns what the source does."""
+        return self._source.changes()
+
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Puts chunks that follow one another together, up to `read_bytes`."""
         groups: list[list[base.Chunk]] = []

@@ -6,12 +6,24 @@ import os
 
 from pipeline.config import config_file
 from preprocessing.build import job
+from preprocessing.sources import base
 
 
-def run(config_path: str, shards: int, root: str) -> None:
-    """Makes the records with so many shards. It is started from a fork server that has Beam."""
+def run(
+    config_path: str,
+    shards: int,
+    root: str,
+    *,
+    num_workers: int = 1,
+    chunk_bytes: int = base.CHUNK_BYTES,
+    output: str = os.devnull,
+) -> None:
+    """Makes the records with so many shards, and writes what it prints to the file `output`. It is
+    started from a fork server that has Beam."""
     os.setsid()
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    job.run(config_file.load(config_path, [f"data.shards.train={shards}"]), root)
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    base.CHUNK_BYTES, base.READ_BYTES = chunk_bytes, min(chunk_bytes, base.READ_BYTES)
+    loaded = config_file.load(config_path, [f"data.shards.train={shards}"])
+    job.run(loaded, root, num_workers=num_workers)

@@ -1,4 +1,5 @@
-"""Killed at random moments and run again with other shards: published records stay as they were."""
+"""Killed at random moments and run again: with other shards, published records stay as they were;
+with the same, what was finished is used, and the records are those of a run that was not killed."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ import multiprocessing
 import os
 import pathlib
 import random
+import re
 import signal
 import time
 
+import pytest
 import tensorflow as tf
 
 from pipeline.config import config_file
@@ -24,10 +27,26 @@ ROWS = 6000
 SECONDS = 60
 
 
-def _start(context, config: pathlib.Path, shards: int, root: pathlib.Path):
-    process = context.Process(target=one_run.run, args=(str(config), shards, str(root)))
+@pytest.fixture(scope="module")
+def context():
+    """Starts processes that have imported Beam."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(["preprocessing.build.beam_pipeline", "tests.faults.one_run"])
+    return found
+
+
+def _start(context, config: pathlib.Path, shards: int, root: pathlib.Path, **options):
+    arguments = (str(config), shards, str(root))
+    process = context.Process(target=one_run.run, args=arguments, kwargs=options)
     process.start()
     return process
+
+
+def _kill(process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()  # in case it had no group yet
+    process.join(SECONDS)
 
 
 def _readable(folder: str, columns) -> tuple[int, list[int]]:
@@ -45,14 +64,12 @@ def _readable(folder: str, columns) -> tuple[int, list[int]]:
     return len(contents.splits["train"].shards), keys
 
 
-def test_twenty_kills_at_random_moments(tmp_path):
+def test_twenty_kills_at_random_moments(context, tmp_path):
     (tmp_path / "in.csv").write_text(tables.text(*tables.rows(ROWS)))
     loaded = tables.make_config(tmp_path / "in.csv")
     config = tmp_path / "table.yaml"
     config.write_text(config_file.dump(loaded))
     folder = run_folder.records_folder(str(tmp_path), loaded.name)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["preprocessing.build.beam_pipeline", "tests.faults.one_run"])
 
     _start(context, config, 1, tmp_path).join(SECONDS)
     begin = time.monotonic()
@@ -65,10 +82,7 @@ def test_twenty_kills_at_random_moments(tmp_path):
     for shards in range(3, 3 + KILLS):
         process = _start(context, config, shards, tmp_path)
         process.join(random_.uniform(0, whole))
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.kill()  # in case it had no group yet
-        process.join(SECONDS)
+        _kill(process)
         made, keys = _readable(folder, loaded.data.columns)
         # Of this run, published before it could be killed, or of the newest one that was finished.
         assert made in (newest, shards)
@@ -86,3 +100,70 @@ def test_twenty_kills_at_random_moments(tmp_path):
     assert shards == 64 and sorted(keys) == list(range(ROWS))
     left = {path.name for path in pathlib.Path(folder).glob("[!.]*")}
     assert left == {"current.json", *builds.published(folder)}
+
+
+CHUNK_BYTES = 8_000
+
+
+def _finished(folder: pathlib.Path) -> int:
+    """Returns how many pieces the runs have finished that were killed."""
+    return len({path.name for path in folder.glob("_tmp-*/*.piece.json")})
+
+
+def _is_writing(folder: pathlib.Path) -> bool:
+    return any(folder.glob("*/*.tfrecord"))
+
+
+def _await(condition, process) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition() and process.is_alive():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.001)
+
+
+def _files(folder: str) -> dict[str, bytes]:
+    build = pathlib.Path(builds.current(folder))
+    found = (path for path in build.rglob("*") if path.is_file())
+    return {str(path.relative_to(build)): path.read_bytes() for path in found}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_again_and_again_it_ends_with_the_same_records(context, tmp_path, workers):
+    rows = tables.rows(ROWS)
+    rows[70] = rows[3000] = "x,n,1,1"
+    rows[4000] = rows[100]
+    (tmp_path / "in.csv").write_text(tables.text(*rows))
+    loaded = tables.make_config(tmp_path / "in.csv", error_budget=5)
+    config = tmp_path / "table.yaml"
+    config.write_text(config_file.dump(loaded))
+    undisturbed = _start(context, config, 3, tmp_path / "undisturbed")
+    undisturbed.join(SECONDS)
+    assert undisturbed.exitcode == 0
+
+    folder = pathlib.Path(run_folder.records_folder(str(tmp_path), loaded.name))
+    output = tmp_path / "output.txt"
+    options = {"num_workers": workers, "chunk_bytes": CHUNK_BYTES, "output": str(output)}
+    random_ = random.Random(workers)
+    before = [0]
+    while not any(folder.glob("*/manifest.json")):
+        process = _start(context, config, 3, tmp_path, **options)
+        wanted = before[-1] + random_.randint(4, 12)
+        _await(lambda: _finished(folder) >= wanted or _is_writing(folder), process)  # noqa: B023
+        process.join(random_.uniform(0, 0.02))
+        _kill(process)
+        if _finished(folder) == before[-1]:
+            break  # it was writing shards; another run would be killed at that again
+        before.append(_finished(folder))
+        assert sum(1 for _ in folder.glob("_tmp-*")) <= 2, "nothing is left for ever"
+    last = _start(context, config, 3, tmp_path, **options)
+    last.join(SECONDS)
+    assert last.exitcode == 0
+    said = output.read_text()
+    used = re.findall(r"had finished (\d+) of (\d+) pieces", said)
+    assert len(used) >= 2 and "starting over" not in said
+    # A piece that was being moved when the run was killed is lost, one of each thread at most.
+    assert [int(n) for n, _ in used] == sorted(int(n) for n, _ in used)
+    assert _files(str(folder)) == _files(
+        run_folder.records_folder(str(tmp_path / "undisturbed"), loaded.name)
+    )
+    assert not any(folder.glob("_tmp-*"))

@@ -1,0 +1,200 @@
+"""Decides what a run may use of those before it that were killed.
+
+Pieces that a killed run has finished (`preprocessing.shards.pieces`) are used if everything that
+decides their bytes is what it was: the code of the project and the libraries it computes with, all
+settings of the data, the corrections, and the raw files. A run notes these in its temporary folder
+before it plans its first chunk.
+
+A raw file may change between the reads of two chunks, or between a read and the hashing. So its
+content alone, compared at one moment, would prove nothing. What is compared is the version that the
+storage gives each file: size, times of the last write and of the last change, or on gs:// the
+generation. No write leaves it as it was. If it is the same before the first chunk of the killed run
+as it is now, every chunk was read from the files as they are now, whether or not the killed run
+lived to the end of its hashing. A file that was merely touched counts as changed.
+
+In case a file system does not tell the truth about times, the fingerprint with the SHA-256 of all
+raw files is noted too as soon as it is known, and compared before records are published.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+
+from pipeline import config, errors, storage, versions
+from pipeline.storage import strict_json
+from preprocessing.build import fingerprint
+from preprocessing.shards import pieces, record_folders, spill
+from preprocessing.sources import SOURCES
+from preprocessing.sources.base import Chunk, RawFile, Source
+
+_NOTE = "made-of.json"
+# What computes the bytes of pieces besides our own code.
+_LIBRARIES = ("apache-beam", "google-crc32c", "numpy", "pillow", "pyarrow", "pydantic")
+
+
+@dataclasses.dataclass(frozen=True)
+class MadeOf:
+    """What decides the pieces of a run, as hashes. `fingerprint` is that of the records, `None`
+    until all raw files have been hashed."""
+
+    code: str
+    settings: str
+    files: str
+    fingerprint: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Left:
+    """What killed runs have left: the `rows` they had read, and the `folders` of those whose pieces
+    can be used; if there were any and none of them can be, `why`. `wanted` is what this run is made
+    of, `None` if no later one can use its pieces; `fingerprint` that of the pieces, if known."""
+
+    rows: int
+    wanted: MadeOf | None
+    folders: tuple[str, ...] = ()
+    why: str = ""
+    fingerprint: str | None = None
+
+
+def made_of(data: config.Data, source: Source) -> MadeOf:
+    """Returns what a run is made of that begins now."""
+    code = {
+        "format": fingerprint.FORMAT,
+        "code": versions.code_version(("pipeline", "preprocessing")),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "libraries": {name: metadata.version(name) for name in _LIBRARIES},
+    }
+    return MadeOf(
+        config.digest(code),
+        config.digest({"data": config.digest(data), "changes": source.changes()}),
+        _versions(source.files()),
+    )
+
+
+def _versions(files: Sequence[RawFile]) -> str:
+    digest = hashlib.sha256()
+    # The corrections may lie on another storage than the raw files.
+    for remote in (False, True):
+        paths = [file.path for file in files if storage.is_remote(file.path) == remote]
+        for path, found in zip(paths, storage.describe(paths), strict=True):
+            digest.update(f"{path}\0{found and found.version}\n".encode(errors="surrogatepass"))
+    return digest.hexdigest()
+
+
+def look(
+    killed: Sequence[str],
+    data: config.Data,
+    source: Source,
+    pipeline_options: Sequence[str],
+    *,
+    force: bool,
+) -> Left:
+    """Returns what can be used of the temporary folders `killed` by a run that begins now."""
+    rows = sum(map(spill.rows_written, killed))
+    why = _hindrance(data, pipeline_options)
+    wanted = None if why else made_of(data, source)
+    if force:
+        why = "--force was given"
+    if wanted is None or why or not killed:
+        return Left(rows, wanted, why=why if killed else "")
+    usable: list[str] = []
+    known = None
+    for folder in killed:
+        found = _noted(folder)
+        reason = _reason(folder, found, wanted, known)
+        if found is None or reason:
+            why = why or reason
+            continue
+        usable.append(folder)
+        known = known or found.fingerprint
+    return Left(rows, wanted, tuple(usable), "" if usable else why, known)
+
+
+def _hindrance(data: config.Data, pipeline_options: Sequence[str]) -> str:
+    """Returns why no later run can use the pieces of one like this, empty if one can."""
+    if data.source not in SOURCES:
+        return "changes of your own data.source would not be noticed"
+    if any(option.startswith("--runner") for option in pipeline_options):
+        return "only Beam's own local runner can use them"
+    return ""
+
+
+def _reason(folder: str, found: MadeOf | None, wanted: MadeOf, known: str | None) -> str:
+    """Returns why nothing in a folder can be used; `known` is the fingerprint of another one that
+    can be."""
+    if found is None or not pieces.finished(folder):
+        return "no piece of them was finished"
+    if found.code != wanted.code:
+        return "another version of the code or of a library had read them"
+    if found.settings != wanted.settings:
+        return "they were read with other settings or corrections"
+    if found.files != wanted.files or (known or found.fingerprint) != (found.fingerprint or known):
+        return "a raw file was written or touched since"
+    return ""
+
+
+def _noted(folder: str) -> MadeOf | None:
+    try:
+        return MadeOf(**strict_json.loads(storage.read_text(storage.join(folder, _NOTE))))
+    except (FileNotFoundError, errors.DataError, ValueError, TypeError):
+        return None
+
+
+def say_why_not(left: Left) -> None:
+    """Says that killed runs have left something, and why none of it can be used."""
+    if left.why:
+        print(
+            f"a killed run had read {left.rows:,} rows of these records; starting over: {left.why}",
+            flush=True,
+        )
+
+
+def begin(left: Left, chunks: Sequence[Chunk], temporary: str) -> pieces.Keeping:
+    """Moves what can be used into the temporary folder of this run, says how much that is, and
+    removes the rest. Returns which pieces are there, and whether those of this run are to stay."""
+    if left.wanted is None:
+        return pieces.NOTHING
+    _note(temporary, dataclasses.replace(left.wanted, fingerprint=left.fingerprint))
+    taken = pieces.take(left.folders, chunks, temporary)
+    discard(left)
+    if taken:
+        print(
+            f"a killed run had finished {len(taken):,} of {len(chunks):,} pieces "
+            f"({spill.rows_written(temporary):,} rows): using them",
+            flush=True,
+        )
+    elif left.folders:
+        say_why_not(dataclasses.replace(left, why="what it left is damaged"))
+    return pieces.Keeping(marked=True, there=taken)
+
+
+def discard(left: Left) -> None:
+    """Removes what killed runs have left, and what was not moved."""
+    for folder in left.folders:
+        record_folders.remove(folder)
+
+
+def note_fingerprint(left: Left, temporary: str, found: str) -> None:
+    """Writes down the fingerprint of a run that has begun, once it is known."""
+    if left.wanted is not None and left.fingerprint is None:
+        _note(temporary, dataclasses.replace(left.wanted, fingerprint=found))
+
+
+def check(left: Left, made: str) -> None:
+    """Raises `RetryableError` if pieces were used of raw files with another fingerprint than that
+    of those that were `made` into records now."""
+    if left.folders and left.fingerprint not in (None, made):
+        raise errors.RetryableError(
+            "the raw files are not those that a killed run has read, though the storage gives them "
+            "the same size and time. What it left is removed; run the same command again"
+        )
+
+
+def _note(temporary: str, found: MadeOf) -> None:
+    text = strict_json.dumps(dataclasses.asdict(found))
+    storage.write_text(storage.join(temporary, _NOTE), text)
