@@ -1,17 +1,8 @@
-import math
-
 import pydantic
 import pytest
 
 from pipeline import config
-from pipeline.config import Column, Data, Optimizer, config_file
-
-INPUTS = {"train": {"images": "i", "labels": "l"}}
-
-
-@pytest.mark.parametrize(("shape", "size"), [((), 1), ((3,), 3), ((28, 28, 1), 784)])
-def test_the_size_of_a_column(shape, size):
-    assert Column(type="uint8", shape=shape).size == size
+from pipeline.config import Optimizer, config_file
 
 
 @pytest.mark.parametrize("name", ["mnist", "a", "0", "a.b_c-d", "x" * 63])
@@ -33,60 +24,9 @@ def test_sections_do_not_change():
         optimizer.learning_rate = 0.3
 
 
-def test_the_label_must_be_a_column():
-    with pytest.raises(pydantic.ValidationError, match=r"'digit' is not among the columns \['x'\]"):
-        Data(inputs=INPUTS, columns={"x": Column(type="int64")}, label="digit")
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        ({"type": "string", "min": 1}, "min and max are for numbers"),
-        ({"type": "int64", "max_length": 3}, "are for strings, this is int64"),
-        ({"type": "uint8", "missing": "allow"}, "uint8 takes neither missing: allow"),
-        ({"type": "image", "shape": [2]}, "image takes no shape, min or max"),
-        ({"type": "image", "max": 2}, "image takes no shape, min or max"),
-        ({"type": "image", "missing": "allow"}, "image takes neither missing: allow"),
-        ({"type": "int64", "allowed": [1, "a"]}, "'a' in allowed or default is no int64"),
-        ({"type": "int64", "default": 0.5}, r"0\.5 in allowed or default is no int64"),
-        ({"type": "int64", "allowed": [0, 1.0]}, r"1\.0 in allowed or default is no int64"),
-        ({"type": "string", "default": 0}, "0 in allowed or default is no string"),
-    ],
-)
-def test_rules_that_do_not_fit_the_type(column, message):
-    with pytest.raises(pydantic.ValidationError, match=message):
-        Column(**column)
-
-
-def test_what_stands_for_missing():
-    stand_ins = {kind: Column(type=kind).stands_for_missing for kind in ("int64", "string")}
-    assert stand_ins == {"int64": -1, "string": ""}
-    assert math.isnan(Column(type="float32").stands_for_missing)
-    assert Column(type="float32", default=0).stands_for_missing == 0
-
-
-def test_keys_are_columns_with_one_value():
-    columns = {"x": Column(type="int64"), "y": Column(type="int64", missing="allow")}
-    with pytest.raises(pydantic.ValidationError, match="key: 'z' is not among the columns"):
-        Data(inputs=INPUTS, columns=columns, label="x", key=("z",))
-    with pytest.raises(pydantic.ValidationError, match="key: 'y' must be one value that is never"):
-        Data(inputs=INPUTS, columns=columns, label="x", key=("y",))
-
-
 def test_digests_name_values():
     job = config_file.load("mnist")
     assert config.digest(job) == config.digest(config_file.load("mnist"))
     assert config.digest(job) != config.digest(config_file.load("mnist", ["train.steps=1"]))
     assert config.digest({"a": 1, "b": 2}) == config.digest({"b": 2, "a": 1})
     assert len(config.digest(job)) == 64
-
-
-@pytest.mark.parametrize("name", ["utf-9", "hex", "rot13", "undefined"])
-def test_encodings_are_those_of_python(name):
-    with pytest.raises(pydantic.ValidationError, match=f"Python knows no encoding '{name}'"):
-        config.Csv(encoding=name)
-
-
-def test_spaces_do_not_delimit_what_is_trimmed():
-    with pytest.raises(pydantic.ValidationError, match="takes away spaces, and the delimiter"):
-        config.Csv(delimiter=" ", trim=True)
