@@ -29,6 +29,7 @@ BENCHMARKS = (
     "ledger",
     "scale",
     "first_try",
+    "wide",
 )
 
 _ONLY = flags.DEFINE_string("only", "", "Name of the one benchmark to run. Default: all.")
