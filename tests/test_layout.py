@@ -130,20 +130,44 @@ def test_tests_that_are_skipped_without_an_extra_have_a_target_that_installs_it(
     assert needing == {word for word in _made("test-gcp") if word.startswith("tests/")}
 
 
-def _readme_commands():
-    """Yields the words of each make command of the README, with all that is optional."""
-    quoted = r"`make ([^`\n]+)`|^make ([^#>|\n]*)"
-    for inline, line in sorted(set(re.findall(quoted, _text("README.md"), re.M))):
-        words = shlex.split(re.sub(r"[][]", "", inline or line))
+def _documented_commands():
+    """Yields the words of each make command of README and the docs, with all that is optional."""
+    pages = [_text("README.md"), *(path.read_text() for path in sorted(ROOT.glob("docs/*.md")))]
+    found = {line for page in pages for line in re.findall(r"`make ([^`\n]+)`", page)}
+    for block in re.findall(r"^```sh\n(.*?)^```", "\n".join(pages), re.M | re.S):
+        found |= set(re.findall(r"^make ([^#>|\n]*)", block, re.M))
+    for line in sorted(found):
+        words = shlex.split(re.sub(r"[][]", "", line))
         yield [word for word in words if word != "…"]
 
 
-@pytest.mark.parametrize("command", _readme_commands(), ids=" ".join)
-def test_make_takes_what_the_readme_gives_it(command):
+@pytest.mark.parametrize("command", _documented_commands(), ids=" ".join)
+def test_make_takes_what_the_pages_give_it(command):
     made = _made(*command)
     for name, _, value in (word.partition("=") for word in command[1:]):
         handed_on = all(any(part in word for word in made) for part in value.split())
         assert handed_on or f"--{name.lower()}" in made, name
+
+
+def test_links_of_the_pages_lead_somewhere():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    broken = [
+        f"{page.name}: {link}"
+        for page in pages
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+        if not re.match(r"[a-z]+:", link) and not _is_there(page, link)
+    ]
+    assert not broken
+
+
+def _is_there(page, link):
+    path, _, anchor = link.partition("#")
+    target = page.parent / path if path else page
+    if not anchor:
+        return target.exists()
+    headings = re.findall(r"^#+ (.+)$", target.read_text(), re.M)
+    plain = (re.sub(r"[^a-z0-9 _-]", "", heading.lower()) for heading in headings)
+    return anchor in {heading.replace(" ", "-") for heading in plain}
 
 
 @pytest.mark.parametrize("off", ["", "0", "no", "false"])

@@ -78,8 +78,8 @@ def test_times_without_quotes_in_yaml(tmp_path):
     assert config_file.load(str(written)).data.split == loaded.data.split
 
 
-def test_the_examples_of_the_readme():
-    text = (config_file.SHIPPED.parent / "README.md").read_text()
+def test_the_examples_of_the_docs():
+    text = (config_file.SHIPPED.parent / "docs" / "raw-data.md").read_text()
     examples = [yaml.safe_load(line)["split"] for line in re.findall(r"^split: .*$", text, re.M)]
     columns = {name: {"type": "string"} for name in ("user", "day", "fold", "label")}
     made = [tables.make_config("x", columns, split=rule).data.split for rule in examples]
