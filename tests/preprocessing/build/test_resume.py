@@ -139,19 +139,19 @@ def _starts_over(table, root, why: str, **options) -> None:
     _files(root, table)
 
 
-def test_all_damaged(table, root, tmp_path, monkeypatch):
+def test_all_damaged(table, root, monkeypatch):
     _kill(table, root, monkeypatch)
     for spilled in _temporary(root, table).glob("*.tally.json"):
         spilled.unlink()
     _starts_over(table, root, "what it left is damaged")
 
 
-def test_nothing_finished(table, root, tmp_path, monkeypatch):
+def test_nothing_finished(table, root, monkeypatch):
     _kill(table, root, monkeypatch, after=0)
     _starts_over(table, root, "no piece of them was finished")
 
 
-def test_another_version_of_the_code(table, root, tmp_path, monkeypatch):
+def test_another_version_of_the_code(table, root, monkeypatch):
     monkeypatch.setattr(resume.versions, "code_version", lambda packages: "another")
     _kill(table, root, monkeypatch)
     monkeypatch.undo()
@@ -177,7 +177,7 @@ def test_a_changed_raw_file(table, root, tmp_path, monkeypatch, change):
         _assert_as_if_undisturbed(table, root, tmp_path)
 
 
-def test_a_file_system_that_lies_about_times(table, root, tmp_path, monkeypatch):
+def test_a_file_system_that_lies_about_times(table, root, monkeypatch):
     with monkeypatch.context() as patched:
         same = storage.Details(1, "the same")
         patched.setattr(storage, "describe", lambda paths: [same] * len(paths))
@@ -198,7 +198,7 @@ def test_the_fingerprint_is_noted_when_all_is_hashed(table, root, monkeypatch):
     assert noted in ([made.fingerprint], []), "it may be later than the records"
 
 
-def test_corrections_decide_too(table, root, tmp_path, monkeypatch):
+def test_corrections_decide_too(table, root, monkeypatch):
     """The ledger is read before its time and size are noted."""
     records = str(_folder(root, table))
     storage.makedirs(records)
@@ -211,18 +211,18 @@ def test_corrections_decide_too(table, root, tmp_path, monkeypatch):
     assert "starting over: they were read with other settings or corrections" in said
 
 
-def test_forced(table, root, tmp_path, monkeypatch):
+def test_forced(table, root, monkeypatch):
     _kill(table, root, monkeypatch)
     _starts_over(table, root, "--force was given", force=True)
 
 
-def test_another_runner_marks_nothing_and_uses_nothing(table, root, tmp_path, monkeypatch):
+def test_another_runner_marks_nothing_and_uses_nothing(table, root, monkeypatch):
     _kill(table, root, monkeypatch)
     why = "only Beam's own local runner can use them"
     _starts_over(table, root, why, pipeline_options=["--runner=FnApiRunner"])
 
 
-def test_a_source_of_your_own(table, root, tmp_path, monkeypatch):
+def test_a_source_of_your_own(table, root, monkeypatch):
     data = table.data.model_copy(update={"source": "preprocessing.sources.csv:CsvSource"})
     table = table.model_copy(update={"data": data})
     _kill(table, root, monkeypatch)
