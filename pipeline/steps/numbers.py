@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -121,6 +122,13 @@ class ZScore(Step):
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """(x - mean) / deviation."""
         return (_float(x) - _known(self.mean)) / _known(self.deviation)
+
+    @classmethod
+    def apply_all(cls, steps: Sequence[ZScore], x: tf.Tensor) -> tf.Tensor:
+        """As `apply`, of numbers `[batch, steps]`."""
+        means = np.array([_known(step.mean) for step in steps], np.float32)
+        deviations = np.array([_known(step.deviation) for step in steps], np.float32)
+        return (_float(x) - means) / deviations
 
 
 class MinMax(Step):

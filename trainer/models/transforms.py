@@ -11,11 +11,15 @@ import tensorflow as tf
 from pipeline import config, errors
 from pipeline.records import feature_plan, manifest
 from pipeline.steps.base import Kind, Step
+from pipeline.steps.numbers import ZScore
 
 Tensors = dict[str, tf.Tensor]
 
 # The feature that says how much an example counts; heads look for it.
 WEIGHT = "input/weight"
+
+# Of so many columns of numbers that are only normalised, ops of their own are most of a graph.
+_MANY = 32
 
 _TYPES: Mapping[Kind, tuple[tf.DType, ...]] = {
     "number": (tf.float32,),
@@ -97,7 +101,13 @@ def make(
     """
     known = dict(columns)
     made: Tensors = {}
+    features = list(features)
+    together = {} if layers else _normalised(features, columns)
     for planned in features:
+        if planned.name in together:
+            made[planned.name] = together[planned.name]
+            known.setdefault(planned.name, made[planned.name])
+            continue
         inputs = [known[name] for name in planned.inputs]
         value: Any = inputs if len(inputs) > 1 else inputs[0]
         for number, step in enumerate(planned.steps):
@@ -109,6 +119,27 @@ def make(
         known.setdefault(planned.name, value)
         made[planned.name] = value
     return made
+
+
+def _normalised(
+    features: Iterable[feature_plan.Planned], columns: Mapping[str, tf.Tensor]
+) -> Tensors:
+    """Returns the features that are one column, `[batch]` float32, behind `z_score` alone, made
+    with a few ops for all, if there are many. The values are the same to the last bit."""
+    found = {
+        planned.name: (columns[planned.inputs[0]], planned.steps[0])
+        for planned in features
+        if len(planned.inputs) == len(planned.steps) == 1
+        and type(planned.steps[0]) is ZScore
+        and planned.inputs[0] in columns
+        and columns[planned.inputs[0]].dtype == tf.float32
+        and columns[planned.inputs[0]].shape.rank == 1
+    }
+    if len(found) < _MANY:
+        return {}
+    stacked = tf.stack([x for x, _ in found.values()], axis=1)
+    made = ZScore.apply_all([step for _, step in found.values()], stacked)
+    return dict(zip(found, tf.unstack(made, len(found), axis=1), strict=True))
 
 
 def as_fed(features: Iterable[feature_plan.Planned], made: Tensors) -> Tensors:
