@@ -50,6 +50,14 @@ class ReportedError(PipelineError):
         self.exit_code = exit_code
 
 
+# The same input fails the same way: these are never tried again.
+FINAL_CODES = (
+    UsageError.exit_code,
+    DataError.exit_code,
+    ModelError.exit_code,
+)
+
+
 def of_exit_code(code: int, text: str) -> PipelineError:
     """Returns the error that ends this process with the exit code another one ended with."""
     kinds = (UsageError, DataError, ModelError, RetryableError)

@@ -24,11 +24,12 @@ from absl import flags
 from pipeline import cli, config, errors, storage, versions
 from pipeline.cluster import compatibility, task_discovery, tolerance, topology
 from pipeline.config import config_file
+from pipeline.launchers import by_hand
 from pipeline.launchers import job as jobs
 from pipeline.launchers.vertex import job_status
 from pipeline.processes import environment, isolation
 from pipeline.records import builds
-from pipeline.runs import by_hand, fatal, liveness, log_writer, run_folder, run_lock, run_record
+from pipeline.runs import fatal, liveness, log_writer, run_folder, run_lock, run_record
 from trainer.lifecycle import preflight
 from trainer.monitoring.status_reporter import Reporter
 

@@ -4,13 +4,12 @@ from pipeline.config.cluster_config import Cluster
 from pipeline.config.data_config import PROVENANCE, Column, Csv, Data, Download, Vocabulary
 from pipeline.config.eval_config import EarlyStopping, Eval
 from pipeline.config.optimizer_config import Optimizer
-from pipeline.config.schema import NAME_PATTERN, Config, Name, digest
-from pipeline.config.sections import Section
+from pipeline.config.schema import Config, Name, digest
 from pipeline.config.splits import SPLITS
 from pipeline.config.train_config import Length, Profile, Train
+from pipeline.sections import Section
 
 __all__ = [
-    "NAME_PATTERN",
     "PROVENANCE",
     "SPLITS",
     "Cluster",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pipeline.config.sections import Above0, NotNegative, Positive, Section
+from pipeline.sections import Above0, NotNegative, Positive, Section
 
 
 class Cluster(Section):

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import pydantic
 
 from pipeline.config import splits
-from pipeline.config.sections import AtLeast0, NotNegative, Positive, Section
+from pipeline.sections import AtLeast0, NotNegative, Positive, Section
 
 OneCharacter = Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]$")]
 MaybeOneCharacter = Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]?$")]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pydantic
 
-from pipeline.config.sections import Section
+from pipeline.sections import Section
 
 Share = Annotated[float, pydantic.Field(ge=0.0, le=1.0)]
 

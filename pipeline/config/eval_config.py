@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.config.sections import AtLeast0, Positive, Section
+from pipeline.sections import AtLeast0, Positive, Section
 
 
 class EarlyStopping(Section):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from pipeline import steps
-from pipeline.config.sections import Positive, Section
+from pipeline.sections import Positive, Section
 from pipeline.steps.base import Step
 
 AnyStep = Annotated[pydantic.SerializeAsAny[Step], pydantic.BeforeValidator(steps.made)]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from pipeline import errors
-from pipeline.config.sections import Like, NotNegative, Positive, Section
+from pipeline.sections import Like, NotNegative, Positive, Section
 
 Label = Annotated[str, Like(r"^[a-z0-9_-]{0,63}$", "team-7")]
 LabelKey = Annotated[str, Like(r"^[a-z][a-z0-9_-]{0,62}$", "team")]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from pipeline import errors
-from pipeline.config.sections import Above0, Fraction, Positive, Section
+from pipeline.sections import Above0, Fraction, Positive, Section
 
 
 class Mnist(Section):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from pipeline.config.sections import Above0, AtLeast0, Fraction, NotNegative, Positive, Section
+from pipeline.sections import Above0, AtLeast0, Fraction, NotNegative, Positive, Section
 
 
 class Schedule(Section):

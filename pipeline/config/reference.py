@@ -26,7 +26,8 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from pipeline.config import schema, sections
+from pipeline import sections
+from pipeline.config import schema
 from pipeline.config.model_config import PARAMS
 from pipeline.steps import STEPS
 from pipeline.steps.base import Step

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import pydantic
 
+from pipeline import storage
 from pipeline.config import feature_check, model_config, slices
 from pipeline.config.cluster_config import Cluster
 from pipeline.config.data_config import Data
@@ -20,12 +21,11 @@ from pipeline.config.eval_config import Eval
 from pipeline.config.feature_config import Feature, Label
 from pipeline.config.gcp_config import Gcp
 from pipeline.config.model_config import Model
-from pipeline.config.sections import Like, Section
 from pipeline.config.train_config import Train
+from pipeline.sections import Like, Section
 
 # Names become folder names, so they must not be able to leave the folder they are put in.
-NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
-Name = Annotated[str, Like(NAME_PATTERN, "flights-2024")]
+Name = Annotated[str, Like(storage.NAME_PATTERN, "flights-2024")]
 
 
 class Config(Section):

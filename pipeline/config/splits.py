@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from pipeline.config.sections import Fraction, Section
+from pipeline.sections import Fraction, Section
 
 SplitName = Literal["train", "eval", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "eval", "test")

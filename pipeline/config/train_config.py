@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from pipeline.config.optimizer_config import Optimizer
-from pipeline.config.sections import Above0, NotNegative, Positive, Section
+from pipeline.sections import Above0, NotNegative, Positive, Section
 
 
 class Profile(Section):

@@ -20,7 +20,14 @@ from pipeline.records import builds
 from pipeline.runs import run_folder, run_lock, run_record
 from pipeline.runs.run_record import RunRecord
 from pipeline.storage import mirror
-from pipeline.supervision import exit_reason, plan, restart_policy, supervisor, watchdog
+from pipeline.supervision import (
+    exit_reason,
+    plan,
+    record_keeper,
+    restart_policy,
+    supervisor,
+    watchdog,
+)
 
 # Named, not imported: this package knows the stages only by what they read and write.
 # `trainer.task` imports it late, to say in one line what is missing.
@@ -131,7 +138,7 @@ class LocalLauncher:
                 ),
                 server,
                 stop,
-                observer=run_record.Keeper(record, job.run, shown),
+                observer=record_keeper.Keeper(record, job.run, shown),
                 policy=restart_policy.Policy(strategy.restart_unit),
                 booked=record.restarts,
                 graces=self.graces or plan.Graces(training=cluster.stop_seconds),

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from pipeline import errors, storage
-from pipeline.runs import work
+from pipeline.console import work
 
 # With this file a SavedModel is one, for all who look.
 LAST = "saved_model.pb"

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 from pipeline import errors, redaction
 from pipeline.runs.run_folder import RunFolder
-from pipeline.supervision import restart_policy
 
 # The environment variable that names the submission. Without it nobody restarts anything.
 SUBMISSION = "PIPELINE_SUBMISSION"
@@ -40,7 +39,7 @@ def once(run: RunFolder, task: str, submission: str | None) -> Iterator[None]:
     try:
         yield
     except errors.PipelineError as error:
-        if error.exit_code in restart_policy.FINAL_CODES:
+        if error.exit_code in errors.FINAL_CODES:
             known = {"submission": submission, "task": task}
             run.write(
                 MARKER,

@@ -16,8 +16,6 @@ from pipeline import config, errors, redaction, storage, versions
 from pipeline.cluster import topology
 from pipeline.runs import export_files, run_folder
 from pipeline.runs.run_folder import RunFolder, Status
-from pipeline.supervision.plan import Observer
-from pipeline.supervision.restart_policy import Restart
 
 FILE_NAME = "run.json"
 # The reason of a run that was not ended before its time.
@@ -31,6 +29,23 @@ class Launcher(pydantic.BaseModel):
     pid: int
     # Its newest sign of life, in Unix time; `None` if it gives none: one that follows a job.
     seen: float | None = None
+
+
+class Restart(pydantic.BaseModel):
+    """One restart, as `run.json` tells it.
+
+    `step` is the newest that was seen before the loss, `steps_lost` how far the global step fell
+    back (from the newest that others made meanwhile, if they did), `seconds_to_next_step` the time
+    from the loss until training (or the evaluator) went on, in the slowest of the processes that
+    hung on it. The last two stay `None` if it never did.
+    """
+
+    role: str
+    index: int
+    cause: str
+    step: int | None = None
+    steps_lost: int | None = None
+    seconds_to_next_step: float | None = None
 
 
 class RunRecord(pydantic.BaseModel):
@@ -149,43 +164,6 @@ class Heartbeat:
         except (errors.PipelineError, OSError):
             return False
         return True
-
-
-@dataclasses.dataclass
-class Keeper:
-    """An observer that keeps the record of a run up to date while another shows it."""
-
-    record: RunRecord
-    run: RunFolder
-    observer: Observer
-
-    def __post_init__(self) -> None:
-        self.beat = Heartbeat(self.record, self.run)
-        self._has_news = False
-        self._restarts = self._copied_restarts()
-
-    def _copied_restarts(self) -> list[Restart]:
-        """A supervisor adds to those of the record, and fills in later what they have cost."""
-        return [restart.model_copy() for restart in self.record.restarts]
-
-    def say(self, line: str) -> None:
-        """Passes it on."""
-        self.observer.say(line)
-
-    def show(self, statuses: Mapping[str, Status]) -> None:
-        """Passes it on, and writes the record at restarts and when more has been read."""
-        self.observer.show(statuses)
-        before, self._restarts = self._restarts, self._copied_restarts()
-        self._has_news |= self._restarts != before
-        for status in statuses.values():
-            if status.new_data and status.new_data not in self.record.new_data:
-                self.record.new_data = [*self.record.new_data, status.new_data]
-                self._has_news = True
-            if status.input is not None and status.input != self.record.input:
-                self.record.input, self.record.readers = status.input, status.readers or {}
-                self._has_news = True
-        if self.beat(at_once=self._has_news):
-            self._has_news = False  # what could not be written is tried again at the next look
 
 
 def add_statuses(record: RunRecord, statuses: Mapping[str, Status]) -> None:

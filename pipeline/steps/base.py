@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal, get_args
 import pydantic
 
 from pipeline import errors
-from pipeline.config.sections import Section
+from pipeline.sections import Section
 
 # Kinds of values between steps. `ids` are numbers of categories, from 0 to a number that is known;
 # `bag` any number of them a row. `encoded` is the content of an image file.

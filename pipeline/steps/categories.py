@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import pydantic
 
 from pipeline import errors
-from pipeline.config.sections import Positive
+from pipeline.sections import Positive
 from pipeline.steps.base import CATEGORIES, NUMBERS, Kind, Statistic, Step, Values, at
 from pipeline.steps.numbers import check_alike
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pipeline.config.sections import Fraction, NotNegative, Positive
+from pipeline.sections import Fraction, NotNegative, Positive
 from pipeline.steps.base import Kind, Step
 
 if TYPE_CHECKING:

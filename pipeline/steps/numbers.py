@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import pydantic
 
-from pipeline.config.sections import Above0
+from pipeline.sections import Above0
 from pipeline.steps.base import NUMBERS, Follows, Kind, Statistic, Step, Values, at
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import pydantic
 
-from pipeline.config.sections import Positive
+from pipeline.sections import Positive
 from pipeline.steps.base import Kind, Step
 
 if TYPE_CHECKING:

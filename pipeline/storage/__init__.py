@@ -20,10 +20,12 @@ import stat
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline import config, errors
-from pipeline.runs import work
+from pipeline import errors
+from pipeline.console import work
 from pipeline.storage import gcs, patience
 
+# Of what has a folder of its own, such as a run.
+NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*)://")
 _WILD = re.compile(r"[*?\[]")
 _AT_ONCE = 32  # requests under way to a file server, each of which may take milliseconds
@@ -66,7 +68,7 @@ def parent(path: str) -> str:
 def child(root: str, name: str, *, what: str = "name") -> str:
     """Returns the folder `name` below `root`, refusing names that could leave it; `what` is what
     the name is called then."""
-    if not re.fullmatch(config.NAME_PATTERN, name):
+    if not re.fullmatch(NAME_PATTERN, name):
         raise errors.UsageError(
             f"{what} {name!r}: must be 1 to 63 of a-z 0-9 . _ - and start with a letter or digit"
         )

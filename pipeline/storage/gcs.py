@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pipeline import errors
-from pipeline.runs import work
+from pipeline.console import work
 from pipeline.storage import gcs_errors
 
 # Bytes fetched at a time: doubled from the first to the second while reading goes on where it was.

@@ -7,18 +7,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
-import pydantic
-
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs.run_folder import ENDED, Status
+from pipeline.runs.run_record import Restart
 
-# The same input fails the same way: these are never tried again.
-FINAL_CODES = (
-    errors.UsageError.exit_code,
-    errors.DataError.exit_code,
-    errors.ModelError.exit_code,
-)
 # All that train, as what is started again.
 _GANG = "gang"
 # What TensorFlow's server and the system say when a port is taken.
@@ -90,7 +83,7 @@ class Policy:
 
     def decide(self, loss: Loss, now: float) -> Decision:
         """Returns what to do about `loss`, and counts it."""
-        if loss.code in FINAL_CODES:
+        if loss.code in errors.FINAL_CODES:
             return Decision("fail", code=loss.code)
         name = self._restarted(loss)
         self._note_progress(name, loss)
@@ -126,23 +119,6 @@ class Policy:
             self._reached[name] = loss.reached
             self._idle[name] = 0
             self._port_changes = 0
-
-
-class Restart(pydantic.BaseModel):
-    """One restart, as `run.json` tells it.
-
-    `step` is the newest that was seen before the loss, `steps_lost` how far the global step fell
-    back (from the newest that others made meanwhile, if they did), `seconds_to_next_step` the time
-    from the loss until training (or the evaluator) went on, in the slowest of the processes that
-    hung on it. The last two stay `None` if it never did.
-    """
-
-    role: str
-    index: int
-    cause: str
-    step: int | None = None
-    steps_lost: int | None = None
-    seconds_to_next_step: float | None = None
 
 
 class Recovery:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable
 
 from pipeline import errors, storage
 from pipeline.cluster import topology
-from pipeline.cluster.members import Member
 from pipeline.cluster.tolerance import Tolerance
 from pipeline.processes import environment, isolation
 from pipeline.processes.fork_client import (
@@ -31,9 +30,10 @@ from pipeline.processes.fork_client import (
     StopRequest,
     describe_exit,
 )
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import Status
 from pipeline.supervision import restart_policy, watchdog
+from pipeline.supervision.members import Member
 from pipeline.supervision.pace import Pace
 from pipeline.supervision.plan import Graces, Observer, Plan
 from pipeline.supervision.ports import Reservation
@@ -54,7 +54,7 @@ class Supervisor:
         *,
         observer: Observer,
         policy: restart_policy.Policy,
-        booked: list[restart_policy.Restart] | None = None,
+        booked: list[run_record.Restart] | None = None,
         reserve: Callable[[int], Reservation] = Reservation,
         graces: Graces | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -100,7 +100,7 @@ class Supervisor:
             self._observe(now=True)
             self.reason = self._plan.reason_of_end()
         except errors.PipelineError as error:
-            self._end_all(softly=error.exit_code not in restart_policy.FINAL_CODES)
+            self._end_all(softly=error.exit_code not in errors.FINAL_CODES)
             raise
         finally:
             if self._ports is not None:
@@ -191,7 +191,7 @@ class Supervisor:
                 self._chief_done_at = self._clock()
                 self.pace.trained_at = self.pace.trained_at or self._wall_clock()
             return
-        if self._has_no_part_left(member) and code not in restart_policy.FINAL_CODES:
+        if self._has_no_part_left(member) and code not in errors.FINAL_CODES:
             return
         self._observe(now=True)  # its last words
         if code > 0 and storage.is_full(self._plan.run.path):
@@ -222,7 +222,7 @@ class Supervisor:
         what = "it" if decision.action == "task" else "all training processes"
         again = f"in {decision.delay:g} s" if decision.delay else "now"
         self._observer.say(f"{member.name}: {loss.cause}; starting {what} again {again}")
-        restart = restart_policy.Restart(
+        restart = run_record.Restart(
             role=member.role, index=member.index, cause=loss.cause, step=self.pace.newest_step
         )
         self.restarts.append(restart)
@@ -259,7 +259,7 @@ class Supervisor:
         self._observe(now=True)
         again = f"in {decision.delay:g} s" if decision.delay else "now"
         self._observer.say(f"{cause}; starting all processes again {again}")
-        restart = restart_policy.Restart(role=_SERVER, index=0, cause=cause, step=reached)
+        restart = run_record.Restart(role=_SERVER, index=0, cause=cause, step=reached)
         self.restarts.append(restart)
         self._recoveries.append(
             restart_policy.Recovery(restart, wall_time=self._wall_clock(), gang=True)
@@ -289,7 +289,7 @@ class Supervisor:
     def _failure(
         self, member: Member, loss: restart_policy.Loss, decision: restart_policy.Decision
     ) -> errors.PipelineError:
-        if decision.code not in restart_policy.FINAL_CODES:
+        if decision.code not in errors.FINAL_CODES:
             for line in member.tail()[-_TAIL_LINES:]:
                 self._observer.say(f"{member.name} | {line}")
         return member.failure(loss, decision)

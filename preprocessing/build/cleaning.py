@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
-from pipeline import config, storage
+from pipeline import storage
 from pipeline.records import builds, manifest
 from pipeline.runs import liveness, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
@@ -50,7 +50,7 @@ class Build:
 def names(storage_root: str) -> list[str]:
     """Returns the names of all records below a root."""
     found = storage.listdir(storage.join(storage.absolute(storage_root), "records"))
-    return [name for name in found if re.fullmatch(config.NAME_PATTERN, name)]
+    return [name for name in found if re.fullmatch(storage.NAME_PATTERN, name)]
 
 
 def find(storage_root: str, name: str) -> list[Build]:

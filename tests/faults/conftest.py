@@ -16,6 +16,7 @@ from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.processes import environment
 from pipeline.processes.fork_client import Ended, ForkServer, Spawn, StopRequest
+from pipeline.runs import run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.supervision import restart_policy, watchdog
 from pipeline.supervision.plan import Plan
@@ -142,7 +143,7 @@ class Rig:
         return job, run
 
     @property
-    def restarts(self) -> list[restart_policy.Restart]:
+    def restarts(self) -> list[run_record.Restart]:
         return self.boss.restarts
 
     def fired(self, name: object = 0) -> dict[str, Any]:

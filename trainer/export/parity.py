@@ -21,8 +21,8 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors
+from pipeline.console import work
 from pipeline.records import tfrecord
-from pipeline.runs import work
 from trainer.distribution import autotuner
 from trainer.export import parity_client, parity_rows, parity_worker, rounding
 from trainer.export.parity_rows import Row

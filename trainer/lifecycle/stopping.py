@@ -21,10 +21,10 @@ import tensorflow as tf
 from pipeline import errors, redaction, storage
 from pipeline.cluster import topology
 from pipeline.cluster.tolerance import Tolerance
+from pipeline.launchers import by_hand
 from pipeline.processes import signals
-from pipeline.runs import by_hand, log_writer, run_folder
+from pipeline.runs import log_writer, run_folder
 from pipeline.runs.run_folder import RunFolder
-from pipeline.supervision import restart_policy
 from trainer.lifecycle.training_time import TrainingTime
 from trainer.monitoring.status_reporter import Reporter
 
@@ -257,6 +257,6 @@ def failure_of_chief(run: RunFolder) -> errors.PipelineError | None:
 
 def failure_of(chief: run_folder.Status | None) -> errors.PipelineError | None:
     """Returns the error in a chief's status if it has failed for good."""
-    if chief is None or chief.exit_code not in restart_policy.FINAL_CODES:
+    if chief is None or chief.exit_code not in errors.FINAL_CODES:
         return None
     return errors.of_exit_code(chief.exit_code, f"the chief failed: {chief.error}")

@@ -18,7 +18,8 @@ from typing import Any
 
 from pipeline import storage
 from pipeline.cluster.tolerance import Tolerance
-from pipeline.runs import run_folder, work
+from pipeline.console import work
+from pipeline.runs import run_folder
 
 _LOCAL_INTERVAL = 1.0  # seconds
 # Cloud Storage takes about one write a second of one object; other processes write theirs too.
@@ -117,7 +118,7 @@ class Reporter:
 
     @contextlib.contextmanager
     def counting(self, what: str) -> Iterator[None]:
-        """Reports what `pipeline.runs.work` counts in the body as progress of `what`."""
+        """Reports what `pipeline.console.work` counts in the body as progress of `what`."""
         done = 0
 
         def advance(amount: int) -> None:

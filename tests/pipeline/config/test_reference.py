@@ -9,7 +9,8 @@ import pydantic
 import pytest
 import yaml
 
-from pipeline.config import config_file, reference, schema, sections
+from pipeline import sections
+from pipeline.config import config_file, reference, schema
 from pipeline.steps import STEPS
 
 PAGE = reference.page()

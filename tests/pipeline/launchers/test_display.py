@@ -8,8 +8,7 @@ from pipeline.console.progress import Progress
 from pipeline.launchers import display, job
 from pipeline.launchers.display import Display
 from pipeline.runs.run_folder import Status
-from pipeline.runs.run_record import Launcher, RunRecord
-from pipeline.supervision.restart_policy import Restart
+from pipeline.runs.run_record import Launcher, Restart, RunRecord
 from tests.pipeline import terminals
 
 

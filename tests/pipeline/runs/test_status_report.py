@@ -11,7 +11,6 @@ from pipeline import storage
 from pipeline.config import config_file
 from pipeline.runs import run_folder, run_lock, run_record, status_report
 from pipeline.runs.run_folder import RunFolder, Status
-from pipeline.supervision import restart_policy
 
 HERE = socket.gethostname()
 NOBODY = 999999999
@@ -77,7 +76,7 @@ def test_a_run_at_work(run, record):
 )
 def test_restarts_are_told_while_the_run_is_at_work(run, record, step, told):
     for role, at in (("worker", 7), ("ps", step)):
-        record.restarts.append(restart_policy.Restart(role=role, index=0, cause="killed", step=at))
+        record.restarts.append(run_record.Restart(role=role, index=0, cause="killed", step=at))
     keep(run, record, chief_0={})
     with run_lock.held(run):
         assert status_report.describe(run, NOW).splitlines()[-1].endswith(told)

@@ -1,9 +1,12 @@
 import pytest
 
+from pipeline import errors
 from pipeline.cluster import topology
+from pipeline.runs import run_record
 from pipeline.runs.run_folder import Status
+from pipeline.runs.run_record import Restart
 from pipeline.supervision import restart_policy
-from pipeline.supervision.restart_policy import Loss, Policy, Recovery, Restart
+from pipeline.supervision.restart_policy import Loss, Policy, Recovery
 
 WORKER = topology.Task("worker", 0, {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)})
 EVALUATOR = topology.Task("evaluator", 0, {})
@@ -179,7 +182,7 @@ def test_what_ended_before_its_next_report_is_back_too():
 
 
 def test_final_codes_are_those_of_errors_that_come_again():
-    assert restart_policy.FINAL_CODES == (64, 65, 70)
+    assert errors.FINAL_CODES == (64, 65, 70)
 
 
 def test_training_that_stalls_is_started_again_as_a_whole_in_every_mode():
@@ -190,7 +193,7 @@ def test_training_that_stalls_is_started_again_as_a_whole_in_every_mode():
 
 
 def test_steps_that_others_made_meanwhile_are_lost_too():
-    restart = restart_policy.Restart(role="chief", index=0, cause="killed", step=73)
+    restart = run_record.Restart(role="chief", index=0, cause="killed", step=73)
     recovery = restart_policy.Recovery(restart, wall_time=10.0)
 
     def said(name, time, step):

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.processes.fork_client import ForkServer, StopRequest
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.supervision import restart_policy
 from pipeline.supervision.plan import Graces, Plan
@@ -171,7 +171,7 @@ def test_a_killed_worker_alone_is_started_again(stage):
 
 
 def test_restarts_are_booked_with_those_of_earlier_launches(stage):
-    earlier = restart_policy.Restart(role="ps", index=0, cause="killed", steps_lost=20)
+    earlier = run_record.Restart(role="ps", index=0, cause="killed", steps_lost=20)
     stage.options["booked"] = booked = [earlier]
     seen = []
     stage.notes.react = lambda statuses: seen.append(len(booked))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipeline.cluster import topology
-from pipeline.cluster.members import Member
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.supervision import watchdog
+from pipeline.supervision.members import Member
 
 MADE = {"step": 70, "loss": 0.5}
 

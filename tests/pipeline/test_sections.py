@@ -7,7 +7,7 @@ from typing import Annotated
 import pydantic
 import pytest
 
-from pipeline.config import sections
+from pipeline import sections
 
 
 class Box(sections.Section):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline import storage
-from pipeline.runs import export_files, work
+from pipeline.console import work
+from pipeline.runs import export_files
 
 
 def test_only_what_is_done_in_the_body_counts():

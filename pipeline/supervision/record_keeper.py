@@ -1,0 +1,47 @@
+"""Keeps `run.json` up to date while a run is supervised."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from pipeline.runs import run_record
+from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.supervision.plan import Observer
+
+
+@dataclasses.dataclass
+class Keeper:
+    """An observer that keeps the record of a run up to date while another shows it."""
+
+    record: run_record.RunRecord
+    run: RunFolder
+    observer: Observer
+
+    def __post_init__(self) -> None:
+        self.beat = run_record.Heartbeat(self.record, self.run)
+        self._has_news = False
+        self._restarts = self._copied_restarts()
+
+    def _copied_restarts(self) -> list[run_record.Restart]:
+        """A supervisor adds to those of the record, and fills in later what they have cost."""
+        return [restart.model_copy() for restart in self.record.restarts]
+
+    def say(self, line: str) -> None:
+        """Passes it on."""
+        self.observer.say(line)
+
+    def show(self, statuses: Mapping[str, Status]) -> None:
+        """Passes it on, and writes the record at restarts and when more has been read."""
+        self.observer.show(statuses)
+        before, self._restarts = self._restarts, self._copied_restarts()
+        self._has_news |= self._restarts != before
+        for status in statuses.values():
+            if status.new_data and status.new_data not in self.record.new_data:
+                self.record.new_data = [*self.record.new_data, status.new_data]
+                self._has_news = True
+            if status.input is not None and status.input != self.record.input:
+                self.record.input, self.record.readers = status.input, status.readers or {}
+                self._has_news = True
+        if self.beat(at_once=self._has_news):
+            self._has_news = False  # what could not be written is tried again at the next look
