@@ -18,6 +18,7 @@ setup(
         "pipeline.cluster",
         "pipeline.config",
         "pipeline.console",
+        "pipeline.jobs",
         "pipeline.launchers",
         "pipeline.launchers.vertex",
         "pipeline.processes",

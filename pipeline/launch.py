@@ -15,7 +15,8 @@ import time
 from absl import flags
 
 from pipeline import cli, launchers, versions
-from pipeline.launchers import display, dry_run, job
+from pipeline.jobs import display, job
+from pipeline.launchers import dry_run
 from pipeline.processes import isolation
 from pipeline.runs import run_record
 from pipeline.storage import gcs_preflight

@@ -24,8 +24,8 @@ from absl import flags
 from pipeline import cli, config, errors, storage, versions
 from pipeline.cluster import compatibility, task_discovery, tolerance, topology
 from pipeline.config import config_file
-from pipeline.launchers import by_hand
-from pipeline.launchers import job as jobs
+from pipeline.jobs import by_hand
+from pipeline.jobs import job as jobs
 from pipeline.launchers.vertex import job_status
 from pipeline.processes import environment, isolation
 from pipeline.records import builds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pipeline.launchers.job import Job
+from pipeline.jobs.job import Job
 from pipeline.runs.run_record import RunRecord
 
 

@@ -10,8 +10,8 @@ import yaml
 
 from pipeline import errors
 from pipeline.config import config_file
+from pipeline.jobs.job import Job
 from pipeline.launchers import Place, image, k8s
-from pipeline.launchers.job import Job
 from pipeline.launchers.vertex import job_spec, price_list
 
 # Stands for what only a submission has; what is shown of a TFJob is what will be submitted.

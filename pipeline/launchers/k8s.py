@@ -15,7 +15,7 @@ from typing import Any
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
-from pipeline.launchers.job import Job
+from pipeline.jobs.job import Job
 from pipeline.launchers.vertex import job_spec
 
 _NAMES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.golden import regenerate
-from tests.pipeline.launchers.jobs import PLACE
+from tests.pipeline.jobs.jobs import PLACE
 from tests.pipeline.process_help import ROOT
 
 pytest.importorskip(

@@ -16,7 +16,7 @@ import pytest
 from pipeline.launchers import image
 from pipeline.launchers.vertex import job_spec
 from tests.cloud.image import Image, made
-from tests.pipeline.launchers.jobs import plan
+from tests.pipeline.jobs.jobs import plan
 from tests.pipeline.process_help import ROOT
 
 

@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from pipeline.config import config_file
-from pipeline.launchers import job
+from pipeline.jobs import job
 from pipeline.launchers.vertex import job_spec
 from pipeline.runs import fatal
 from tests.cloud.fixtures import Cloud, of_service
 from tests.cloud.image import Image, made
 from tests.cloud.vertex import JOB_RESTARTS, RESTARTS, Vertex
-from tests.pipeline.launchers.jobs import PLACE
+from tests.pipeline.jobs.jobs import PLACE
 from tests.pipeline.process_help import ROOT
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pipeline import config, errors, storage, versions
 from pipeline.cluster import topology
 from pipeline.cluster.tolerance import Tolerance
-from pipeline.launchers import job as jobs
+from pipeline.jobs import job as jobs
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 

@@ -21,7 +21,7 @@ import tensorflow as tf
 from pipeline import errors, redaction, storage
 from pipeline.cluster import topology
 from pipeline.cluster.tolerance import Tolerance
-from pipeline.launchers import by_hand
+from pipeline.jobs import by_hand
 from pipeline.processes import signals
 from pipeline.runs import log_writer, run_folder
 from pipeline.runs.run_folder import RunFolder

@@ -12,7 +12,7 @@ from typing import Any
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.config import gcp_config
-from pipeline.launchers.job import Job
+from pipeline.jobs.job import Job
 from pipeline.runs import fatal
 
 MODULE = "trainer.task"

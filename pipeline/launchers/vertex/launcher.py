@@ -14,9 +14,9 @@ from typing import Any
 
 from pipeline import errors, redaction
 from pipeline.console import interrupts
-from pipeline.launchers import display, run_setup
-from pipeline.launchers import job as jobs
-from pipeline.launchers.job import Job
+from pipeline.jobs import display, run_setup
+from pipeline.jobs import job as jobs
+from pipeline.jobs.job import Job
 from pipeline.launchers.vertex import job_spec, job_status, service_client
 from pipeline.launchers.vertex.service_client import ENDED, Service
 from pipeline.records import builds, manifest
@@ -108,6 +108,7 @@ def _submitted(
     job: Job, contents: manifest.Manifest, service: Service
 ) -> tuple[Job, RunRecord, str]:
     """Prepares the run folder and submits the job; returns both, and the name of what runs."""
+    job_status.refuse_while_going(job.run)
     record = run_setup.open_run(job)
     try:
         job.run.remove(fatal.MARKER)

@@ -143,7 +143,7 @@ def test_without_a_total_there_is_no_bar(clock):
 PROGRAM = """
 import sys
 from pipeline.console import progress
-from pipeline.launchers.display import Display
+from pipeline.jobs.display import Display
 with progress.Progress("reading", 1000) as bar:
     bar.reach(600, "3 dead letters")
 print("done")

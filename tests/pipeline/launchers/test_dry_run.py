@@ -9,7 +9,7 @@ import yaml
 
 from pipeline import errors
 from pipeline.launchers import Place, dry_run
-from tests.pipeline.launchers.jobs import PLACE, plan
+from tests.pipeline.jobs.jobs import PLACE, plan
 from tests.pipeline.process_help import ROOT
 
 

@@ -7,7 +7,7 @@ from pipeline import errors
 from pipeline.config import config_file
 from pipeline.launchers import k8s
 from pipeline.runs import fatal
-from tests.pipeline.launchers.jobs import plan
+from tests.pipeline.jobs.jobs import plan
 
 
 def test_roles_have_the_names_and_the_container_the_operator_looks_for():

@@ -10,7 +10,7 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from pipeline import config, errors
 from pipeline.config import config_file
 from preprocessing.runners import beam_options, dataflow
-from tests.pipeline.launchers.jobs import PLACE
+from tests.pipeline.jobs.jobs import PLACE
 from tests.pipeline.process_help import ROOT, child_environment
 
 GCP = config_file.load(

@@ -16,7 +16,7 @@ from pipeline.launchers import k8s
 from pipeline.launchers.vertex import job_spec
 from tests.cloud.fixtures import of_service
 from tests.golden import vertex_messages
-from tests.pipeline.launchers.jobs import plan
+from tests.pipeline.jobs.jobs import plan
 from tests.pipeline.process_help import ROOT
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[3] / "golden" / "jobs"

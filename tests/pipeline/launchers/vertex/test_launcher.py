@@ -5,11 +5,11 @@ import json
 import pytest
 
 from pipeline import errors
-from pipeline.launchers import job, run_setup
-from pipeline.launchers.job import Job
+from pipeline.jobs import job, run_setup
+from pipeline.jobs.job import Job
 from pipeline.launchers.vertex.launcher import GcpLauncher
 from pipeline.runs import fatal, run_folder
-from tests.pipeline.launchers.jobs import PLACE
+from tests.pipeline.jobs.jobs import PLACE
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from pipeline.launchers.role_lines import RoleLines
+from pipeline.jobs.role_lines import RoleLines
 from pipeline.runs.run_folder import Status
 from tests.pipeline import terminals
 
 PROGRAM = """
 import sys
-from pipeline.launchers.display import Display
+from pipeline.jobs.display import Display
 from pipeline.runs.run_folder import Status
 from time import time
 

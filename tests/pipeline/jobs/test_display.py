@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from pipeline.console.progress import Progress
-from pipeline.launchers import display, job
-from pipeline.launchers.display import Display
+from pipeline.jobs import display, job
+from pipeline.jobs.display import Display
 from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import Launcher, Restart, RunRecord
 from tests.pipeline import terminals
@@ -92,7 +92,7 @@ def test_epochs_that_end_alike_share_lines(shown, stream):
 
 
 PROGRAM = """
-from pipeline.launchers.display import Display
+from pipeline.jobs.display import Display
 from pipeline.runs.run_folder import Status
 def status(step, **values):
     return {"chief-0": Status("chief-0", 1, "h", "training", 1.0, step=step, **values)}

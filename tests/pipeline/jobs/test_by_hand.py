@@ -9,8 +9,8 @@ import pytest
 
 from pipeline import errors
 from pipeline.cluster import topology
-from pipeline.launchers import by_hand
-from pipeline.launchers import job as jobs
+from pipeline.jobs import by_hand
+from pipeline.jobs import job as jobs
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import Status
 

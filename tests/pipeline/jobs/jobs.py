@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.launchers import job
-from pipeline.launchers.job import Job
+from pipeline.jobs import job
+from pipeline.jobs.job import Job
 
 PLACE = (
     "gcp.project=my-project",

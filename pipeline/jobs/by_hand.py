@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 
 from pipeline import errors
 from pipeline.cluster import topology
-from pipeline.launchers import display
-from pipeline.launchers.job import Job
+from pipeline.jobs import display
+from pipeline.jobs.job import Job
 from pipeline.runs import liveness, run_folder, run_record
 from pipeline.runs.run_record import RunRecord
 

@@ -7,10 +7,9 @@ import dataclasses
 from pipeline import errors, redaction, storage
 from pipeline.cluster import compatibility
 from pipeline.config import config_file
-from pipeline.launchers import display
-from pipeline.launchers import job as jobs
-from pipeline.launchers.job import Job
-from pipeline.launchers.vertex import job_status
+from pipeline.jobs import display
+from pipeline.jobs import job as jobs
+from pipeline.jobs.job import Job
 from pipeline.records import epochs, feature_plan, manifest
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_record import RunRecord
@@ -18,7 +17,6 @@ from pipeline.runs.run_record import RunRecord
 
 def open_run(job: Job) -> RunRecord:
     """Makes the run folder what the processes expect, and says what is about to happen."""
-    job_status.refuse_while_going(job.run)
     resumes = storage.exists(job.run.config_path)
     for line in jobs.changes(job):
         print(redaction.redact(f"changed since the last start: {line}"))

@@ -9,9 +9,9 @@ import pytest
 
 from pipeline import config, errors, storage
 from pipeline.config import config_file
-from pipeline.launchers import job as jobs
-from pipeline.launchers import run_setup
-from pipeline.launchers.job import Job
+from pipeline.jobs import job as jobs
+from pipeline.jobs import run_setup
+from pipeline.jobs.job import Job
 from pipeline.records import manifest
 from pipeline.runs.run_folder import RunFolder
 from tests.pipeline.feature_tables import contents, make

@@ -15,9 +15,9 @@ from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.console import terminal
 from pipeline.console.progress import Progress, duration
-from pipeline.launchers.epoch_lines import EpochLines
-from pipeline.launchers.job import Job
-from pipeline.launchers.role_lines import RoleLines
+from pipeline.jobs.epoch_lines import EpochLines
+from pipeline.jobs.job import Job
+from pipeline.jobs.role_lines import RoleLines
 from pipeline.records import quarantine
 from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import ALL_STEPS, RunRecord

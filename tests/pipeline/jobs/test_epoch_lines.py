@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.launchers.epoch_lines import EpochLines
+from pipeline.jobs.epoch_lines import EpochLines
 
 ONCE = "60 of 60 records applied once"
 

@@ -5,7 +5,7 @@ import pytest
 
 from pipeline import errors, storage
 from pipeline.config import config_file
-from pipeline.launchers import job
+from pipeline.jobs import job
 
 
 def plan(tmp_path, *overrides, run="r1"):
