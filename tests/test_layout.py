@@ -20,6 +20,54 @@ FORBIDDEN = {
     "serving": {"trainer", "tests", "benchmarks"},
     "trainer": {"preprocessing", "serving", "apache_beam", "tests", "benchmarks"},
 }
+# The parts of each package, lowest layer first: a part is a sub-package, or a module at the top. It
+# may import parts of the layers before its own, and no others.
+LAYERS = {
+    "pipeline": (
+        ("errors", "redaction", "sections"),
+        ("console", "processes", "steps", "versions"),
+        ("storage",),
+        ("config",),
+        ("cli", "cluster"),
+        ("runs",),
+        ("records", "supervision"),
+        ("jobs",),
+        ("launchers.vertex",),
+        ("launchers",),
+        ("doctor_checks",),
+        ("doctor", "launch", "logs", "status", "stop", "verify"),
+    ),
+    "preprocessing": (
+        ("arrow",),
+        ("sources",),
+        ("rows",),
+        ("shards", "statistics"),
+        ("dead_letters", "runners", "schema_inference"),
+        ("build",),
+        ("clean_records", "compare_records", "fetch", "infer_schema", "main"),
+        ("replay_dead_letters", "stats"),
+    ),
+    "serving": (("batch",), ("rest",), ("predict", "serve")),
+    "trainer": (
+        ("distribution", "optimizers"),
+        ("checkpoints",),
+        ("models",),
+        ("input",),
+        ("metrics", "monitoring"),
+        ("exactly_once", "export"),
+        ("evaluation", "lifecycle"),
+        ("experiment",),
+        ("divergence_replay", "migration", "reevaluation", "roles"),
+        ("evaluate", "ledger_report", "migrate", "replay", "task"),
+    ),
+}
+# What may lie at the top of a package besides its commands: what all of it stands on or comes to.
+CENTRES = {
+    "pipeline": {"cli", "doctor_checks", "errors", "redaction", "sections", "versions"},
+    "preprocessing": set(),
+    "serving": set(),
+    "trainer": {"divergence_replay", "experiment", "reevaluation", "roles"},
+}
 
 
 def _imported(path):
@@ -46,6 +94,76 @@ def test_packages_import_only_what_they_may(package):
         for name in set(_imported(path)) & FORBIDDEN[package]
     }
     assert not wrong
+
+
+def _name(path):
+    """Returns the dotted name of a module or package."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _part(path):
+    """Returns the part of its package that a module belongs to; "" for the package's own file."""
+    inside = path.relative_to(ROOT).parts[1:]
+    if len(inside) == 1:
+        return "" if inside[0] == "__init__.py" else inside[0].removesuffix(".py")
+    return ".".join(inside[:-1])
+
+
+def _own_imports(path, parts):
+    """Yields line, name and part of what a module imports of its package, at its top or inside a
+    function. `parts` are those of all modules of the package, by name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in parts else node.module for name in inner]
+        yield from ((node.lineno, name, parts[name]) for name in names if name in parts)
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_every_part_of_a_package_has_a_layer(package):
+    listed = [part for layer in LAYERS[package] for part in layer]
+    assert len(listed) == len(set(listed))
+    assert {_part(path) for path in _modules(package)} - {""} == set(listed)
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_parts_import_only_from_layers_below(package):
+    parts = {_name(path): _part(path) for path in _modules(package)}
+    level = {part: n for n, layer in enumerate(LAYERS[package]) for part in layer}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}, but {part} is not in a layer before "
+        f"{_part(path) or package}: see LAYERS, and move what both need to an earlier one"
+        for path in _modules(package)
+        for line, name, part in _own_imports(path, parts)
+        if part not in ("", _part(path)) and level[part] >= level.get(_part(path), -1)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_every_package_says_what_it_holds(package):
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in _modules(package)
+        if path.name == "__init__.py" and not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert not silent, f"no docstring in {', '.join(silent)}"
+
+
+@pytest.mark.parametrize("package", CENTRES)
+def test_only_commands_and_the_centre_lie_at_the_top_of_a_package(package):
+    others = {
+        path.stem
+        for path in (ROOT / package).glob("*.py")
+        if path.name != "__init__.py" and ' "__main__":' not in path.read_text()
+    }
+    assert others == CENTRES[package], (
+        f"{package}/: what is no command goes into a sub-package that is named after what it holds"
+    )
 
 
 @pytest.mark.parametrize(
