@@ -1,1 +1,1 @@
-"""Progress bars, tables and questions on a terminal."""
+"""Progress bars, tables and questions on a terminal, and the count of work that bars show."""

@@ -1,1 +1,1 @@
-"""Processes forked from one that has imported TensorFlow, and what they may see."""
+"""Processes of this machine: forked from one that has TensorFlow, and asked to stop by signals."""

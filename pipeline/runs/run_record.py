@@ -84,7 +84,7 @@ class RunRecord(pydantic.BaseModel):
     input: list[dict[str, int]] | None = None
     # Task to records it has applied.
     readers: dict[str, int] = {}
-    # Split to cause to records that it did without: `exclusions.left_out`.
+    # Split to cause to records that it did without: `quarantine.left_out`.
     left_out: dict[str, dict[str, int]] = {}
     # Steps of the checkpoints that nobody has judged, because of newer ones or by the config.
     skipped: list[int] = []

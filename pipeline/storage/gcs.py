@@ -4,7 +4,7 @@ TensorFlow's client is left to what TensorFlow reads and writes itself: records 
 checkpoints, events, exports. It remembers lengths for seconds, so that a small file which others
 rewrite is cut short; it cannot write on a condition; and importing it takes seconds.
 
-Every function raises what `cloud_errors` says; `FileNotFoundError` for an object that is not there.
+Every function raises what `gcs_errors` says; `FileNotFoundError` for an object that is not there.
 """
 
 from __future__ import annotations

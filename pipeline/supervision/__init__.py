@@ -1,1 +1,1 @@
-"""Keeps the processes of a run going: restarts, hangs, ports."""
+"""Keeps the processes of a run going: restarts, hangs, ports, and the record of it."""

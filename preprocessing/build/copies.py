@@ -5,7 +5,7 @@ whichever files they lie. Equal rows would all have one place. So they are count
 there, and each of the others gets a place by its content and its number among them. Which row is
 which does not matter, as they are equal.
 
-Equal rows meet in the shard of the first. There the others are taken out (`assemble` leaves them
+Equal rows meet in the shard of the first. There the others are taken out (`merge` leaves them
 out by itself) and spilled once more for their own shards. Their content is known by its hash of 64
 bits: of two different rows that share it (3e-6 for 10 million rows) both stay, one of them as if
 it were a copy.

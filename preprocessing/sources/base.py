@@ -89,7 +89,7 @@ class Rows:
     """Some rows of a chunk, in order.
 
     `batch` has the config's columns as the source found them: with the types of
-    `schema.arrow_schema`, or others that `convert` can turn into these, such as text. `files` says
+    `arrow_types.arrow_schema`, or others that `cast` turns into these, such as text. `files` says
     where each column was read, `first_row` which row of these files is the first, `numbers` which
     one each is if they do not follow one another. `letters` are rows that could not even be read.
     `name` is what the manifest calls the file; if every row is a file of its own, `each` has them;

@@ -17,7 +17,7 @@ from pipeline.runs.run_folder import RunFolder
 from tests.faults import injected, verdict
 from tests.pipeline.process_help import ROOT, child_environment, is_alive
 
-_FORK_SERVER = b"pipeline.fork_server"
+_FORK_SERVER = b"pipeline.processes.fork_server"
 _ORPHANS_MAY_TAKE = 20.0  # seconds, to end after their launcher was killed
 
 

@@ -1,1 +1,1 @@
-"""Strategies, placement of variables, and sessions."""
+"""Strategies, placement of variables, sessions, and tf.data's autotuner, which is kept out."""

@@ -1,1 +1,1 @@
-"""Evaluation while training, the best checkpoint, early stopping."""
+"""Evaluation while training: the best checkpoint, early stopping, what was skipped."""

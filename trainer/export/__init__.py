@@ -1,1 +1,1 @@
-"""Exported models, and the proof that they equal the trained one."""
+"""Exported models, and the check that each answers as the trained one does."""

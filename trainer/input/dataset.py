@@ -44,7 +44,7 @@ class Records:
 
     @property
     def left_out(self) -> dict[str, dict[str, int]]:
-        """How many records there were more, by split and cause; see `exclusions.left_out`."""
+        """How many records there were more, by split and cause; see `quarantine.left_out`."""
         return quarantine.left_out(self.excluded, self.manifest)
 
     def identity(self, split: str) -> str:
@@ -146,7 +146,7 @@ def even_batches(records: int, largest: int, replicas: int) -> list[int]:
 
 
 def _in_order(paths: tuple[str, ...]) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """Returns a function from a row of `order.readable` to the records of that block."""
+    """Returns a function from a row of `epoch_order.readable` to the records of that block."""
 
     def read(row: tf.Tensor) -> tf.data.Dataset:
         shard, offset, records = tf.unstack(row)
@@ -158,7 +158,7 @@ def _in_order(paths: tuple[str, ...]) -> Callable[[tf.Tensor], tf.data.Dataset]:
 def _window_reader(
     blocks: epoch_order.Blocks, columns: Mapping[str, config.Column]
 ) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
-    """Returns a function from a `mixing.Window` to its parsed records, all in one piece, with the
+    """Returns a function from a `shuffle.Window` to its parsed records, all in one piece, with the
     order they are to be used in, and their marks. Nothing, if the window has none.
 
     Parsing whole blocks before they are mixed costs less than parsing batches after: what is mixed

@@ -29,7 +29,7 @@ class Window(NamedTuple):
 
 
 def window(rows: Sequence[np.ndarray], seed: int) -> Window:
-    """Mixes what rows of `feeding.Feed.rows` say, all of one epoch and each of another block.
+    """Mixes what rows of `window_feed.Feed.rows` say, all of one epoch and each of another block.
 
     None at all make a window without records.
     """
