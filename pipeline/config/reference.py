@@ -180,9 +180,8 @@ def describe_type(annotation: Any) -> str:
         wider = {"integer"} if "number" in members else set()
         return _either([one for one in dict.fromkeys(members) if one not in wider])
     if origin is tuple:
-        return "list of " + re.sub(
-            r"\b(integer|number|text|step)\b", r"\1s", describe_type(arguments[0])
-        )
+        several = re.sub(r"\b(integer|number|text|step)\b", r"\1s", describe_type(arguments[0]))
+        return f"list of {several.replace(', at', ', each at')}"
     if origin is dict:
         key = "name" if arguments[0] is str else describe_type(arguments[0])
         return f"mapping of {key} to {describe_type(arguments[1])}"

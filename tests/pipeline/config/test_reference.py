@@ -104,7 +104,7 @@ def test_a_key_without_a_meaning_fails(monkeypatch):
         (Literal["a", "'", "", "c"], "`a`, `\"'\"`, `''` or `c`"),
         (sections.Positive | Literal["auto"], "integer, at least 1; or `auto`"),
         (int | float | str, "number or text"),
-        (tuple[sections.Positive, ...], "list of integers, at least 1"),
+        (tuple[sections.Positive, ...], "list of integers, each at least 1"),
         (dict[str, Any], "mapping of name to any value"),
         (schema.Name, "text, such as `flights-2024`"),
         (Annotated[str, pydantic.Field(pattern="^x$")], "text, matching `^x$`"),
