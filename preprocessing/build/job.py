@@ -105,6 +105,7 @@ def _build(
                 job = dataflow_job.Job(how.elsewhere, records, base, made_of)
             submitted = job.folders() if job else None
             folders = submitted or record_folders.prepare(records, base, used)
+            stays = False
             try:
                 if job and submitted:
                     with _reporting(folders, None):
@@ -119,14 +120,18 @@ def _build(
                         _run_beam(chunks, source, data, folders, how, server, job, keeping)
                 _judge_rows(data, folders)
                 result = _manifest(data, folders, hashes.result())
-                resume.check(left, result.fingerprint)
+                resume.check(left, result.fingerprint, folders.temporary)
                 enough.check(data, result)
                 same = None if how.force else _equal(records, base, result)
                 if same is None:
                     manifest.write(folders.build, result, new=True)
+            except BaseException as error:
+                stays = resume.can_be_used(folders.temporary, error)
+                raise
             finally:
                 if job is None or not job.goes_on():
-                    record_folders.remove(folders.temporary)
+                    if not stays:
+                        record_folders.remove(folders.temporary)
                     if not builds.is_published(records, folders.build_name):
                         record_folders.abandon(folders.build)
     build = same or folders.build_name

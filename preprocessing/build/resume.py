@@ -149,7 +149,8 @@ def say_why_not(left: Left) -> None:
     """Says that killed runs have left something, and why none of it can be used."""
     if left.why:
         print(
-            f"a killed run had read {left.rows:,} rows of these records; starting over: {left.why}",
+            f"an unfinished run had read {left.rows:,} rows of these records; starting over: "
+            f"{left.why}",
             flush=True,
         )
 
@@ -164,7 +165,7 @@ def begin(left: Left, chunks: Sequence[Chunk], temporary: str) -> pieces.Keeping
     discard(left)
     if taken:
         print(
-            f"a killed run had finished {len(taken):,} of {len(chunks):,} pieces "
+            f"an unfinished run had finished {len(taken):,} of {len(chunks):,} pieces "
             f"({spill.rows_written(temporary):,} rows): using them",
             flush=True,
         )
@@ -185,10 +186,18 @@ def note_fingerprint(left: Left, temporary: str, found: str) -> None:
         _note(temporary, dataclasses.replace(left.wanted, fingerprint=found))
 
 
-def check(left: Left, made: str) -> None:
+def can_be_used(temporary: str, error: BaseException) -> bool:
+    """Tells if the temporary folder of a run that `error` has ended stays for the next one: it was
+    interrupted or lost a worker, has finished pieces, and does not take the rest of a full disk."""
+    ended_from_outside = isinstance(error, KeyboardInterrupt | errors.RetryableError)
+    return ended_from_outside and pieces.finished(temporary) > 0 and not storage.is_full(temporary)
+
+
+def check(left: Left, made: str, temporary: str) -> None:
     """Raises `RetryableError` if pieces were used of raw files with another fingerprint than that
-    of those that were `made` into records now."""
+    of those that were `made` into records now, and removes these pieces in `temporary`."""
     if left.folders and left.fingerprint not in (None, made):
+        record_folders.remove(temporary)
         raise errors.RetryableError(
             "the raw files are not those that a killed run has read, though the storage gives them "
             "the same size and time. What it left is removed; run the same command again"

@@ -169,20 +169,17 @@ def test_killed_at_any_point_it_leaves_no_manifest_and_runs_again(tmp_path, stag
     assert [path.parent for path in folder.glob("**/*.tfrecord") if str(path.parent) != build] == []
 
 
-def test_interrupted_it_cleans_up_and_says_so(tmp_path):
+def test_interrupted_it_says_so_and_leaves_no_half_made_build(tmp_path):
     folder = tmp_path / "records" / "mnist"
     command = [*COMMAND, "--config=mnist", f"--storage={tmp_path}"]
-    with subprocess.Popen(
-        command,
-        cwd=REPOSITORY,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
         _wait(lambda: any(folder.glob("_tmp-*/*.arrow")) or process.poll() is not None)
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 75
         assert process.stderr.read() == "error: interrupted. Run the same command again to go on.\n"
-    assert not any(folder.glob("[!.]*")), "only locks stay"
+    # Pieces that were finished stay for the next run.
+    assert all(path.name.startswith("_tmp-") for path in folder.glob("[!.]*"))
+    assert not any(folder.glob("_tmp-*")) or any(folder.glob("_tmp-*/*.piece.json"))
 
 
 def _wait(condition) -> None:

@@ -233,7 +233,7 @@ def test_after_a_kill_it_is_said_that_a_run_starts_over(tiny, root):
     base = fingerprint.base(tiny.data, IdxSource(tiny.data).files())
     killed = record_folders.prepare(str(_records(root, tiny)), base)
     pathlib.Path(killed.temporary, "train-000000-0000.rows17.arrow").touch()
-    message = "a killed run had read 17 rows of these records; starting over"
+    message = "an unfinished run had read 17 rows of these records; starting over"
     assert message in _run(tiny, root)[1]
     assert not os.path.exists(killed.temporary)
     assert message not in _run(tiny, root, force=True)[1]

@@ -69,6 +69,29 @@ def _kill(job_config, root, monkeypatch, after: int = 5) -> None:
             _run(job_config, root)
 
 
+def _end(job_config, root, monkeypatch, error: BaseException, after: int = 5) -> None:
+    """Runs until so many chunks are read; `error` ends it then."""
+    run_beam, read, chunks = job._run_beam, CsvSource.read, []
+
+    def counted(self, chunk):
+        chunks.append(chunk)
+        if len(chunks) > after:
+            raise _Killed
+        return read(self, chunk)
+
+    def ended(*args):
+        try:
+            run_beam(*args)
+        except RuntimeError:
+            raise error from None
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CsvSource, "read", counted)
+        patched.setattr(job, "_run_beam", ended)
+        with pytest.raises(type(error)):
+            _run(job_config, root)
+
+
 def _folder(root, job_config) -> pathlib.Path:
     return pathlib.Path(run_folder.records_folder(str(root), job_config.name))
 
@@ -96,7 +119,7 @@ def test_a_run_uses_what_a_killed_one_has_finished(table, root, tmp_path, monkey
     _kill(table, root, monkeypatch, after=4)
     _kill(table, root, monkeypatch, after=3)
     said = _run(table, root)
-    assert f"a killed run had finished 7 of {CHUNKS} pieces (" in said and "using them" in said
+    assert f"an unfinished run had finished 7 of {CHUNKS} pieces (" in said and "using them" in said
     _assert_as_if_undisturbed(table, root, tmp_path)
 
 
@@ -118,7 +141,7 @@ def test_a_run_killed_when_all_is_read(table, root, tmp_path, monkeypatch):
         with pytest.raises(RuntimeError, match="_Killed"):
             _run(table, root)
     said = _run(table, root)
-    assert f"a killed run had finished {CHUNKS} of {CHUNKS} pieces ({ROWS - 2} rows)" in said
+    assert f"an unfinished run had finished {CHUNKS} of {CHUNKS} pieces ({ROWS - 2} rows)" in said
     _assert_as_if_undisturbed(table, root, tmp_path)
 
 
@@ -161,6 +184,31 @@ def test_another_version_of_the_code(table, root, monkeypatch):
     _starts_over(table, root, why)
 
 
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), errors.RetryableError("a worker was lost")], ids=repr
+)
+def test_a_run_that_was_ended_from_outside_is_as_good(table, root, tmp_path, monkeypatch, error):
+    _end(table, root, monkeypatch, error)
+    assert not list(_folder(root, table).glob("*/*.tfrecord")), "no half-made build stays"
+    assert f"an unfinished run had finished 5 of {CHUNKS} pieces (" in _run(table, root)
+    _assert_as_if_undisturbed(table, root, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("error", "after", "is_full"),
+    [
+        (errors.DataError("row 3: is no number"), 5, False),
+        (KeyboardInterrupt(), 0, False),
+        (errors.RetryableError("No space left on device"), 5, True),
+    ],
+    ids=["bad data", "nothing finished", "full disk"],
+)
+def test_what_is_of_no_use_is_removed(table, root, monkeypatch, error, after, is_full):
+    monkeypatch.setattr(storage, "is_full", lambda path: is_full)
+    _end(table, root, monkeypatch, error, after=after)
+    assert not list(_folder(root, table).glob("[!.]*")), "only locks stay"
+
+
 @pytest.mark.parametrize("change", ["content", "content and time", "touched"])
 def test_a_changed_raw_file(table, root, tmp_path, monkeypatch, change):
     _kill(table, root, monkeypatch)
@@ -188,7 +236,7 @@ def test_a_file_system_that_lies_about_times(table, root, monkeypatch):
         with pytest.raises(errors.RetryableError, match="not those that a killed run has read"):
             _run(table, root)
     assert not list(_folder(root, table).glob("_tmp-*"))
-    assert "a killed run" not in _run(table, root)
+    assert "an unfinished run" not in _run(table, root)
 
 
 def test_the_fingerprint_is_noted_when_all_is_hashed(table, root, monkeypatch):
