@@ -39,7 +39,7 @@ def write(found: Partials, file: Any) -> None:
     rows = [
         (split, column, *_fields(partial).values()) for (split, column), partial in found.items()
     ]
-    arrays = [pa.array(v, f.type) for v, f in zip(zip(*rows, strict=True), _SCHEMA, strict=True)]
+    arrays = [pa.array([row[n] for row in rows], f.type) for n, f in enumerate(_SCHEMA)]
     with pa.ipc.new_file(file, _SCHEMA) as writer:
         writer.write_batch(pa.record_batch(arrays, schema=_SCHEMA))
 

@@ -48,6 +48,11 @@ def test_of_a_table():
     _assert_same(column_stats.taken(found))
 
 
+def test_of_no_row():
+    """As of a piece of the raw data all of whose rows are bad."""
+    _assert_same({})
+
+
 @pytest.mark.parametrize(
     "values",
     [None, {}, {3: 1, -(2**63): 2}, {0.1: 5, -0.0: 1}, {"": 1, "ü\0": 2, "NaN": 3, "7": 1}],
