@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline import errors, storage
+from pipeline.storage import strict_json
 from preprocessing.shards import spill, summed
 from preprocessing.sources.base import Chunk
 from preprocessing.statistics import partials_file
@@ -104,8 +105,8 @@ def _write(piece: Piece, chunk: Chunk) -> None:
         "files": {name: [one.bytes, one.crc32c] for name, one in piece.files.items()},
         "statistics": piece.statistics,
     }
-    text = json.dumps(values)
-    marker = json.dumps({"crc32c": summed.of_text(text).crc32c, "piece": values})
+    text = strict_json.dumps(values)
+    marker = strict_json.dumps({"crc32c": summed.of_text(text).crc32c, "piece": values})
     storage.write_text(storage.join(piece.folder, key(chunk) + _MARKER), marker)
 
 
@@ -115,7 +116,7 @@ def read(folder: str, chunk: Chunk) -> Piece | None:
     try:
         marker = json.loads(storage.read_text(storage.join(folder, key(chunk) + _MARKER)))
         values = marker["piece"]
-        if summed.of_text(json.dumps(values)).crc32c != marker["crc32c"]:
+        if summed.of_text(strict_json.dumps(values)).crc32c != marker["crc32c"]:
             return None
         if values["chunk"] != _digest(chunk):
             return None

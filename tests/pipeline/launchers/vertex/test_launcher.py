@@ -5,8 +5,10 @@ import json
 import pytest
 
 from pipeline import errors
-from pipeline.jobs import job, run_setup
+from pipeline.jobs import job
 from pipeline.jobs.job import Job
+from pipeline.launchers import local
+from pipeline.launchers.vertex import job_status
 from pipeline.launchers.vertex.launcher import GcpLauncher
 from pipeline.runs import fatal, run_folder
 from tests.pipeline.jobs.jobs import PLACE
@@ -145,9 +147,9 @@ def test_settings_that_a_job_at_work_does_not_have_are_named(cloud, wanted, jobs
 def test_launchers_elsewhere_are_kept_off_a_run_that_is_at_work(wanted, jobs):
     leave_at_work(wanted, jobs)
     with pytest.raises(errors.UsageError, match=r"^run 'r.1': is at work on Vertex AI \(https:"):
-        run_setup.open_run(wanted)
+        local.LocalLauncher().run(wanted, started=0.0)
     jobs.states = ["JOB_STATE_SUCCEEDED"]
-    run_setup.open_run(wanted)
+    job_status.refuse_while_going(wanted.run)
 
 
 def test_requests_that_fail_now_and_then_do_not_end_the_following(wanted, cloud, jobs):
@@ -167,7 +169,7 @@ def test_a_job_that_cannot_be_followed_any_more_goes_on(wanted, cloud, jobs, sta
     cloud.api.faults.clear()
     assert wanted.run.read("run.json")["status"] == "running"
     with pytest.raises(errors.UsageError, match="is at work on Vertex AI"):
-        run_setup.open_run(wanted)
+        local.LocalLauncher().run(wanted, started=0.0)
     jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
     assert launch(wanted)["status"] == "done"
     assert len(jobs.created) == 1
