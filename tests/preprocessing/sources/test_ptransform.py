@@ -133,7 +133,7 @@ def test_nanoseconds_of_a_row_that_is_bad_can_be_shown(tmp_path):
 
 def test_a_batch_that_lacks_a_column(tmp_path):
     with pytest.raises(
-        errors.DataError, match=r"test_transform:Lacking': column 'name' of the config is missing"
+        errors.DataError, match=r"test_ptransform:Lacking': column 'name' of the config is missing"
     ):
         _run(_config(Lacking), tmp_path)
 
