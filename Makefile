@@ -194,7 +194,7 @@ soak: $(VENV)/.installed-dev ## kill processes of MODES= at every moment, then K
 		$(call given,SEED,seed) $(if $(MATRIX),$(if $(call on,MATRIX),,--nomatrix))
 
 docs: $(VENV)/.installed ## write docs/config.md again from the models of the config
-	@$(RUN_PY) pipeline.config.reference >docs/config.md.new && mv docs/config.md.new docs/config.md
+	@$(RUN_PY) pipeline.config.reference docs/config.md
 
 lint: $(VENV)/.installed-dev ## formatting, lint and types
 	@$(VENV)/bin/ruff format --check --quiet . || { echo "run: $(VENV)/bin/ruff format ." >&2; exit 1; }

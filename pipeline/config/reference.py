@@ -1,6 +1,6 @@
 """Writes docs/config.md out of the config models: types, ranges, defaults and docstrings of keys.
 
-    python -m pipeline.config.reference > docs/config.md    # or: make docs
+    python -m pipeline.config.reference docs/config.md    # or: make docs
 
 The docstrings below keys are read from the source, not by pydantic's `use_attribute_docstrings`,
 which would add 0.1 to 0.2 seconds to the start of every command.
@@ -14,6 +14,7 @@ import inspect
 import itertools
 import json
 import re
+import sys
 import textwrap
 import types
 import typing
@@ -26,7 +27,7 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from pipeline import sections
+from pipeline import sections, storage
 from pipeline.config import schema
 from pipeline.config.model_config import PARAMS
 from pipeline.steps import STEPS
@@ -271,4 +272,4 @@ def _summary(section: type[sections.Section]) -> str:
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    storage.write_text(sys.argv[1], page())
