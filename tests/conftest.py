@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 import signal
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -20,6 +21,18 @@ from tests.cloud.fixtures import cloud, service  # noqa: F401
 # that press Ctrl-C would wait for ever. The same goes for SIGHUP under nohup.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# How long an example takes, or many do to be made, is for no test to judge: machines are busy.
+hypothesis.settings.register_profile(
+    "shared",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[
+        hypothesis.HealthCheck.too_slow,
+        hypothesis.HealthCheck.function_scoped_fixture,  # each example writes its files again
+    ],
+)
+hypothesis.settings.load_profile("shared")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

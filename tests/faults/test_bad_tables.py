@@ -10,7 +10,7 @@ import os
 import pathlib
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline import errors
@@ -23,11 +23,7 @@ from tests.preprocessing import tables
 
 GOOD = [row.encode() for row in tables.rows(20)]
 HEADER = b"id,name,size,label"
-LOOSE = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+LOOSE = settings(max_examples=25)
 
 
 def _run(root: pathlib.Path, pattern: str, **data) -> tuple[int, list[dict]]:

@@ -218,7 +218,7 @@ def test_the_report_names_the_first_of_each_shard(tmp_path, made):
     assert lines[2].endswith("and 2 more")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.binary(max_size=400))
 def test_random_bytes_are_never_taken_for_records(content):
     with tempfile.TemporaryDirectory() as name:
@@ -250,7 +250,7 @@ def _edited(content: bytes, kind: str, at: int, size: int) -> bytes:
     return content[:at] + content[max(0, at - size) :]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(EDIT, min_size=1, max_size=3))
 def test_a_block_that_is_not_bad_has_the_records_it_had(edits):
     """Whatever is done to a file: never a traceback, and what passes is what was written."""

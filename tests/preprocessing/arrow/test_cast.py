@@ -152,7 +152,7 @@ def test_what_is_right_already_is_not_touched():
     assert made is images and faults == []
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.settings(max_examples=100)
 @hypothesis.given(st.lists(st.none() | st.integers(-(2**70), 2**70).map(str) | st.text(max_size=3)))
 def test_a_value_is_bad_on_its_own_or_not_at_all(texts):
     found, _ = _convert([None if t is None else t.encode() for t in texts], _INT)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline import config, errors
@@ -73,9 +73,7 @@ _CELLS = st.one_of(
     st.text(max_size=8),
 )
 _NAMES = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4)
-_LOOSE = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+_LOOSE = settings(max_examples=60)
 
 
 @_LOOSE

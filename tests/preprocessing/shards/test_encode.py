@@ -92,7 +92,7 @@ def _check(found: list[bytes], wanted: list[bytes]) -> None:
     assert list(map(read, found)) == list(map(read, wanted))
 
 
-@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.settings(max_examples=150)
 @hypothesis.given(_tables())
 def test_rows_are_what_protobuf_writes(table):
     columns, rows = table
@@ -100,7 +100,7 @@ def test_rows_are_what_protobuf_writes(table):
     _check(encoded.to_pylist(), [_protobuf(columns, row) for row in rows])
 
 
-@hypothesis.settings(max_examples=75, deadline=None)
+@hypothesis.settings(max_examples=75)
 @hypothesis.given(_gappy_tables())
 def test_a_missing_value_has_no_feature(table):
     columns, rows = table
@@ -108,7 +108,7 @@ def test_a_missing_value_has_no_feature(table):
     _check(encoded.to_pylist(), [_protobuf(columns, row) for row in rows])
 
 
-@hypothesis.settings(max_examples=25, deadline=None)
+@hypothesis.settings(max_examples=25)
 @hypothesis.given(_tables(), st.integers(0, 4))
 def test_a_slice_of_a_batch_is_encoded_like_the_rows_in_it(table, start):
     columns, rows = table

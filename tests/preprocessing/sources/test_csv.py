@@ -188,11 +188,7 @@ _FIELD = st.sampled_from(
 _SEPARATOR = st.sampled_from([b",", b",", b",", b"\n", b"\r\n", b"\r", b"\n\n"])
 
 
-@hypothesis.settings(
-    max_examples=200,
-    deadline=None,
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-)
+@hypothesis.settings(max_examples=200)
 @hypothesis.given(
     st.lists(st.tuples(_FIELD, _SEPARATOR), max_size=40), st.integers(1, 200), st.booleans()
 )

@@ -42,7 +42,7 @@ _ROW = st.tuples(_FIELD | _BARE | st.just('5" x'), _FIELD | _BARE | st.just('"a"
 _NEWLINE = st.sampled_from(["\n", "\r\n", "\r", "\n\n", "\r\n\r\n"])
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.settings(max_examples=200)
 @hypothesis.given(st.lists(st.tuples(_ROW, _NEWLINE), min_size=1, max_size=8), st.integers(1, 40))
 def test_cut_anywhere_the_rows_are_those_of_the_whole(rows, size):
     data = "".join(row + newline for row, newline in rows).encode()
@@ -79,7 +79,7 @@ def test_a_row_that_is_too_long(monkeypatch):
 _PADDED = st.tuples(st.sampled_from(["", " ", "  "]), _FIELD | _BARE, st.sampled_from(["", " "]))
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.settings(max_examples=200)
 @hypothesis.given(st.lists(st.tuples(_PADDED, _PADDED), min_size=1, max_size=8), st.integers(1, 40))
 def test_spaces_do_not_count_wherever_text_is_cut(rows, size):
     def text(row):

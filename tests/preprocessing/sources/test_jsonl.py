@@ -124,11 +124,7 @@ _LINE = st.one_of(
 )
 
 
-@hypothesis.settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-)
+@hypothesis.settings(max_examples=100)
 @hypothesis.given(st.lists(_LINE, min_size=1, max_size=8))
 def test_whatever_the_lines_are_every_row_is_accounted_for(tmp_path, found):
     content = b"\n".join(found)

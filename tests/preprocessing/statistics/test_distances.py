@@ -68,7 +68,7 @@ def test_numbers(a, b):
     assert found.error <= 0.0101
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     a=st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=40),
     b=st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=40),
@@ -79,7 +79,7 @@ def test_any_numbers_are_within_the_bounds(a, b):
     assert found.least - 1e-9 <= _ks(one, other) <= found.greatest + 1e-9
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     a=st.lists(st.integers(-5000, 5000), min_size=1, max_size=40),
     b=st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=40),

@@ -20,7 +20,7 @@ def _of(values, dtype) -> moments.Moments:
     return moments.of(different, counts)
 
 
-@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.settings(max_examples=150)
 @hypothesis.given(st.tuples(_FLOATS, st.just(np.float32)) | st.tuples(_INTEGERS, st.just(np.int64)))
 def test_mean_and_variance_are_exact_and_rounded_once(drawn):
     values, dtype = drawn
@@ -32,7 +32,7 @@ def test_mean_and_variance_are_exact_and_rounded_once(drawn):
     assert (found.count, found.least, found.greatest) == (len(values), min(values), max(values))
 
 
-@hypothesis.settings(max_examples=50, deadline=None)
+@hypothesis.settings(max_examples=50)
 @hypothesis.given(_FLOATS, st.integers(0, 100), st.randoms())
 def test_parts_in_any_order_give_the_same(values, cut, random):
     shuffled = list(values)

@@ -22,7 +22,7 @@ def _exact(values) -> np.ndarray:
     return np.sort(np.asarray(values))[ranks.clip(1) - 1].astype(np.float64)
 
 
-@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.settings(max_examples=150)
 @hypothesis.given(
     st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1)
     | st.lists(st.integers(-(2**62), 2**62), min_size=1)
@@ -33,7 +33,7 @@ def test_few_numbers_are_exact(values):
     assert made.percentiles().tolist() == _exact(values).tolist()
 
 
-@hypothesis.settings(max_examples=50, deadline=None)
+@hypothesis.settings(max_examples=50)
 @hypothesis.given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2), st.integers(2, 8)
 )
@@ -75,7 +75,7 @@ def test_quantiles_are_told_apart_wherever_the_numbers_lie(draw):
     assert len(np.unique(found)) == 101
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.settings(max_examples=100)
 @hypothesis.given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-99, 99), min_size=1),
     st.lists(st.integers(0, 50), max_size=3),

@@ -121,7 +121,7 @@ def test_what_has_been_applied_whole_is_let_go():
 @pytest.mark.parametrize("nearly_done", [False, True])
 @pytest.mark.parametrize("open_blocks", [1, 3, 16])
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, records):
     """Whatever the blocks: a step that lacks records would wait for ever.
 
@@ -214,7 +214,7 @@ class _Shared:
     st.integers(2, 3),
     st.randoms(use_true_random=False),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_however_slow_some_are_there_is_always_one_that_need_not_wait(records, readers, random):
     """And who takes turns goes on behind what has been applied, whoever has applied it."""
     blocks = _blocks(records)

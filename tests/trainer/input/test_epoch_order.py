@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.records import manifest
@@ -21,9 +21,6 @@ BLOCK = 8
 SHARDS = st.lists(st.integers(1, 5 * BLOCK), min_size=1, max_size=6)
 # Blocks that cannot be read; the first one can.
 EXCLUDED = st.sets(st.integers(1, 29))
-
-settings.register_profile("quick", deadline=None, max_examples=60)
-settings.load_profile("quick")
 
 
 def _split(shard_records: list[int]) -> manifest.Split:

@@ -8,7 +8,7 @@ import gzip
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.config import config_file
@@ -33,7 +33,6 @@ def _rows(pieces, epoch=0):
 
 
 @given(PIECES, SEEDS, st.integers(0, 1000))
-@settings(deadline=None)
 def test_what_is_left_of_each_block_comes_once_in_the_order_of_its_places(pieces, seed, epoch):
     rows = _rows(pieces, epoch)
     where, index, marks = shuffle.window(rows, seed)
