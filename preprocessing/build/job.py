@@ -92,8 +92,7 @@ def _build(
         if not how.force and not _without_files(source):
             for build, found in _finished(records, base):
                 if found.fingerprint == fingerprint.fingerprint(data, hashes.result()):
-                    shown = terminal.shown(storage.join(records, build))
-                    print(f"{shown}: up to date ({_counts(found)}), nothing to do", flush=True)
+                    _say_up_to_date(found, storage.join(records, build))
                     resume.discard(left)
                     return build, found
         with _workers(data, how) as server:
@@ -138,9 +137,13 @@ def _build(
     if same:
         record_folders.remove(folders.build)
     _say_what_was_made(result, storage.join(records, build), time.monotonic() - started)
+    _warn(data, result)
+    return build, result
+
+
+def _warn(data: config.Data, result: manifest.Manifest) -> None:
     for line in enough.warnings(data, result):
         print(f"warning: {line}", flush=True)
-    return build, result
 
 
 class _Hashes:
@@ -343,6 +346,11 @@ def _say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) ->
         print(f"reading {rows}{split} from {paths}")
     size = sum(storage.size(file.path) for file in source.files())
     print(f"{size / 1e6:,.1f} MB in all", flush=True)
+
+
+def _say_up_to_date(found: manifest.Manifest, folder: str) -> None:
+    shown = terminal.shown(folder)
+    print(f"{shown}: up to date ({_counts(found)}), nothing to do", flush=True)
 
 
 def _say_what_was_made(result: manifest.Manifest, folder: str, seconds: float) -> None:
