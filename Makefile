@@ -64,7 +64,7 @@ $(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %
 	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-matrix test-gcp soak docs lint bench lock clean
+.PHONY: help setup data schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -178,8 +178,17 @@ stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end
 doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE
 	@$(RUN_PY) pipeline.doctor $(call given,STORAGE,storage)
 
-test: lint ## lint, types and all tests
-	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Every test is in one of these: those that are fast, those that train, those that are slow.
+PYTEST    = $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m
+
+test: lint ## lint, types, and the tests of every change: about 10 minutes
+	@$(PYTEST) "not slow"
+
+test-fast: lint ## lint, types, and the tests that train nothing: a minute or two
+	@$(PYTEST) "not slow and not trains"
+
+test-slow: $(VENV)/.installed-dev ## what make test leaves out: whole matrices, soaks, shipped jobs
+	@$(PYTEST) slow
 
 test-matrix: $(VENV)/.installed-dev ## save under each of the 8 modes, resume under each: all 64, as a table
 	@RESUME_MATRIX=all $(PY) -m pytest tests/e2e/test_resume_matrix.py

@@ -16,6 +16,7 @@ from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 from tests import small_mnist
 from tests.cloud.fixtures import cloud, service  # noqa: F401
+from tests.support import sets
 
 # A shell's background job, such as a CI step, has SIGINT ignored, and children inherit it: tests
 # that press Ctrl-C would wait for ever. The same goes for SIGHUP under nohup.
@@ -39,6 +40,12 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Bytes do not name a test: packed ones hold the time, and names must be the same in every
     process."""
     return argname if isinstance(val, bytes) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts every test into its set, before -m chooses among them."""
+    sets.mark(config, items)
 
 
 @dataclasses.dataclass(frozen=True)

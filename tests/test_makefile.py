@@ -16,7 +16,7 @@ TEXT = (ROOT / "Makefile").read_text()
 VARIABLES = re.search(r"VARIABLES := ((?:.*\\\n)*.*)", TEXT)[1].replace("\\\n", " ").split()
 TARGETS = re.findall(r"^([a-z-]+):.*## ", TEXT, re.M)
 # `test` and `lint` run what is no business of a variable; these write to the sources.
-RUN = sorted({*TARGETS} - {"test", "lint", "lock", "clean"})
+RUN = sorted({*TARGETS} - {"test", "test-fast", "test-slow", "lint", "lock", "clean"})
 STUB = """#!/bin/sh
 exec python3 -c 'import json, os, sys
 with open(os.environ["CALLS"], "a") as file: file.write(json.dumps(sys.argv[1:]) + chr(10))' "$@"

@@ -55,6 +55,7 @@ def logs(vertex: Vertex) -> str:
     return "\n".join(f"{r.name}: {vertex.log(r.name)[-3000:]}" for r in vertex.replicas)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, records, tmp_path):
     """A worker is killed, and the chief told to go; both are started again by the platform. All
@@ -96,6 +97,7 @@ def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, recor
         assert [n for n in shown if n.startswith(f"out/runs/kills/logs/{folder}events.out")], shown
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_loss_that_is_no_number_is_computed_once(submitted, records):
     """Whatever the platform starts again after it ends at once, with the same code."""

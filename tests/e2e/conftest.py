@@ -16,6 +16,7 @@ import pytest
 from pipeline import config
 from tests.faults.conftest import trainers  # noqa: F401
 from tests.pipeline.process_help import ROOT, child_environment
+from tests.support.sets import slow_unless
 
 STEPS, BATCH, SAVE_STEPS, RATE = 300, 32, 100, 0.5
 COMMON = (
@@ -38,6 +39,14 @@ MODES = {
     "parameter_server_sync": (),
     "parameter_server_strategy": (),
 }
+# Those that `make test` looks at: replicas in one process, a gang, and processes that do not wait
+# for each other. The others are in `make test-slow`.
+REPRESENTATIVE = ("mirrored", "multi_worker_mirrored", "parameter_server")
+
+
+def modes(*names: str) -> list[Any]:
+    """Returns modes as values of a parameter; all but the representative ones are slow."""
+    return [slow_unless(name in REPRESENTATIVE, name) for name in names]
 
 
 @dataclasses.dataclass(frozen=True)

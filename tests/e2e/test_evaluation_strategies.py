@@ -7,13 +7,14 @@ import pytest
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs.run_folder import RunFolder
+from tests.e2e.conftest import modes
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import best_exporter
 from trainer.input.dataset import Records, even_batches
 
 
-@pytest.mark.parametrize("mode", ["mirrored", "central_storage"])
+@pytest.mark.parametrize("mode", modes("mirrored", "central_storage"))
 @pytest.mark.parametrize("split", ["eval", "test"])
 def test_replicated_evaluation_equals_plain_evaluation(
     run_of, small_records, tmp_path, mode, split

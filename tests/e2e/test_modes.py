@@ -11,7 +11,7 @@ from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.records import epochs
 from pipeline.runs import run_folder
-from tests.e2e.conftest import BATCH, MODES, SAVE_STEPS, STEPS
+from tests.e2e.conftest import BATCH, MODES, SAVE_STEPS, STEPS, modes
 
 # Test accuracy of this network after as many updates: few, so that a mode that loses or doubles
 # gradients falls out.
@@ -25,7 +25,7 @@ def test_every_mode_is_run():
     assert set(MODES) == set(topology.STRATEGIES)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(*MODES))
 def test_it_learns_as_much_as_the_others(run_of, mode):
     record = run_of(mode).record
     assert record["status"] == "done"
@@ -33,7 +33,7 @@ def test_it_learns_as_much_as_the_others(run_of, mode):
     assert BAND[0] < record["metrics"]["test"]["accuracy"] < BAND[1]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(*MODES))
 def test_it_makes_the_steps_it_should(run_of, mode):
     """Asynchronous processes read the step before they count theirs
     (docs/tensorflow-pitfalls.md#steps-beyond-the-limit): each may begin another two meanwhile."""
@@ -42,7 +42,7 @@ def test_it_makes_the_steps_it_should(run_of, mode):
     assert topology.examples_per_step(run_of(mode).job) == BATCH * COPIES.get(mode, 1)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(*MODES))
 def test_each_record_of_an_epoch_is_applied_once(run_of, small_records, mode):
     run = run_of(mode)
     ended = [row for row in run.record["input"] if not row["left"]]
@@ -54,7 +54,7 @@ def test_each_record_of_an_epoch_is_applied_once(run_of, small_records, mode):
         assert (row["once"], row["more"], row["never"], row["skipped"]) == (due, 0, 0, 0)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(*MODES))
 def test_one_process_writes_train_events(run_of, mode):
     """All others' would be drawn over them (docs/tensorflow-pitfalls.md#summaries)."""
     path = run_of(mode).path
@@ -63,7 +63,7 @@ def test_one_process_writes_train_events(run_of, mode):
     assert {p.parent.name for p in path.glob("*/events.out.*")} <= {"eval_eval", "eval_test"}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(*MODES))
 def test_the_stored_config_is_the_one_that_was_trained(run_of, small_records, mode):
     run = run_of(mode)
     folder = run_folder.RunFolder(str(run.path))
@@ -72,7 +72,7 @@ def test_the_stored_config_is_the_one_that_was_trained(run_of, small_records, mo
     assert config_file.load(str(run.path / "config.yaml")).train.save_steps == SAVE_STEPS
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(*MODES))
 def test_nothing_is_left_beside_the_checkpoints(run_of, mode):
     """Workers of an all-reduce have to write some of their own
     (docs/tensorflow-pitfalls.md#checkpoints-of-workers)."""
@@ -80,12 +80,16 @@ def test_nothing_is_left_beside_the_checkpoints(run_of, mode):
     assert not {name for name in names if name.startswith("tmp") or "_temp" in name}
 
 
-def test_what_epochs_and_batches_come_to_is_printed_at_the_start(run_of):
+@pytest.mark.slow
+def test_what_epochs_come_to_is_printed_at_the_start(run_of):
     lines = run_of("one_device").output.splitlines()
     assert re.search(
         r"^3\.\d+ epochs of 2,8\d\d examples are 300 steps$", run_of("one_device").output, re.M
     )
     assert lines.index("each step: 32 examples, learning rate 0.5") == 1
+
+
+def test_what_batches_come_to_is_printed_at_the_start(run_of):
     lines = run_of("mirrored").output.splitlines()
     assert lines[1] == "each step: 2 replicas of 32: 64 examples, learning rate 0.5"
 
@@ -100,7 +104,7 @@ def _events(run):
     ]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(*MODES))
 def test_what_follows_a_save_happens_once_at_the_chief(run_of, mode):
     """Listeners are dropped under some strategies, and called by every worker
     (docs/tensorflow-pitfalls.md#saving-listeners)."""
@@ -114,7 +118,7 @@ def test_what_follows_a_save_happens_once_at_the_chief(run_of, mode):
     assert run.record["seconds"]["checkpoints"] > 0
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(*MODES))
 def test_every_training_process_says_where_its_time_goes(run_of, mode):
     run = run_of(mode)
     several = run.record["topology"]["worker"]

@@ -1,7 +1,8 @@
 """Save under each mode, go on under each: weights, slots, step and position are taken over.
 
 Compared by value, before the first step, in the middle of an epoch. By default each mode saves once
-and resumes once, with more processes, with fewer and with as many; `make test-matrix` has all 64.
+and resumes once, with more processes, with fewer and with as many: one pair in `make test`, the
+others in `make test-slow`. `make test-matrix` has all 64.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pipeline.processes.fork_client import StopRequest
 from pipeline.runs.run_folder import RunFolder
 from tests.e2e.conftest import MODES
 from tests.faults.conftest import Rig
+from tests.support.sets import slow_unless
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import counters
 from trainer.input.dataset import Records
@@ -43,6 +45,7 @@ ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
 RING = list(zip(MODES, [*list(MODES)[3:], *list(MODES)[:3]], strict=True))
 ALL = [(saved, resumed) for saved in MODES for resumed in MODES]
 PAIRS = ALL if os.environ.get("RESUME_MATRIX") == "all" else RING
+REPRESENTATIVE = ("one_device", "multi_worker_mirrored")
 
 
 def _readers(job: config.Config) -> int:
@@ -52,6 +55,7 @@ def _readers(job: config.Config) -> int:
 def test_each_mode_saves_and_resumes_with_every_change_of_number(small_records):
     assert {saved for saved, _ in PAIRS} == {after for _, after in PAIRS} == set(MODES)
     assert set(MODES) == set(topology.STRATEGIES)
+    assert REPRESENTATIVE in PAIRS
     changes = set()
     for saved, resumed in PAIRS:
         before = _config(small_records, saved, OF_SAVED)
@@ -113,7 +117,9 @@ def _copy(run: Run, name: str) -> None:
     (path / "checkpoint").write_text(state.replace(str(run.path), str(path)))
 
 
-@pytest.mark.parametrize(("saved", "resumed"), PAIRS)
+@pytest.mark.parametrize(
+    ("saved", "resumed"), [slow_unless(pair == REPRESENTATIVE, *pair) for pair in PAIRS]
+)
 def test_the_other_mode_goes_on_where_the_first_stopped(
     saved_by, small_records, trainers, saved, resumed
 ):

@@ -64,10 +64,12 @@ def flights(tmp_path_factory):
     return folder, _train("flights", folder, SAMPLE, *steps)
 
 
+@pytest.mark.slow
 def test_flights_that_leave_late_arrive_late(flights):
     assert flights[1]["metrics"]["test"]["auc"] > 0.85
 
 
+@pytest.mark.slow
 def test_flights_knows_more_than_a_linear_model(flights):
     folder, deep = flights
     steps = ("train.steps=400", "train.save_steps=400", "train.batch_size=128")
@@ -78,6 +80,7 @@ def test_flights_knows_more_than_a_linear_model(flights):
     assert areas[0] > areas[1] + 0.01
 
 
+@pytest.mark.slow
 def test_flights_serves_what_is_known_at_departure(flights):
     serve = _serving(*flights)
     inputs = serve.structured_input_signature[1]
@@ -94,6 +97,7 @@ def test_flights_serves_what_is_known_at_departure(flights):
     assert (late > 0.5).all()
 
 
+@pytest.mark.slow
 def test_flights_delay_beats_the_mean(tmp_path):
     found = _train("flights_delay", tmp_path, SAMPLE, "train.steps=400", "train.save_steps=400")
     manifest = json.loads(next(tmp_path.glob("records/flights_delay/*/manifest.json")).read_text())
@@ -106,7 +110,8 @@ def test_flights_delay_beats_the_mean(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("config", "steps", "least"), [("mnist", 60, 0.85), ("mnist_mlp", 600, 0.8)]
+    ("config", "steps", "least"),
+    [("mnist", 60, 0.85), pytest.param("mnist_mlp", 600, 0.8, marks=pytest.mark.slow)],
 )
 def test_digits_are_learned_from_few(small_records, tmp_path, config, steps, least):
     given = small_records.job.data.inputs
@@ -119,6 +124,7 @@ def test_digits_are_learned_from_few(small_records, tmp_path, config, steps, lea
     assert found["metrics"]["test"]["accuracy"] > least
 
 
+@pytest.mark.slow
 def test_images_are_trained_on_and_served_as_files(tmp_path):
     """Too few steps to learn: that all is connected is what counts here."""
     shapes.write(tmp_path / "images", 120)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests import reading
-from tests.e2e.conftest import RATE
+from tests.e2e.conftest import RATE, modes
 from trainer.input.dataset import Records
 
 # Mode to the batches that make its first step: (rank, readers, batches), or the processes that have
@@ -24,7 +24,7 @@ SYNCHRONOUS = {
 TAKING = {"parameter_server_sync": ["chief-0", "worker-0"]}
 
 
-@pytest.mark.parametrize("mode", ["none", "one_device", *SYNCHRONOUS, *TAKING])
+@pytest.mark.parametrize("mode", modes("none", "one_device", *SYNCHRONOUS, *TAKING))
 def test_a_step_of_all_replicas_is_a_step_on_the_whole_batch(run_of, small_records, mode):
     run = run_of(mode)
     before, after = run.first_step()
@@ -35,7 +35,7 @@ def test_a_step_of_all_replicas_is_a_step_on_the_whole_batch(run_of, small_recor
         assert np.abs(after[name] - before[name]).max() > 1e-4
 
 
-@pytest.mark.parametrize("mode", ["multi_worker_mirrored", "parameter_server_sync"])
+@pytest.mark.parametrize("mode", modes("multi_worker_mirrored", "parameter_server_sync"))
 def test_all_processes_have_the_same_variables_after_it(run_of, mode):
     for chief, worker in zip(
         run_of(mode).first_step(), run_of(mode).first_step("worker-0"), strict=True

@@ -1,6 +1,7 @@
 """Runs keep their promises, by the witness: in every mode, killed at the moments that matter.
 
-The whole matrix, and random kills from outside, are `make soak`.
+One gang is in `make test`, the others in `make test-slow`. The whole matrix, and random kills from
+outside, are `make soak`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import pytest
 
 from tests.faults import moments, verdict, witness
 from tests.faults.conftest import BATCH
+from tests.support.sets import slow_unless
 
 SAVES = ("train.save_steps=20", "eval.throttle_seconds=1000")
 
@@ -36,7 +38,9 @@ def train(rig, mode, steps, *settings, faults=()):
     return verdict.of(str(rig.path), rig.records.folder, rig.job, pids=pids, workers_lost=lost)
 
 
-@pytest.mark.parametrize("mode", ["none", "mirrored"])
+@pytest.mark.parametrize(
+    "mode", [slow_unless(mode == "mirrored", mode) for mode in ("none", "mirrored")]
+)
 def test_the_witness_counts_every_record_of_every_replica(rig, mode):
     found = train(rig, mode, 40)
     assert not found.wrong
@@ -79,7 +83,9 @@ STEPS = {
 SIZES = {"parameter_server": ("cluster.workers=2", "cluster.ps=2")}
 
 
-@pytest.mark.parametrize("mode", KILLS)
+@pytest.mark.parametrize(
+    "mode", [slow_unless(mode == "multi_worker_mirrored", mode) for mode in KILLS]
+)
 def test_kills_at_the_moments_that_matter(rig, mode):
     settings = (*SAVES, *SIZES.get(mode, ()))
     found = train(rig, mode, STEPS[mode], *settings, faults=KILLS[mode])

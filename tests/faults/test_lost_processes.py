@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.supervision.ports import Reservation
 from tests.faults.conftest import BATCH, check_ledger
+from tests.support.sets import slow_unless
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
 ALL_REDUCE = ("cluster.strategy=multi_worker_mirrored", "train.save_steps=20")
@@ -96,8 +97,8 @@ def test_a_killed_worker_of_an_all_reduce_takes_all_with_it(rig):
     ("mode", "stopper", "target", "twice"),
     [
         ("multi_worker_mirrored", "worker-0", "worker-0", 0),
-        ("parameter_server_sync", "worker-0", "worker-0", 0),
-        ("parameter_server", "chief-0", "ps-0", 2 * BATCH),
+        slow_unless(False, "parameter_server_sync", "worker-0", "worker-0", 0),
+        slow_unless(False, "parameter_server", "chief-0", "ps-0", 2 * BATCH),
     ],
 )
 def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, target, twice):
@@ -131,6 +132,7 @@ def test_an_evaluator_killed_in_the_last_evaluation_comes_back_for_it(rig):
     assert result["metrics"]["test"]["global_step"] == result["final_step"]
 
 
+@pytest.mark.slow
 def test_the_evaluator_survives_checkpoints_deleted_under_it(rig):
     """Two are kept, and it begins to read one only when that has been deleted
     (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read)."""

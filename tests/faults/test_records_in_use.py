@@ -107,6 +107,7 @@ def _is_free(job: Job) -> bool:
     return not run_lock.has_launcher(job.run)
 
 
+@pytest.mark.slow
 def test_raw_data_that_changed_is_a_matter_of_on_new_data(job):
     first = job.launch(40)
     assert first.wait() == 0, first.communicate()[0]

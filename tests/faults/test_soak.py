@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import random
 
+import pytest
+
 from pipeline.supervision import restart_policy
 from tests.faults.conftest import BATCH, check_ledger
 
@@ -12,6 +14,7 @@ KILLS, STEPS, SEED = 20, 1500, 20
 ROLES = ("chief-0", "worker-0", "worker-1", "ps-0", "evaluator-0")
 
 
+@pytest.mark.slow
 def test_twenty_kills_at_random_steps_over_random_roles(rig):
     rng = random.Random(SEED)
     steps = sorted(rng.sample(range(30, STEPS - 100), KILLS))
