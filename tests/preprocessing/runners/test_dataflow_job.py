@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 import httplib2
@@ -60,6 +62,22 @@ def run(cloud, wanted: config.Config, **how: Any) -> manifest.Manifest:
     return job.run(wanted, cloud.path("out"), elsewhere=follower(**how))
 
 
+def temporary(cloud) -> list[str]:
+    return [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
+
+
+def end_with_what_was_left(cloud, dataflow, wanted: config.Config, said: Callable[[], str]) -> None:
+    """Only finished pieces were left, and the next job uses them and leaves nothing."""
+    left = temporary(cloud)
+    assert left and not [name for name in left if "dataflow-" in name]
+    dataflow.states = [DONE]
+    made = run(cloud, wanted)
+    assert made.splits["test"].records == 500
+    assert re.search(r"an unfinished run had finished (\d+) of \1 pieces", said())
+    assert manifest.read(builds.current(cloud.path("out/records/small"))) == made
+    assert not temporary(cloud)
+
+
 def test_a_job_is_followed_to_its_end_and_its_records_published(cloud, dataflow, wanted, capsys):
     dataflow.states = ["JOB_STATE_PENDING", RUNNING, RUNNING, DONE]
     assert run(cloud, wanted).splits["test"].records == 500
@@ -69,7 +87,7 @@ def test_a_job_is_followed_to_its_end_and_its_records_published(cloud, dataflow,
     )
     order = [said.index(f"Dataflow: {state}\n") for state in ("pending", "running", "done")]
     assert order == sorted(order) and said.count("Dataflow: running") == 1
-    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
+    assert not temporary(cloud)
 
 
 def leave(cloud, dataflow, wanted: config.Config) -> None:
@@ -86,15 +104,15 @@ def test_one_that_was_left_is_found_again_and_not_sent_again(cloud, dataflow, wa
     made = run(cloud, wanted)
     local = manifest.read(builds.current(cloud.path("out/records/small")))
     assert made == local
-    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
+    assert not temporary(cloud)
 
 
-def test_ctrl_c_may_also_cancel_it(cloud, dataflow, wanted):
+def test_ctrl_c_may_also_cancel_it(cloud, dataflow, wanted, capsys):
     dataflow.states = [RUNNING]
     with pytest.raises(errors.RetryableError, match=r"^the job on Dataflow is cancelled$"):
         run(cloud, wanted, sleep=interrupt, wants_to_cancel=lambda what: True)
     assert dataflow.cancelled == ["2026-11-21_1"]
-    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
+    end_with_what_was_left(cloud, dataflow, wanted, lambda: capsys.readouterr().out)
 
 
 def test_a_job_for_other_settings_does_not_disturb_one_that_was_left(cloud, dataflow, wanted):
@@ -105,7 +123,7 @@ def test_a_job_for_other_settings_does_not_disturb_one_that_was_left(cloud, data
     dataflow.states = [RUNNING, DONE]
     assert run(cloud, wanted).block_records == 32
     assert len([name for name in cloud.names() if name.endswith("manifest.json")]) == 2
-    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
+    assert not temporary(cloud)
 
 
 def test_a_job_on_other_raw_data_is_not_disturbed_until_it_has_ended(cloud, dataflow):
@@ -132,11 +150,11 @@ def test_a_job_on_other_raw_data_is_not_disturbed_until_it_has_ended(cloud, data
         ([], errors.RetryableError, r"the job failed: it gives no reason. Look at https://console"),
     ],
 )
-def test_failures_are_told(cloud, dataflow, wanted, messages, kind, words):
+def test_failures_are_told(cloud, dataflow, wanted, capsys, messages, kind, words):
     dataflow.states, dataflow.messages = [FAILED], messages
     with pytest.raises(kind, match=words):
         run(cloud, wanted)
-    assert not [name for name in cloud.names() if "_tmp-" in name or "dataflow-" in name]
+    end_with_what_was_left(cloud, dataflow, wanted, lambda: capsys.readouterr().out)
 
 
 def test_what_a_worker_meant_to_say_arrives(cloud, dataflow, wanted):
