@@ -67,13 +67,26 @@ def run(
             job = length.decided(job, run)
             reporter.note(max_steps=job.train.max_steps)
         parts = experiment.build(job, run, records, task, reporter)
-        if task.is_chief:
+        if _checks_metric(run, task):
             parts.evaluation.check_metric()
         try:
             _work(job, run, task, parts, reporter)
         except damaged.ERRORS as error:
             raise damaged.explained(error, run, records) from error
         reporter.say("done")
+
+
+def _checks_metric(run: RunFolder, task: topology.Task) -> bool:
+    """Tells if this process is to look whether the model reports the metric of the run.
+
+    Who trains alone always does. Of several processes the chief does before there is a checkpoint,
+    so that nothing is trained in vain; later the evaluator does, so that a chief that is started
+    again steps again sooner.
+    """
+    if not task.cluster:
+        return task.is_chief
+    begins = checkpoint_files.newest(run.path) is None
+    return task.is_chief if begins else task.job_name == topology.EVALUATOR
 
 
 def _warn(run: RunFolder, records: Records, reporter: Reporter) -> None:

@@ -94,6 +94,28 @@ def test_a_wrong_metric_ends_a_run_before_it_trains(run, small_records):
     assert run_folder.read_statuses(run)["chief-0"].exit_code == errors.UsageError.exit_code
 
 
+@pytest.mark.parametrize(
+    ("cluster", "who_begins", "who_resumes"),
+    [
+        ({}, {topology.CHIEF}, {topology.CHIEF}),
+        ({"chief": ("a:1",), "worker": ("b:1",)}, {topology.CHIEF}, {topology.EVALUATOR}),
+    ],
+)
+def test_a_chief_that_is_started_again_leaves_the_metric_to_the_evaluator(
+    run, cluster, who_begins, who_resumes
+):
+    def who():
+        every = (topology.CHIEF, topology.WORKER, topology.EVALUATOR)
+        return {n for n in every if roles._checks_metric(run, topology.Task(n, 0, cluster))}
+
+    assert who() == who_begins
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.train.create_global_step()
+        session.run(step.initializer)
+        tf.compat.v1.train.Saver().save(session, f"{run.path}/model.ckpt", global_step=7)
+    assert who() == who_resumes
+
+
 def test_an_end_without_a_reason_is_no_success(finished, tmp_path):
     """Input that runs dry looks like success to the framework."""
     run = finished.copy(tmp_path, 200)

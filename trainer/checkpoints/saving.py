@@ -45,8 +45,9 @@ def hooks(
     """
     steps = job.train.save_steps
     if task.is_chief:
-        listener = _Listener(actions, between, before_save)
-        return [_saver_hook(run.path, steps, [listener], before_last)]
+        hook = _saver_hook(run.path, steps, [_Listener(actions, between, before_save)], before_last)
+        hook.saves_restored = topology.PS not in task.cluster
+        return [hook]
     if job.cluster.strategy == "multi_worker_mirrored":
         folder = scratch.make("saves")
         return [_ForgetHook(), _saver_hook(folder, steps, [_Unread(folder)], before_last)]
@@ -78,9 +79,12 @@ def _saver_hook(
 
 class _Saver(tf.compat.v1.train.CheckpointSaverHook):
     before_last: Callable[[Any], None]
+    # Where training goes on, too: the processes of an all-reduce can only do it together, and a
+    # single one evaluates what an earlier start has not. To servers it is only lost time.
+    saves_restored = True
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Saves where training begins.
+        """Saves where training begins, and if `saves_restored` where it goes on.
 
         Raises `RetryableError` if that is before the newest checkpoint: TensorFlow begins again
         without a word if reading the list of checkpoints fails just then.
@@ -92,7 +96,10 @@ class _Saver(tf.compat.v1.train.CheckpointSaverHook):
                 f"{self._checkpoint_dir!r}: TensorFlow restored step {step}, the newest checkpoint "
                 f"has step {saved}; it could not be read. Run the same command again"
             )
-        super().after_create_session(session, coord)
+        if saved and not self.saves_restored:
+            self._timer.update_last_triggered_step(saved)
+        else:
+            super().after_create_session(session, coord)
 
     def end(self, session: Any) -> None:
         """Saves what has been done since the last save, when no process does any more."""

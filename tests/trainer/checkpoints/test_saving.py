@@ -64,6 +64,14 @@ def test_the_chief_saves_every_few_steps_and_at_the_end_and_acts_once_after_each
     assert steps(tmp_path) == listed(tmp_path) == [6, 8]
 
 
+def test_a_chief_of_parameter_servers_does_not_save_again_what_it_restored(hooks_of, tmp_path):
+    build, seen = hooks_of
+    chief = topology.Task("chief", 0, {**GANG, "ps": ("h:4",)})
+    for last in (4, 8):
+        train(tmp_path, last, build(chief, "parameter_server"))
+    assert [step for step, _ in seen] == [0, 3, 4, 7, 8]
+
+
 def test_a_process_that_ends_a_step_during_the_last_save_is_saved_too(hooks_of, tmp_path):
     """What it did may be in a part of what was saved, and nobody saves after the last."""
 
