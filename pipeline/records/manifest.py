@@ -177,7 +177,9 @@ def _laid_out(value: Any, margin: str = "") -> str:
 
 
 def _holds_objects(value: Any) -> bool:
-    return isinstance(value, dict) or (isinstance(value, list) and any(map(_holds_objects, value)))
+    if isinstance(value, list):
+        return any(_holds_objects(item) for item in value if isinstance(item, dict | list))
+    return isinstance(value, dict)
 
 
 def path_in(folder: str) -> str:

@@ -12,11 +12,18 @@ import math
 from typing import Any
 
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_PLAIN = json.JSONEncoder(allow_nan=False)
 
 
 def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:
     """Returns `value` as JSON. Raises `TypeError` for what JSON does not have."""
-    return json.dumps(_written(value), indent=indent, sort_keys=sort_keys, allow_nan=False)
+    encoder = _PLAIN
+    if indent is not None or sort_keys:
+        encoder = json.JSONEncoder(indent=indent, sort_keys=sort_keys, allow_nan=False)
+    try:
+        return encoder.encode(value)
+    except ValueError:  # a number that is not finite; or a circle, which fails again
+        return encoder.encode(_written(value))
 
 
 def loads(text: str) -> Any:

@@ -16,7 +16,8 @@ _PASSES, _PASSES_OF_CLASSES, _PASSES_OF_IDENTIFIERS = 30, 10, 5
 _LEAST, _MOST = 300, 6000  # steps
 _BATCH, _BATCH_OF_FEW, _FEW_ROWS = 256, 128, 10_000
 # The best of so many checkpoints is kept, so that what learns a small table by heart does no harm.
-_CHECKPOINTS = 5
+# Fewer where there are many columns: to build the graph of an evaluation takes seconds then.
+_CHECKPOINTS, _CHECKPOINTS_OF_WIDE, _WIDE = 5, 3, 300
 # Dropout blurs numbers that have to be exact, and keeps classes from being learnt by heart.
 _UNITS, _DROPOUT_OF_CLASSES = [256, 128], 0.1
 _OPTIMIZER = {"name": "adam", "learning_rate": 0.002, "schedule": {"name": "cosine"}}
@@ -38,7 +39,7 @@ def lines(label: Found, columns: Mapping[str, Column], rows: int) -> list[str]:
     model = {"name": "dnn", "params": {**task, **network}}
     hashed = any(column.embedding for column in columns.values())
     passes = _PASSES_OF_CLASSES if "classes" in task else _PASSES
-    found += ["", f"model: {flow(model)}", "", *_train(rows, passes, hashed=hashed)]
+    found += ["", f"model: {flow(model)}", "", *_train(rows, passes, len(columns), hashed=hashed)]
     return [*found, "", f"eval: {flow(evaluation)}"] if evaluation else found
 
 
@@ -73,16 +74,17 @@ def _task(label: Found) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
     return {}, {"task": "regression", **heuristics.scaling(label)}, evaluation
 
 
-def _train(rows: int, passes: int, *, hashed: bool) -> list[str]:
+def _train(rows: int, passes: int, columns: int, *, hashed: bool) -> list[str]:
     batch = _BATCH if rows >= _FEW_ROWS else _BATCH_OF_FEW
     passes = _PASSES_OF_IDENTIFIERS if hashed else passes
     steps = min(max(_LEAST, round(passes * rows / batch, -2)), _MOST)
+    checkpoints = _CHECKPOINTS_OF_WIDE if columns > _WIDE else _CHECKPOINTS
     why = ", fewer where identifiers are learnt" if hashed else ""
     return [
         f"# {steps * batch / max(rows, 1):.2g} passes over about {rows:,} rows of train{why}",
         "train:",
         f"  steps: {steps:.0f}",
         f"  batch_size: {batch}",
-        f"  save_steps: {steps // _CHECKPOINTS:.0f}",
+        f"  save_steps: {steps // checkpoints:.0f}",
         f"  optimizer: {flow(_OPTIMIZER)}",
     ]

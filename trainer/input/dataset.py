@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -119,12 +120,15 @@ class Records:
                 f"{total} records; use cluster.eval_strategy=none"
             )
 
+        def examples(batch: tf.Tensor) -> Any:
+            # In one function: the graph of each costs seconds where there are many columns.
+            return transforms.examples(parsing.parse(batch, transforms.columns), training=False)
+
         def input_fn() -> tf.data.Dataset:
             return (
                 self.serialized(split)
                 .rebatch(self.job.eval.batch_size if replicas == 1 else sizes)
-                .map(lambda batch: parsing.parse(batch, transforms.columns))
-                .map(lambda batch: transforms.examples(batch, training=False))
+                .map(examples)
                 .prefetch(2)
             )
 
@@ -172,22 +176,23 @@ def _window_reader(
         return found.batch(records).take(1)
 
     def read(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
-        return (
+        parsed = (
             tf.data.Dataset.from_tensor_slices(where)
             .flat_map(read_block)
             .prefetch(2)  # one is read while another is parsed
             .map(lambda serialized: parsing.parse(serialized, columns))
             .rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
-            .map(lambda parsed: (parsed, index, marks))
         )
+        order = tf.data.Dataset.from_tensors((index, marks))
+        return tf.data.Dataset.zip((parsed, order))
 
     return read
 
 
-def _mixed(parsed: parsing.Tensors, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
+def _mixed(parsed: parsing.Tensors, order: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
     """Returns the records of a window as they are to be used, in pieces of any size."""
     return (
-        tf.data.Dataset.from_tensors((index, marks))
+        tf.data.Dataset.from_tensors(order)
         .rebatch(_PICKED)
         .map(lambda at, marks: _picked(parsed, at, marks))
     )
