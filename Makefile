@@ -178,14 +178,14 @@ stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end
 doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE
 	@$(RUN_PY) pipeline.doctor $(call given,STORAGE,storage)
 
-# Every test is in one of these: those that are fast, those that train, those that are slow.
+# Every test is fast, or else heavy, or slow.
 PYTEST    = $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m
 
 test: lint ## lint, types, and the tests of every change: about 10 minutes
 	@$(PYTEST) "not slow"
 
-test-fast: lint ## lint, types, and the tests that train nothing: a minute or two
-	@$(PYTEST) "not slow and not trains"
+test-fast: lint ## lint, types, and the tests that need no TensorFlow, Beam or processes: about a minute
+	@$(PYTEST) "not slow and not heavy"
 
 test-slow: $(VENV)/.installed-dev ## what make test leaves out: whole matrices, soaks, shipped jobs
 	@$(PYTEST) slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import signal
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -42,10 +43,25 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes) else None
 
 
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
+    """Leaves out what `make test-fast` does not run: importing TensorFlow alone takes seconds."""
+    is_test = collection_path.match("test_*.py")
+    fast = config.getoption("markexpr") == sets.FAST
+    return True if fast and is_test and sets.is_heavy_file(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts every test into its set, before -m chooses among them."""
     sets.mark(config, items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Lets files that share a costly fixture share a process."""
+    from tests.support.scheduling import Scheduling
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @dataclasses.dataclass(frozen=True)

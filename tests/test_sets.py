@@ -8,10 +8,11 @@ import re
 import shutil
 import stat
 import subprocess
+import types
 
 import pytest
 
-from tests.support import sets
+from tests.support import scheduling, sets
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -41,23 +42,62 @@ def test_every_test_is_in_one_of_two_sets_and_the_fast_ones_in_the_first(request
 
 
 @pytest.mark.parametrize(
-    ("path", "fixtures", "trains"),
+    ("path", "heavy"),
     [
-        ("e2e/test_modes.py", (), True),
-        ("cloud/test_image.py", (), True),
-        ("faults/test_verdict.py", ("tmp_path",), True),
-        ("trainer/test_task.py", ("small_records", "finished"), True),
-        ("pipeline/storage/test_gcs.py", ("cloud",), True),
-        ("pipeline/runs/test_run_lock.py", ("tmp_path",), False),
-        ("test_layout.py", (), False),
+        ("e2e/test_modes.py", True),
+        ("cloud/test_image.py", True),
+        ("faults/test_verdict.py", True),
+        ("trainer/checkpoints/test_saving.py", True),
+        ("pipeline/test_launch.py", True),
+        ("preprocessing/build/test_job.py", True),
+        ("pipeline/runs/test_run_folder.py", False),
+        ("preprocessing/sources/test_csv.py", False),
+        ("test_layout.py", False),
     ],
 )
-def test_what_trains_is_known_by_its_folder_and_fixtures(path, fixtures, trains):
-    assert sets.trains(sets.TESTS / path, fixtures) is trains
+def test_heavy_files_are_known_by_folder_and_imports(path, heavy):
+    assert sets.is_heavy_file(sets.TESTS / path) is heavy
+
+
+class _Item:
+    nodeid, path = "a test", sets.TESTS / "pipeline/runs/test_run_folder.py"
+
+    def __init__(self, *fixtures):
+        self.fixturenames, self.markers = fixtures, set()
+
+    def add_marker(self, name):
+        self.markers.add(name)
+
+    def get_closest_marker(self, name):
+        return name if name in self.markers else None
+
+
+@pytest.mark.parametrize(("fixture", "heavy"), [("small_records", True), ("tmp_path", False)])
+def test_a_test_that_uses_a_heavy_fixture_is_heavy(fixture, heavy):
+    config = types.SimpleNamespace(stash={})
+    sets.mark(config, [_Item(fixture)])
+    assert config.stash[sets.COLLECTED] == {"a test": {"heavy"} if heavy else set()}
+
+
+def test_heavy_fixtures_exist():
+    files = [*sets.TESTS.rglob("conftest.py"), sets.TESTS / "cloud" / "fixtures.py"]
+    found = re.findall(
+        r"^@pytest\.fixture.*\ndef (\w+)\(", "\n".join(f.read_text() for f in files), re.M
+    )
+    assert set(found) >= sets.FIXTURES
 
 
 def test_the_folders_are_there():
     assert all((sets.TESTS / folder / "__init__.py").is_file() for folder in sets.FOLDERS)
+
+
+def test_files_that_look_at_the_runs_of_all_modes_share_a_process():
+    using = {
+        str(path.relative_to(ROOT))
+        for path in sets.TESTS.rglob("test_*.py")
+        if re.search(r"def test_\w+\([^)]*\brun_of\b", path.read_text())
+    }
+    assert using == set(scheduling.TOGETHER)
 
 
 STUB = """#!/bin/sh

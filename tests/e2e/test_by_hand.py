@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e import hosts
 from tests.pipeline.process_help import ROOT, child_environment
-from tests.support.sets import slow_unless
+from tests.support.sets import slow
 
 IMPOSSIBLE = hosts.why_not()
 pytestmark = pytest.mark.skipif(IMPOSSIBLE is not None, reason=str(IMPOSSIBLE))
@@ -25,7 +25,7 @@ ALL_REDUCE = ("chief-0", "evaluator-0", "worker-0")
     ("strategy", "order", "told"),
     [
         ("parameter_server", PARAMETER_SERVER, "flags"),
-        slow_unless(False, "multi_worker_mirrored", ALL_REDUCE, "TF_CONFIG"),
+        slow("multi_worker_mirrored", ALL_REDUCE, "TF_CONFIG"),
     ],
 )
 def test_they_find_each_other_train_and_all_end(small_records, strategy, order, told):

@@ -98,6 +98,7 @@ def test_predictions_are_those_of_the_raw_values(project, trained):
     np.testing.assert_allclose(found, np.polyval(line, made), atol=1e-4 * abs(weight))
 
 
+@pytest.mark.slow
 def test_it_is_in_the_keras_model(project, trained):
     done = _run(project, "trainer.migrate", "--run=own")
     assert done.returncode == 0, done.stdout + done.stderr

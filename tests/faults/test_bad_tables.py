@@ -167,6 +167,7 @@ _PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @LOOSE
 @given(
     pieces=st.lists(_PIECES, max_size=60),
@@ -177,6 +178,7 @@ def test_any_csv(tmp_path, pieces, head):
     _accept(tmp_path, "in.csv")
 
 
+@pytest.mark.slow
 @LOOSE
 @given(content=st.binary(max_size=300))
 def test_any_bytes_as_csv(tmp_path, content):
@@ -197,6 +199,7 @@ _LINES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @LOOSE
 @given(lines=st.lists(_LINES, max_size=15), end=st.sampled_from([b"\n", b"\r\n", b"\n\n"]))
 def test_any_json_lines(tmp_path, lines, end):

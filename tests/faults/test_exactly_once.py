@@ -16,6 +16,7 @@ from pipeline.supervision.ports import Reservation
 from tests import record_sets
 from tests.faults import takes, verdict, witness
 from tests.faults.conftest import BATCH
+from tests.support.sets import slow, slow_unless
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import counters
 from trainer.input.dataset import Records
@@ -45,7 +46,7 @@ class _Final:
         assert 0 <= seen.apart <= twice
 
 
-@pytest.mark.parametrize("mode", DEALT)
+@pytest.mark.parametrize("mode", ["parameter_server", slow("parameter_server_strategy")])
 def test_a_slow_worker_reads_less_and_epochs_end_exactly(rig, mode):
     result = rig.train(
         *(f"cluster.strategy={mode}", "train.save_steps=50", *WITNESSED, "train.steps=400"),
@@ -59,6 +60,7 @@ def test_a_slow_worker_reads_less_and_epochs_end_exactly(rig, mode):
     _Final(rig).check(twice=2 * BATCH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["worker-0"])
 def test_a_killed_worker_doubles_no_more_than_its_batch(rig, target):
     kills = 3
@@ -74,6 +76,7 @@ def test_a_killed_worker_doubles_no_more_than_its_batch(rig, target):
     _Final(rig).check(twice=(kills + 2) * BATCH)
 
 
+@pytest.mark.slow
 def test_what_is_applied_while_a_chief_comes_back_is_read_again_and_counted(rig):
     """However long it takes to restore the parameters: nobody applies anything to them then."""
     fault = {"by": "chief-0", "at": 130, "do": "kill", "target": "chief-0"}
@@ -86,6 +89,7 @@ def test_what_is_applied_while_a_chief_comes_back_is_read_again_and_counted(rig)
     _Final(rig).check(twice=2 * 3 * BATCH)
 
 
+@pytest.mark.slow
 def test_what_a_worker_held_that_never_comes_back_is_read_by_others(rig):
     faults = tuple(
         {"by": "chief-0", "at": 100, "do": do, "target": "worker-1"}
@@ -102,7 +106,7 @@ def test_what_a_worker_held_that_never_comes_back_is_read_by_others(rig):
     assert 0 < final.counts.readers[2] < final.counts.readers[1]
 
 
-@pytest.mark.parametrize("mode", ["parameter_server", "parameter_server_strategy"])
+@pytest.mark.parametrize("mode", [slow("parameter_server"), "parameter_server_strategy"])
 def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode):
     settings = (*WITNESSED, f"cluster.strategy={mode}", "cluster.workers=2", "train.max_seconds=4")
     rig.train(*settings, "train.steps=100000", "train.save_steps=100000", pace=0.005)
@@ -113,6 +117,7 @@ def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode):
     _Final(rig).check(twice=0)
 
 
+@pytest.mark.slow
 def test_who_stands_still_after_a_synchronous_step_is_in_its_checkpoint(rig):
     """Its gradients are in the parameters."""
     settings = (*WITNESSED, "model.name=tests.faults.injected:paused")
@@ -197,7 +202,13 @@ def _train_three(rig, folder, mode, epochs, due):
     return result
 
 
-@pytest.mark.parametrize("mode", [*DEALT, "multi_worker_mirrored"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        slow_unless(mode == "multi_worker_mirrored", mode)
+        for mode in (*DEALT, "multi_worker_mirrored")
+    ],
+)
 def test_each_record_once_whatever_the_shards(rig, tmp_path, mode):
     folder = _shared_unevenly(rig.records, tmp_path / "records", UNEVEN)
     result = _train_three(rig, folder, mode, 3, sum(UNEVEN))
@@ -209,7 +220,10 @@ def test_each_record_once_whatever_the_shards(rig, tmp_path, mode):
     final.check(twice=3 * BATCH if mode in DEALT else 0)
 
 
-@pytest.mark.parametrize("mode", [*DEALT, "parameter_server_sync"])
+@pytest.mark.parametrize(
+    "mode",
+    [slow_unless(mode == "parameter_server", mode) for mode in (*DEALT, "parameter_server_sync")],
+)
 def test_very_few_records_are_shared_without_waiting(rig, tmp_path, mode):
     """A batch of each is more than an epoch; all records are used alike nevertheless."""
     folder = _shared_unevenly(rig.records, tmp_path / "records", FEW)

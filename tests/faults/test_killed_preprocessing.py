@@ -20,6 +20,7 @@ from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 from tests.faults import one_run
 from tests.preprocessing import tables
+from tests.support.sets import slow_unless
 from trainer.input import parsing
 
 KILLS = 20
@@ -64,6 +65,7 @@ def _readable(folder: str, columns) -> tuple[int, list[int]]:
     return len(contents.splits["train"].shards), keys
 
 
+@pytest.mark.slow
 def test_twenty_kills_at_random_moments(context, tmp_path):
     (tmp_path / "in.csv").write_text(tables.text(*tables.rows(ROWS)))
     loaded = tables.make_config(tmp_path / "in.csv")
@@ -127,7 +129,7 @@ def _files(folder: str) -> dict[str, bytes]:
     return {str(path.relative_to(build)): path.read_bytes() for path in found}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [slow_unless(workers == 2, workers) for workers in (1, 2)])
 def test_killed_again_and_again_it_ends_with_the_same_records(context, tmp_path, workers):
     rows = tables.rows(ROWS)
     rows[70] = rows[3000] = "x,n,1,1"

@@ -94,7 +94,7 @@ def test_a_killed_launcher_leaves_no_process_and_the_same_command_goes_on(comman
     assert all(map(is_alive, pids))
     check_ports(statuses(folder)["ps-0"]["pid"])
     os.kill(process.pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(is_alive, pids)), seconds=10)
+    wait_until(lambda: not any(map(is_alive, pids)))
     (folder / "faults.json").write_text('{"faults": [], "pace": 0.0}')
     process, _ = command("killed", *settings, **environment)
     output, _ = process.communicate(timeout=240)
@@ -106,6 +106,7 @@ def test_a_killed_launcher_leaves_no_process_and_the_same_command_goes_on(comman
     check_ledger(json.loads((folder / "run.json").read_text())["input"], twice=found.bound)
 
 
+@pytest.mark.slow
 def test_proxies_and_secrets_do_no_harm_and_a_finished_run_is_left_alone(command):
     settings = ("train.steps=60", "train.save_steps=50", f"model.params.password={PASSWORD}")
     # It takes any params; those of the shipped models are checked.

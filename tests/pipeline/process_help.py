@@ -18,7 +18,7 @@ def is_alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-def wait_until(condition, seconds: float = 15.0):
+def wait_until(condition, seconds: float = 60.0):
     """Returns what `condition` returns once that is true; fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

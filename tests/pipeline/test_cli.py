@@ -24,7 +24,7 @@ def run(*arguments, body="print('worked')", flags=""):
         env=child_environment(),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -130,7 +130,7 @@ def test_what_was_ignored_stays_ignored():
         env=child_environment(),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "worked\n")
@@ -176,7 +176,7 @@ def test_what_was_given_is_called_as_it_was_typed(argument, by_hand, by_make):
             env={**child_environment(), "PIPELINE_VIA": via},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
         assert (done.returncode, done.stderr) == (64, f"error: {text}\n")

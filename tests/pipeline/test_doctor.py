@@ -13,7 +13,7 @@ def run(*command):
         env=child_environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 

@@ -79,7 +79,7 @@ class Launch:
         return done.stdout
 
     def end(self, process, code):
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         assert process.returncode == code, (out, err)
         return out, err
 
@@ -209,7 +209,7 @@ def test_sigkill_of_the_launcher_leaves_no_process(launch):
     pids = launch.pids()
     assert len(pids) == 4 and all(map(is_alive, pids))
     process.kill()
-    wait_until(lambda: not any(map(is_alive, pids)), seconds=10)
+    wait_until(lambda: not any(map(is_alive, pids)))
     process.communicate()
     assert launch.record()["status"] == "running"
     said = launch.of_run("pipeline.status")
@@ -331,7 +331,7 @@ def test_preprocessing_can_be_stopped_and_does_not_outlive_the_launcher(launch):
         process.send_signal(number)
         if number == signal.SIGTERM:
             process.send_signal(signal.SIGINT)  # it ignores the first
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
         assert process.returncode == (75 if number == signal.SIGTERM else -signal.SIGKILL)
         wait_until(lambda pid=pid: not is_alive(pid))
 

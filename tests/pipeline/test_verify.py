@@ -16,7 +16,7 @@ def _verify(*arguments):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
 
 

@@ -1,40 +1,58 @@
 """Which set a test belongs to: `make test-fast`, the rest of `make test`, or `make test-slow`.
 
-A test is slow where it says so, with `@pytest.mark.slow`. It trains, and so is not fast, if it lies
-in a folder of whole jobs or uses a fixture that trains a model or starts a cluster or a service;
-what neither tells says it with `@pytest.mark.trains`.
+A test is slow where it says so, with `@pytest.mark.slow`. It is heavy, and so not fast, if it lies
+in a folder of whole jobs, or its file starts processes or needs TensorFlow or Beam, or it uses a
+fixture that does; what none of these tells says it with `@pytest.mark.heavy`.
 """
 
 from __future__ import annotations
 
+import functools
 import pathlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
-MARKERS = ("slow", "trains")
+MARKERS = ("slow", "heavy")
 FOLDERS = ("cloud", "e2e", "faults")
-FIXTURES = frozenset({"cloud", "commands", "finished", "rig", "run_of", "service", "trainers"})
-# The -m of each set. All tests are FAST, or TRAINING, or SLOW; `make test` runs the first two.
+FIXTURES = frozenset(
+    {"classifier", "cloud", "commands", "finished", "regressor", "service", "small_records"}
+)
+# What a file imports or names that starts processes, or runs TensorFlow or Beam.
+_HEAVY = re.compile(
+    r"^ *(?:import|from) (?:tensorflow|apache_beam|multiprocessing)\b"
+    r"|^import subprocess$"
+    r"|^from tests import (?:exports|reading)\b"
+    r"|^from tests\.trainer import .*\bsmall_table\b"
+    r"|^from preprocessing\.build import .*\b(?:job|beam_pipeline)\b"
+    r"|\b(?:child_environment|terminals|fake_roles|small_roles|ForkServer|Scene)\b",
+    re.MULTILINE,
+)
+# The -m of each set. All tests are FAST, or otherwise NORMAL, or SLOW.
 SLOW = "slow"
 NORMAL = "not slow"
-FAST = "not slow and not trains"
+FAST = "not slow and not heavy"
 
 COLLECTED = pytest.StashKey[dict[str, frozenset[str]]]()
 
 
-def trains(path: pathlib.Path, fixtures: Iterable[str]) -> bool:
-    """Returns whether a test of this file that uses these fixtures is too much for the fast set."""
-    return path.relative_to(TESTS).parts[0] in FOLDERS or not FIXTURES.isdisjoint(fixtures)
+@functools.cache
+def is_heavy_file(path: pathlib.Path) -> bool:
+    """Returns whether all tests of a file are too much for the fast set. Those at the top look at
+    the repository, for which some run make."""
+    inside = path.relative_to(TESTS).parts
+    return len(inside) > 1 and (inside[0] in FOLDERS or bool(_HEAVY.search(path.read_text())))
 
 
 def mark(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """Marks what trains, and keeps the markers of all items for the test of the sets."""
+    """Marks what is heavy, and keeps the markers of all items for the test of the sets."""
     for item in items:
-        if trains(item.path, getattr(item, "fixturenames", ())):
-            item.add_marker("trains")
+        fixtures: Iterable[str] = getattr(item, "fixturenames", ())
+        if is_heavy_file(item.path) or not FIXTURES.isdisjoint(fixtures):
+            item.add_marker("heavy")
     config.stash[COLLECTED] = {
         item.nodeid: frozenset(name for name in MARKERS if item.get_closest_marker(name))
         for item in items
@@ -46,6 +64,11 @@ def chosen(expression: str, markers: frozenset[str]) -> bool:
     return bool(eval(expression, {"__builtins__": {}}, {m: m in markers for m in MARKERS}))
 
 
+def slow(*values: object) -> Any:
+    """Returns values of parameters as a case of `make test-slow`."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def slow_unless(representative: bool, *values: object) -> Any:
-    """Returns values of parameters, as a slow case unless it stands for all in `make test`."""
-    return pytest.param(*values, marks=() if representative else pytest.mark.slow)
+    """Returns values of parameters: a slow case, unless it stands for all in `make test`."""
+    return pytest.param(*values) if representative else slow(*values)

@@ -300,6 +300,7 @@ def test_a_tensorflow_without_estimators_is_one_line(tmp_path, command):
     )
 
 
+@pytest.mark.slow
 def test_a_cluster_started_by_hand(small_records, task_flags, tmp_path):
     """Four processes as on four hosts: nothing but the run folder and the addresses in common.
     A proxy that their shells name is not in their way, and each says that its port is open."""

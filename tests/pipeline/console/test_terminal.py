@@ -44,7 +44,7 @@ def talk(output: int, *, piped: bool, close) -> tuple[int, bytes]:
         os.close(output)
         close()
         process.stdin.close()
-        code = process.wait(timeout=30)
+        code = process.wait(timeout=120)
     with os.fdopen(read, "rb") as told:
         return code, told.read()
 
@@ -69,7 +69,7 @@ with open(sys.argv[1], "w") as file:
         ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", sys.executable, "-c", program, str(told)],
         cwd=ROOT,
         env=child_environment(),
-        timeout=30,
+        timeout=120,
         check=True,
     )
     assert told.read_text() == "True True\n"

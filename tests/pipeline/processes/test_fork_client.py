@@ -287,4 +287,4 @@ def test_nothing_is_left_when_the_launcher_is_killed(tmp_path):
     assert all(map(is_alive, pids))
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    wait_until(lambda: not any(map(is_alive, pids)), seconds=10)
+    wait_until(lambda: not any(map(is_alive, pids)))

@@ -25,7 +25,8 @@ CLUSTER = {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
 SINGLE = {"chief": 1, "worker": 0, "ps": 0, "evaluator": 0}
 QUICK = Graces(training=5.0, evaluator=0.3, ps=0.2, stragglers=0.5, poll=0.05)
 
-PATIENT, IMPATIENT = Limits(), Limits(step=1.0, start=3.0)
+# However slowly processes start, the second waits for their first step.
+PATIENT, IMPATIENT = Limits(), Limits(step=1.0, start=60.0)
 
 
 class Notes:
@@ -286,7 +287,7 @@ def test_a_hanging_worker_alone_is_started_again_alone(stage):
 
 
 def test_training_that_never_makes_a_first_step_is_started_again(stage):
-    stage.run(SINGLE, chief_0=["freeze_at_once", "work"], patience=IMPATIENT)
+    stage.run(SINGLE, chief_0=["freeze_at_once", "work"], patience=Limits(step=1.0, start=3.0))
     (restart,) = stage.boss.restarts
     assert restart.cause.startswith("no first step for 3 s (chief-0 stopped")
 

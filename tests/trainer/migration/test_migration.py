@@ -15,6 +15,7 @@ from pipeline import errors, storage
 from pipeline.config import config_file
 from pipeline.steps import categories
 from tests.pipeline.process_help import ROOT, child_environment
+from tests.support.sets import slow
 from tests.trainer import small_table
 from tests.trainer.models import networks
 from trainer.export import parity_client
@@ -93,11 +94,11 @@ def _fresh(path, rows):
 @pytest.mark.parametrize(
     "model",
     [
-        "{name: linear}",
-        "{name: linear, params: {task: regression}}",
+        slow("{name: linear}"),
+        slow("{name: linear, params: {task: regression}}"),
         "{name: linear, params: {task: regression, offset: 300, scale: 20}}",
-        "{name: dnn, params: {hidden_units: [6, 4], batch_norm: true, dropout: 0.1}}",
-        "{name: dnn, params: {classes: 3, activation: tanh}}",
+        slow("{name: dnn, params: {hidden_units: [6, 4], batch_norm: true, dropout: 0.1}}"),
+        slow("{name: dnn, params: {classes: 3, activation: tanh}}"),
         "{name: dnn_linear_combined, params: {hidden_units: [8]}}",
     ],
 )
@@ -114,6 +115,7 @@ def test_canned_models(tmp_path, model):
     } | ({"pixels"} if "pixels" in scene.table.records.transforms.serving_columns else set())
 
 
+@pytest.mark.slow
 def test_averages_are_what_is_migrated(tmp_path):
     scene = Scene(tmp_path, "model={name: linear}", "train.optimizer.average=0.9")
     assert scene.publish().rows > 100
@@ -132,7 +134,7 @@ def _keras(network, **params):
     return f"model={json.dumps({'name': 'keras', 'params': params})}"
 
 
-@pytest.mark.parametrize("network", ["mixed", "columns_of_one"])
+@pytest.mark.parametrize("network", ["mixed", slow("columns_of_one")])
 def test_a_network_of_keras(tmp_path, network):
     found = Scene(tmp_path, _keras(network), text=OF_KERAS).publish()
     assert found.needs == ()
