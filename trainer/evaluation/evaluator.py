@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -207,6 +207,7 @@ class Evaluation:
         if self._records.has("test"):
             metrics["test"], _ = self._evaluate("test", checkpoint)
         self._reporter.say("exporting")
+        best = self._run.read(exported.BEST)
         final = self._publisher.publish(
             self._estimator,
             "final",
@@ -215,8 +216,8 @@ class Evaluation:
             metrics,
             # Of an earlier end at this step: the digests in it are of what is replaced.
             lambda export: self._run.remove(run_folder.RESULT),
+            like=self._exported(best),
         )
-        best = self._run.read(exported.BEST)
         read, _ = report.account(checkpoint, self._records.blocks("train"))
         done = self._run.read(run_folder.TRAINING_DONE) or {}
         self._run.write(
@@ -237,6 +238,11 @@ class Evaluation:
                 "skipped": passed_over,
             },
         )
+
+    def _exported(self, best: Mapping[str, Any] | None) -> exporters.Export | None:
+        if best is None or "sha256" not in best:
+            return None
+        return exporters.Export(storage.join(self._run.path, best["export"]), best["sha256"])
 
     def _tell_skipped(self) -> list[int]:
         """Returns the steps of the checkpoints that nobody has judged, and says so."""

@@ -55,8 +55,13 @@ class Publisher:
         step: int,
         metrics: model_card.Metrics,
         before_replacing: Callable[[Export], None] = lambda export: None,
+        *,
+        like: Export | None = None,
     ) -> Export:
         """Exports a checkpoint to `export/<kind>/<step>`, with its `metrics` by split.
+
+        If `like`, another export of the run, is of the same model, its files are copied: they have
+        passed the check.
 
         The folder appears whole: the model is written and checked in another one, and then
         published. An export of the same checkpoint, config and records is left as it is; any other
@@ -72,13 +77,8 @@ class Publisher:
                 storage.remove(storage.join(self._run.exports, left))
         beside = staging(self._run.exports)
         try:
-            receiver = serving_input_fn(self._records.transforms)
-            with self._reporter.watching("writing the model", beside) if self._reporter else _quiet:
-                written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
-            folder = written.decode()
-            _name_signatures(folder)
-            with self._counting("checking the exported model"):
-                self._gate.check(estimator, checkpoint, folder)
+            folder = self._copied(like, made_from, storage.join(beside, "copy"))
+            folder = folder or self._written(estimator, checkpoint, beside)
             slices = {split: self._slices(estimator, checkpoint, split) for split in metrics}
             self._add_extras(folder, step, metrics, slices, made_from)
             found = Export(target, self._digests(folder))
@@ -91,6 +91,33 @@ class Publisher:
         finally:
             storage.remove(beside)
         return found
+
+    def _copied(self, like: Export | None, made_from: Mapping[str, str], folder: str) -> str | None:
+        """Copies the model of `like` to `folder`; `None` if it is another one, or is no longer what
+        was published."""
+        if like is None or not _is_made_from(like.path, made_from):
+            return None
+        model = {n: sha for n, sha in like.sha256.items() if not n.startswith(exported.EXTRAS)}
+        with self._counting("copying the model"):
+            for name in model:
+                target = storage.join(folder, name)
+                storage.makedirs(storage.parent(target))
+                try:
+                    storage.copy(storage.join(like.path, name), target)
+                except FileNotFoundError:
+                    return None
+            return folder if export_files.digests(folder) == model else None
+
+    def _written(self, estimator: Any, checkpoint: str, beside: str) -> str:
+        """Writes the model of a checkpoint to a folder in `beside`, and checks it."""
+        receiver = serving_input_fn(self._records.transforms)
+        with self._reporter.watching("writing the model", beside) if self._reporter else _quiet:
+            written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
+        folder: str = written.decode()
+        _name_signatures(folder)
+        with self._counting("checking the exported model"):
+            self._gate.check(estimator, checkpoint, folder)
+        return folder
 
     def _counting(self, what: str) -> contextlib.AbstractContextManager[None]:
         return self._reporter.counting(what) if self._reporter else _quiet
@@ -155,7 +182,7 @@ class Export:
     """A published model: where it is, and the SHA-256 of each of its files."""
 
     path: str
-    sha256: dict[str, str]
+    sha256: Mapping[str, str]
 
 
 def _name_signatures(folder: str) -> None:

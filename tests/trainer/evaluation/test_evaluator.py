@@ -278,7 +278,8 @@ def test_every_piece_of_an_export_is_reported_as_one(
     ]
     seen = dict.fromkeys(reported)
     exporting = [what for state, what in seen if state == "exporting" and what]
-    assert exporting == ["copying the checkpoint", *pieces]
+    # The final model is the best one.
+    assert exporting == ["copying the checkpoint", *pieces, "copying the model"]
     assert [state for state, _ in itertools.groupby(state for state, _ in reported)] == [
         *("evaluating", "exporting"),  # the eval split, then the best
         *("evaluating", "exporting"),  # the test split, then the final one

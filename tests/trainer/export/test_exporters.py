@@ -60,6 +60,41 @@ def test_publishing_the_same_checkpoint_again_leaves_the_export_alone(scene, eva
     assert (pathlib.Path(first.path) / "saved_model.pb").stat().st_ino == before
 
 
+def _model(export):
+    return {name: sha for name, sha in export.sha256.items() if not name.startswith("assets.extra")}
+
+
+def test_the_final_model_is_the_best_one_s_if_it_is_the_same(scene, evaluation_of):
+    evaluation = evaluation_of(scene.run)
+    publish = evaluation._publisher.publish
+    checkpoint = f"{scene.run.path}/model.ckpt-100"
+    best = publish(evaluation._estimator, "best", checkpoint, 100, {"eval": {"loss": 1.0}})
+    metrics = {"eval": {"loss": 1.0}, "test": {"loss": 2.0}}
+    final = publish(None, "final", checkpoint, 100, metrics, like=best)
+    assert _model(final) == _model(best)
+    assert export_files.digests(final.path) == final.sha256
+    extras = pathlib.Path(final.path) / "assets.extra"
+    assert json.loads((extras / "metrics.json").read_text())["metrics"] == metrics
+    assert scene.leftovers == []
+
+
+@pytest.mark.parametrize("damage", ["altered", "removed", "of another step"])
+def test_an_export_that_is_not_the_same_is_not_copied(scene, evaluation_of, damage):
+    evaluation = evaluation_of(scene.run)
+    publish = evaluation._publisher.publish
+    checkpoint = f"{scene.run.path}/model.ckpt-100"
+    other = checkpoint.replace("100", "200") if damage == "of another step" else checkpoint
+    best = publish(evaluation._estimator, "best", other, 100, {})
+    data = pathlib.Path(best.path) / "variables" / "variables.data-00000-of-00001"
+    if damage == "altered":
+        data.write_bytes(data.read_bytes()[:-1] + b"?")
+    elif damage == "removed":
+        data.unlink()
+    final = publish(evaluation._estimator, "final", checkpoint, 100, {}, like=best)
+    assert parameters(f"{final.path}/variables/variables") == parameters(checkpoint)
+    assert scene.leftovers == []
+
+
 @pytest.mark.parametrize("changed", ["parameters", "config", "unknown"])
 def test_what_was_made_from_something_else_is_replaced(scene, evaluation_of, changed):
     evaluation = evaluation_of(scene.run)
