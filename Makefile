@@ -71,7 +71,7 @@ help: ## list the targets
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo '  CONFIG=mnist|path.yaml  CLUSTER=local|gcp|k8s  STRATEGY=none|parameter_server  WORKERS=n  PS=n  RUN=name'
+	@echo '  CONFIG=mnist|path.yaml  CLUSTER=local|gcp|k8s|slurm  STRATEGY=none|parameter_server  WORKERS=n  PS=n  RUN=name'
 	@echo '  SET="train.steps=500 train.batch_size=64"  STORAGE=output  INPUT=rows.csv (predict)  ONLY=name (bench)'
 
 setup: $(VENV)/.installed ## install into .venv from the hash-pinned lock file

@@ -20,6 +20,7 @@ setup(
         "pipeline.console",
         "pipeline.jobs",
         "pipeline.launchers",
+        "pipeline.launchers.slurm",
         "pipeline.launchers.vertex",
         "pipeline.processes",
         "pipeline.records",

@@ -38,7 +38,9 @@ _ISOLATE = flags.DEFINE_enum_class(
     isolation.Isolate,
     "Give a local cluster a network of its own, so that nobody else reaches its ports.",
 )
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job, for --cluster=gcp or k8s.")
+_DRY_RUN = flags.DEFINE_bool(
+    "dry_run", False, "Only show the job, for --cluster=gcp, k8s or slurm."
+)
 _PS = flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0)
 
 

@@ -14,7 +14,7 @@ import time
 from absl import flags
 
 from pipeline import cli, storage
-from pipeline.launchers.vertex import job_status
+from pipeline.launchers import remote_jobs
 from pipeline.runs import liveness, log_reader, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 
@@ -32,8 +32,9 @@ def main() -> None:
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     logs = log_reader.Logs(run, _ROLE.value or None)
     record = run_record.read(run)
-    if record is not None and record.job is not None:
-        print(f"all logs {job_status.logs_link(record.job)}", file=sys.stderr)
+    link = remote_jobs.logs_link(record.job) if record is not None and record.job else None
+    if link is not None:
+        print(f"all logs {link}", file=sys.stderr)
     if not _FOLLOW.value:
         for line in logs.new_lines(last=True):
             print(line)
@@ -54,9 +55,9 @@ def main() -> None:
 
 def _has_ended(run: RunFolder) -> bool:
     record = run_record.read(run)
-    job = job_status.going(record)
+    job = remote_jobs.going(record)
     if job is not None:
-        return job_status.has_ended(job)
+        return remote_jobs.has_ended(job)
     now, statuses = time.time(), run_folder.read_statuses(run)
     return liveness.state_of_run(run, record, statuses, now)[0] not in liveness.AT_WORK
 

@@ -11,7 +11,7 @@ import time
 from absl import flags
 
 from pipeline import cli
-from pipeline.launchers.vertex import job_status
+from pipeline.launchers import remote_jobs
 from pipeline.runs import run_folder, status_report
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
@@ -23,7 +23,7 @@ def main() -> None:
     """Prints one row a process."""
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     print(status_report.describe(run, now=time.time()))
-    for line in job_status.described(run):
+    for line in remote_jobs.described(run):
         print(line)
 
 

@@ -13,7 +13,7 @@ import time
 from absl import flags
 
 from pipeline import cli
-from pipeline.launchers.vertex import job_status
+from pipeline.launchers import remote_jobs
 from pipeline.runs import run_folder, stopping
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
@@ -24,7 +24,7 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Writes the stop file."""
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
-    done = job_status.stop(run)
+    done = remote_jobs.stop(run)
     if done is None:
         stopping.ask(run, now=time.time())
         done = "asked to stop; it saves, evaluates and exports before it ends"

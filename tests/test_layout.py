@@ -32,7 +32,7 @@ LAYERS = {
         ("runs",),
         ("records", "supervision"),
         ("jobs",),
-        ("launchers.vertex",),
+        ("launchers.slurm", "launchers.vertex"),
         ("launchers",),
         ("doctor_checks",),
         ("doctor", "launch", "logs", "status", "stop", "verify"),

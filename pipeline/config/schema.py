@@ -21,6 +21,7 @@ from pipeline.config.eval_config import Eval
 from pipeline.config.feature_config import Feature, Label
 from pipeline.config.gcp_config import Gcp
 from pipeline.config.model_config import Model
+from pipeline.config.slurm_config import Slurm
 from pipeline.config.train_config import Train
 from pipeline.sections import Like, Section
 
@@ -43,6 +44,7 @@ class Config(Section):
     cluster: Cluster = Cluster()
     drift: Drift = Drift()
     gcp: Gcp = Gcp()
+    slurm: Slurm = Slurm()
 
     @pydantic.model_validator(mode="after")
     def _features_can_be_made(self) -> Config:

@@ -14,6 +14,7 @@ class Place(enum.Enum):
     LOCAL = "local"
     GCP = "gcp"
     K8S = "k8s"
+    SLURM = "slurm"
 
 
 def choose(place: Place) -> Launcher:
@@ -26,6 +27,10 @@ def choose(place: Place) -> Launcher:
         from pipeline.launchers.vertex.launcher import GcpLauncher
 
         return GcpLauncher()
+    if place is Place.SLURM:
+        from pipeline.launchers.slurm.launcher import SlurmLauncher
+
+        return SlurmLauncher()
     raise errors.UsageError(
         f"CLUSTER={place.value}: the job is only shown, with DRY_RUN=1; what that prints is for "
         "kubectl apply"

@@ -12,6 +12,7 @@ from pipeline import errors
 from pipeline.config import config_file
 from pipeline.jobs.job import Job
 from pipeline.launchers import Place, image, k8s
+from pipeline.launchers.slurm import script
 from pipeline.launchers.vertex import job_spec, price_list
 
 # Stands for what only a submission has; what is shown of a TFJob is what will be submitted.
@@ -47,4 +48,8 @@ def show(place: Place, job: Job) -> Shown:
         legacy = "# For the Training Operator v1, a legacy one: its successor has no TFJob.\n"
         notes = [image.described(), *(f"warning: {w}" for w in config_file.warnings(job.config))]
         return Shown(legacy + manifest.rstrip(), "\n\n".join(notes))
-    raise errors.UsageError("DRY_RUN=1: shows jobs for CLUSTER=gcp and CLUSTER=k8s")
+    if place is Place.SLURM:
+        notes = [f"warning: {w}" for w in config_file.warnings(job.config)]
+        document = script.render(job, _SUBMISSION).rstrip()
+        return Shown(document, "\n".join(["would give the script above to sbatch", *notes]))
+    raise errors.UsageError("DRY_RUN=1: shows jobs for CLUSTER=gcp, CLUSTER=k8s and CLUSTER=slurm")

@@ -14,7 +14,7 @@ from pipeline import errors, storage
 from pipeline.cluster import compatibility, gpus, tolerance, topology
 from pipeline.jobs import display, run_setup
 from pipeline.jobs.job import Job
-from pipeline.launchers.vertex import job_status
+from pipeline.launchers import remote_jobs
 from pipeline.processes import environment, isolation
 from pipeline.processes.fork_client import ForkServer, StopRequest, run_command
 from pipeline.records import builds
@@ -59,7 +59,7 @@ class LocalLauncher:
             StopRequest().installed() as stop,
             _log_folder(job) as logs,
         ):
-            job_status.refuse_while_going(job.run)
+            remote_jobs.refuse_while_going(job.run)
             record = run_setup.open_run(job)
             beat = run_record.Heartbeat(record, job.run)
             beat()

@@ -80,7 +80,8 @@ def _newest_run(root: str, wanted: str | None) -> RunFolder:
 def run_name(job: config.Config) -> str:
     """Names a run after its config, so that the same command finds the same run again. Where it
     runs is no part of that."""
-    anywhere = job.model_copy(update={"gcp": gcp_config.Gcp()})
+    anywhere = job.model_copy(update={"gcp": gcp_config.Gcp()}).model_dump(mode="json")
+    del anywhere["slurm"]  # younger than the names of runs
     return f"{job.name[:50]}-{config.digest(anywhere)[:8]}"
 
 

@@ -67,7 +67,8 @@ class RunRecord(pydantic.BaseModel):
     cluster: dict[str, list[str]] = {}
     # `None` if its roles were started by hand.
     launcher: Launcher | None
-    # What runs its processes on Vertex AI: projects/…/customJobs/…, of the newest launch there.
+    # What runs its processes elsewhere: projects/…/customJobs/… on Vertex AI, slurm/<number> on a
+    # Slurm cluster; of the newest launch there.
     job: str | None = None
     launches: int = 1
     final_step: int | None = None

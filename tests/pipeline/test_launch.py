@@ -388,7 +388,7 @@ def test_changes_are_told_and_what_checkpoints_hold_needs_another_run(launch):
     [
         (["--cluster=gcp"], "CLUSTER=gcp: missing: PROJECT=, REGION=, BUCKET=, "),
         (["--cluster=k8s"], "CLUSTER=k8s: the job is only shown, with DRY_RUN=1"),
-        (["--dry_run"], "DRY_RUN=1: shows jobs for CLUSTER=gcp and CLUSTER=k8s"),
+        (["--dry_run"], "DRY_RUN=1: shows jobs for CLUSTER=gcp, CLUSTER=k8s and"),
         (["--cluster=moon"], "local"),
         (["--wrokers=2"], "Unknown command line flag 'wrokers'"),
         (["--workers=-1"], "workers"),

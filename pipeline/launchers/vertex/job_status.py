@@ -18,7 +18,8 @@ _SETTLE = "The command that submitted it, once more, takes note of the end"
 
 def going(record: RunRecord | None) -> str | None:
     """Returns the job of a run of which nobody has recorded the end, or `None`."""
-    return record.job if record is not None and record.status == "running" else None
+    job = record.job if record is not None and record.status == "running" else None
+    return job if job is not None and job.startswith("projects/") else None
 
 
 def has_ended(job: str) -> bool:

@@ -62,5 +62,5 @@ def test_every_tfjob_is_a_submission_of_its_own():
 
 
 def test_local_jobs_are_not_shown():
-    with pytest.raises(errors.UsageError, match=r"^DRY_RUN=1: shows jobs for CLUSTER=gcp and"):
+    with pytest.raises(errors.UsageError, match=r"^DRY_RUN=1: shows jobs for CLUSTER=gcp, "):
         dry_run.show(Place.LOCAL, plan())

@@ -1,0 +1,1 @@
+"""Slurm: the job script, what runs in its allocation, and how a job is followed."""

@@ -1,0 +1,208 @@
+"""Looks after one process of a training job: a task of its Slurm step.
+
+Where each process is restarted alone it starts a lost one again, with the same policy as the local
+launcher. It ends with another code than 0 only if all processes are to be started again, or the
+job is to fail: then Slurm ends the other tasks of the step. SIGTERM goes to the process once, which
+saves; the task then ends with 0, so that the others have the time to save as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from multiprocessing import connection
+from typing import Any
+
+from pipeline import errors, storage
+from pipeline.cluster import task_discovery, topology
+from pipeline.processes import environment, parent_death
+from pipeline.processes.fork_client import StopRequest
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
+from pipeline.supervision import restart_policy
+from pipeline.supervision.members import Member
+
+_TRAINER = "trainer.task"
+# What a task leaves when it ends a step: `Lost`.
+LOST = "slurm/lost.json"
+# In this folder each task keeps the restarts of its process: {"restarts": [run_record.Restart]}.
+RESTARTS = "slurm/restarts"
+# Where the output of processes goes, libraries' included.
+OUTPUT = "slurm"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lost:
+    """The process whose end has ended a step; `final` if it must not be started again."""
+
+    step: str
+    task: str
+    code: int
+    cause: str
+    worked: bool
+    final: bool
+
+
+class Agent:
+    """One task of a step. `unit` is what is started again when a process is lost."""
+
+    def __init__(
+        self, run: RunFolder, storage_root: str, task: topology.Task, *, stop: StopRequest
+    ) -> None:
+        self._run, self._root, self._task, self._stop = run, storage_root, task, stop
+        cluster = run.read_config().cluster
+        unit = topology.STRATEGIES[cluster.strategy].restart_unit
+        self._unit = "task" if task.job_name == topology.EVALUATOR else unit
+        self._policy = restart_policy.Policy(unit)
+        self._counts = topology.role_counts(cluster)
+        self._restarts: list[dict[str, Any]] = []
+        self._log = os.path.join(_local_folder(run), f"{task.name}.out")
+
+    def work(self) -> int:
+        """Returns the exit code of the task: 0 if its process has done its part, or was asked to
+        stop."""
+        while not self._stop.count:
+            member = Member(self._task.job_name, self._task.task_index, self._task, self._log)
+            code = self._one_process(member)
+            storage.sweep(self._run.path, member.pid)
+            if self._stop.count or (code not in errors.FINAL_CODES and self._is_over(code)):
+                break
+            loss = member.loss(self._run, code, newest_step=self._newest_step(), unit=self._unit)
+            decision = self._policy.decide(loss, time.monotonic())
+            if decision.action == "fail" or loss.port_taken or self._unit == "gang":
+                return self._give_up(loss, decision)
+            self._note(loss, decision)
+            connection.wait([self._stop.descriptor], decision.delay)
+            self._stop.drain()
+        return 0
+
+    def _one_process(self, member: Member) -> int:
+        """Runs the process to its end; returns its exit code, or minus the number of a signal."""
+        with open(self._log, "ab") as log:
+            member.log_start = log.tell()
+            process = subprocess.Popen(
+                self._command(),
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # signals of Slurm reach it through us alone
+                preexec_fn=parent_death.arrange(),
+            )
+        member.pid = process.pid
+        asked = False
+        while process.poll() is None:
+            connection.wait([self._stop.descriptor], 0.2)
+            self._stop.drain()
+            if self._stop.count and not asked:
+                asked = True
+                process.send_signal(signal.SIGKILL if self._is_lost() else signal.SIGTERM)
+        return process.returncode
+
+    def _command(self) -> list[str]:
+        spec = {role: list(members) for role, members in self._task.cluster.items()}
+        place = [f"--cluster_spec={json.dumps(spec)}"] if spec else []
+        return [
+            *(sys.executable, "-m", _TRAINER),
+            f"--config={self._run.config_path}",
+            f"--run={self._run.name}",
+            f"--storage={self._root}",
+            f"--job_name={self._task.job_name}",
+            f"--task_index={self._task.task_index}",
+            *place,
+        ]
+
+    def _environment(self) -> dict[str, str]:
+        given = environment.for_children(os.environ)
+        on_this_node = _tasks_here(os.environ)
+        role = self._task.job_name
+        processors = environment.processors()
+        return given | environment.for_role(
+            role, given, processors=processors, trainers=on_this_node
+        )
+
+    def _is_over(self, code: int) -> bool:
+        """True if the process has done its part: it ended well, or there is only left to evaluate.
+        A parameter server has only once training is over."""
+        role = self._task.job_name
+        if code == 0 and role != topology.PS:
+            return True
+        if role == topology.EVALUATOR or not self._counts[topology.EVALUATOR]:
+            return False
+        return self._run.read(run_folder.TRAINING_DONE) is not None
+
+    def _is_lost(self) -> bool:
+        """True if another task has ended this step: there is nothing to save then."""
+        with contextlib.suppress(errors.PipelineError):
+            found = self._run.read(LOST)
+            return found is not None and found["step"] == step_of(os.environ)
+        return False
+
+    def _newest_step(self) -> int | None:
+        steps = [status.step for status in run_folder.read_statuses(self._run).values()]
+        return max((step for step in steps if step is not None), default=None)
+
+    def _give_up(self, loss: restart_policy.Loss, decision: restart_policy.Decision) -> int:
+        """Leaves why the step ends, and returns the exit code that ends it."""
+        note = f"; {decision.note}" if decision.note else ""
+        final = decision.action == "fail" and not loss.port_taken
+        code = decision.code if final else errors.RetryableError.exit_code
+        cause = f"{loss.cause.rstrip('.')}{note}"
+        lost = Lost(step_of(os.environ), self._task.name, code, cause, loss.worked, final)
+        with contextlib.suppress(errors.PipelineError):
+            if not self._is_lost():  # the first one is the cause of the others
+                self._run.write(LOST, dataclasses.asdict(lost))
+        print(f"{self._task.name}: {cause}", flush=True)
+        return code or 1
+
+    def _note(self, loss: restart_policy.Loss, decision: restart_policy.Decision) -> None:
+        self._restarts.append(
+            {
+                "role": self._task.job_name,
+                "index": self._task.task_index,
+                "cause": loss.cause,
+                "step": self._newest_step(),
+                "time": time.time(),
+                "delay": decision.delay,
+            }
+        )
+        with contextlib.suppress(errors.PipelineError):
+            self._run.write(f"{RESTARTS}/{self._task.name}.json", {"restarts": self._restarts})
+
+
+def step_of(variables: Mapping[str, str]) -> str:
+    """Returns the name of a step: `job.start.step`. A job that is put into the queue again starts
+    to count its steps from 0."""
+    names = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_STEP_ID")
+    return ".".join(variables.get(name, "0") for name in names)
+
+
+def _tasks_here(variables: Mapping[str, str]) -> int:
+    """Returns how many tasks of the step this node has."""
+    counts = task_discovery.per_node_counts(variables["SLURM_STEP_TASKS_PER_NODE"])
+    return counts[int(variables["SLURM_NODEID"])]
+
+
+def _local_folder(run: RunFolder) -> str:
+    """Returns where the output of processes goes: next to the logs of the run; of one on gs://, to
+    where the job runs."""
+    path = OUTPUT if storage.is_remote(run.path) else storage.join(run.path, "logs", OUTPUT)
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def run_part(run: RunFolder, storage_root: str) -> None:
+    """Looks after the process that this task of the step is to be. Raises `ReportedError` with the
+    exit code that ends the step."""
+    task = task_discovery.from_slurm(os.environ)
+    with StopRequest().installed() as stop:
+        code = Agent(run, storage_root, task, stop=stop).work()
+    if code:
+        raise errors.ReportedError(code)

@@ -1,0 +1,320 @@
+"""What the script of a training job runs, on the first node of its allocation.
+
+It checks the nodes, preprocesses if needed, and starts a step with a task for each process; a step
+that is lost is started again, on other ports. Before the time limit it has all processes save, and
+puts the job into the queue again. It writes how the run ended, whether or not anybody follows it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import subprocess
+import sys
+import time
+from multiprocessing import connection
+from typing import Any
+
+from pipeline import errors, versions
+from pipeline.cluster import tolerance, topology
+from pipeline.jobs import job as jobs
+from pipeline.jobs import run_setup
+from pipeline.jobs.job import Job
+from pipeline.launchers.slurm import agent, commands, job_status, steps
+from pipeline.processes import environment
+from pipeline.processes.fork_client import StopRequest, run_command
+from pipeline.records import builds
+from pipeline.runs import fatal, run_folder, run_record
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.run_record import Restart, RunRecord
+from pipeline.supervision import exit_reason, restart_policy, watchdog
+
+_PREPROCESSING = (sys.executable, "-m", "preprocessing.main")
+
+# {"submission": str, "step": newest that was saved, "useless": starts since without a newer one}
+_REQUEUES = "slurm/requeues.json"
+_MOST_USELESS = 3
+_POLL = 2.0  # seconds
+# How long the job waits for whoever submitted it to write that down.
+_SUBMITTER = 30.0
+# And for Slurm to end it, once it is to go into the queue again.
+_END_BY_SLURM = 600.0
+
+
+class Batch:
+    """One start of a job: the first, or one from the queue again."""
+
+    def __init__(self, job: Job, record: RunRecord, number: str, stop: StopRequest) -> None:
+        self._job, self._record, self._number, self._stop = job, record, number, stop
+        self._run = job.run
+        self._policy = restart_policy.Policy("gang")
+        self._recoveries: list[restart_policy.Recovery] = []
+        self._noted: dict[str, int] = {}
+        limits = watchdog.Limits(
+            job.config.cluster.watchdog_seconds, job.config.cluster.watchdog_start_seconds
+        )
+        files = functools.partial(watchdog.checkpoint_files, job.run)
+        self._watchdog = watchdog.Watchdog(limits, files)
+        self._hang: watchdog.Hang | None = None
+
+    def work(self) -> None:
+        """Returns when the run is done. Raises the `PipelineError` of what went wrong."""
+        slurm = self._job.config.slurm
+        allocation = steps.Allocation(
+            self._run,
+            self._job.storage_root,
+            steps.nodes_of(os.environ),
+            self._job.counts,
+            self._number,
+            slurm.cpus,
+        )
+        names = ", ".join(node.name for node in allocation.nodes)
+        print(f"{allocation.processes} processes on {names}", flush=True)
+        first = allocation.ports(0, lowest=slurm.first_port, highest=slurm.last_port)
+        self._preprocess()
+        self._settle_records()
+        attempt = 0
+        while not self._one_step(allocation, first):
+            attempt += 1
+            first = allocation.ports(attempt, lowest=slurm.first_port, highest=slurm.last_port)
+        self._record.reason = run_record.reason_of_end(self._run)
+
+    def _preprocess(self) -> None:
+        """Makes the records, or lets preprocessing see that they are there already."""
+        command = [
+            *_PREPROCESSING,
+            f"--config={self._run.config_path}",
+            f"--storage={self._job.storage_root}",
+            f"--run={self._job.name}",
+            f"--num_workers={environment.processors()}",
+        ]
+        children = environment.for_children(os.environ)
+        code = run_command(command, environment=children, stop=self._stop)
+        self._check_stop()
+        if code < 0:
+            cause = exit_reason.cause(None, code, [])
+            raise errors.RetryableError(f"preprocessing: {cause}. Run the same command again.")
+        if code:
+            raise errors.of_exit_code(code, "preprocessing failed: make logs ROLE=slurm says why")
+
+    def _settle_records(self) -> None:
+        pinned = builds.of_run(self._job.storage_root, self._run, self._job.config.name)
+        self._job = self._job.with_records(pinned)
+        contents = run_setup.checked_manifest(self._job)
+        self._record.manifest = contents.sha256
+        self._job = run_setup.resolved(self._job, contents)
+        run_record.write(self._run, self._record)
+
+    def _one_step(self, allocation: steps.Allocation, first: int) -> bool:
+        """Runs all processes once; returns false if they are to be started again."""
+        for name in (agent.LOST, run_folder.TRAINING_DONE, agent.RESTARTS, "status"):
+            self._run.remove(name)
+        self._noted, self._hang = {}, None
+        command = allocation.command(gpus=self._job.config.slurm.gpus)
+        with steps.started(command, allocation.variables(first)) as step:
+            self._follow(step)
+        self._observe()
+        self._check_stop()
+        self._check_fatal()
+        lost = self._run.read(agent.LOST)
+        if lost is None and self._hang is None and step.returncode == 0:
+            if self._run.read(run_folder.RESULT) is None:
+                raise errors.PipelineError(
+                    f"every process ended well, but there is no {run_folder.RESULT}"
+                )
+            return True
+        self._start_again(lost, step.returncode)
+        return False
+
+    def _follow(self, step: subprocess.Popen[bytes]) -> None:
+        """Returns when the step has ended; asks it to once the job is asked to."""
+        asked, looking = False, tolerance.Tolerance("reading what the processes report")
+        while step.poll() is None:
+            connection.wait([self._stop.descriptor], _POLL)
+            self._stop.drain()
+            with looking.survived():
+                self._observe()
+                self._end_hanging()
+                self._end_failed()
+            if self._stop.count and not asked:
+                asked = True
+                print("asked to end: all processes save", flush=True)
+                steps.signal_step(self._number, "TERM")
+
+    def _observe(self) -> None:
+        """Takes note of processes that were started again, and of what it has cost."""
+        statuses = run_folder.read_statuses(self._run)
+        for name in self._tasks():
+            found = (self._run.read(f"{agent.RESTARTS}/{name}.json") or {}).get("restarts", [])
+            for one in found[self._noted.get(name, 0) :]:
+                self._note_restart(one, name)
+            self._noted[name] = len(found)
+        self._recoveries = [one for one in self._recoveries if not one.see(statuses)]
+
+    def _note_restart(self, one: dict[str, Any], name: str) -> None:
+        again = f"in {one['delay']:g} s" if one["delay"] else "now"
+        print(f"{name}: {one['cause']}; starting it again {again}", flush=True)
+        restart = Restart(
+            role=one["role"], index=one["index"], cause=one["cause"], step=one["step"]
+        )
+        self._record.restarts.append(restart)
+        self._recoveries.append(restart_policy.Recovery(restart, wall_time=one["time"]))
+        run_record.write(self._run, self._record)
+
+    def _tasks(self) -> list[str]:
+        counts = self._job.counts
+        return [f"{role}-{i}" for role in topology.ROLES for i in range(counts.get(role, 0))]
+
+    def _end_hanging(self) -> None:
+        """Kills a step that makes no progress."""
+        training_over = self._run.read(run_folder.TRAINING_DONE) is not None
+        wanted = () if training_over else topology.TRAINING_ROLES
+        statuses = run_folder.read_statuses(self._run)
+        roles = (*wanted, topology.EVALUATOR)
+        pids = {
+            name: status.pid
+            for name, status in statuses.items()
+            if name.rpartition("-")[0] in roles and status.state not in run_folder.ENDED
+        }
+        hang = self._watchdog.look(statuses, pids, time.monotonic())
+        if hang is not None:
+            self._hang = hang
+            steps.signal_step(self._number, "KILL")
+
+    def _end_failed(self) -> None:
+        """Ends a step in which one process has failed for good; the others would wait for it."""
+        if self._fatal() is not None:
+            steps.signal_step(self._number, "TERM")
+
+    def _fatal(self) -> dict[str, Any] | None:
+        found = self._run.read(fatal.MARKER)
+        ours = found is not None and found["submission"] == os.environ.get(fatal.SUBMISSION)
+        return found if ours else None
+
+    def _check_fatal(self) -> None:
+        found = self._fatal()
+        if found is not None:
+            text = f"{found['task']}: {found['error']}"
+            raise errors.of_exit_code(int(found["exit_code"]), text)
+
+    def _check_stop(self) -> None:
+        if self._stop.count:
+            step = run_folder.saved_step(self._run)
+            saved = "before anything was saved" if step is None else f"saved at step {step:,}"
+            raise errors.RetryableError(
+                f"stopped by {self._stop.name}, {saved}. Run the same command again to resume."
+            )
+
+    def _start_again(self, lost: dict[str, Any] | None, code: int) -> None:
+        """Takes note of a lost step. Raises the `PipelineError` of one that is not to be started
+        again."""
+        name = lost["task"] if lost else "chief-0"
+        cause = lost["cause"] if lost else f"its Slurm step ended with exit code {code}"
+        if self._hang is not None:
+            cause = self._hang.cause
+        if lost and lost["final"]:
+            raise errors.of_exit_code(int(lost["code"]), f"{name}: {cause}")
+        role, _, index = name.rpartition("-")
+        reached = run_folder.saved_step(self._run)
+        worked = bool(lost["worked"]) if lost else True
+        loss = restart_policy.Loss(
+            topology.Task(topology.CHIEF, 0),  # whoever it was, all are started again
+            int(lost["code"]) if lost else errors.RetryableError.exit_code,
+            cause,
+            worked,
+            stalled=True,
+            reached=reached,
+        )
+        decision = self._policy.decide(loss, time.monotonic())
+        if decision.action == "fail":
+            note = f"; {decision.note}" if decision.note else ""
+            raise errors.of_exit_code(decision.code, f"{name}: {cause}{note}")
+        print(f"{name}: {cause}; starting all processes again", flush=True)
+        restart = Restart(role=role, index=int(index), cause=cause, step=reached)
+        self._record.restarts.append(restart)
+        self._recoveries = [restart_policy.Recovery(restart, wall_time=time.time(), gang=True)]
+        run_record.write(self._run, self._record)
+        connection.wait([self._stop.descriptor], decision.delay)
+        self._stop.drain()
+        self._check_stop()
+
+
+def _after_stop(job: Job, number: str) -> str | None:
+    """Puts the job into the queue again, if Slurm has asked it to end because its time is up; then
+    Slurm ends this process.
+
+    Otherwise returns why the run ends here, or `None` if the job was cancelled or put back by
+    somebody else: then there is nothing to record.
+    """
+    state, _ = commands.state(number)
+    if state != "RUNNING":
+        return None
+    if not job.config.slurm.requeue:
+        return "slurm.requeue is off"
+    submission, saved = os.environ.get(fatal.SUBMISSION), run_folder.saved_step(job.run)
+    known = job.run.read(_REQUEUES) or {}
+    same = known.get("submission") == submission and known.get("step") == saved
+    useless = int(known.get("useless", 0)) + 1 if same else 0
+    if useless >= _MOST_USELESS:
+        return f"{useless} starts in a row saved no newer step: give it more time (slurm.time)"
+    job.run.write(_REQUEUES, {"submission": submission, "step": saved, "useless": useless})
+    print("time is up: the job goes into the queue again, and resumes from there", flush=True)
+    commands.ask("scontrol", "requeue", number)
+    time.sleep(_END_BY_SLURM)
+    return "Slurm has not put it into the queue again"
+
+
+def _own_record(job: Job, number: str) -> RunRecord:
+    """Returns the record of the run once whoever submitted the job has written its number there,
+    and has let go of the run; if that was lost, one that says so itself."""
+    deadline = time.monotonic() + _SUBMITTER
+    while time.monotonic() < deadline:
+        record = run_record.read(job.run)
+        if record is not None and record.job == f"{job_status.JOB}{number}":
+            return record
+        time.sleep(0.2)
+    record = run_record.read(job.run) or run_record.begin(job.config, job.run)
+    record.status, record.job = "running", f"{job_status.JOB}{number}"
+    return record
+
+
+def _close(
+    job: Job,
+    record: RunRecord,
+    error: errors.PipelineError | None,
+    *,
+    stopped: bool,
+    started: float,
+) -> None:
+    statuses = run_folder.read_statuses(job.run)
+    run_record.add_statuses(record, statuses)
+    steps_made = [s.step for s in statuses.values() if s.step is not None]
+    record.final_step = max(steps_made, default=None)
+    record.seconds["total"] = round(time.time() - started, 3)
+    run_setup.close(job, record, error, stopped=stopped)
+
+
+def run_part(run: RunFolder, storage_root: str) -> None:
+    """Runs the job of a run in the allocation that this process is in."""
+    started, number = time.time(), os.environ["SLURM_JOB_ID"]
+    versions.require_estimators()
+    job = jobs.plan(run.config_path, [], run=run.name, storage_root=storage_root)
+    patient = dataclasses.replace(run, patience=tolerance.patience(job.config.cluster))
+    job = dataclasses.replace(job, run=patient)
+    again = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+    print(f"job {number}" + (f", start {again + 1}" if again else ""), flush=True)
+    with StopRequest().installed() as stop:
+        record = _own_record(job, number)
+        record.status, record.reason, record.exit_code = "running", "training", None
+        try:
+            Batch(job, record, number, stop).work()
+        except errors.PipelineError as error:
+            if stop.count:
+                why = _after_stop(job, number)
+                if why is None:
+                    raise
+                error = errors.RetryableError(f"{error} ({why})")
+            _close(job, record, error, stopped=bool(stop.count), started=started)
+            raise error from None
+        _close(job, record, None, stopped=False, started=started)

@@ -1,0 +1,47 @@
+"""Looks at one node before a job trains there: the run folder, the code, the ports.
+
+It prints one line of JSON; the batch part of the job reads those of all nodes.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import socket
+
+from pipeline import errors, versions
+from pipeline.runs.run_folder import RunFolder
+
+# What the batch script writes into the run folder: {"nonce": str}.
+SEEN = "slurm/check.json"
+
+
+def run_part(run: RunFolder, first: int, count: int) -> None:
+    """Prints what this node is like, and which of `count` ports from `first` on are taken."""
+    found = {
+        "node": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
+        "nonce": _nonce(run),
+        "python": platform.python_version(),
+        "code": versions.code_version(),
+        "taken": [port for port in range(first, first + count) if is_taken(port)],
+    }
+    print(json.dumps(found), flush=True)
+
+
+def _nonce(run: RunFolder) -> str | None:
+    try:
+        return (run.read(SEEN) or {}).get("nonce")
+    except (errors.PipelineError, OSError):
+        return None
+
+
+def is_taken(port: int) -> bool:
+    """True if another program listens on a port of this machine."""
+    with socket.socket() as listener:
+        try:
+            listener.bind(("", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False

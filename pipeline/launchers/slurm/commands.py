@@ -1,0 +1,121 @@
+"""Slurm's own programs, which speak to its controller with the user's credentials."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from pipeline import errors
+
+# What Slurm's programs print before what they have to say.
+_WHO = re.compile(r"^(?:sbatch|srun|scontrol|squeue|scancel|slurmstepd[^:]*): (?:error|fatal): ")
+# In what they say when the controller does not answer: it may be back soon.
+_UNREACHABLE = (
+    *("unable to contact slurm controller", "socket timed out", "connection refused"),
+    *("zero bytes were transmitted", "slurm backup controller"),
+)
+_SECONDS = 120.0
+# States of a job that will not run any more.
+ENDED = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"),
+    *("PREEMPTED", "REVOKED", "TIMEOUT"),
+)
+# Of one that has no node yet.
+WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+
+
+def require() -> None:
+    """Raises `UsageError` on a machine without Slurm's programs."""
+    missing = [name for name in ("sbatch", "squeue", "scontrol") if shutil.which(name) is None]
+    if missing:
+        raise errors.UsageError(
+            f"CLUSTER=slurm: no {', '.join(missing)} on this machine. Run the command where jobs "
+            "are submitted, such as a login node"
+        )
+
+
+def ask(*command: str, text: str | None = None) -> str:
+    """Returns what a program of Slurm puts out.
+
+    Raises `RetryableError` if the controller does not answer, and `UsageError` with Slurm's own
+    words if it refuses.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            input=text,
+            stdin=subprocess.DEVNULL if text is None else None,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+    except FileNotFoundError:
+        raise errors.UsageError(f"CLUSTER=slurm: no {command[0]} on this machine") from None
+    except subprocess.TimeoutExpired:
+        raise errors.RetryableError(
+            f"{command[0]}: no answer in {_SECONDS:g} s. Run the same command again."
+        ) from None
+    if done.returncode == 0:
+        return done.stdout
+    raise _refused(command[0], done.stderr or done.stdout)
+
+
+def _refused(program: str, said: str) -> errors.PipelineError:
+    words = own_words(said) or "it does not say why"
+    if any(text in said.lower() for text in _UNREACHABLE):
+        return errors.RetryableError(f"{program}: {words}. Run the same command again.")
+    return errors.UsageError(f"{program}: {words}")
+
+
+def own_words(said: str) -> str:
+    """Returns what programs of Slurm have said of an error, as one line."""
+    lines = [_WHO.sub("", line.strip()) for line in said.splitlines() if line.strip()]
+    return "; ".join(dict.fromkeys(line.rstrip(".") for line in lines))
+
+
+def state(job: str) -> tuple[str, str]:
+    """Returns the state of a job such as `PENDING`, and the reason that Slurm gives for it.
+
+    One that Slurm does not know any more has ended: `("COMPLETED", "")` stands for it. Raises
+    `RetryableError` if the controller does not answer.
+    """
+    try:
+        said = ask("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T|%r")
+    except errors.UsageError as error:
+        if "invalid job id" not in str(error).lower():
+            raise
+        return "COMPLETED", ""
+    word, _, reason = (said.splitlines() or ["COMPLETED|"])[0].partition("|")
+    return word.strip(), "" if reason.strip() == "None" else reason.strip()
+
+
+def exit_of(job: str) -> str:
+    """Returns the exit code and signal of a job that has ended, such as `0:53`; empty if Slurm has
+    forgotten them."""
+    try:
+        found = re.search(r" ExitCode=(\d+:\d+)", ask("scontrol", "--oneliner", "show", "job", job))
+    except errors.PipelineError:
+        return ""
+    return found[1] if found else ""
+
+
+def find(comment: str) -> str | None:
+    """Returns the number of your job with a comment that has not ended, or `None`."""
+    for line in ask("squeue", "--noheader", "--me", "--format=%i|%T|%k").splitlines():
+        number, word, found = line.strip().split("|", 2)
+        if found == comment and word not in ENDED:
+            return number
+    return None
+
+
+def submit(script: str, arguments: Sequence[str] = ()) -> str:
+    """Submits a script and returns the number of its job. Raises what `ask` does."""
+    return ask("sbatch", "--parsable", *arguments, text=script).strip().partition(";")[0]
+
+
+def cancel(job: str) -> None:
+    """Ends a job: its processes get SIGTERM first."""
+    ask("scancel", job)

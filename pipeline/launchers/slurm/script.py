@@ -1,0 +1,96 @@
+"""The script that is given to sbatch. Pure: DRY_RUN=1 shows it as it would be submitted."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+
+from pipeline import errors, storage
+from pipeline.config.slurm_config import Slurm
+from pipeline.jobs.job import Job
+from pipeline.runs import fatal
+from pipeline.runs.run_folder import RunFolder
+
+MODULE = "pipeline.launchers.slurm.main"
+# What names the output of the script itself in the logs of a run.
+LOG = "slurm"
+
+
+def comment(run: RunFolder) -> str:
+    """Returns what the job of a run is found again by."""
+    return f"estimator-pipeline:{run.path}"
+
+
+def render(job: Job, submission: str, *, folder: str | None = None) -> str:
+    """Returns the script of a training job. `folder` is where it runs; by default, here.
+
+    Raises `UsageError` for a run whose name or place a script cannot hold.
+    """
+    processes = sum(job.counts.values())
+    slurm = job.config.slurm
+    return _script(
+        slurm,
+        [
+            f"--job-name=train-{job.name}",
+            f"--comment={comment(job.run)}",
+            *_sizes(slurm, processes),
+            f"--signal=B:TERM@{slurm.warn_seconds}",
+            f"--output={_output(job.run)}",
+        ],
+        {fatal.SUBMISSION: submission},
+        [*("-m", MODULE), "--part=batch", f"--run={job.name}", f"--storage={job.storage_root}"],
+        folder or os.getcwd(),
+    )
+
+
+def _output(run: RunFolder) -> str:
+    """Slurm writes it, on a disk: of a run on gs:// it stays where the job was submitted."""
+    return "slurm-%j.out" if storage.is_remote(run.path) else run.log_path(LOG).replace("%", "%%")
+
+
+def _sizes(slurm: Slurm, processes: int) -> list[str]:
+    nodes = [f"--nodes={min(slurm.nodes, processes)}"] if slurm.nodes else []
+    return [f"--ntasks={processes}", *nodes, f"--cpus-per-task={slurm.cpus}"]
+
+
+def asked(slurm: Slurm) -> list[str]:
+    """Returns the options of sbatch that the section stands for, whatever the job is."""
+    given = {
+        "partition": slurm.partition,
+        "account": slurm.account,
+        "qos": slurm.qos,
+        "constraint": slurm.constraint,
+        "time": slurm.time,
+        "mem": None if slurm.memory_gb is None else f"{slurm.memory_gb}G",
+        "gpus-per-task": slurm.gpus or None,
+    }
+    return [f"--{name}={value}" for name, value in given.items() if value is not None]
+
+
+def _script(
+    slurm: Slurm,
+    options: list[str],
+    variables: dict[str, str],
+    arguments: list[str],
+    folder: str,
+) -> str:
+    again = "--requeue" if slurm.requeue else "--no-requeue"
+    every = [*options, *asked(slurm), again, "--open-mode=append", f"--chdir={folder}"]
+    for option in every:
+        if "\n" in option or "\r" in option:
+            raise errors.UsageError(f"{option!r}: must be on one line")
+    lines = [f"#SBATCH {_quoted(option)}" for option in every]
+    lines += [f"#SBATCH {option}" for option in slurm.options]
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    command = shlex.join([sys.executable, *arguments])
+    return "\n".join(["#!/bin/bash", *lines, *exports, f"exec {command}", ""])
+
+
+def _quoted(option: str) -> str:
+    """Returns an option as sbatch reads it from a script: in quotes if it has spaces."""
+    if not any(c in option for c in " \t\"'#"):
+        return option
+    name, _, value = option.partition("=")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{name}="{escaped}"'

@@ -1,0 +1,169 @@
+"""Job steps: programs that Slurm starts on the nodes of an allocation."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipeline import errors, versions
+from pipeline.cluster import task_discovery
+from pipeline.launchers.slurm import check, commands
+from pipeline.runs.run_folder import RunFolder
+
+MODULE = "pipeline.launchers.slurm.main"
+_ATTEMPTS = 20
+_ADDRESS = re.compile(r"\bNodeName=(\S+).*?\bNodeAddr=(\S+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A node of an allocation: `address` is what others reach it by."""
+
+    name: str
+    address: str
+
+
+def nodes_of(variables: Mapping[str, str]) -> list[Node]:
+    """Returns the nodes of the job whose variables are given, in Slurm's order."""
+    listed = variables["SLURM_JOB_NODELIST"]
+    names = commands.ask("scontrol", "show", "hostnames", listed).split()
+    said = commands.ask("scontrol", "--oneliner", "show", "node", listed)
+    addresses = dict(_ADDRESS.findall(said))
+    return [Node(name, addresses.get(name, name)) for name in names]
+
+
+@dataclasses.dataclass(frozen=True)
+class Allocation:
+    """What Slurm has given to the job of a run, with `counts` processes by role."""
+
+    run: RunFolder
+    storage_root: str
+    nodes: list[Node]
+    counts: Mapping[str, int]
+    job: str
+    cpus: int = 1
+
+    @property
+    def processes(self) -> int:
+        """How many tasks a training step has."""
+        return sum(self.counts.values())
+
+    def ports(self, attempt: int, *, lowest: int, highest: int) -> int:
+        """Returns the first of the ports of a training step, which are free on all nodes.
+
+        Raises `UsageError` naming a node that does not see the run folder, has another version of
+        the code or of Python, or cannot run it at all; `RetryableError` without free ports.
+        """
+        for number in range(attempt * _ATTEMPTS, (attempt + 1) * _ATTEMPTS):
+            first = task_discovery.first_port(
+                int(self.job), number, self.processes, lowest=lowest, highest=highest
+            )
+            found = self._look(first)
+            taken = [f"{one['node']}:{port}" for one in found for port in one["taken"]]
+            if not taken:
+                return first
+            print(f"ports from {first}: {', '.join(taken)} taken; trying others", flush=True)
+        raise errors.RetryableError(
+            f"no {self.processes} free ports in a row on {', '.join(n.name for n in self.nodes)}, "
+            f"tried {_ATTEMPTS} times; change slurm.first_port and slurm.last_port"
+        )
+
+    def _look(self, first: int) -> list[dict[str, Any]]:
+        nonce = secrets.token_hex(8)
+        self.run.write(check.SEEN, {"nonce": nonce})
+        count = str(len(self.nodes))
+        done = subprocess.run(
+            [
+                *("srun", f"--ntasks={count}", f"--nodes={count}", "--ntasks-per-node=1"),
+                *("--cpus-per-task=1", "--input=none", "--kill-on-bad-exit=0"),
+                *self._part("check"),
+                *(f"--port={first}", f"--ports={self.processes}"),
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            start_new_session=True,
+        )
+        found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        self._judge(found, nonce, commands.own_words(done.stderr))
+        return found
+
+    def _judge(self, found: list[dict[str, Any]], nonce: str, said: str) -> None:
+        silent = {node.name for node in self.nodes} - {one["node"] for one in found}
+        if silent:
+            raise errors.UsageError(
+                f"node {', '.join(sorted(silent))}: cannot run {sys.executable} -m {MODULE}: "
+                f"{said or 'it put out nothing'}. Install the pipeline where all nodes see it"
+            )
+        own = {"Python": _python(), "code": versions.code_version()}
+        for one in found:
+            if one["nonce"] != nonce:
+                raise errors.UsageError(
+                    f"node {one['node']}: does not see {self.run.path!r}. Use a STORAGE= that all "
+                    "nodes share"
+                )
+            for what, other in (("Python", one["python"]), ("code", one["code"])):
+                if other != own[what]:
+                    raise errors.UsageError(
+                        f"node {one['node']}: its {what} is {other}, that of the job {own[what]}. "
+                        "Install the same on all nodes"
+                    )
+
+    def command(self, *, gpus: int) -> list[str]:
+        """Returns the command of a training step: one task a process, all of which end if one
+        ends badly."""
+        wanted = [f"--gpus-per-task={gpus}"] if gpus else []
+        return [
+            *("srun", f"--ntasks={self.processes}", f"--nodes={len(self.nodes)}"),
+            *("--distribution=block", f"--cpus-per-task={self.cpus}", *wanted),
+            *("--kill-on-bad-exit=1", "--wait=0", "--input=none"),
+            *self._part("agent"),
+        ]
+
+    def _part(self, name: str) -> list[str]:
+        program = [sys.executable, "-m", MODULE, f"--part={name}"]
+        return [*program, f"--run={self.run.name}", f"--storage={self.storage_root}"]
+
+    def variables(self, first: int) -> dict[str, str]:
+        """Returns the variables of a training step whose ports begin with `first`."""
+        told = {
+            "hosts": [node.address for node in self.nodes],
+            "port": first,
+            "counts": dict(self.counts),
+        }
+        return {**os.environ, task_discovery.SLURM: json.dumps(told)}
+
+
+@contextlib.contextmanager
+def started(command: list[str], variables: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Starts a step; ends it with the block. Its srun has a session of its own: it would end the
+    tasks at once when Slurm asks the whole job to end, and they are to save."""
+    process = subprocess.Popen(
+        command, env=variables, stdin=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def signal_step(job: str, name: str) -> None:
+    """Sends a signal such as `TERM` to all tasks of the steps of a job. If the controller does not
+    answer, Slurm itself ends them in the end."""
+    with contextlib.suppress(errors.PipelineError):
+        commands.ask("scancel", f"--signal={name}", job)
+
+
+def _python() -> str:
+    return ".".join(map(str, sys.version_info[:3]))

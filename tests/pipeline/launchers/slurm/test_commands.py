@@ -1,0 +1,91 @@
+"""What Slurm's programs say, through stand-ins for them."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from pipeline import errors
+from pipeline.launchers.slurm import commands
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Puts a program of Slurm in place that says something and ends with a code."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def put(name: str, *, out: str = "", err: str = "", code: int = 0) -> pathlib.Path:
+        path = tmp_path / name
+        given = tmp_path / f"{name}.given"
+        path.write_text(
+            f'#!/bin/sh\necho "$@" > {given}\ncat >> {given}\n'
+            f"cat <<'END'\n{out}\nEND\ncat >&2 <<'END'\n{err}\nEND\nexit {code}\n"
+        )
+        path.chmod(0o755)
+        return given
+
+    return put
+
+
+def test_a_machine_without_slurm(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(errors.UsageError, match=r"^CLUSTER=slurm: no sbatch, squeue, scontrol on"):
+        commands.require()
+    with pytest.raises(errors.UsageError, match="no squeue on this machine"):
+        commands.state("1")
+
+
+def test_a_job_is_submitted_by_its_script(program):
+    given = program("sbatch", out="17;other")
+    assert commands.submit("#!/bin/bash\nexec true\n") == "17"
+    assert given.read_text() == "--parsable\n#!/bin/bash\nexec true\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "words"),
+    [
+        (
+            "sbatch: error: invalid partition specified: x\n"
+            "sbatch: error: Batch job submission failed: Invalid partition name specified",
+            errors.UsageError,
+            "^sbatch: invalid partition specified: x; Batch job submission failed: Invalid "
+            "partition name specified$",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: User's group not permitted to use this "
+            "partition",
+            errors.UsageError,
+            "User's group not permitted to use this partition$",
+        ),
+        (
+            "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+            errors.RetryableError,
+            "Unable to contact slurm controller .*. Run the same command again.$",
+        ),
+        ("", errors.UsageError, "^sbatch: it does not say why$"),
+    ],
+)
+def test_refusals_are_told_in_slurm_s_own_words(program, said, kind, words):
+    program("sbatch", err=said, code=1)
+    with pytest.raises(kind, match=words):
+        commands.submit("#!/bin/bash\n")
+
+
+def test_states(program):
+    program("squeue", out="PENDING|Resources")
+    assert commands.state("3") == ("PENDING", "Resources")
+    program("squeue", out="RUNNING|None")
+    assert commands.state("3") == ("RUNNING", "")
+    program("squeue", err="slurm_load_jobs error: Invalid job id specified", code=1)
+    assert commands.state("3") == ("COMPLETED", "")  # forgotten
+    program("squeue", err="slurm_load_jobs error: Socket timed out on send/recv", code=1)
+    with pytest.raises(errors.RetryableError, match="Socket timed out"):
+        commands.state("3")
+
+
+def test_a_job_is_found_by_its_comment(program):
+    program("squeue", out="3|COMPLETED|a:/x\n4|RUNNING|a:/y\n5|PENDING|a:/x|b")
+    assert commands.find("a:/y") == "4"
+    assert commands.find("a:/x|b") == "5"
+    assert commands.find("a:/x") is None

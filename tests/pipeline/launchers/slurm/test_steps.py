@@ -1,0 +1,96 @@
+"""Nodes that a job cannot train on, and the commands of its steps."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from pipeline import errors, versions
+from pipeline.launchers.slurm import check, commands, steps
+from pipeline.runs.run_folder import RunFolder
+
+OWN = {"python": ".".join(map(str, sys.version_info[:3])), "code": versions.code_version()}
+
+
+@pytest.fixture
+def nodes(tmp_path, monkeypatch):
+    """An allocation of two nodes, and what a step there answers."""
+    answers = [{"node": "n1", **OWN, "taken": []}, {"node": "n2", **OWN, "taken": []}]
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    run = RunFolder(str(tmp_path / "run"))
+    counts = {"chief": 1, "worker": 2}
+    listed = [steps.Node("n1", "10.0.0.1"), steps.Node("n2", "10.0.0.2")]
+    allocation = steps.Allocation(run, "/s", listed, counts, "7", cpus=2)
+
+    def answer(*, errors_of: str = "", **changes):
+        answers[1].update(changes)
+        (folder / "srun").write_text(
+            f"""#!{sys.executable}
+import json, sys
+nonce = json.load(open({f"{run.path}/{check.SEEN}"!r}))["nonce"]
+for one in {answers!r}:
+    if one["node"]:
+        print(json.dumps({{"nonce": nonce, **one}}))
+print({errors_of!r}, file=sys.stderr)
+"""
+        )
+        (folder / "srun").chmod(0o755)
+        return allocation.ports(0, lowest=10240, highest=32767)
+
+    return answer
+
+
+def test_nodes_that_are_fit(nodes):
+    assert nodes() == 10240 + 7 * 977
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"nonce": None}, r"^node n2: does not see '.*run'. Use a STORAGE= that all nodes share"),
+        ({"python": "3.9.1"}, "^node n2: its Python is 3.9.1, that of the job "),
+        ({"code": "abc"}, "^node n2: its code is abc, that of the job .*. Install the same on all"),
+        (
+            {"node": "", "errors_of": "slurmstepd-n2: error: execve(): x: No such file"},
+            r"^node n2: cannot run .*: execve\(\): x: No such file. Install the pipeline where all",
+        ),
+    ],
+)
+def test_nodes_that_are_not(nodes, changes, words):
+    with pytest.raises(errors.UsageError, match=words):
+        nodes(**changes)
+
+
+def test_ports_that_are_always_taken(nodes, capsys, monkeypatch):
+    monkeypatch.setattr(steps, "_ATTEMPTS", 2)
+    with pytest.raises(errors.RetryableError, match=r"^no 3 free ports in a row on n1, n2, tried"):
+        nodes(taken=[12000])
+    assert "n2:12000 taken; trying others" in capsys.readouterr().out
+
+
+def test_a_training_step(tmp_path):
+    listed = [steps.Node("n1", "10.0.0.1")]
+    made = steps.Allocation(RunFolder("/s/runs/r"), "/s", listed, {"chief": 1, "ps": 1}, "7", 4)
+    words = made.command(gpus=1)
+    assert words[:3] == ["srun", "--ntasks=2", "--nodes=1"]
+    assert {"--kill-on-bad-exit=1", "--wait=0", "--cpus-per-task=4", "--gpus-per-task=1"} < {*words}
+    assert words[-3:] == ["--part=agent", "--run=r", "--storage=/s"]
+    told = json.loads(made.variables(9000)["PIPELINE_SLURM"])
+    assert told == {"hosts": ["10.0.0.1"], "port": 9000, "counts": {"chief": 1, "ps": 1}}
+
+
+def test_nodes_by_their_addresses(monkeypatch):
+    said = {
+        "hostnames": "n1\nn2\n",
+        "node": "NodeName=n1 Arch=x86_64 NodeAddr=10.0.0.1 NodeHostName=n1 Version=22\n"
+        "NodeName=n2 Arch=x86_64 NodeAddr=10.0.0.2 NodeHostName=n2 Version=22\n",
+    }
+    asked = []
+    monkeypatch.setattr(commands, "ask", lambda *words: asked.append(words) or said[words[-2]])
+    found = steps.nodes_of({"SLURM_JOB_NODELIST": "n[1-2]"})
+    assert found == [steps.Node("n1", "10.0.0.1"), steps.Node("n2", "10.0.0.2")]
+    assert {words[-1] for words in asked} == {"n[1-2]"}

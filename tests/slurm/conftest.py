@@ -1,0 +1,114 @@
+"""A real Slurm for the tests of this folder, and the command that submits to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.runs import run_folder, run_record
+from tests.pipeline.process_help import ROOT
+from tests.slurm import real
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """A controller and three nodes, for all tests of a process."""
+    if missing := real.missing():
+        pytest.skip(f"no Slurm here, {missing[0]} is missing: apt-get install slurm-wlm")
+    with real.running(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+@dataclasses.dataclass
+class Run:
+    """A run that is submitted by the command that users have."""
+
+    cluster: real.Slurm
+    config_path: str
+    storage: pathlib.Path
+    name: str
+
+    @property
+    def folder(self) -> run_folder.RunFolder:
+        return run_folder.RunFolder(str(self.storage / "runs" / self.name))
+
+    @property
+    def record(self) -> run_record.RunRecord:
+        found = run_record.read(self.folder)
+        assert found is not None
+        return found
+
+    @property
+    def job(self) -> str:
+        """The number of its Slurm job."""
+        return (self.record.job or "").removeprefix("slurm/")
+
+    def command(self, module: str, *arguments: str) -> list[str]:
+        return [
+            *(sys.executable, "-m", module, f"--storage={self.storage}", f"--run={self.name}"),
+            *arguments,
+        ]
+
+    def start(self, *overrides: str) -> subprocess.Popen:
+        """Submits the run, and follows it in the background."""
+        return subprocess.Popen(
+            self.command(
+                "pipeline.launch",
+                f"--config={self.config_path}",
+                "--cluster=slurm",
+                *(f"--set={one}" for one in overrides),
+            ),
+            cwd=ROOT,
+            env=real.environment(self.cluster),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def call(self, module: str, *arguments: str) -> str:
+        """Returns what another command says of the run."""
+        done = subprocess.run(
+            self.command(module, *arguments),
+            cwd=ROOT,
+            env=real.environment(self.cluster),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+    def wait_until(self, condition) -> None:
+        """Returns when a condition of the processes' own words holds."""
+        real.wait_for(
+            lambda: condition(run_folder.read_statuses(self.folder)), self.describe, seconds=280
+        )
+
+    def has_made(self, step: int) -> None:
+        """Returns when the chief has made that many steps."""
+        self.wait_until(lambda found: "chief-0" in found and (found["chief-0"].step or 0) >= step)
+
+    def hurry(self) -> None:
+        """Lets a job start that Slurm holds back for two minutes after it was put back."""
+
+        def has_been_put_back() -> bool:
+            self.cluster.ask("scontrol", "update", f"JobId={self.job}", "StartTime=now")
+            shown = self.cluster.ask("scontrol", "--oneliner", "show", "job", self.job)
+            return "Restarts=0" not in shown and self.cluster.jobs()[self.job] == "RUNNING"
+
+        real.wait_for(has_been_put_back, self.describe)
+
+    def describe(self) -> str:
+        log = pathlib.Path(self.folder.log_path("slurm"))
+        said = log.read_text(errors="replace") if log.exists() else ""
+        return f"{self.cluster.describe()}\n{said}"
+
+
+@pytest.fixture
+def run(cluster, small_records, request):
+    name = request.node.name.split("[")[0].removeprefix("test_")[:40]
+    yield Run(cluster, small_records.config_path, small_records.storage, name)

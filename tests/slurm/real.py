@@ -1,0 +1,201 @@
+"""A real Slurm on loopback: slurmctld and slurmds as processes of a test, with their own config.
+
+Nothing of the system's own Slurm is read or written, and everything is ended by its process id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from pipeline.processes import parent_death
+from pipeline.supervision.ports import Reservation
+
+# Debian: apt-get install slurm-wlm. The daemons lie where users have no PATH.
+_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel")
+_PATIENCE = 120.0  # seconds: the machine may be busy
+_CONFIG = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation={root}/state
+SlurmdSpoolDir={root}/spool-%n
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd-%n.pid
+SlurmctldLogFile={root}/slurmctld.log
+SlurmdLogFile={root}/slurmd-%n.log
+SlurmctldPort={port}
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+MpiDefault=none
+MailProg=/bin/true
+SwitchType=switch/none
+SchedulerType=sched/builtin
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+SlurmdTimeout=20
+SlurmctldTimeout=300
+SlurmdParameters=config_overrides
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+KillWait=30
+MinJobAge=3600
+EnforcePartLimits=ALL
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=closed Nodes=ALL AllowGroups=nogroup MaxTime=INFINITE State=UP
+"""
+
+
+def missing() -> list[str]:
+    """Returns the programs of Slurm that this machine does not have."""
+    return [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
+
+
+class Slurm:
+    """One cluster. `environment` is what its clients need."""
+
+    def __init__(self, root: pathlib.Path, *, nodes: int = 3, cpus: int = 4) -> None:
+        self._root = root
+        self._ports = Reservation(nodes + 1)
+        self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
+        self._processes: dict[str, subprocess.Popen] = {}
+        port, *others = self._ports.ports
+        lines = [
+            f"NodeName={name} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 "
+            f"Port={other} CPUs={cpus} State=UNKNOWN"
+            for name, other in zip(self.nodes, others, strict=True)
+        ]
+        self.config = root / "slurm.conf"
+        self.config.write_text(
+            _CONFIG.format(
+                host=socket.gethostname(),
+                user="root" if os.getuid() == 0 else os.environ.get("USER", "nobody"),
+                root=root,
+                port=port,
+                nodes="\n".join(lines),
+            )
+        )
+        (root / "state").mkdir()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which Slurm's programs find this cluster."""
+        return {"SLURM_CONF": str(self.config), "PATH": _PATH}
+
+    def start(self) -> None:
+        """Returns when all nodes take jobs."""
+        self.start_daemon("slurmctld")
+        for node in self.nodes:
+            self.start_daemon(node)
+        wait_for(lambda: self.states() == dict.fromkeys(self.nodes, "idle"), self.describe)
+
+    def start_daemon(self, name: str) -> None:
+        """Starts the controller, or the daemon of a node."""
+        command = ["slurmctld", "-D", "-f", str(self.config)]
+        if name != "slurmctld":
+            command = ["slurmd", "-D", "-N", name, "-f", str(self.config)]
+        with open(self._root / f"{name}.out", "ab") as output:
+            self._processes[name] = subprocess.Popen(
+                command,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self._root,
+                start_new_session=True,
+                preexec_fn=parent_death.arrange(),
+            )
+
+    def kill_daemon(self, name: str) -> None:
+        """Kills a daemon that this object has started."""
+        self._processes[name].kill()
+        self._processes[name].wait()
+
+    def ask(self, *command: str) -> str:
+        """Returns what one of Slurm's programs puts out."""
+        done = subprocess.run(
+            command,
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return (done.stdout + done.stderr).strip()
+
+    def states(self) -> dict[str, str]:
+        """Returns the state of each node."""
+        words = self.ask("sinfo", "--noheader", "--Node", "--partition=main", "--format=%N %T")
+        return dict(line.split() for line in words.splitlines() if len(line.split()) == 2)
+
+    def jobs(self) -> dict[str, str]:
+        """Returns the state of each job by its number, also of those that have ended."""
+        words = self.ask("squeue", "--noheader", "--states=all", "--format=%i %T")
+        return dict(line.split() for line in words.splitlines() if len(line.split()) == 2)
+
+    def describe(self) -> str:
+        """Says how the cluster is, for the message of a test that fails."""
+        log = self._root / "slurmctld.log"
+        tail = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
+        return "\n".join([str(self.states()), str(self.jobs()), *tail])
+
+    def stop(self) -> None:
+        """Ends the jobs, then the daemons."""
+        for job in self.jobs():
+            self.ask("scancel", "--signal=KILL", "--full", job)
+            self.ask("scancel", job)
+        with contextlib.suppress(TimeoutError):
+            wait_for(
+                lambda: not self.ask("squeue", "--noheader", "--states=R,CG,PD"),
+                self.describe,
+                seconds=60.0,
+            )
+        for process in self._processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+        for process in self._processes.values():
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._ports.release()
+
+
+@contextlib.contextmanager
+def running(root: pathlib.Path) -> Iterator[Slurm]:
+    """Yields a cluster of three nodes at work, and ends it."""
+    cluster = Slurm(root)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def wait_for(
+    condition: Callable[[], object], describe: Callable[[], str], *, seconds: float = _PATIENCE
+) -> None:
+    """Returns when the condition holds. Raises `TimeoutError` with what `describe` says."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(describe())
+        time.sleep(0.2)
+
+
+def environment(cluster: Slurm, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns the variables of a command that submits to the cluster."""
+    return {**os.environ, **cluster.environment, **(more or {})}

@@ -1,0 +1,114 @@
+"""Whole jobs on a real Slurm: slurmctld and three slurmds, srun and sbatch as they are."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+
+import pytest
+
+from pipeline.runs import run_folder
+from tests.slurm import real
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+ASYNCHRONOUS = (
+    *("cluster.strategy=parameter_server", "cluster.workers=1", "cluster.ps=1", "slurm.nodes=3"),
+    *("train.save_steps=50", "train.steps=400", "train.epochs=null"),
+)
+GANG = (
+    *("cluster.strategy=multi_worker_mirrored", "cluster.workers=1"),
+    *("train.save_steps=50", "train.steps=300", "train.epochs=null"),
+)
+
+
+def ended(run, process) -> str:
+    """Returns what the command has said when the job is done as it should."""
+    said, _ = process.communicate()
+    assert process.returncode == 0, f"{said}\n{run.describe()}"
+    return said
+
+
+def check_done(run, steps: int) -> None:
+    result = run.folder.read(run_folder.RESULT)
+    assert result["final_step"] >= steps
+    assert run.record.status == "done"
+    finals = list(pathlib.Path(run.folder.exports, "final").glob("*/saved_model.pb"))
+    assert len(finals) == 1
+
+
+def test_a_lost_worker_is_started_again_alone(run):
+    """And the job ends with all its steps and one export."""
+    process = run.start(*ASYNCHRONOUS)
+    run.has_made(20)
+    before = run_folder.read_statuses(run.folder)
+    os.kill(before["worker-0"].pid, signal.SIGKILL)
+    run.wait_until(lambda found: found["worker-0"].pid != before["worker-0"].pid)
+    said = ended(run, process)
+    check_done(run, 400)
+    after = run_folder.read_statuses(run.folder)
+    others = ("chief-0", "ps-0", "evaluator-0")
+    assert {name: after[name].pid for name in others} == {n: before[n].pid for n in others}
+    assert "worker-0: killed by SIGKILL" in said and "starting it again now" in said
+    assert [(one.role, one.index) for one in run.record.restarts] == [("worker", 0)]
+    assert "already finished" in ended(run, run.start(*ASYNCHRONOUS))
+
+
+def test_a_job_that_is_put_back_resumes(run):
+    """By hand here, as Slurm does by itself after the loss of a node."""
+    process = run.start(*ASYNCHRONOUS)
+    run.has_made(60)
+    run.cluster.ask("scontrol", "requeue", run.job)
+    first = run_folder.read_statuses(run.folder)["chief-0"].pid
+    run.hurry()
+    run.wait_until(lambda found: "chief-0" in found and found["chief-0"].pid != first)
+    said = ended(run, process)
+    check_done(run, 400)
+    assert f"job {run.job}, start 2" in said
+
+
+def test_time_that_is_up_saves_and_resumes(run):
+    """The signal is that which Slurm sends before the limit."""
+    process = run.start(*ASYNCHRONOUS)
+    run.has_made(20)
+    run.cluster.ask("scancel", "--batch", "--signal=TERM", run.job)
+    log = pathlib.Path(run.folder.log_path("slurm"))
+    real.wait_for(lambda: "time is up" in log.read_text(), run.describe)
+    saved = run_folder.saved_step(run.folder)
+    assert saved is not None and saved >= 20
+    run.hurry()
+    said = ended(run, process)
+    check_done(run, 400)
+    assert "asked to end: all processes save" in said and "start 2" in said
+
+
+def test_a_gang_is_started_again_as_one(run):
+    process = run.start(*GANG)
+    run.has_made(60)
+    before = run_folder.read_statuses(run.folder)
+    os.kill(before["worker-0"].pid, signal.SIGKILL)
+    run.wait_until(
+        lambda found: all(
+            name in found and found[name].pid != before[name].pid
+            for name in ("chief-0", "worker-0")
+        )
+    )
+    said = ended(run, process)
+    check_done(run, 300)
+    assert "starting all processes again" in said
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("slurm.partition=nowhere", "error: sbatch: invalid partition specified: nowhere; "),
+        ("slurm.nodes=4", "error: sbatch: Batch job submission failed: "),
+    ],
+)
+def test_what_slurm_refuses_is_said_in_one_line(run, override, words):
+    process = run.start("cluster.strategy=parameter_server", "cluster.workers=4", override)
+    said, _ = process.communicate()
+    assert process.returncode == 64
+    assert said.splitlines()[-1].startswith(words), said
+    assert run.record.status == "failed"
