@@ -27,7 +27,7 @@ from trainer.distribution import autotuner
 from trainer.exactly_once import counters
 from trainer.input import epoch_order, parsing
 from trainer.input.dataset import Records
-from trainer.monitoring import divergence, staleness
+from trainer.monitoring import divergence
 
 Say = Callable[[str], None]
 
@@ -61,7 +61,8 @@ def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
         )
     job, blocks = epochs.of_run(run.read_config(), run), records.blocks("train")
     counters.counts_in(kept[0].checkpoint, blocks)  # positions are of the records there were
-    batches = merged(kept, asynchronous=job.cluster.strategy in staleness.ASYNCHRONOUS)
+    strategy = topology.STRATEGIES[job.cluster.strategy]
+    batches = merged(kept, asynchronous=strategy.asynchronous)
     for one in kept:
         say(f"{one.task}: loss {one.loss:g} at step {one.batches[-1].step}")
     say(f"repeating {len(batches)} steps from {kept[0].checkpoint}")

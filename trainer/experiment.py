@@ -131,8 +131,9 @@ def _extended(
     step counts its records, and the hooks that train ops have asked for are added to what it
     returns."""
     servers = len(task.cluster.get(topology.PS, ()))
-    classic = servers > 1 and job.cluster.strategy != "parameter_server_strategy"
-    cut = placement.partitioner(servers, job.cluster.partition_bytes) if classic else None
+    strategy = topology.STRATEGIES[job.cluster.strategy]
+    cuts = servers > 1 and "partition_bytes" in strategy.keys
+    cut = placement.partitioner(servers, job.cluster.partition_bytes) if cuts else None
     takes = inspect.signature(model.model_fn).parameters
 
     def extended(features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
@@ -156,11 +157,7 @@ def _extended(
             spec = _shaped(spec, mode, job, task)
         if mode == tf.estimator.ModeKeys.TRAIN:
             optimizers.check(job.model.name, params["optimizer"])
-        if (
-            mode == tf.estimator.ModeKeys.TRAIN
-            and job.cluster.strategy in staleness.ASYNCHRONOUS
-            and task.cluster
-        ):
+        if mode == tf.estimator.ModeKeys.TRAIN and strategy.asynchronous and task.cluster:
             staleness.watch(spec)
         if counted is not None:
             divergence.watch(blocks, records)
@@ -264,7 +261,7 @@ def _instruments(
     hooks: list[Any] = [
         trace_hook.TraceHook(run, task.name, reporter, job.train.profile, model_dir)
     ]
-    if job.cluster.strategy in staleness.ASYNCHRONOUS and task.cluster:
+    if topology.STRATEGIES[job.cluster.strategy].asynchronous and task.cluster:
         hooks.append(staleness.StalenessHook(run, task, reporter))
     return hooks
 

@@ -13,21 +13,16 @@ from collections.abc import Mapping, Sequence
 from pipeline import config, errors
 from pipeline.cluster import topology
 
-# Keys that only some strategies look at.
+# Keys that only some strategies look at, and which.
 _BELONGS: Mapping[str, tuple[str, ...]] = {
-    "replicas": ("mirrored", "central_storage"),
-    "devices": ("one_device", "mirrored", "central_storage"),
-    "cross_device_ops": ("mirrored",),
-    "communication": ("multi_worker_mirrored",),
-    "parameter_device": ("central_storage",),
-    "backup_workers": ("parameter_server_sync",),
-    "partition_bytes": ("parameter_server", "parameter_server_sync"),
+    key: tuple(name for name, one in topology.STRATEGIES.items() if key in one.keys)
+    for strategy in topology.STRATEGIES.values()
+    for key in strategy.keys
 }
 # On a CPU, or on one GPU, these hang before the first step.
 _GPU_REDUCTIONS = ("nccl", "hierarchical_copy")
 _DEVICE = re.compile(r"/?(?:device:)?(cpu|gpu):(\d+)", re.IGNORECASE)
-# Where every parameter is one variable.
-_AVERAGING = ("none", "one_device", "parameter_server", "parameter_server_sync")
+_AVERAGING = [name for name, strategy in topology.STRATEGIES.items() if strategy.averages]
 # Every worker keeps its own list of the chief's checkpoints and deletes by it
 # (docs/tensorflow-pitfalls.md#workers-that-delete-checkpoints).
 _FEWEST_CHECKPOINTS = 3
@@ -42,10 +37,11 @@ def check(job: config.Config) -> None:
     topology.batch_per_replica(job)
     _check_optimizer(job)
     keep = job.train.keep_checkpoints
-    if job.cluster.strategy == "multi_worker_mirrored" and keep < _FEWEST_CHECKPOINTS:
+    strategy = job.cluster.strategy
+    if topology.STRATEGIES[strategy].all_reduce and keep < _FEWEST_CHECKPOINTS:
         raise errors.UsageError(
-            f"train.keep_checkpoints: {keep} is too few for strategy 'multi_worker_mirrored', "
-            "whose workers delete each other's checkpoints when they resume; use "
+            f"train.keep_checkpoints: {keep} is too few for strategy {strategy!r}, whose workers "
+            "delete each other's checkpoints when they resume; use "
             f"keep_checkpoints={_FEWEST_CHECKPOINTS}"
         )
 

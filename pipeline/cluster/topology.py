@@ -45,8 +45,25 @@ class Strategy:
     ps: Range = (0, 0, 0)
     replicas: Range = (1, 1, 1)
     synchronous: bool = False
-    # True if `cluster.devices` says where its replicas are.
-    on_devices: bool = False
+    # The keys of the section `cluster` that not all strategies look at.
+    keys: tuple[str, ...] = ()
+    # True if every parameter is one variable, of which TensorFlow makes moving averages.
+    averages: bool = False
+
+    @property
+    def servers(self) -> bool:
+        """True if its variables lie on parameter servers."""
+        return self.ps[2] is None
+
+    @property
+    def all_reduce(self) -> bool:
+        """True if each of several processes has all variables, and saves when the chief does."""
+        return self.own_evaluator and not self.servers
+
+    @property
+    def asynchronous(self) -> bool:
+        """True if each of several processes steps by itself."""
+        return self.own_evaluator and not self.synchronous
 
     @property
     def restart_unit(self) -> Literal["task", "gang"]:
@@ -60,35 +77,40 @@ class Strategy:
 
 
 STRATEGIES: Mapping[str, Strategy] = {
-    "none": Strategy("one process, no tf.distribute strategy"),
-    "one_device": Strategy("one process with all on one device", on_devices=True),
+    "none": Strategy("one process, no tf.distribute strategy", averages=True),
+    "one_device": Strategy("one process with all on one device", keys=("devices",), averages=True),
     "mirrored": Strategy(
         "one process with a copy of the model on each of several devices",
         replicas=(1, 2, None),
         synchronous=True,
-        on_devices=True,
+        keys=("replicas", "devices", "cross_device_ops"),
     ),
     "central_storage": Strategy(
         "one process with variables on one device and a tower on each of several",
         replicas=(1, 2, None),
         synchronous=True,
-        on_devices=True,
+        keys=("replicas", "devices", "parameter_device"),
     ),
     "multi_worker_mirrored": Strategy(
         "processes that each hold a copy of the model and all-reduce gradients",
         workers=(1, 1, None),
         synchronous=True,
+        keys=("communication",),
     ),
     "parameter_server": Strategy(
         "asynchronous workers that share variables on parameter servers",
         workers=(0, 1, None),
         ps=(1, 1, None),
+        keys=("partition_bytes",),
+        averages=True,
     ),
     "parameter_server_sync": Strategy(
         "workers whose gradients are averaged on parameter servers, each step together",
         workers=(0, 1, None),
         ps=(1, 1, None),
         synchronous=True,
+        keys=("partition_bytes", "backup_workers"),
+        averages=True,
     ),
     "parameter_server_strategy": Strategy(
         "asynchronous workers under tf.distribute's parameter server strategy",
@@ -115,7 +137,7 @@ def replicas_per_process(cluster: config.Cluster) -> int:
     """Returns how many copies of the model one training process holds."""
     strategy = STRATEGIES[cluster.strategy]
     # What a strategy has none of, devices or several replicas, is of `eval_strategy`.
-    named = len(cluster.devices) if strategy.on_devices else 0
+    named = len(cluster.devices) if "devices" in strategy.keys else 0
     for_evaluation = strategy.replicas[2] == 1 and cluster.eval_strategy in _REPLICATED
     given = named or (None if for_evaluation else cluster.replicas)
     return _count("replicas", given, strategy.replicas, cluster.strategy)

@@ -199,7 +199,7 @@ def _next_steps(job: Job) -> list[str]:
     }
     name = job.config.name
     shipped = (config_file.SHIPPED / f"{name}.yaml").is_file()  # others may be anywhere
-    if job.config.cluster.strategy != "none" and shipped:
+    if topology.STRATEGIES[job.config.cluster.strategy].own_evaluator and shipped:
         given = "" if name == _DEFAULT else f" CONFIG={name}"
         steps[f"make train STRATEGY=none{given}{where}"] = "the same job in a single process"
     width = max(map(len, steps))

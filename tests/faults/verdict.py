@@ -25,7 +25,6 @@ from tests.pipeline.process_help import is_alive
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import counters
 from trainer.input.dataset import Records
-from trainer.monitoring import staleness
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +105,7 @@ def bound(job: config.Config, path: str, workers_lost: int) -> int:
 
 
 def _asynchronous(job: config.Config) -> bool:
-    return job.cluster.strategy in staleness.ASYNCHRONOUS
+    return topology.STRATEGIES[job.cluster.strategy].asynchronous
 
 
 def _noted(path: str) -> list[dict]:

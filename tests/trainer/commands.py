@@ -14,7 +14,7 @@ import sys
 from pipeline.processes.fork_client import Ended, ForkServer, Spawn, Started
 from tests.pipeline.process_help import child_environment
 
-SECONDS = 120  # nothing here may take this long; it keeps a hanging test from hanging all
+SECONDS = 300  # nothing here may take this long; it keeps a hanging test from hanging all
 
 
 def run_module(module: str, arguments: tuple[str, ...], variables: dict[str, str]) -> None:

@@ -48,7 +48,7 @@ def hooks(
         hook = _saver_hook(run.path, steps, [_Listener(actions, between, before_save)], before_last)
         hook.saves_restored = topology.PS not in task.cluster
         return [hook]
-    if job.cluster.strategy == "multi_worker_mirrored":
+    if topology.STRATEGIES[job.cluster.strategy].all_reduce:
         folder = scratch.make("saves")
         return [_ForgetHook(), _saver_hook(folder, steps, [_Unread(folder)], before_last)]
     return []

@@ -22,7 +22,6 @@ from trainer import optimizers
 from trainer.exactly_once import assignments, counters, dispatcher, pending
 from trainer.exactly_once.lost_readers import Absence
 from trainer.input import epoch_order, window_feed
-from trainer.monitoring import staleness
 
 _POLL = 0.1  # seconds
 
@@ -48,7 +47,7 @@ class Position:
         number = epoch_order.open_blocks(blocks, job.train.open_blocks, readers)
         self.feed = window_feed.Feed(blocks, job.train.seed, number)
         self.sizes = assignments.sizes(blocks.records, topology.batch_per_replica(job), number)
-        self.together = job.cluster.strategy not in staleness.ASYNCHRONOUS
+        self.together = not topology.STRATEGIES[job.cluster.strategy].asynchronous
         self.in_turn = not self.together and assignments.can_take_turns(
             blocks.due, topology.batch_per_replica(job), number, task.num_readers
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline import config
+from pipeline.cluster import topology
 from pipeline.records import feature_plan, manifest
 from trainer.metrics import report_page
 
@@ -137,7 +138,7 @@ def _limits(
         yield f"It uses columns that are declared sensitive: {', '.join(sensitive)}."
     if "test" not in contents.splits:
         yield "There is no test split: the metrics are of the split by which models were chosen."
-    if job.cluster.strategy.startswith("parameter_server"):
+    if topology.STRATEGIES[job.cluster.strategy].servers:
         yield "Trained again, its parameters come out differently in their last digits, or more."
 
 

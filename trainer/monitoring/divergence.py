@@ -23,7 +23,6 @@ from pipeline.records import tfrecord
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
 from trainer.input import epoch_order
-from trainer.monitoring import staleness
 
 # In the run folder: `<task>.json`, `<task>.npz`, `<task>.tfrecord`, and the checkpoint.
 FOLDER = "divergence"
@@ -70,7 +69,8 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
     ) -> None:
         self._run, self._task, self._blocks = run, task, blocks
         # Of asynchronous processes only the shared count says where their steps belong.
-        self._counts_alone = job.cluster.strategy not in staleness.ASYNCHRONOUS or not task.cluster
+        strategy = topology.STRATEGIES[job.cluster.strategy]
+        self._counts_alone = not strategy.asynchronous or not task.cluster
         # The newest checkpoint may be broken, and the one before it is not.
         self._most = 2 * job.train.save_steps
         self._batches: collections.deque[Batch] = collections.deque()

@@ -19,7 +19,6 @@ from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.monitoring.status_reporter import Reporter
 
-ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
 _COLLECTION = "pipeline/step_after_update"
 _EVERY = 10  # steps of one process
 _TELL = 100

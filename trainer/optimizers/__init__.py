@@ -59,7 +59,8 @@ def updates(job: config.Config, task: topology.Task) -> Updates:
     settings = job.train.optimizer
     workers = topology.role_counts(job.cluster)[topology.WORKER] + 1
     synchronize = None
-    if job.cluster.strategy == "parameter_server_sync":
+    strategy = topology.STRATEGIES[job.cluster.strategy]
+    if strategy.servers and strategy.synchronous:
         synchronize = (workers - job.cluster.backup_workers, workers)
     return Updates(
         settings.name,
@@ -68,7 +69,7 @@ def updates(job: config.Config, task: topology.Task) -> Updates:
         is_chief=task.is_chief,
         length=job.train.length,
         # Rows of different numbers cannot be gathered by processes that step together.
-        dense=job.cluster.strategy == "multi_worker_mirrored",
+        dense=strategy.all_reduce,
         settings=settings,
     )
 

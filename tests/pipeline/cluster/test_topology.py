@@ -1,4 +1,6 @@
 import json
+import pathlib
+import re
 
 import pytest
 
@@ -7,6 +9,7 @@ from pipeline.cluster import compatibility, topology
 from pipeline.cluster.topology import Task
 from pipeline.config import config_file
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 THREE = {"chief": ("h0:1",), "worker": ("h1:1", "h2:1"), "ps": ("h3:1",)}
 
 
@@ -51,6 +54,32 @@ def test_every_strategy_of_the_config_has_a_row_and_runs_with_its_defaults():
     assert set(choices) == set(topology.STRATEGIES)
     for name in choices:
         assert topology.role_counts(cluster(name))["chief"] == 1
+
+
+def test_only_the_table_says_what_a_strategy_is():
+    """What distinguishes one is a field of its row: no module compares its name."""
+    names = "|".join(topology.STRATEGIES)
+    compared = re.compile(
+        rf"strategy\b[^=\n]*(==|!=|\bin\b|startswith\().*[\"'({{\[]({names}|parameter_server)\b"
+    )
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for package in ("pipeline", "trainer", "preprocessing", "serving")
+        for path in (ROOT / package).rglob("*.py")
+        for line in path.read_text().splitlines()
+        if compared.search(line) and "eval_strategy" not in line
+    ]
+    assert found == []
+
+
+def test_which_strategies_are_asynchronous_all_reduce_or_have_servers():
+    rows = topology.STRATEGIES
+    assert [n for n in rows if rows[n].asynchronous] == [
+        "parameter_server",
+        "parameter_server_strategy",
+    ]
+    assert [n for n in rows if rows[n].all_reduce] == ["multi_worker_mirrored"]
+    assert [n for n in rows if rows[n].servers] == [n for n in rows if "parameter_server" in n]
 
 
 def test_addresses_are_dealt_in_order_of_roles():
