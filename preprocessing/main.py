@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, errors
+from pipeline import cli, config, errors
 from pipeline.config import config_file
 from pipeline.runs import run_folder
 from preprocessing.build import job
@@ -26,16 +26,21 @@ _WORKERS = flags.DEFINE_integer("num_workers", 1, "Local processes that work.", 
 _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
 
 
-_CLUSTER = flags.DEFINE_enum("cluster", "local", ["local", "gcp"], "Here, or on Dataflow.")
+_CLUSTER = flags.DEFINE_enum(
+    "cluster", "local", ["local", "gcp", "slurm"], "Here, on Dataflow, or in a Slurm job."
+)
 _FORCE = flags.DEFINE_bool("force", False, "Make the records again though they are up to date.")
 _RUN = flags.DEFINE_string("run", None, "Run that is to train on them. Default: none.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the options, for --cluster=gcp.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job, for --cluster=gcp or slurm.")
 
 
 def main() -> None:
     """Loads the config and hands over."""
     wanted = config_file.load(_CONFIG.value, _SET.value)
     options = _BEAM.value
+    if _CLUSTER.value == "slurm":
+        _run_on_slurm(wanted)
+        return
     if _CLUSTER.value == "gcp":
         options = [*dataflow.options(wanted.name, wanted.gcp), *options]
         if _DRY_RUN.value:
@@ -44,7 +49,7 @@ def main() -> None:
         dataflow.check_installed()
         dataflow.check_places(wanted, _STORAGE.value)
     elif _DRY_RUN.value:
-        raise errors.UsageError("DRY_RUN=1: shows what CLUSTER=gcp would be asked for")
+        raise errors.UsageError("DRY_RUN=1: shows what CLUSTER=gcp or slurm would be asked for")
     job.run(
         wanted,
         _STORAGE.value,
@@ -53,6 +58,24 @@ def main() -> None:
         force=_FORCE.value,
         for_run=_run_folder(),
         elsewhere=dataflow_job.follower(wanted.gcp) if _CLUSTER.value == "gcp" else None,
+    )
+
+
+def _run_on_slurm(wanted: config.Config) -> None:
+    from pipeline.launchers.slurm import preprocess_job
+
+    given = [f"--config={_CONFIG.value}"]
+    given += [f"--set={override}" for override in _SET.value]
+    if _BEAM.value:
+        given.append(f"--pipeline_options={','.join(_BEAM.value)}")
+    if _FORCE.value:
+        given.append("--force")
+    preprocess_job.run(
+        wanted,
+        _STORAGE.value,
+        given,
+        num_workers=_WORKERS.value,
+        dry_run=_DRY_RUN.value,
     )
 
 

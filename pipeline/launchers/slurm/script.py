@@ -44,6 +44,16 @@ def render(job: Job, submission: str, *, folder: str | None = None) -> str:
     )
 
 
+def render_one(
+    slurm: Slurm, name: str, arguments: list[str], *, cpus: int, output: str, folder: str | None
+) -> str:
+    """Returns the script of a job that is one Python process with several processors."""
+    sizes = ["--ntasks=1", "--nodes=1", f"--cpus-per-task={cpus}"]
+    signal = f"--signal=B:TERM@{slurm.warn_seconds}"
+    options = [f"--job-name={name}", *sizes, signal, f"--output={output.replace('%', '%%')}"]
+    return _script(slurm, options, {}, arguments, folder or os.getcwd())
+
+
 def _output(run: RunFolder) -> str:
     """Slurm writes it, on a disk: of a run on gs:// it stays where the job was submitted."""
     return "slurm-%j.out" if storage.is_remote(run.path) else run.log_path(LOG).replace("%", "%%")

@@ -1,0 +1,98 @@
+"""Preprocessing as a job of one task, with as many processes as it is given processors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from pipeline import config, errors, storage
+from pipeline.console import interrupts
+from pipeline.launchers.slurm import commands, script
+
+_MODULE = "preprocessing.main"
+_POLL = 2.0  # seconds
+
+
+def run(
+    job: config.Config,
+    storage_root: str,
+    arguments: Sequence[str],
+    *,
+    num_workers: int,
+    dry_run: bool = False,
+    say: Callable[[str], None] = lambda line: print(line, flush=True),
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Submits the job, and follows it to its end; only shows the script of a `dry_run`.
+
+    `arguments` are what `preprocessing.main` is to be started with there. Raises `UsageError` where
+    Slurm refuses the job, and `ReportedError` with the exit code of a job that has failed.
+    """
+    root = storage.absolute(storage_root)
+    if storage.is_remote(root):
+        log = f"slurm-preprocess-{job.name}.out"
+    else:
+        log = storage.join(root, "slurm", f"preprocess-{job.name}-{time.time_ns()}.out")
+    cpus = max(num_workers, job.slurm.cpus)
+    text = script.render_one(
+        job.slurm,
+        f"preprocess-{job.name}",
+        ["-m", _MODULE, *arguments, f"--storage={root}", f"--num_workers={cpus}"],
+        cpus=cpus,
+        output=log,
+        folder=None,
+    )
+    if dry_run:
+        say(text.rstrip())
+        return
+    commands.require()
+    storage.makedirs(storage.parent(log))
+    number = commands.submit(text)
+    say(f"Slurm job {number}, which says the same in {log}")
+    try:
+        _follow(number, log, say, sleep)
+    except KeyboardInterrupt:
+        if interrupts.wants_to_cancel(f"Slurm job {number}"):
+            commands.cancel(number)
+            raise errors.RetryableError(f"Slurm job {number} is cancelled") from None
+        raise errors.RetryableError(f"Slurm job {number} goes on without us") from None
+
+
+def _follow(
+    number: str, log: str, say: Callable[[str], None], sleep: Callable[[float], None]
+) -> None:
+    """Says what the job says, until it has ended. Raises the error of one that failed."""
+    before, read = "", 0
+    while True:
+        state, reason = commands.state(number)
+        if state != before:
+            say(f"Slurm: {state.lower()}" + (f" ({reason})" if reason else ""))
+        before = state
+        read = _say_new(log, read, say, whole=state in commands.ENDED)
+        if state in commands.ENDED:
+            break
+        sleep(_POLL)
+    exit_code = commands.exit_of(number)
+    code, _, signal = exit_code.partition(":")
+    if state == "COMPLETED" and code in ("", "0"):
+        return
+    if code not in ("", "0"):
+        raise errors.ReportedError(int(code))
+    how = f" by signal {signal}" if signal not in ("", "0") else ""
+    raise errors.RetryableError(
+        f"Slurm job {number} ended as {state.lower()}{how}. Run the same command again."
+    )
+
+
+def _say_new(log: str, start: int, say: Callable[[str], None], *, whole: bool) -> int:
+    """Says the lines of a log from a byte on, the last one too if it is `whole`; returns the byte
+    of the next."""
+    if not storage.exists(log):
+        return start
+    with storage.open_file(log) as file:
+        file.seek(start)
+        text = file.read()
+    end = len(text) if whole else text.rfind(b"\n") + 1
+    for line in text[:end].decode(errors="replace").splitlines():
+        say(line)
+    return start + end

@@ -1,0 +1,77 @@
+"""A preprocessing job, with stand-ins for Slurm's programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from pipeline.config import config_file
+from pipeline.launchers.slurm import commands, preprocess_job
+
+
+@pytest.fixture
+def slurm(monkeypatch, tmp_path):
+    """Returns a function that preprocesses, with a job that goes through states."""
+
+    def work(*states: str, exit_code: str = "0:0", log: bytes = b"", **others):
+        said: list[str] = []
+        submitted: list[str] = []
+        left = list(states)
+
+        def submit(text: str) -> str:
+            submitted.append(text)
+            path = next(
+                line for line in text.splitlines() if line.startswith("#SBATCH --output=")
+            ).partition("=")[2]
+            with open(path, "wb") as file:
+                file.write(log)
+            return "5"
+
+        monkeypatch.setattr(commands, "require", lambda: None)
+        monkeypatch.setattr(commands, "submit", submit)
+        monkeypatch.setattr(commands, "state", lambda number: (left.pop(0), ""))
+        monkeypatch.setattr(commands, "exit_of", lambda number: exit_code)
+        error = None
+        try:
+            preprocess_job.run(
+                config_file.load("mnist", ["slurm.partition=cpu"]),
+                str(tmp_path),
+                ["--config=mnist", "--set=data.shards.train=3"],
+                num_workers=4,
+                say=said.append,
+                sleep=lambda seconds: None,
+                **others,
+            )
+        except errors.PipelineError as raised:
+            error = raised
+        return said, submitted, error
+
+    return work
+
+
+def test_a_job_that_ends_well(slurm):
+    said, [text], error = slurm("PENDING", "RUNNING", "COMPLETED", log=b"one\ntwo")
+    assert error is None
+    assert said[1:] == ["Slurm: pending", "one", "Slurm: running", "Slurm: completed", "two"]
+    assert "#SBATCH --ntasks=1\n#SBATCH --nodes=1\n#SBATCH --cpus-per-task=4\n" in text
+    assert "#SBATCH --partition=cpu\n" in text
+    last = text.splitlines()[-1]
+    assert "-m preprocessing.main --config=mnist --set=data.shards.train=3 --storage=" in last
+    assert last.endswith("--num_workers=4")
+
+
+def test_a_job_that_fails_has_said_why(slurm):
+    _, _, error = slurm("FAILED", exit_code="65:0", log=b"error: bad rows\n")
+    assert isinstance(error, errors.ReportedError) and error.exit_code == 65
+
+
+def test_a_job_that_is_killed(slurm):
+    _, _, error = slurm("NODE_FAIL", exit_code="0:9")
+    assert isinstance(error, errors.RetryableError)
+    assert str(error) == "Slurm job 5 ended as node_fail by signal 9. Run the same command again."
+
+
+def test_a_dry_run_only_shows_the_script(slurm):
+    [text], submitted, error = slurm(dry_run=True)
+    assert text.startswith("#!/bin/bash\n#SBATCH --job-name=preprocess-mnist\n")
+    assert not submitted and error is None
