@@ -70,10 +70,10 @@ class Run:
             text=True,
         )
 
-    def call(self, module: str, *arguments: str) -> str:
-        """Returns what another command says of the run."""
+    def call_without_run(self, module: str, *arguments: str) -> str:
+        """Returns what a command says that knows no runs."""
         done = subprocess.run(
-            self.command(module, *arguments),
+            [sys.executable, "-m", module, f"--storage={self.storage}", *arguments],
             cwd=ROOT,
             env=real.environment(self.cluster),
             capture_output=True,

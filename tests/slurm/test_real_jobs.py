@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, run_lock
 from tests.slurm import real
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -81,6 +81,37 @@ def test_time_that_is_up_saves_and_resumes(run):
     said = ended(run, process)
     check_done(run, 400)
     assert "asked to end: all processes save" in said and "start 2" in said
+
+
+def test_a_lost_node_puts_the_job_back(run):
+    """The daemon of a node is killed; what it has started there lives on, until it finds itself
+    left over. The job goes on without that node, next to another job."""
+    process = run.start(*ASYNCHRONOUS, "slurm.nodes=2")
+    run.has_made(60)
+    before = run_folder.read_statuses(run.folder)
+    node = run.cluster.ask("squeue", "--noheader", f"--jobs={run.job}", "--format=%N")
+    assert node == "n[1-2]"
+    run.cluster.kill_daemon("n2")
+    try:
+        real.wait_for(lambda: run.cluster.states()["n2"].startswith("down"), run.describe)
+        run.hurry()
+        run.wait_until(
+            lambda found: "chief-0" in found and found["chief-0"].pid != before["chief-0"].pid
+        )
+        ended(run, process)
+    finally:
+        run.cluster.start_daemon("n2")
+    check_done(run, 400)
+    for status in before.values():
+        real.wait_for(lambda status=status: not run_lock.is_alive(status.pid), run.describe)
+
+
+def test_preprocessing_is_a_job_of_one_task(run, tmp_path):
+    run.storage = tmp_path
+    options = ("--cluster=slurm", "--num_workers=2", f"--config={run.config_path}")
+    said = run.call_without_run("preprocessing.main", *options)
+    assert "Slurm: completed" in said and "train 2,844, eval 156, test 500" in said
+    assert "up to date" in run.call_without_run("preprocessing.main", *options)
 
 
 def test_a_gang_is_started_again_as_one(run):

@@ -32,6 +32,9 @@ from pipeline.supervision.members import Member
 _TRAINER = "trainer.task"
 # What a task leaves when it ends a step: `Lost`.
 LOST = "slurm/lost.json"
+# The start of the job that the run belongs to: {"start": `start_of`}.
+CURRENT = "slurm/start.json"
+_LOOK = 5.0  # seconds between looks at it
 # In this folder each task keeps the restarts of its process: {"restarts": [run_record.Restart]}.
 RESTARTS = "slurm/restarts"
 # Where the output of processes goes, libraries' included.
@@ -97,10 +100,16 @@ class Agent:
                 preexec_fn=parent_death.arrange(),
             )
         member.pid = process.pid
-        asked = False
+        asked, looked = False, time.monotonic()
         while process.poll() is None:
             connection.wait([self._stop.descriptor], 0.2)
             self._stop.drain()
+            if time.monotonic() - looked >= _LOOK:
+                looked = time.monotonic()
+                if self._is_left_over():
+                    self._stop.count += 1
+                    asked = True
+                    process.kill()
             if self._stop.count and not asked:
                 asked = True
                 process.send_signal(signal.SIGKILL if self._is_lost() else signal.SIGTERM)
@@ -145,6 +154,14 @@ class Agent:
             return found is not None and found["step"] == step_of(os.environ)
         return False
 
+    def _is_left_over(self) -> bool:
+        """True if the job was started again without this node, which Slurm could not reach: what
+        this process writes would get in the way of others."""
+        with contextlib.suppress(errors.PipelineError, OSError):
+            found = self._run.impatient.read(CURRENT)
+            return found is not None and found["start"] != start_of(os.environ)
+        return False
+
     def _newest_step(self) -> int | None:
         steps = [status.step for status in run_folder.read_statuses(self._run).values()]
         return max((step for step in steps if step is not None), default=None)
@@ -177,11 +194,15 @@ class Agent:
             self._run.write(f"{RESTARTS}/{self._task.name}.json", {"restarts": self._restarts})
 
 
+def start_of(variables: Mapping[str, str]) -> str:
+    """Returns the name of a start of a job: `job.start`."""
+    return ".".join(variables.get(f"SLURM_{name}", "0") for name in ("JOB_ID", "RESTART_COUNT"))
+
+
 def step_of(variables: Mapping[str, str]) -> str:
     """Returns the name of a step: `job.start.step`. A job that is put into the queue again starts
     to count its steps from 0."""
-    names = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_STEP_ID")
-    return ".".join(variables.get(name, "0") for name in names)
+    return f"{start_of(variables)}.{variables.get('SLURM_STEP_ID', '0')}"
 
 
 def _tasks_here(variables: Mapping[str, str]) -> int:

@@ -69,6 +69,7 @@ class Batch:
             self._number,
             slurm.cpus,
         )
+        self._run.write(agent.CURRENT, {"start": agent.start_of(os.environ)})
         names = ", ".join(node.name for node in allocation.nodes)
         print(f"{allocation.processes} processes on {names}", flush=True)
         first = allocation.ports(0, lowest=slurm.first_port, highest=slurm.last_port)

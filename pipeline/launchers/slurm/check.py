@@ -40,6 +40,8 @@ def _nonce(run: RunFolder) -> str | None:
 def is_taken(port: int) -> bool:
     """True if another program listens on a port of this machine."""
     with socket.socket() as listener:
+        # As TensorFlow's servers do: connections that were closed a moment ago are no hindrance.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("", port))
         except OSError as error:

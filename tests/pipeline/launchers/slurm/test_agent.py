@@ -117,6 +117,22 @@ def test_a_request_to_stop_reaches_the_process(task):
     assert task.run.read(agent.LOST) is None
 
 
+def test_a_task_of_an_earlier_start_ends(task, monkeypatch):
+    """Its node was lost to Slurm, but not to the run folder."""
+    monkeypatch.setattr(agent, "_LOOK", 0.0)
+
+    def start_again(count):
+        def wait():
+            real.wait_for(count.exists, lambda: "never started")
+            task.run.write(agent.CURRENT, {"start": "7.1"})
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    assert task("time.sleep(600)", stopped_by=start_again) == (0, 1)
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert task("sys.exit(0)") == (0, 2)
+
+
 def test_steps_have_names_of_their_own():
     first = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "1"}
     assert agent.step_of(first) == "7.0.1"
