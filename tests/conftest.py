@@ -45,9 +45,8 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
     """Leaves out what `make test-fast` does not run: importing TensorFlow alone takes seconds."""
-    is_test = collection_path.match("test_*.py")
     fast = config.getoption("markexpr") == sets.FAST
-    return True if fast and is_test and sets.is_heavy_file(collection_path) else None
+    return True if fast and sets.is_heavy(collection_path) else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -44,6 +44,7 @@ def test_every_test_is_in_one_of_two_sets_and_the_fast_ones_in_the_first(request
 @pytest.mark.parametrize(
     ("path", "heavy"),
     [
+        ("e2e", True),
         ("e2e/test_modes.py", True),
         ("cloud/test_image.py", True),
         ("faults/test_verdict.py", True),
@@ -53,10 +54,12 @@ def test_every_test_is_in_one_of_two_sets_and_the_fast_ones_in_the_first(request
         ("pipeline/runs/test_run_folder.py", False),
         ("preprocessing/sources/test_csv.py", False),
         ("test_layout.py", False),
+        ("pipeline", False),
+        ("trainer/conftest.py", False),
     ],
 )
 def test_heavy_files_are_known_by_folder_and_imports(path, heavy):
-    assert sets.is_heavy_file(sets.TESTS / path) is heavy
+    assert sets.is_heavy(sets.TESTS / path) is heavy
 
 
 class _Item:

@@ -17,7 +17,7 @@ import pytest
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 MARKERS = ("slow", "heavy")
-FOLDERS = ("cloud", "e2e", "faults")
+FOLDERS = ("cloud", "e2e", "faults", "slurm")
 FIXTURES = frozenset(
     {"classifier", "cloud", "commands", "finished", "regressor", "service", "small_records"}
 )
@@ -40,18 +40,21 @@ COLLECTED = pytest.StashKey[dict[str, frozenset[str]]]()
 
 
 @functools.cache
-def is_heavy_file(path: pathlib.Path) -> bool:
-    """Returns whether all tests of a file are too much for the fast set. Those at the top look at
-    the repository, for which some run make."""
-    inside = path.relative_to(TESTS).parts
-    return len(inside) > 1 and (inside[0] in FOLDERS or bool(_HEAVY.search(path.read_text())))
+def is_heavy(path: pathlib.Path) -> bool:
+    """Returns whether all tests of a file or folder are too much for the fast set. Files at the top
+    look at the repository, for which some run make."""
+    inside = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
+    if inside and inside[0] in FOLDERS:
+        return True
+    is_nested_test = len(inside) > 1 and path.match("test_*.py")
+    return is_nested_test and bool(_HEAVY.search(path.read_text()))
 
 
 def mark(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     """Marks what is heavy, and keeps the markers of all items for the test of the sets."""
     for item in items:
         fixtures: Iterable[str] = getattr(item, "fixturenames", ())
-        if is_heavy_file(item.path) or not FIXTURES.isdisjoint(fixtures):
+        if is_heavy(item.path) or not FIXTURES.isdisjoint(fixtures):
             item.add_marker("heavy")
     config.stash[COLLECTED] = {
         item.nodeid: frozenset(name for name in MARKERS if item.get_closest_marker(name))
