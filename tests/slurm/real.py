@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import pwd
 import shutil
 import signal
 import socket
@@ -82,7 +83,7 @@ class Slurm:
         self.config.write_text(
             _CONFIG.format(
                 host=socket.gethostname(),
-                user="root" if os.getuid() == 0 else os.environ.get("USER", "nobody"),
+                user=pwd.getpwuid(os.getuid()).pw_name,
                 root=root,
                 port=port,
                 nodes="\n".join(lines),
