@@ -151,7 +151,10 @@ class Batch:
             for one in found[self._noted.get(name, 0) :]:
                 self._note_restart(one, name)
             self._noted[name] = len(found)
-        self._recoveries = [one for one in self._recoveries if not one.see(statuses)]
+        going = [one for one in self._recoveries if not one.see(statuses)]
+        if len(going) < len(self._recoveries):
+            run_record.write(self._run, self._record)  # what it has cost is known now
+        self._recoveries = going
 
     def _note_restart(self, one: dict[str, Any], name: str) -> None:
         again = f"in {one['delay']:g} s" if one["delay"] else "now"
