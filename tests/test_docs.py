@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
 import pytest
@@ -134,3 +136,21 @@ def test_the_example_learns_its_quantile_and_is_served(own, tmp_path):
     serve = tf.saved_model.load(path.decode()).signatures["serving_default"]
     [answer] = serve(weight=tf.constant([0.5])).values()
     assert 75 < float(answer[0]) < 105
+
+
+def test_the_pages_are_built_as_a_site_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 'not included in the "nav"' not in done.stderr
+    first = (tmp_path / "index.html").read_text()
+    assert "make train" in first and 'href="exactly-once/' in first
+    fetched = re.findall(r"""<(?:script|link|img)[^>]*(?:src|href)=["']?(https?:[^"' >]*)""", first)
+    assert [url for url in fetched if "github.com" not in url] == []
