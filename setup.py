@@ -16,6 +16,7 @@ setup(
     packages=[
         "pipeline",
         "pipeline.cluster",
+        "pipeline.command",
         "pipeline.config",
         "pipeline.console",
         "pipeline.jobs",
@@ -55,6 +56,7 @@ setup(
         "trainer.monitoring",
         "trainer.optimizers",
     ],
+    entry_points={"console_scripts": ["estimator-pipeline = pipeline.__main__:main"]},
     install_requires=[
         "absl-py>=2.1",
         "apache-beam>=2.72,<2.73",

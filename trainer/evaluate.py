@@ -1,6 +1,6 @@
 """Evaluates checkpoints of a run on its eval and test splits, over all and by slice.
 
-python -m trainer.evaluate --run=NAME        the newest run without --run
+estimator-pipeline evaluate --run=NAME        the newest run without --run
 make evaluate [RUN=name] [SPLIT=test] [SLICES=origin,carrier] [CHECKPOINT=best]
 
 Metrics of the model are as in training; the table below them has 95 % confidence intervals, which

@@ -1,6 +1,6 @@
 """Shows how often the records of each epoch have trained a run, by its newest checkpoint.
 
-python -m trainer.ledger_report --run=NAME   the newest run without --run
+estimator-pipeline ledger --run=NAME   the newest run without --run
 make ledger [RUN=name]
 """
 

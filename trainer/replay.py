@@ -1,6 +1,6 @@
 """Repeats the steps of a run up to the one whose loss was no number, and says what broke.
 
-python -m trainer.replay --run=NAME          the newest run without --run
+estimator-pipeline replay --run=NAME          the newest run without --run
 make replay [RUN=name]
 """
 
