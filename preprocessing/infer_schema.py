@@ -17,13 +17,15 @@ from pipeline.config import config_file
 from preprocessing.schema_inference import write_config
 
 _DATA = flags.DEFINE_string("data", None, "File, pattern or folder to read.", required=True)
-_OUT = flags.DEFINE_string("out", "", "Config to write. Default: configs/<name of the data>.yaml.")
+_OUT = flags.DEFINE_string(
+    "out", "", "Config to write. Default: <name of the data>.yaml, in configs/ of a checkout."
+)
 _LABEL = flags.DEFINE_string("label", "", "Column to predict. Default: a guess.")
 
 
 def main() -> None:
     """Reads the data, writes the config, and says where it is."""
-    path = _OUT.value or str(config_file.SHIPPED / f"{write_config.name_of(_DATA.value)}.yaml")
+    path = _OUT.value or config_file.path_of_new(write_config.name_of(_DATA.value))
     found = write_config.propose(_DATA.value, path, _LABEL.value)
     write_config.write(path, found.text)
     print(f"{path}: {found.seen}. Look it over, then:")

@@ -19,6 +19,7 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
+    "init": Command("pipeline.start_project", "write a first project of your own", "folder"),
     "data": Command("preprocessing.fetch", "fetch the raw data of a config (flights)"),
     "schema": Command("preprocessing.infer_schema", "write a first config for raw data"),
     "preprocess": Command("preprocessing.main", "turn raw data into records"),
@@ -44,6 +45,7 @@ COMMANDS: Mapping[str, Command] = {
     "migrate": Command("trainer.migrate", "turn a checkpoint into a Keras 2 model"),
     "tensorboard": Command("pipeline.tensorboard", "show the curves of all runs"),
     "doctor": Command("pipeline.doctor", "check that this machine can run jobs"),
+    "completion": Command("pipeline.completion", "print completions for bash or zsh", "shell"),
 }
 
 # Variables of make that stand for a key of the config, by command-line name.

@@ -225,6 +225,9 @@ EXCLUDED = "excluded.json"
 # Paths of exports are relative to the run's folder.
 RESULT = "RESULT.json"
 
+# A folder, if the loss became no number: `<task>.json`, `<task>.npz`, `<task>.tfrecord`, and the
+# last finite checkpoint.
+DIVERGENCE = "divergence"
 # The best model of a run so far: {"step": int, "metric": str, "value": float, "checkpoint": path
 # prefix, "export": path, "sha256": {file: digest}}; while its export is being replaced, also
 # "replacement", the same of the model that is to come.
