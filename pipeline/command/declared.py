@@ -66,7 +66,8 @@ def _settings(tree: ast.Module, constants: dict[str, object]) -> Iterator[Settin
             continue
         values = [_value(part, constants) for part in node.args]
         keywords = {part.arg: _value(part.value, constants) for part in node.keywords}
-        kind, choices = node.func.attr.removeprefix(_PREFIX), ()
+        kind = node.func.attr.removeprefix(_PREFIX)
+        choices: tuple[str, ...] = ()
         if kind.startswith("enum"):
             listed = values.pop(2)
             choices = tuple(map(str, listed)) if isinstance(listed, (list, tuple)) else ()
