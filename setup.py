@@ -6,6 +6,13 @@
 
 from setuptools import setup
 
+# What of a checkout a wheel carries, by the package it lies in there.
+_CARRIED = {
+    "pipeline.shipped.configs": "configs",
+    "pipeline.shipped.data.flights": "data/flights",
+    "pipeline.shipped.data.mnist": "data/mnist",
+}
+
 setup(
     name="estimator-pipeline",
     version="0.1.0",
@@ -16,6 +23,7 @@ setup(
     packages=[
         "pipeline",
         "pipeline.cluster",
+        "pipeline.command",
         "pipeline.config",
         "pipeline.console",
         "pipeline.jobs",
@@ -54,7 +62,14 @@ setup(
         "trainer.models",
         "trainer.monitoring",
         "trainer.optimizers",
+        *_CARRIED,
     ],
+    package_dir=_CARRIED,
+    package_data={
+        **{name: ["*.yaml", "*.csv.gz", "*-ubyte.gz", "prices.csv"] for name in _CARRIED},
+        "pipeline": ["first_project/*"],
+    },
+    entry_points={"console_scripts": ["estimator-pipeline = pipeline.__main__:main"]},
     install_requires=[
         "absl-py>=2.1",
         "apache-beam>=2.72,<2.73",

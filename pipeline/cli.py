@@ -11,12 +11,8 @@ from collections.abc import Callable
 from absl import app, flags
 
 from pipeline import errors, redaction
-from pipeline.config import overrides
+from pipeline.command import hints, overrides
 from pipeline.console import terminal
-from pipeline.storage import gcs_errors
-
-# Set by the Makefile, whose variables are the flags in capitals.
-_VIA = "PIPELINE_VIA"
 
 
 def run(
@@ -60,6 +56,8 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        from pipeline.storage import gcs_errors
+
         refused = gcs_errors.of_tensorflow(error) or errors.of_disk(error)
         if not isinstance(refused, errors.PipelineError):
             raise
@@ -69,27 +67,19 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
 def _tell(error: errors.PipelineError, argv: list[str]) -> int:
     """Prints the line of an error, and returns its exit code."""
     text = redaction.redact(str(error)).replace(f"'{os.getcwd()}/", "'")
-    if os.environ.get(_VIA) == "make":
-        text = _as_typed(text, argv)
-    print(f"error: {text}", file=sys.stderr)
+    print(f"error: {hints.as_typed(text, argv)}", file=sys.stderr)
     return error.exit_code
-
-
-def _as_typed(text: str, argv: list[str]) -> str:
-    """Calls flags that were given by the names they have in make."""
-    for flag in {argument.partition("=")[0] for argument in argv if argument.startswith("--")}:
-        text = re.sub(rf"{flag}(?:=| (?=['\"])|(?![\w-]))", f"{flag[2:].upper()}=", text)
-    return text
 
 
 def _parse_flags(argv: list[str]) -> None:
     app.define_help_flags()
-    if os.environ.get(_VIA) == "make":
+    if hints.via_make():
         argv = [word for given in argv for word in _of_set(given)]
     try:
-        # A command without arguments helps: absl prints the module's docstring and flags.
-        rest = flags.FLAGS(argv if len(argv) > 1 else [*argv, "--help"])[1:]
+        rest = flags.FLAGS(argv)[1:]
     except flags.Error as error:
+        if len(argv) == 1:  # absl prints the module's docstring and flags
+            flags.FLAGS([*argv, "--help"])
         raise errors.UsageError(_explain(str(error))) from None
     if rest:
         raise errors.UsageError(f"unexpected argument {rest[0]!r}. All options are --flags.")

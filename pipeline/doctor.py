@@ -1,6 +1,6 @@
 """Checks whether this machine can run jobs; each line says ok, or FIX and what to do.
 
-  python -m pipeline.doctor --storage=output
+  estimator-pipeline doctor --storage=output
 
 Takes a few seconds, most of them the import of TensorFlow. Exits with 0, or 64 if there is
 something to fix.

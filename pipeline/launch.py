@@ -1,6 +1,6 @@
 """Trains a job from start to finish: preprocesses if needed, trains, evaluates and exports.
 
-  python -m pipeline.launch --config=mnist --cluster=local
+  estimator-pipeline train --config=mnist --cluster=local
 
 Running the same command again resumes what was interrupted and does nothing when all is done. The
 shipped MNIST job takes about two minutes on two cores and reaches 0.99 test accuracy.

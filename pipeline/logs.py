@@ -1,6 +1,6 @@
 """Shows what the processes of a run have said, wherever they run.
 
-  python -m pipeline.logs --run=NAME --role=worker     the newest run; all roles without --role
+  estimator-pipeline logs --run=NAME --role=worker     the newest run; all roles without --role
   make logs [RUN=name] [ROLE=worker-1] [FOLLOW=1]
 
 Logs of a run on gs:// are copied there every half minute.

@@ -1,6 +1,6 @@
 """Shows how every process of a run is doing, from any host that sees the run folder.
 
-python -m pipeline.status --run=NAME         the newest run without --run
+estimator-pipeline status --run=NAME         the newest run without --run
 make status [RUN=name]
 """
 

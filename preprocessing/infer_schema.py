@@ -1,6 +1,6 @@
 """Writes a first config for raw data: source, columns with types and rules, features, a label.
 
-    python -m preprocessing.infer_schema --data=data/flights/sample.csv.gz --out=sample.yaml
+    estimator-pipeline schema --data=data/flights/sample.csv.gz --out=sample.yaml
 
 Reads everything, some hundred thousand rows a second. Takes CSV and JSON lines (plain, gz, zip),
 Parquet and TFRecord: a file, a pattern of several, or a folder; and images, as IDX files or in a
@@ -12,26 +12,29 @@ from __future__ import annotations
 from absl import flags
 
 from pipeline import cli
+from pipeline.command import hints
 from pipeline.config import config_file
 from preprocessing.schema_inference import write_config
 
 _DATA = flags.DEFINE_string("data", None, "File, pattern or folder to read.", required=True)
-_OUT = flags.DEFINE_string("out", "", "Config to write. Default: configs/<name of the data>.yaml.")
+_OUT = flags.DEFINE_string(
+    "out", "", "Config to write. Default: <name of the data>.yaml, in configs/ of a checkout."
+)
 _LABEL = flags.DEFINE_string("label", "", "Column to predict. Default: a guess.")
 
 
 def main() -> None:
     """Reads the data, writes the config, and says where it is."""
-    path = _OUT.value or str(config_file.SHIPPED / f"{write_config.name_of(_DATA.value)}.yaml")
+    path = _OUT.value or config_file.path_of_new(write_config.name_of(_DATA.value))
     found = write_config.propose(_DATA.value, path, _LABEL.value)
     write_config.write(path, found.text)
     print(f"{path}: {found.seen}. Look it over, then:")
-    print(f"  make train CONFIG={path}")
+    print(hints.as_typed(f"  make train CONFIG={path}"))
     if found.damage:
-        print(
-            f"{found.damage}. make preprocess will stop at them: fix the data, or allow that many "
-            f"dead letters (error_budget in {path})"
+        stops = (
+            f"{found.damage}. make preprocess will stop at them: fix the data, or allow that many"
         )
+        print(hints.as_typed(f"{stops} dead letters (error_budget in {path})"))
 
 
 if __name__ == "__main__":

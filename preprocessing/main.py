@@ -1,6 +1,6 @@
 """Turns the raw data of a config into TFRecords and a manifest, with Apache Beam.
 
-    python -m preprocessing.main --config=mnist
+    estimator-pipeline preprocess --config=mnist
 
 MNIST takes about five seconds. Prints what is read, a progress bar, and records per split; run
 again on the same config and inputs it does nothing, unless --force is given. Records go to

@@ -1,7 +1,7 @@
 """Makes the records of a config again with the dead letters that people corrected.
 
-    python -m preprocessing.replay_dead_letters --config=flights
-    python -m preprocessing.replay_dead_letters --config=flights --fixed=corrected.jsonl
+    estimator-pipeline replay-dead-letter --config=flights
+    estimator-pipeline replay-dead-letter --config=flights --fixed=corrected.jsonl
 
 Edit values in `raw` of lines in records/<config>/<build>/dead_letter/, or in a copy of such a file;
 lines that are left as they are stay dead letters. Takes as long as preprocessing.

@@ -1,6 +1,6 @@
 """Writes a page with a plot per column and split of the records of a config.
 
-    python -m preprocessing.stats --config=flights
+    estimator-pipeline stats --config=flights
 
 It takes a second. The page is one file, stats.html, beside the manifest.
 """

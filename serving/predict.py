@@ -1,6 +1,6 @@
 """Predicts with the exported model of a run: for raw rows, for images, or for its test split.
 
-    python -m serving.predict --run=NAME --input=new.csv     the newest run without --run
+    estimator-pipeline predict --run=NAME --input=new.csv     the newest run without --run
     make predict [RUN=name] [INPUT=path] [OUTPUT=path] [FORMAT=csv|jsonl|parquet] [EXPORT=best]
 
 --input is a file of rows (CSV, JSON lines, Parquet, TFRecord), of images (PNG, JPEG, IDX), a

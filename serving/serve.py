@@ -1,6 +1,6 @@
 """Answers TensorFlow Serving's REST API with the exported model of a run, to try it out.
 
-    python -m serving.serve --run=NAME [--port=8501]     the newest run without --run
+    estimator-pipeline serve --run=NAME [--port=8501]     the newest run without --run
     make serve [RUN=name] [PORT=8501] [EXPORT=best]
 
 It is for this machine alone, and prints a request to begin with; Ctrl-C ends it. What it answers is

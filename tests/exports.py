@@ -153,7 +153,7 @@ def publish(folder: pathlib.Path, kind: dict[str, str]) -> Published:
     publisher = exporters.Publisher(job, run, source)
     final = publisher.publish(estimator, "final", checkpoint, 60, {})
     best = publisher.publish(estimator, "best", checkpoint, 40, {})
-    run.write(exported.BEST, {"export": best.path, "sha256": best.sha256})
+    run.write(run_folder.BEST, {"export": best.path, "sha256": best.sha256})
     run.write(
         run_folder.RESULT, {"exports": {"final": final.path}, "sha256": {"final": final.sha256}}
     )

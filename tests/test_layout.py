@@ -25,7 +25,7 @@ FORBIDDEN = {
 LAYERS = {
     "pipeline": (
         ("errors", "redaction", "sections"),
-        ("console", "processes", "steps", "versions"),
+        ("command", "console", "processes", "steps", "versions"),
         ("storage",),
         ("config",),
         ("cli", "cluster"),
@@ -35,7 +35,18 @@ LAYERS = {
         ("launchers.slurm", "launchers.vertex"),
         ("launchers",),
         ("doctor_checks",),
-        ("doctor", "launch", "logs", "status", "stop", "verify"),
+        (
+            "doctor",
+            "launch",
+            "list_runs",
+            "logs",
+            "start_project",
+            "status",
+            "stop",
+            "tensorboard",
+            "verify",
+        ),
+        ("__main__", "completion"),
     ),
     "preprocessing": (
         ("arrow",),
@@ -225,7 +236,7 @@ def test_make_alone_lists_the_targets():
 @pytest.mark.parametrize(
     ("given", "word"),
     [
-        (("tensorboard", "STORAGE=it's mine"), "--logdir=it's mine/runs"),
+        (("tensorboard", "STORAGE=it's mine"), "--storage=it's mine"),
         (("bench", "STORAGE=my output"), "--storage=my output"),
         (("train", "CLUSTER=gcp", "PROJECT=it's mine"), '--set=gcp.project="it\'s mine"'),
         (("train", "CLUSTER=gcp", "BUCKET=b"), "--storage=gs://b/estimator-pipeline"),

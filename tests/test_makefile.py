@@ -121,7 +121,7 @@ def test_a_python_that_is_named_is_not_run_as_a_command_line(sandbox):
 def test_a_port_is_one_word(sandbox, port):
     given = port.format(ran=sandbox.ran)
     assert sandbox.make("tensorboard", f"PORT={given}").returncode == 0
-    assert sandbox.words == ["--logdir=output/runs", f"--port={given}"]
+    assert sandbox.words == ["-m", "pipeline", "tensorboard", "--storage=output", f"--port={given}"]
     assert not list(sandbox.ran.iterdir())
 
 
@@ -168,4 +168,4 @@ def test_variables_are_all_that_the_makefile_uses():
 def test_other_variables_of_the_environment_are_left_alone(sandbox):
     done = sandbox.make("status", CONFG="x", SHELL="/bin/false", VENV="elsewhere")
     assert done.returncode == 0, done.stderr
-    assert sandbox.words == ["-m", "pipeline.status", "--storage=output"]
+    assert sandbox.words == ["-m", "pipeline", "status", "--storage=output"]

@@ -1,6 +1,6 @@
 """Evaluates checkpoints of a run on its eval and test splits, over all and by slice.
 
-python -m trainer.evaluate --run=NAME        the newest run without --run
+estimator-pipeline evaluate --run=NAME        the newest run without --run
 make evaluate [RUN=name] [SPLIT=test] [SLICES=origin,carrier] [CHECKPOINT=best]
 
 Metrics of the model are as in training; the table below them has 95 % confidence intervals, which
@@ -15,8 +15,9 @@ from absl import flags
 
 from pipeline import cli, storage, versions
 from pipeline.console import terminal
-from pipeline.records import builds
+from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
+from trainer.evaluation import request
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -31,13 +32,17 @@ def main() -> None:
     """Prints the metrics, a row a checkpoint and split, then a row a slice; writes the page."""
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    job, slices = run.read_config(), [s for s in _SLICES.value if s]
+    request.check_slices(slices, job)
+    request.check_checkpoint(run, _CHECKPOINT.value or None)
+    folder = builds.of_run(_STORAGE.value, run, job.name)
+    request.splits(_SPLIT.value or None, manifest.read(folder))
     from trainer.metrics import report_page, slice_metrics
     from trainer.monitoring import tf_logging
     from trainer.reevaluation import Judged
 
     tf_logging.configure_logging(verbose=False)
-    folder = builds.of_run(_STORAGE.value, run, run.read_config().name)
-    judged = Judged(run, folder, _SPLIT.value or None, [s for s in _SLICES.value if s])
+    judged = Judged(run, folder, _SPLIT.value or None, slices)
     found: dict[str, list[slice_metrics.Row]] = {}
     for checkpoint in judged.checkpoints(_CHECKPOINT.value or None):
         print(judged.metrics(checkpoint))

@@ -1,6 +1,6 @@
 """Shows how often the records of each epoch have trained a run, by its newest checkpoint.
 
-python -m trainer.ledger_report --run=NAME   the newest run without --run
+estimator-pipeline ledger --run=NAME   the newest run without --run
 make ledger [RUN=name]
 """
 
@@ -22,11 +22,13 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Prints a row an epoch, and what is not exactly once."""
     versions.require_estimators()
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    if run_folder.saved_step(run) is None:  # found before TensorFlow is imported
+        raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
     from trainer.checkpoints import checkpoint_files
     from trainer.exactly_once import report
     from trainer.input import dataset as trainer_input
 
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     checkpoint = checkpoint_files.newest(run.path)
     if checkpoint is None:
         raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")

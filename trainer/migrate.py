@@ -1,6 +1,6 @@
 """Turns a checkpoint of a run into a Keras 2 model: model.keras and a TF2 SavedModel.
 
-python -m trainer.migrate --run=NAME         the newest run without --run
+estimator-pipeline migrate --run=NAME         the newest run without --run
 make migrate [RUN=name] [CHECKPOINT=best]    the newest checkpoint without it
 """
 

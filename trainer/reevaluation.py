@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline import errors
 from pipeline.cluster import topology
-from pipeline.config import slices as slices_of
 from pipeline.console import text_table
 from pipeline.records import manifest, quarantine
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
-from trainer.evaluation import best_exporter
+from trainer.evaluation import best_exporter, request
 from trainer.input.dataset import Records
 from trainer.metrics import slice_metrics
 
@@ -26,20 +24,13 @@ class Judged:
         """Raises `UsageError` for a split or column there is not."""
         self._run = run
         job = run.read_config()
-        try:
-            slices_of.check(slices, job.data.columns, "--slices")
-        except ValueError as error:
-            raise errors.UsageError(str(error)) from error
+        request.check_slices(slices, job)
         self._slices = slices or job.eval.slices
         contents = manifest.read(records_path)
         manifest.check_schema(contents, job.data, records_path)
         self._records = Records(job, records_path, contents)
         self._records.excluded = quarantine.read(run)
-        self._splits = [s for s in ([split] if split else ["eval", "test"]) if self._records.has(s)]
-        if not self._splits:
-            raise errors.UsageError(
-                f"--split {split!r}: has no records; there are {', '.join(contents.splits)}"
-            )
+        self._splits = request.splits(split, contents)
         # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
         task = topology.Task(topology.EVALUATOR, 0)
         self._estimator = experiment.estimator(job, run, task, self._records.transforms)

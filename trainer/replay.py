@@ -1,6 +1,6 @@
 """Repeats the steps of a run up to the one whose loss was no number, and says what broke.
 
-python -m trainer.replay --run=NAME          the newest run without --run
+estimator-pipeline replay --run=NAME          the newest run without --run
 make replay [RUN=name]
 """
 
@@ -10,7 +10,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, versions
+from pipeline import cli, errors, storage, versions
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 
@@ -22,12 +22,14 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Prints a line a step, and what is not finite."""
     versions.require_estimators()
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    if not storage.exists(storage.join(run.path, run_folder.DIVERGENCE)):
+        raise errors.UsageError(f"run {run.name!r}: its loss was always finite; nothing to repeat")
     from trainer import divergence_replay
     from trainer.input import dataset as trainer_input
     from trainer.monitoring import tf_logging
 
     tf_logging.configure_logging(verbose=False)
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     job = run.read_config()
     folder = builds.of_run(_STORAGE.value, run, job.name)
     records = trainer_input.Records(job, folder, manifest.read(folder))

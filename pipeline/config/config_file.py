@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import typing
 from typing import Any
@@ -13,7 +14,11 @@ from pipeline import errors, redaction, steps, storage
 from pipeline.config import Config
 from pipeline.steps import Step
 
-SHIPPED = pathlib.Path(__file__).resolve().parents[2] / "configs"
+_PACKAGE = pathlib.Path(__file__).resolve().parents[1]
+# Where a wheel keeps what is at the top of a checkout: see setup.py.
+_IN_WHEEL = _PACKAGE / "shipped"
+IS_WHEEL = _IN_WHEEL.is_dir()
+SHIPPED = (_IN_WHEEL if IS_WHEEL else _PACKAGE.parent) / "configs"
 
 
 _MOST_VALUES, _DEEPEST = 100_000, 50
@@ -110,6 +115,11 @@ def locate(name_or_path: str) -> str:
     return str(path)
 
 
+def path_of_new(name: str) -> str:
+    """Returns where a config of this name is written if nobody says where."""
+    return f"{name}.yaml" if IS_WHEEL else str(SHIPPED / f"{name}.yaml")
+
+
 def validate(tree: Any, where: str) -> Config:
     """Turns a parsed YAML tree into a `Config`; `where` names its origin in errors."""
     if not isinstance(tree, dict):
@@ -190,7 +200,17 @@ def _put_below(folder: str, holder: Any, keys: list[str]) -> None:
     """Makes the paths under `keys` start at `folder`; what is no path is left to validation."""
     for key in keys if isinstance(holder, dict) else ():
         if isinstance(holder.get(key), str):
-            holder[key] = storage.join(folder, holder[key])
+            holder[key] = _placed(folder, holder[key])
+
+
+def _placed(folder: str, path: str) -> str:
+    """Returns a path that starts at the folder of its config. What shipped configs download is not
+    put among the installed packages."""
+    found = storage.join(folder, path)
+    if IS_WHEEL and folder == str(SHIPPED) and not os.path.exists(found):
+        cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        return storage.join(storage.absolute(cache), "estimator-pipeline", "configs", path)
+    return found
 
 
 def _explain(detail: Any) -> str:

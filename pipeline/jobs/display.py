@@ -12,8 +12,9 @@ import tqdm
 
 from pipeline import config, redaction, storage
 from pipeline.cluster import topology
+from pipeline.command import hints
 from pipeline.config import config_file
-from pipeline.console import terminal
+from pipeline.console import terminal, text_table
 from pipeline.console.progress import Progress, duration
 from pipeline.jobs.epoch_lines import EpochLines
 from pipeline.jobs.job import Job
@@ -200,10 +201,10 @@ def _next_steps(job: Job) -> list[str]:
     name = job.config.name
     shipped = (config_file.SHIPPED / f"{name}.yaml").is_file()  # others may be anywhere
     if topology.STRATEGIES[job.config.cluster.strategy].own_evaluator and shipped:
-        given = "" if name == _DEFAULT else f" CONFIG={name}"
+        given = f" CONFIG={name}" if name != _DEFAULT or hints.via_command() else ""
         steps[f"make train STRATEGY=none{given}{where}"] = "the same job in a single process"
-    width = max(map(len, steps))
-    return [f"{command:{width}}  {meaning}" for command, meaning in steps.items()]
+    rows = [(hints.as_typed(command), meaning) for command, meaning in steps.items()]
+    return text_table.lines(rows)
 
 
 def _result(record: RunRecord) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 from pipeline import errors
-from pipeline.launchers.base import Launcher
+
+if TYPE_CHECKING:
+    from pipeline.launchers.base import Launcher
 
 
 class Place(enum.Enum):

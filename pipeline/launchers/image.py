@@ -23,6 +23,8 @@ def contents() -> Iterator[tuple[str, int]]:
 
 def described() -> str:
     """Returns the files as text, a line each."""
+    if config_file.IS_WHEEL:
+        return "package: an image is built from a checkout, by its Dockerfile"
     files = list(contents())
     total = sum(size for _, size in files)
     lines = [f"package: {len(files)} files, {total:,} bytes, on the locked requirements"]

@@ -25,10 +25,6 @@ from pipeline.runs.run_folder import RunFolder
 
 KINDS = ("final", "best")
 
-# The best model of a run so far: {"step": int, "metric": str, "value": float, "checkpoint": path
-# prefix, "export": path, "sha256": {file: digest}}; while its export is being replaced, also
-# "replacement", the same of the model that is to come.
-BEST = "best.json"
 EXTRAS = "assets.extra"
 # Names of classes by their number, if labels are texts or numbers out of a vocabulary.
 CLASSES = "classes.json"
@@ -70,7 +66,7 @@ def find(run: RunFolder, kind: str) -> Export:
     Raises `UsageError` if there is none.
     """
     if kind == "best":
-        found = run.read(BEST) or {}
+        found = run.read(run_folder.BEST) or {}
         path, sha256 = found.get("export"), found.get("sha256")
         replacement = found.get("replacement", {}).get("sha256")
     else:

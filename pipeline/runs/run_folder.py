@@ -12,11 +12,13 @@ import json
 import re
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipeline import config, errors, redaction, storage
-from pipeline.config import config_file, gcp_config
+from pipeline import errors, redaction, storage
 from pipeline.storage import strict_json
+
+if TYPE_CHECKING:
+    from pipeline import config
 
 # What TensorFlow takes for a pattern where it looks for files, and what is no UTF-8.
 _WILD = re.compile(r"[*?\[\\\ud800-\udfff]")
@@ -44,7 +46,7 @@ def run_folder(storage_root: str, run: str) -> str:
 def find_run(storage_root: str, run: str | None, config_name: str | None = None) -> RunFolder:
     """Returns the run of that name, or the newest one, of a config (its name or path) if that is
     given. Raises `UsageError` if there is none, or if the named run is of another config."""
-    wanted = config_file.load(config_name).name if config_name else None
+    wanted = _config_name(config_name) if config_name else None
     if run is None:
         return _newest_run(storage.join(storage.absolute(storage_root), "runs"), wanted)
     folder = RunFolder(run_folder(storage_root, run))
@@ -77,9 +79,18 @@ def _newest_run(root: str, wanted: str | None) -> RunFolder:
     )
 
 
+def _config_name(name_or_path: str) -> str:
+    from pipeline.config import config_file  # commands that only look start without it
+
+    return config_file.load(name_or_path).name
+
+
 def run_name(job: config.Config) -> str:
     """Names a run after its config, so that the same command finds the same run again. Where it
     runs is no part of that."""
+    from pipeline import config
+    from pipeline.config import gcp_config
+
     anywhere = job.model_copy(update={"gcp": gcp_config.Gcp()}).model_dump(mode="json")
     del anywhere["slurm"]  # younger than the names of runs
     return f"{job.name[:50]}-{config.digest(anywhere)[:8]}"
@@ -134,6 +145,8 @@ class RunFolder:
         """Returns the config the run was started with. Raises `UsageError` or `DataError` if it
         cannot be read."""
         try:
+            from pipeline.config import config_file
+
             return config_file.load(self.config_path)
         except (errors.UsageError, errors.DataError) as error:
             raise type(error)(
@@ -211,6 +224,14 @@ EXCLUDED = "excluded.json"
 # "skipped": [step of a checkpoint that was not evaluated], ...}
 # Paths of exports are relative to the run's folder.
 RESULT = "RESULT.json"
+
+# A folder, if the loss became no number: `<task>.json`, `<task>.npz`, `<task>.tfrecord`, and the
+# last finite checkpoint.
+DIVERGENCE = "divergence"
+# The best model of a run so far: {"step": int, "metric": str, "value": float, "checkpoint": path
+# prefix, "export": path, "sha256": {file: digest}}; while its export is being replaced, also
+# "replacement", the same of the model that is to come.
+BEST = "best.json"
 
 
 # Seconds between two signs of life of a process or launcher that has no news.

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 
-from pipeline import config, errors, storage
+from pipeline import errors, storage
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import gcs_lock
 
@@ -150,6 +150,8 @@ def is_alive(pid: int | None) -> bool:
 def _path(run: RunFolder) -> str:
     if not storage.is_remote(run.path):
         return storage.join(run.path, _NAME)
+    from pipeline import config  # commands that only look at a disk start without it
+
     name = f"{config.digest({'path': run.path})[:16]}.lock"
     return os.path.join(tempfile.gettempdir(), f"estimator-pipeline-{os.getuid()}", name)
 

@@ -8,14 +8,16 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
 
-from pipeline import config, errors, redaction, storage, versions
-from pipeline.cluster import topology
+from pipeline import errors, redaction, storage, versions
 from pipeline.runs import export_files, run_folder
 from pipeline.runs.run_folder import RunFolder, Status
+
+if TYPE_CHECKING:
+    from pipeline import config
 
 FILE_NAME = "run.json"
 # The reason of a run that was not ended before its time.
@@ -108,6 +110,8 @@ class RunRecord(pydantic.BaseModel):
 def begin(job: config.Config, run: RunFolder, *, by_hand: bool = False) -> RunRecord:
     """Returns the record of a run that is about to start, going on from an earlier launch's. One
     whose roles are started `by_hand` has no launcher."""
+    from pipeline.cluster import topology  # commands that only look start without it
+
     earlier = read(run)
     return RunRecord(
         status="running",

@@ -6,7 +6,7 @@ import pathlib
 
 import numpy as np
 
-from pipeline.runs import exported
+from pipeline.runs import run_folder
 
 
 class Scene:
@@ -31,7 +31,7 @@ class Scene:
 
     @property
     def best(self):
-        return self.run.read(exported.BEST)
+        return self.run.read(run_folder.BEST)
 
     @property
     def exported(self):

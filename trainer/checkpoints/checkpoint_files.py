@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from pipeline import errors, storage
-from pipeline.runs import exported
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import scratch
 from trainer.checkpoints import bundle, checkpoint_list
@@ -76,7 +76,7 @@ def chosen(model_dir: str, wanted: str | None) -> list[str]:
 
 def _best(model_dir: str) -> str:
     run = RunFolder(model_dir)
-    path = (run.read(exported.BEST) or {}).get("checkpoint")
+    path = (run.read(run_folder.BEST) or {}).get("checkpoint")
     if path is None or not storage.exists(storage.join(model_dir, f"{path}.index")):
         raise errors.UsageError(
             f"run {run.name!r}: has kept no best checkpoint yet; let it finish with make train"

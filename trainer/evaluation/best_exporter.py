@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import config, errors, storage
-from pipeline.runs import export_files, exported, run_folder
+from pipeline.runs import export_files, run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import best, early_stopping, skipped
@@ -97,7 +97,7 @@ class Judge(tf.estimator.Exporter):
     def _recorded(self, estimator: Any) -> dict[str, Any] | None:
         """Returns the record of the best so far. Finishes a replacement first that a kill has
         interrupted: either model may be the one that is there."""
-        old = self._run.read(exported.BEST)
+        old = self._run.read(run_folder.BEST)
         pending = (old or {}).get("replacement")
         if pending is None:
             return old
@@ -105,7 +105,7 @@ class Judge(tf.estimator.Exporter):
         self._reporter.say("exporting")
         if storage.exists(f"{kept}.index"):
             self._publish(estimator, kept, pending.pop("metrics"), old, pending)
-            return self._run.read(exported.BEST)
+            return self._run.read(run_folder.BEST)
         return old if old and "export" in old else None
 
     def _publish(
@@ -123,12 +123,12 @@ class Judge(tf.estimator.Exporter):
 
         def announce(export: exporters.Export) -> None:
             pending = {**record(export), "metrics": metrics}
-            self._run.write(exported.BEST, {**(old or {}), "replacement": pending})
+            self._run.write(run_folder.BEST, {**(old or {}), "replacement": pending})
 
         export = self._publisher.publish(
             estimator, "best", checkpoint, new["step"], {"eval": metrics}, announce
         )
-        self._run.write(exported.BEST, record(export))
+        self._run.write(run_folder.BEST, record(export))
         folder = storage.join(self._run.path, _KEPT)
         checkpoint_files.keep_only(storage.join(self._run.path, new["checkpoint"]), folder)
         # Its own, wherever the run was when it was written.

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage
 from pipeline.records import epochs
-from pipeline.runs import exported, run_folder
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import best_exporter, early_stopping, skipped
@@ -207,7 +207,7 @@ class Evaluation:
         if self._records.has("test"):
             metrics["test"], _ = self._evaluate("test", checkpoint)
         self._reporter.say("exporting")
-        best = self._run.read(exported.BEST)
+        best = self._run.read(run_folder.BEST)
         final = self._publisher.publish(
             self._estimator,
             "final",

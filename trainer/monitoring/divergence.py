@@ -20,12 +20,12 @@ from tensorflow.python.training import training_util
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.records import tfrecord
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
 from trainer.input import epoch_order
 
-# In the run folder: `<task>.json`, `<task>.npz`, `<task>.tfrecord`, and the checkpoint.
-FOLDER = "divergence"
+FOLDER = run_folder.DIVERGENCE
 _COLLECTION = "pipeline/positions"
 _MOST_BYTES = 64 << 20  # of positions, in memory
 

@@ -1,0 +1,63 @@
+"""`estimator-pipeline`: every command of the project by one name, from any folder.
+
+    estimator-pipeline train --config=mnist
+    python -m pipeline train --config=mnist      the same
+
+Answers `--help` and wrong names before anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from importlib import metadata
+
+from pipeline import errors
+from pipeline.command import arguments, declared, help_text, hints
+from pipeline.command.table import COMMANDS
+
+
+def main() -> None:
+    """Runs the command that was typed, as `python -m` would run its module."""
+    os.environ.setdefault(hints.VIA, "command")
+    try:
+        name, words = _command(sys.argv[1:])
+    except errors.UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    if name is None:
+        return
+    sys.argv = [f"{hints.PROGRAM} {name}", *words]
+    # Models and hooks of the user's own lie in the current folder, where `python -m` finds them.
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    runpy.run_module(COMMANDS[name].module, run_name="__main__", alter_sys=True)
+
+
+def _command(typed: list[str]) -> tuple[str | None, list[str]]:
+    """Returns the command and the flags of its module; no command if help was all it took."""
+    if not typed or typed[0] in ("help", "--help", "-h"):
+        typed = [*typed[1:], "--help"] if typed[1:] else ["--help"]
+    name, *words = typed
+    if name == "--help":
+        print(help_text.of_all(COMMANDS))
+        return None, []
+    if name == "--version":
+        print(metadata.version(hints.PROGRAM))
+        return None, []
+    if name not in COMMANDS:
+        raise errors.UsageError(
+            f"command {name!r} does not exist{errors.nearest(name, COMMANDS)}; it must be one of "
+            f"{', '.join(COMMANDS)}"
+        )
+    command = COMMANDS[name]
+    found = declared.read(command.module)
+    if {"--help", "-h", "-help"} & set(words):
+        print(help_text.of_command(name, command, found))
+        return None, []
+    return name, arguments.flags(words, found.settings, command.argument)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""What was typed after a command, as the flags of its module.
+
+Settings are flags, `--config=flights` or `--config flights`, with `-` or `_` in their names; or
+pairs as make takes them, `CONFIG=flights FORCE=1 SET="train.steps=5 train.batch_size=64"`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from pipeline import errors
+from pipeline.command import overrides, table
+from pipeline.command.declared import Setting
+
+_PAIR = re.compile(r"([A-Z][A-Z_]*)=(.*)", re.DOTALL)
+_KEY = re.compile(r"[a-z_]+(\.\w+)+=")
+_OFF = ("0", "no", "off", "false")
+_BUCKET = f"--set={table.KEYS['bucket']}="
+
+
+def flags(words: Sequence[str], settings: Mapping[str, Setting], argument: str = "") -> list[str]:
+    """Returns `words` as `--name=value` for each setting, and `--name` or `--noname` for switches.
+
+    `argument` is the setting that a bare word stands for. Raises `UsageError` for a setting that
+    does not exist, or is missing although required.
+    """
+    rest, made = list(words), list[str]()
+    while rest:
+        word = rest.pop(0)
+        pair = _PAIR.fullmatch(word)
+        if word.startswith("--") and len(word) > 2:
+            made.append(_of_flag(word[2:], rest, settings))
+        elif pair:
+            made += _of_pair(pair[1], pair[2], settings)
+        elif argument and not _has(made, argument):
+            made.append(f"--{argument}={word}")
+        else:
+            raise errors.UsageError(f"unexpected argument {word!r}. {_meant(word, settings)}")
+    _check_required(made, settings, argument)
+    return _with_storage(made, settings)
+
+
+def _has(made: Sequence[str], name: str) -> bool:
+    return any(flag.partition("=")[0] == f"--{name}" for flag in made)
+
+
+def _of_flag(word: str, rest: list[str], settings: Mapping[str, Setting]) -> str:
+    typed, equals, value = word.partition("=")
+    name = typed.replace("-", "_")
+    opposite = settings.get(name.removeprefix("no")) if name not in settings else None
+    if opposite is not None and opposite.is_switch:
+        return f"--{name}"
+    if name in settings and settings[name].is_switch:
+        return f"--{name}{equals}{value}"
+    if name not in settings and not _is_key(name, settings):
+        raise _unknown(f"--{typed}", [f"--{one}" for one in settings])
+    if not equals and not rest:
+        raise errors.UsageError(f"--{typed}: needs a value: --{typed}=...")
+    return _flag(name, value if equals else rest.pop(0), settings)
+
+
+def _of_pair(typed: str, value: str, settings: Mapping[str, Setting]) -> Iterator[str]:
+    """Yields the flags of a pair. An empty value is none, as in make."""
+    name = typed.lower()
+    if name not in settings and not _is_key(name, settings):
+        raise _unknown(f"{typed}=", [f"{one.upper()}=" for one in settings])
+    if not value:
+        return
+    if name in settings and settings[name].is_switch:
+        yield f"--no{name}" if value.lower() in _OFF else f"--{name}"
+    elif name == "set":
+        yield from (f"--set={one}" for one in overrides.split(value))
+    else:
+        yield _flag(name, value, settings)
+
+
+def _is_key(name: str, settings: Mapping[str, Setting]) -> bool:
+    """True for what stands for a key of the config."""
+    return name in table.KEYS and {"set", "cluster"} <= set(settings)
+
+
+def _flag(name: str, value: str, settings: Mapping[str, Setting]) -> str:
+    if name in settings:
+        return f"--{name}={value}"
+    # As text: a bucket may be called 2024.
+    return f"--set={table.KEYS[name]}={json.dumps(value, ensure_ascii=False)}"
+
+
+def _unknown(typed: str, known: Sequence[str]) -> errors.UsageError:
+    allowed = f"it must be one of {', '.join(known)}" if known else "there are no settings here"
+    return errors.UsageError(f"{typed} does not exist{errors.nearest(typed, known)}; {allowed}")
+
+
+def _meant(word: str, settings: Mapping[str, Setting]) -> str:
+    """Says what a bare word should have been."""
+    if _KEY.match(word) and "set" in settings:
+        return f"Settings of a config are given as --set {word}"
+    if word.partition("=")[0] in settings and "=" in word:
+        return f"Write --{word}"
+    return "Settings are given as --name=value or NAME=value; see --help"
+
+
+def _check_required(made: list[str], settings: Mapping[str, Setting], argument: str) -> None:
+    for setting in settings.values():
+        if setting.required and not _has(made, setting.name):
+            how = setting.name.upper() if setting.name == argument else f"--{setting.name}=..."
+            raise errors.UsageError(f"{how} is missing. {setting.help}")
+
+
+def _with_storage(made: list[str], settings: Mapping[str, Setting]) -> list[str]:
+    """Puts what a job elsewhere writes into its bucket, if one is named, and no other place is."""
+    bucket = next((flag.removeprefix(_BUCKET) for flag in made if flag.startswith(_BUCKET)), None)
+    elsewhere = _has(made, "cluster") and "--cluster=local" not in made
+    if bucket is None or not elsewhere or _has(made, "storage") or "storage" not in settings:
+        return made
+    return [*made, f"--storage=gs://{json.loads(bucket)}/estimator-pipeline"]

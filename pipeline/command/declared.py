@@ -1,0 +1,92 @@
+"""What a command's module says of itself, read from its source: importing it may take seconds."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib.util
+import pathlib
+from collections.abc import Iterator
+
+_PREFIX = "DEFINE_"
+# Kinds of absl's that are given without a value.
+_SWITCHES = ("bool", "boolean")
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A flag of a command. `kind` is absl's, such as string or multi_string. `default` and
+    `choices` are empty where the source computes them."""
+
+    name: str
+    kind: str
+    help: str
+    default: str = ""
+    required: bool = False
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_switch(self) -> bool:
+        """True if it is given without a value."""
+        return self.kind in _SWITCHES
+
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """The docstring of a module, and its settings in the order of the source."""
+
+    text: str
+    settings: dict[str, Setting]
+
+
+def read(module: str) -> Declared:
+    """Returns what a module declares. Its packages are imported, the module is not."""
+    found = importlib.util.find_spec(module)
+    assert found is not None and found.origin is not None, module
+    tree = ast.parse(pathlib.Path(found.origin).read_text(encoding="utf-8"))
+    constants = _constants(tree)
+    settings = {one.name: one for one in _settings(tree, constants)}
+    return Declared(ast.get_docstring(tree) or "", settings)
+
+
+def _constants(tree: ast.Module) -> dict[str, object]:
+    """Returns the top-level names of a module that are literals."""
+    found: dict[str, object] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found[node.targets[0].id] = _value(node.value, {})
+    return found
+
+
+def _settings(tree: ast.Module, constants: dict[str, object]) -> Iterator[Setting]:
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        if not node.func.attr.startswith(_PREFIX):
+            continue
+        values = [_value(part, constants) for part in node.args]
+        keywords = {part.arg: _value(part.value, constants) for part in node.keywords}
+        kind = node.func.attr.removeprefix(_PREFIX)
+        choices: tuple[str, ...] = ()
+        if kind.startswith("enum"):
+            listed = values.pop(2)
+            choices = tuple(map(str, listed)) if isinstance(listed, (list, tuple)) else ()
+        name, default, text = values[:3]
+        yield Setting(
+            str(name),
+            kind,
+            str(text),
+            "" if default in (None, "", [], False) else str(default),
+            required=bool(keywords.get("required")),
+            choices=choices,
+        )
+
+
+def _value(node: ast.expr, constants: dict[str, object]) -> object:
+    """Returns the value of an expression; `None` if the source alone does not say."""
+    if isinstance(node, ast.Name):
+        return constants.get(node.id)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None

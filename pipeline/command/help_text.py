@@ -1,0 +1,60 @@
+"""What `--help` prints: of `estimator-pipeline`, and of each command."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+from pipeline.command import declared, table
+
+_WIDTH = 100
+
+
+def of_all(commands: Mapping[str, table.Command]) -> str:
+    """Returns the list of commands."""
+    wide = max(map(len, commands))
+    rows = [f"  {name:{wide}}  {command.summary}" for name, command in commands.items()]
+    return "\n".join(
+        [
+            "usage: estimator-pipeline COMMAND [--setting=value] [SETTING=value] ...",
+            "",
+            "Trains TensorFlow Estimators from raw data to an exported model.",
+            "Start with: estimator-pipeline train --config=mnist",
+            "",
+            *rows,
+            "",
+            "Each explains itself: estimator-pipeline train --help",
+        ]
+    )
+
+
+def of_command(name: str, command: table.Command, found: declared.Declared) -> str:
+    """Returns what a command does, and its settings."""
+    word = f" {command.argument.upper()}" if command.argument else ""
+    lines = [f"usage: estimator-pipeline {name}{word} [--setting=value] ...", "", found.text]
+    if found.settings:
+        lines += ["", "Settings, also as NAME=value:"]
+    wide = max((len(_typed(one)) for one in found.settings.values()), default=0)
+    for one in found.settings.values():
+        lines += textwrap.wrap(
+            f"{_meaning(one)}",
+            _WIDTH,
+            initial_indent=f"  {_typed(one):{wide}}  ",
+            subsequent_indent=" " * (wide + 4),
+        )
+    return "\n".join(lines)
+
+
+def _typed(setting: declared.Setting) -> str:
+    if setting.is_switch:
+        return f"--{setting.name}"
+    return f"--{setting.name}={'|'.join(setting.choices) or '...'}"
+
+
+def _meaning(setting: declared.Setting) -> str:
+    parts = [setting.help]
+    if setting.required:
+        parts.append("Required.")
+    elif setting.default and "efault" not in setting.help:
+        parts.append(f"Default: {setting.default}.")
+    return " ".join(parts)

@@ -1,0 +1,52 @@
+"""Calls commands and settings in messages by the names they were typed by.
+
+Messages are written for make: `make train CONFIG=flights`. `estimator-pipeline` has the same
+commands, and settings in lower case after two dashes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from pipeline.command import table
+
+# How this process was started: by "make", by "command" (estimator-pipeline), or, if it is not set,
+# as a module.
+VIA = "PIPELINE_VIA"
+PROGRAM = "estimator-pipeline"
+# Settings that messages name.
+SETTINGS = (
+    *("A", "B", "BUCKET", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET"),
+    *("EXPORT", "FIXED", "FOLLOW", "FORCE", "FORMAT", "IMAGE", "INPUT", "LABEL", "NUM_WORKERS"),
+    *("OUT", "OUTPUT", "PORT", "PROJECT", "PS", "RECORDS", "REGION", "REPAIR", "ROLE", "ROWS"),
+    *("RUN", "SET", "SLICES", "SPLIT", "STORAGE", "STRATEGY", "WORKERS"),
+)
+_COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")
+_SWITCH = re.compile(r"\b(DRY_RUN|FOLLOW|FORCE|REPAIR)=1\b")
+_SETTING = re.compile(rf"(?<![\w-])({'|'.join(sorted(SETTINGS, key=len, reverse=True))})=")
+
+
+def via_make() -> bool:
+    """True if make has started this process, or one that has started it."""
+    return os.environ.get(VIA) == "make"
+
+
+def via_command() -> bool:
+    """True if `estimator-pipeline` has started this process, or one that has started it."""
+    return os.environ.get(VIA) == "command"
+
+
+def as_typed(text: str, argv: Sequence[str] = ()) -> str:
+    """Returns a message with commands and settings in the form of this process's start; `argv` are
+    the flags it was given."""
+    if via_make():
+        for flag in {word.partition("=")[0] for word in argv if word.startswith("--")}:
+            text = re.sub(rf"{flag}(?:=| (?=['\"])|(?![\w-]))", f"{flag[2:].upper()}=", text)
+    elif via_command():
+        text = text.replace("make setup", f"pip install {PROGRAM}")
+        text = _COMMAND.sub(rf"{PROGRAM} \1", text)
+        text = _SWITCH.sub(lambda found: f"--{found[1].lower()}", text)
+        text = _SETTING.sub(lambda found: f"--{found[1].lower()}=", text)
+    return text

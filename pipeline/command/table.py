@@ -1,0 +1,57 @@
+"""The commands of `estimator-pipeline`; each target of make that is not for developers is one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A module that is run as `python -m module`, and one line on what it does.
+
+    `argument` is the setting that a word without `--` stands for, if any.
+    """
+
+    module: str
+    summary: str
+    argument: str = ""
+
+
+COMMANDS: Mapping[str, Command] = {
+    "init": Command("pipeline.start_project", "write a first project of your own", "folder"),
+    "data": Command("preprocessing.fetch", "fetch the raw data of a config (flights)"),
+    "schema": Command("preprocessing.infer_schema", "write a first config for raw data"),
+    "preprocess": Command("preprocessing.main", "turn raw data into records"),
+    "clean-records": Command("preprocessing.clean_records", "remove records that no run needs"),
+    "replay-dead-letter": Command(
+        "preprocessing.replay_dead_letters", "make records again, with the rows you corrected"
+    ),
+    "stats": Command("preprocessing.stats", "write a page with a plot per column of the records"),
+    "drift": Command("preprocessing.compare_records", "compare two sets of records"),
+    "verify": Command("pipeline.verify", "check all records, or repair their manifest"),
+    "train": Command("pipeline.launch", "preprocess if needed, then train, evaluate and export"),
+    "runs": Command("pipeline.list_runs", "list all runs, newest first"),
+    "status": Command("pipeline.status", "show how every process of a run is doing"),
+    "logs": Command("pipeline.logs", "show the logs of a run"),
+    "stop": Command("pipeline.stop", "ask a run to save, evaluate, export and end"),
+    "evaluate": Command("trainer.evaluate", "compute the metrics of a run, over all and by slice"),
+    "ledger": Command(
+        "trainer.ledger_report", "show how often the records of each epoch have trained a run"
+    ),
+    "replay": Command("trainer.replay", "repeat the steps of a run that led to a NaN loss"),
+    "predict": Command("serving.predict", "predict with the exported model of a run"),
+    "serve": Command("serving.serve", "answer TensorFlow Serving's REST API with a run's model"),
+    "migrate": Command("trainer.migrate", "turn a checkpoint into a Keras 2 model"),
+    "tensorboard": Command("pipeline.tensorboard", "show the curves of all runs"),
+    "doctor": Command("pipeline.doctor", "check that this machine can run jobs"),
+    "completion": Command("pipeline.completion", "print completions for bash or zsh", "shell"),
+}
+
+# Variables of make that stand for a key of the config, by command-line name.
+KEYS: Mapping[str, str] = {
+    "project": "gcp.project",
+    "region": "gcp.region",
+    "bucket": "gcp.bucket",
+    "image": "gcp.image",
+}

@@ -1,0 +1,107 @@
+"""All runs of a storage, as rows of a table: what `estimator-pipeline runs` shows."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import re
+import time
+from collections.abc import Sequence
+
+from pipeline import errors, storage
+from pipeline.console import text_table
+from pipeline.console.progress import duration
+from pipeline.runs import liveness, run_folder, run_record
+from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.runs.run_record import RunRecord
+
+_COLUMNS = ("run", "config", "status", "step", "best", "started", "took")
+_RIGHT = (3,)
+# Runs that are read at a time; a storage elsewhere takes long to answer.
+_AT_ONCE = 16
+_NAME = re.compile(r"^name: *['\"]?([^'\"\n]+)", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One run. `started` is the Unix time of its newest launch, `seconds` how long that took, or
+    has taken; `best` is {"metric": str, "value": float, "step": int}."""
+
+    name: str
+    config: str
+    status: str
+    started: float
+    step: int | None = None
+    best: dict[str, float | str] | None = None
+    seconds: float | None = None
+
+
+def read(storage_root: str, now: float, config: str | None = None) -> list[Row]:
+    """Returns a row for each run below a storage root, the newest first; only those of the config
+    of that name if one is given."""
+    root = storage.join(storage.absolute(storage_root), "runs")
+    runs = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
+    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+        rows = [row for row in pool.map(lambda run: _row(run, now), runs) if row is not None]
+    wanted = [row for row in rows if config in (None, row.config)]
+    return sorted(wanted, key=lambda row: row.started, reverse=True)
+
+
+def lines(rows: Sequence[Row]) -> list[str]:
+    """Returns the table as text."""
+    return text_table.lines([_COLUMNS, *map(_cells, rows)], right=_RIGHT)
+
+
+def _row(run: RunFolder, now: float) -> Row | None:
+    """Returns the row of a run; `None` for a folder that is none, or is being removed."""
+    try:
+        started = storage.modified(run.config_path)
+    except (OSError, errors.PipelineError):
+        return None
+    try:
+        return _of_record(run, run_record.read(run), started, now)
+    except (OSError, errors.PipelineError):  # of another user, say
+        return Row(run.name, "", "unreadable", started)
+
+
+def _of_record(run: RunFolder, record: RunRecord | None, started: float, now: float) -> Row:
+    ended = record is not None and record.status != "running" and record.launcher is not None
+    statuses = {} if ended else run_folder.read_statuses(run)
+    status, _ = liveness.state_of_run(run, record, statuses, now)
+    best = (None if record is None else record.best) or run.read(run_folder.BEST)
+    total = None if record is None or status != record.status else record.seconds.get("total")
+    return Row(
+        name=run.name,
+        config=record.config if record is not None else _config_name(run),
+        status=status,
+        started=started,
+        step=_step(run, record, statuses),
+        best=best,
+        seconds=now - started if status in liveness.AT_WORK else total,
+    )
+
+
+def _config_name(run: RunFolder) -> str:
+    """Returns the name in a run's config, without reading all of it."""
+    found = _NAME.search(storage.read_text(run.config_path))
+    return found[1].strip() if found else ""
+
+
+def _step(run: RunFolder, record: RunRecord | None, statuses: dict[str, Status]) -> int | None:
+    if record is not None and record.final_step is not None:
+        return record.final_step
+    steps = [status.step for status in statuses.values() if status.step is not None]
+    return max(steps) if steps else run_folder.saved_step(run)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    best = "" if row.best is None else f"{row.best['metric']} {row.best['value']:.4f}"
+    return (
+        row.name,
+        row.config,
+        row.status,
+        "" if row.step is None else f"{row.step:,}",
+        best,
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(row.started)),
+        "" if row.seconds is None else duration(row.seconds),
+    )

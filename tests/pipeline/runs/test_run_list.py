@@ -1,0 +1,89 @@
+"""The table of all runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+import pytest
+
+from pipeline import storage
+from pipeline.config import config_file
+from pipeline.runs import run_folder, run_list, run_record
+from pipeline.runs.run_folder import RunFolder, Status
+
+NOW = 2_000_000.0
+CONFIG = config_file.load("mnist")
+
+
+@pytest.fixture
+def add(tmp_path):
+    """Makes a run that was started so many seconds ago."""
+
+    def _add(name, ago, **values):
+        run = RunFolder(str(tmp_path / "runs" / name))
+        storage.write_text(run.config_path, "name: 'mnist'\nmodel: 1\n", parents=True)
+        os.utime(run.config_path, (NOW - ago, NOW - ago))
+        if values:
+            made = run_record.begin(CONFIG, run)
+            run_record.write(run, made.model_copy(update=values))
+        return run
+
+    return _add
+
+
+def test_runs_are_listed_newest_first(add, tmp_path):
+    best = {"metric": "accuracy", "value": 0.9912, "step": 1200}
+    add("old", 9000, status="done", final_step=1500, best=best, seconds={"total": 125.0})
+    add("failed", 60, status="failed", reason="disk full", exit_code=75)
+    (tmp_path / "runs" / "no-run").mkdir()
+    rows = run_list.read(str(tmp_path), NOW)
+    assert [(row.name, row.status) for row in rows] == [("failed", "failed"), ("old", "done")]
+    when = [time.strftime("%Y-%m-%d %H:%M", time.localtime(row.started)) for row in rows]
+    assert run_list.lines(rows) == [
+        "run     config  status   step  best             started           took",
+        f"failed  mnist   failed                          {when[0]}",
+        f"old     mnist   done    1,500  accuracy 0.9912  {when[1]}  2 min 5 s",
+    ]
+
+
+def test_a_run_at_work_shows_its_step_and_best_so_far(add, tmp_path):
+    run = add("now", 65, launcher=None)
+    status = {"pid": os.getpid(), "host": socket.gethostname(), "state": "training", "time": NOW}
+    run_folder.write_status(run, Status(task="chief-0", step=1234, **status))
+    run_folder.write_status(run, Status(task="worker-0", step=1230, **status))
+    run.write(run_folder.BEST, {"metric": "auc", "value": 0.5, "step": 900})
+    [row] = run_list.read(str(tmp_path), NOW)
+    assert (row.status, row.step, row.seconds) == ("running", 1234, 65.0)
+    assert row.best == {"metric": "auc", "value": 0.5, "step": 900}
+
+
+def test_a_run_without_a_record_is_named_by_its_config(add, tmp_path):
+    run = add("dead", 65)
+    storage.write_text(f"{run.path}/checkpoint", 'model_checkpoint_path: "/x/model.ckpt-77"\n')
+    [row] = run_list.read(str(tmp_path), NOW)
+    assert (row.config, row.status, row.step, row.seconds) == ("mnist", "died", 77, None)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null", '{"status": 5}', ""])
+def test_a_damaged_record_does_not_hide_the_others(add, tmp_path, text):
+    add("well", 60, status="done")
+    run = add("damaged", 50)
+    storage.write_text(run.record_path, text)
+    assert [row.name for row in run_list.read(str(tmp_path), NOW)] == ["damaged", "well"]
+
+
+def test_a_damaged_file_beside_the_record_is_a_row_too(add, tmp_path):
+    run = add("damaged", 50, status="failed")
+    storage.write_text(f"{run.path}/{run_folder.BEST}", "{")
+    [row] = run_list.read(str(tmp_path), NOW)
+    assert row.status == "unreadable"
+
+
+def test_only_runs_of_a_config(add, tmp_path):
+    add("one", 60, status="done")
+    add("two", 50, status="done", config="other")
+    assert [row.name for row in run_list.read(str(tmp_path), NOW, "other")] == ["two"]
+    assert run_list.read(str(tmp_path), NOW, "no-such") == []
+    assert run_list.read(str(tmp_path / "empty"), NOW) == []

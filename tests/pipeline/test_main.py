@@ -1,0 +1,110 @@
+"""`estimator-pipeline` as people type it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.command import table
+from tests.pipeline.process_help import ROOT, child_environment
+
+HEAVY = ("tensorflow", "apache_beam", "pyarrow", "pydantic", "numpy", "yaml", "absl")
+
+
+def run(*arguments, cwd=ROOT, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "pipeline", *arguments],
+        cwd=cwd,
+        env={**child_environment(), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("help",)])
+def test_help_lists_the_commands(arguments):
+    done = run(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(f"\n  {name} " in done.stdout for name in table.COMMANDS)
+
+
+@pytest.mark.parametrize("arguments", [("train", "--help"), ("help", "train"), ("train", "-h")])
+def test_help_of_a_command_names_its_settings(arguments):
+    done = run(*arguments)
+    assert done.returncode == 0 and "--config=... " in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["trian"], ["train", "--help"], ["train", "x"]])
+def test_nothing_heavy_is_imported_for_help_and_wrong_names(arguments):
+    code = (
+        "import sys; from pipeline import __main__\n"
+        f"sys.argv = ['x', *{arguments!r}]\n"
+        "try: __main__.main()\n"
+        "except SystemExit: pass\n"
+        f"found = {{*{HEAVY!r}}} & {{*sys.modules}}\n"
+        "assert not found, found"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["trian"], "command 'trian' does not exist (did you mean 'train'?); it must be one of "),
+        (["train", "--cofnig=x"], "--cofnig does not exist (did you mean '--config'?); it must be"),
+        (["train", "CONFG=x"], "CONFG= does not exist (did you mean 'CONFIG='?); it must be one"),
+        (["train"], "--config=... is missing. "),
+        (["train", "--config=mnits"], "config 'mnits': not one of "),
+        (["train", "--config=mnist", "--set", "train.stesp=1"], "(did you mean 'steps'?)"),
+        (["status", "STORAGE=/nonesuch"], "Train one with estimator-pipeline train."),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_code_64(arguments, text):
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert text in done.stderr
+
+
+def test_hints_are_of_make_if_make_has_called_it():
+    done = run("status", "--storage=/nonesuch", PIPELINE_VIA="make")
+    assert done.stderr.endswith("Train one with make train.\n")
+
+
+def test_a_command_runs_without_settings_if_none_is_required(tmp_path):
+    done = run("runs", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "no runs in 'output'\n"), done.stderr
+
+
+def test_modules_of_the_current_folder_can_be_imported_as_after_python_m(tmp_path):
+    (tmp_path / "yaml.py").write_text("raise SystemExit('ours was replaced')")
+    code = (
+        "import sys; sys.path[0] = '/usr/bin'; sys.argv = ['x', 'runs']\n"
+        "from pipeline import __main__\n"
+        "try: __main__.main()\n"
+        "except SystemExit: pass\n"
+        "import os; assert sys.path[-1] == os.getcwd()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_version_is_told():
+    done = run("--version")
+    assert done.returncode == 0 and done.stdout.count(".") == 2

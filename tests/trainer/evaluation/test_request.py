@@ -1,0 +1,89 @@
+"""What `make evaluate` is asked for is checked before TensorFlow is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pipeline import errors, storage
+from pipeline.config import config_file
+from pipeline.records.manifest import Manifest
+from pipeline.runs.run_folder import RunFolder
+from tests.pipeline.process_help import ROOT, child_environment
+from trainer.evaluation import request
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder(str(tmp_path / "runs" / "r"))
+
+
+@pytest.fixture
+def saved(run):
+    storage.write_text(
+        f"{run.path}/checkpoint", 'model_checkpoint_path: "model.ckpt-7"\n', parents=True
+    )
+    for step in (7, 12):
+        storage.write_text(f"{run.path}/model.ckpt-{step}.index", "")
+    return run
+
+
+def test_a_run_without_a_checkpoint(run):
+    with pytest.raises(errors.UsageError, match="run 'r': has no checkpoint yet"):
+        request.check_checkpoint(run, None)
+
+
+@pytest.mark.parametrize("wanted", [None, "all", "best", "7", "13"])
+def test_a_checkpoint_that_there_may_be(saved, wanted):
+    request.check_checkpoint(saved, wanted)
+
+
+def test_a_checkpoint_that_cannot_be(saved):
+    with pytest.raises(errors.UsageError, match="'newest': must be best, all or one of 7, 12"):
+        request.check_checkpoint(saved, "newest")
+
+
+def test_a_column_that_does_not_exist():
+    job = config_file.load("flights")
+    request.check_slices(["origin"], job)
+    with pytest.raises(errors.UsageError, match="--slices 'orgin': not one of the columns"):
+        request.check_slices(["orgin"], job)
+
+
+def test_a_split_without_records():
+    splits = {name: type("Split", (), {"records": n})() for name, n in (("eval", 5), ("test", 0))}
+    contents = Manifest.model_construct(splits=splits)
+    assert request.splits(None, contents) == ["eval"]
+    with pytest.raises(errors.UsageError, match="'test': has no records; there are eval, test"):
+        request.splits("test", contents)
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (["evaluate", "--slices=nonesuch"], "--slices 'nonesuch': not one of the columns"),
+        (["evaluate", "--checkpoint=newest"], "must be best, all or one of 7"),
+        (["evaluate", "--run=q"], "run 'q': not in"),
+        (["ledger", "--run=q"], "run 'q': not in"),
+        (["replay", "--run=q"], "run 'q': not in"),
+        (["replay"], "its loss was always finite; nothing to repeat"),
+    ],
+)
+def test_wrong_arguments_are_answered_without_tensorflow(saved, tmp_path, command, text):
+    """As it cannot be imported here."""
+    storage.write_text(saved.config_path, config_file.dump(config_file.load("mnist")))
+    (tmp_path / "block" / "tensorflow").mkdir(parents=True)
+    (tmp_path / "block" / "tensorflow" / "__init__.py").write_text("raise SystemExit('imported')")
+    environment = child_environment()
+    environment["PYTHONPATH"] = f"{tmp_path / 'block'}:{environment['PYTHONPATH']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", *command, f"--storage={tmp_path}"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 64 and text in done.stderr, done.stderr
+    assert "imported" not in done.stderr

@@ -1,0 +1,49 @@
+"""What `make evaluate` is asked for, checked by files alone: TensorFlow takes seconds to import."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pipeline import config, errors, storage
+from pipeline.config import slices as slices_of
+from pipeline.records import manifest
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
+
+_INDEX = re.compile(r"model\.ckpt-(\d+)\.index")
+
+
+def check_slices(slices: Sequence[str], job: config.Config) -> None:
+    """Raises `UsageError` for a column that does not exist, or must not be shown."""
+    try:
+        slices_of.check(slices, job.data.columns, "--slices")
+    except ValueError as error:
+        raise errors.UsageError(str(error)) from error
+
+
+def splits(wanted: str | None, contents: manifest.Manifest) -> list[str]:
+    """Returns the splits to evaluate: that one, or eval and test. Raises `UsageError` if they have
+    no records."""
+    held = {name for name, split in contents.splits.items() if split.records > 0}
+    found = [name for name in ([wanted] if wanted else ["eval", "test"]) if name in held]
+    if not found:
+        raise errors.UsageError(
+            f"--split {wanted!r}: has no records; there are {', '.join(contents.splits)}"
+        )
+    return found
+
+
+def check_checkpoint(run: RunFolder, wanted: str | None) -> None:
+    """Raises `UsageError` if a run has no checkpoint, or for a name that none can have. A step is
+    looked for later: a checkpoint may hold a later one than it is named after."""
+    if wanted == "best":
+        return
+    names = storage.listdir(run.path) if run_folder.saved_step(run) is not None else []
+    steps = sorted({int(found[1]) for found in map(_INDEX.fullmatch, names) if found})
+    if not steps:
+        raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
+    if wanted not in (None, "all") and not wanted.isdecimal():
+        raise errors.UsageError(
+            f"--checkpoint {wanted!r}: must be best, all or one of {', '.join(map(str, steps))}"
+        )
