@@ -22,6 +22,7 @@ setup(
         "pipeline.launchers",
         "pipeline.launchers.slurm",
         "pipeline.launchers.vertex",
+        "pipeline.pages",
         "pipeline.processes",
         "pipeline.records",
         "pipeline.runs",

@@ -25,7 +25,7 @@ FORBIDDEN = {
 LAYERS = {
     "pipeline": (
         ("errors", "redaction", "sections"),
-        ("console", "processes", "steps", "versions"),
+        ("console", "pages", "processes", "steps", "versions"),
         ("storage",),
         ("config",),
         ("cli", "cluster"),
