@@ -25,6 +25,7 @@ setup(
         "pipeline.pages",
         "pipeline.processes",
         "pipeline.records",
+        "pipeline.reports",
         "pipeline.runs",
         "pipeline.steps",
         "pipeline.storage",

@@ -31,11 +31,12 @@ LAYERS = {
         ("cli", "cluster"),
         ("runs",),
         ("records", "supervision"),
+        ("reports",),
         ("jobs",),
         ("launchers.slurm", "launchers.vertex"),
         ("launchers",),
         ("doctor_checks",),
-        ("doctor", "launch", "logs", "status", "stop", "verify"),
+        ("doctor", "launch", "logs", "report", "status", "stop", "verify"),
     ),
     "preprocessing": (
         ("arrow",),

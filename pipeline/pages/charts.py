@@ -131,6 +131,14 @@ class Frame:
             )
         return "".join(drawn)
 
+    def spot(self, x: float, y: float, color: str, label: str) -> str:
+        """Returns a diamond, which says `label` to who points at it."""
+        left, top = self.at(x, y)
+        return (
+            f'<path d="M{left:.1f} {top - 6:.1f}l4 6l-4 6l-4 -6Z" fill="{color}">'
+            f"<title>{html.escape(label)}</title></path>"
+        )
+
     def mark(self, x: float, color: str, label: str = "") -> str:
         """Returns an upright line at `x`, which says `label` to who points at it."""
         place, bottom = self._x(x), self.height - _BOTTOM
