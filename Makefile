@@ -66,7 +66,7 @@ $(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %
 	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve ledger tensorboard runs status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
+.PHONY: help setup data schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report ledger tensorboard runs status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -161,6 +161,9 @@ predict: $(VENV)/.installed ## predictions of RUN's exported model for INPUT= (r
 
 serve: $(VENV)/.installed ## answer TensorFlow Serving's REST API with RUN's exported model, on http://127.0.0.1:8501 (PORT=)
 	@$(CLI) serve $(OF_RUN) $(call given,PORT,port) $(call given,EXPORT,export)
+
+report: $(VENV)/.installed ## a page on RUN: result, curves, where the time went, what happened when
+	@$(CLI) report $(OF_RUN)
 
 ledger: $(VENV)/.installed ## how often the records of each epoch have trained RUN
 	@$(CLI) ledger $(OF_RUN)

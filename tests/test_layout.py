@@ -25,12 +25,13 @@ FORBIDDEN = {
 LAYERS = {
     "pipeline": (
         ("errors", "redaction", "sections"),
-        ("command", "console", "processes", "steps", "versions"),
+        ("command", "console", "pages", "processes", "steps", "versions"),
         ("storage",),
         ("config",),
         ("cli", "cluster"),
         ("runs",),
         ("records", "supervision"),
+        ("reports",),
         ("jobs",),
         ("launchers.slurm", "launchers.vertex"),
         ("launchers",),
@@ -40,6 +41,7 @@ LAYERS = {
             "launch",
             "list_runs",
             "logs",
+            "report",
             "start_project",
             "status",
             "stop",

@@ -25,7 +25,6 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 _SPLIT = flags.DEFINE_string("split", None, "Which split; eval and test if empty.")
 _SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices if none.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the newest if empty.")
-_PAGE = "evaluation.html"
 
 
 def main() -> None:
@@ -43,14 +42,16 @@ def main() -> None:
 
     tf_logging.configure_logging(verbose=False)
     judged = Judged(run, folder, _SPLIT.value or None, slices)
-    found: dict[str, list[slice_metrics.Row]] = {}
+    found: dict[str, slice_metrics.Judgement] = {}
     for checkpoint in judged.checkpoints(_CHECKPOINT.value or None):
         print(judged.metrics(checkpoint))
-        found |= judged.rows(checkpoint)
-    if any(found.values()):
-        print(f"\n{report_page.table(found)}\n")
-        path = storage.join(run.path, _PAGE)
-        storage.write_text(path, report_page.page(f"Evaluation of {run.name}", found))
+        found |= judged.judgements(checkpoint)
+    rows = {of: one.rows for of, one in found.items()}
+    if any(rows.values()):
+        print(f"\n{report_page.table(rows)}\n")
+        path = storage.join(run.path, report_page.FILE_NAME)
+        named = {f"step {of.replace(' ', ', ', 1)}": one for of, one in found.items()}
+        storage.write_text(path, report_page.page(f"Evaluation of {run.name}", named))
         print(f"plots in {terminal.shown(path)}")
 
 

@@ -69,11 +69,11 @@ class Judged:
             ]
         )
 
-    def rows(self, checkpoint: str) -> dict[str, list[slice_metrics.Row]]:
-        """Returns slices with intervals by step and split."""
+    def judgements(self, checkpoint: str) -> dict[str, slice_metrics.Judgement]:
+        """Returns slices with intervals, and what plots need, by step and split."""
         step = checkpoint_files.step_of(checkpoint)
         return {
-            f"{step} {split}": slice_metrics.rows(
+            f"{step} {split}": slice_metrics.judge(
                 self._records, self._estimator, checkpoint, split, self._slices
             )
             for split in self._splits

@@ -31,6 +31,9 @@ COMMANDS: Mapping[str, Command] = {
     "drift": Command("preprocessing.compare_records", "compare two sets of records"),
     "verify": Command("pipeline.verify", "check all records, or repair their manifest"),
     "train": Command("pipeline.launch", "preprocess if needed, then train, evaluate and export"),
+    "report": Command(
+        "pipeline.report", "write a page on a run: result, curves, where its time went"
+    ),
     "runs": Command("pipeline.list_runs", "list all runs, newest first"),
     "status": Command("pipeline.status", "show how every process of a run is doing"),
     "logs": Command("pipeline.logs", "show the logs of a run"),

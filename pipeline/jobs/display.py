@@ -20,6 +20,7 @@ from pipeline.jobs.epoch_lines import EpochLines
 from pipeline.jobs.job import Job
 from pipeline.jobs.role_lines import RoleLines
 from pipeline.records import quarantine
+from pipeline.reports import page
 from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import ALL_STEPS, RunRecord
 
@@ -181,6 +182,8 @@ def summary(job: Job, record: RunRecord) -> str:
     lines += [f"warning  {line}" for line in quarantine.told(record.left_out)]
     shown = terminal.shown(job.run.path)
     lines.append(f"run      {shown} (run.json says what happened, for machines)")
+    if storage.exists(storage.join(job.run.path, page.FILE_NAME)):
+        lines.append(f"report   {shown}/{page.FILE_NAME}")
     lines.append(f"logs     {shown}/logs")
     lines += [
         f"export   {terminal.shown(storage.join(job.run.path, path))} ({kind})"

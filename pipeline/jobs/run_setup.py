@@ -11,6 +11,7 @@ from pipeline.jobs import display
 from pipeline.jobs import job as jobs
 from pipeline.jobs.job import Job
 from pipeline.records import epochs, feature_plan, manifest
+from pipeline.reports import writing
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_record import RunRecord
 
@@ -55,6 +56,8 @@ def checked_manifest(job: Job) -> manifest.Manifest:
 def close(
     job: Job, record: RunRecord, error: errors.PipelineError | None, *, stopped: bool
 ) -> None:
-    """Writes how the run ended."""
+    """Writes how the run ended, and the report of it."""
     run_record.add_result(record, job.run)
     run_record.close(record, job.run, error, stopped=stopped)
+    if record.seconds:
+        writing.attempt(job.run)

@@ -48,6 +48,10 @@ class Restart(pydantic.BaseModel):
     step: int | None = None
     steps_lost: int | None = None
     seconds_to_next_step: float | None = None
+    # When it was lost, in Unix time; `None` in records of earlier versions.
+    time: float | None = None
+    # True if all that train were started again.
+    gang: bool = False
 
 
 class RunRecord(pydantic.BaseModel):
@@ -73,6 +77,8 @@ class RunRecord(pydantic.BaseModel):
     # Slurm cluster; of the newest launch there.
     job: str | None = None
     launches: int = 1
+    # When the newest launch began, in Unix time; `None` in records of earlier versions.
+    started: float | None = None
     final_step: int | None = None
     # Split to metric to value, of the final evaluation.
     metrics: dict[str, dict[str, float]] = {}
@@ -121,6 +127,7 @@ def begin(job: config.Config, run: RunFolder, *, by_hand: bool = False) -> RunRe
         topology=topology.role_counts(job.cluster),
         launcher=None if by_hand else Launcher(host=socket.gethostname(), pid=os.getpid()),
         launches=earlier.launches + 1 if earlier else 1,
+        started=time.time(),
         restarts=earlier.restarts if earlier else [],
         new_data=earlier.new_data if earlier else [],
         versions=versions.installed(),

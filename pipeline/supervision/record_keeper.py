@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from pipeline.runs import run_record
+from pipeline.runs import history, run_record
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.supervision.plan import Observer
 
@@ -20,6 +20,7 @@ class Keeper:
 
     def __post_init__(self) -> None:
         self.beat = run_record.Heartbeat(self.record, self.run)
+        self.recorder = history.Recorder(self.run)
         self._has_news = False
         self._restarts = self._copied_restarts()
 
@@ -34,6 +35,7 @@ class Keeper:
     def show(self, statuses: Mapping[str, Status]) -> None:
         """Passes it on, and writes the record at restarts and when more has been read."""
         self.observer.show(statuses)
+        self.recorder.see(statuses)
         before, self._restarts = self._restarts, self._copied_restarts()
         self._has_news |= self._restarts != before
         for status in statuses.values():

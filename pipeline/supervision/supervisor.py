@@ -222,14 +222,8 @@ class Supervisor:
         what = "it" if decision.action == "task" else "all training processes"
         again = f"in {decision.delay:g} s" if decision.delay else "now"
         self._observer.say(f"{member.name}: {loss.cause}; starting {what} again {again}")
-        restart = run_record.Restart(
-            role=member.role, index=member.index, cause=loss.cause, step=self.pace.newest_step
-        )
-        self.restarts.append(restart)
         whole = decision.action == "gang"
-        self._recoveries.append(
-            restart_policy.Recovery(restart, wall_time=self._wall_clock(), gang=whole)
-        )
+        self._book(member.role, member.index, loss.cause, step=self.pace.newest_step, gang=whole)
         if whole:
             gang = [topology.PS, *topology.TRAINING_ROLES]
             self._end(gang, 0.0, patience=0)
@@ -243,6 +237,15 @@ class Supervisor:
             self._place()
             member = self._members[member.name]
         member.state, member.due = "due", self._clock() + decision.delay
+
+    def _book(self, role: str, index: int, cause: str, *, step: int | None, gang: bool) -> None:
+        """Adds a loss to the restarts, and waits for what it costs."""
+        now = self._wall_clock()
+        restart = run_record.Restart(
+            role=role, index=index, cause=cause, step=step, time=now, gang=gang
+        )
+        self.restarts.append(restart)
+        self._recoveries.append(restart_policy.Recovery(restart, wall_time=now, gang=gang))
 
     def _start_all_again(self, lost: ServerLostError) -> None:
         """Starts another fork server, and all processes that have work left. Raises `lost` if the
@@ -259,11 +262,7 @@ class Supervisor:
         self._observe(now=True)
         again = f"in {decision.delay:g} s" if decision.delay else "now"
         self._observer.say(f"{cause}; starting all processes again {again}")
-        restart = run_record.Restart(role=_SERVER, index=0, cause=cause, step=reached)
-        self.restarts.append(restart)
-        self._recoveries.append(
-            restart_policy.Recovery(restart, wall_time=self._wall_clock(), gang=True)
-        )
+        self._book(_SERVER, 0, cause, step=reached, gang=True)
         self._backlog.clear()
         lost_members = [m for m in self._members.values() if m.state != "done"]
         for member in lost_members:

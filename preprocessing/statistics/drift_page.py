@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+from pipeline.pages import charts, document
 from pipeline.records import manifest
 from preprocessing.statistics import bins, stats_page
 from preprocessing.statistics.drift import Compared, Side
@@ -25,7 +26,7 @@ def render(found: Sequence[Compared], a: Side, b: Side) -> str:
         "0 for equal and 1 for disjoint values."
     )
     sections = [_section(one, a, b) for one in found]
-    return stats_page.document(f"Drift from {a.name} to {b.name}", lead, sections)
+    return document.document(f"Drift from {a.name} to {b.name}", lead, sections)
 
 
 def _key(color: str) -> str:
@@ -35,7 +36,7 @@ def _key(color: str) -> str:
 def _section(one: Compared, a: Side, b: Side) -> str:
     verdict = "undecided" if one.undecided else "within limits"
     if one.drifted:
-        verdict = '<b style="color:#b3261e">drifted</b>'
+        verdict = '<b class="bad">drifted</b>'
     plot = ""
     if not one.broken:
         plot = _plot(one.measure, a.column(one.column), b.column(one.column))
@@ -70,7 +71,7 @@ def _plot(measure: str, a: manifest.ColumnStatistics, b: manifest.ColumnStatisti
         return stats_page.axes(drawn, edges)
     if measure == "JS" and a.vocabulary and b.vocabulary:
         return _bars(a, b)
-    return f'<svg width="{_WIDTH}" height="18"><text y="12">nothing to plot</text></svg>'
+    return charts.svg(_WIDTH, 18, '<text y="12">nothing to plot</text>')
 
 
 def _bars(a: manifest.ColumnStatistics, b: manifest.ColumnStatistics) -> str:
@@ -94,4 +95,4 @@ def _bars(a: manifest.ColumnStatistics, b: manifest.ColumnStatistics) -> str:
                 f'fill="{color}"/><text x="{102 + length:.1f}" y="{y + 12 + 13 * side}">'
                 f"{share:.1%}</text>"
             )
-    return f'<svg width="{_WIDTH}" height="{len(names) * _ROW}" role="img">{"".join(rows)}</svg>'
+    return charts.svg(_WIDTH, len(names) * _ROW, "".join(rows))

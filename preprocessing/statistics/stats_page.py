@@ -7,25 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pipeline.pages import charts, document
 from pipeline.records import manifest
 from preprocessing.statistics import bins, distances
 
 _BARS, _DIGITS = 8, (4, 6, 9, 12, 17)
 _WIDTH, _HEIGHT, _ROW = 300, 90, 18
 _COLORS = {"train": "#3b6ea5", "eval": "#c77d2e", "test": "#5a9157"}
-_STYLE = """
-body { font: 14px/1.45 system-ui, sans-serif; color: #222; background: #fff; margin: 2rem auto;
-       max-width: 1080px; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.05rem; margin: 0 0 .4rem; }
-p.lead, small, text { color: #666; fill: #666; }
-section { border-top: 1px solid #ddd; padding: 1rem 0; }
-.splits { display: flex; flex-wrap: wrap; gap: 1.5rem; }
-figure { margin: 0; } figcaption { font-weight: 600; margin-bottom: .2rem; }
-svg { display: block; } text { font-size: 11px; }
-dl { display: grid; grid-template-columns: auto 1fr auto 1fr; gap: 0 .6rem; width: 300px;
-     margin: .4rem 0 0; font-size: 12px; }
-dt { color: #666; } dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; }
-"""
 
 
 def render(contents: manifest.Manifest, title: str) -> str:
@@ -39,17 +27,7 @@ def render(contents: manifest.Manifest, title: str) -> str:
         "rounded, the rest is exact. "
         "Histograms show the values between the outermost percents of all splits."
     )
-    return document(title, lead, sections)
-
-
-def document(title: str, lead: str, sections: Sequence[str]) -> str:
-    """Returns a page of sections; `lead` and `sections` are HTML, `title` is text."""
-    head = (
-        f'<meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-    )
-    body = f"<h1>{html.escape(title)}</h1>\n<p class=lead>{lead}</p>\n" + "\n".join(sections)
-    return f'<!doctype html>\n<html lang="en">{head}\n{body}\n</html>\n'
+    return document.document(title, lead, sections)
 
 
 def _section(name: str, contents: manifest.Manifest) -> str:
@@ -98,7 +76,7 @@ def _plot(found: dict[str, manifest.ColumnStatistics], split: str) -> str:
     if found[split].vocabulary:
         return _bars(found[split], [one for one in found.values() if one.vocabulary], color)
     why = "not counted by value" if found[split].count else "no values"
-    return f'<svg width="{_WIDTH}" height="{_ROW}"><text y="12">{why}</text></svg>'
+    return charts.svg(_WIDTH, _ROW, f'<text y="12">{why}</text>')
 
 
 def _histogram(
@@ -127,11 +105,12 @@ def axes(drawn: str, edges: np.ndarray) -> str:
     low, high = float(edges[0] + half), float(edges[-1] - half)
     # As many as tell the ends apart, such as two moments of one day in Unix seconds.
     digits = next((n for n in _DIGITS if f"{low:.{n}g}" != f"{high:.{n}g}"), _DIGITS[0])
-    return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT + _ROW}" role="img">{drawn}'
-        f'<line x2="{_WIDTH}" y1="{_HEIGHT}" y2="{_HEIGHT}" stroke="#999"/>'
+    return charts.svg(
+        _WIDTH,
+        _HEIGHT + _ROW,
+        f'{drawn}<line x2="{_WIDTH}" y1="{_HEIGHT}" y2="{_HEIGHT}" stroke="#999"/>'
         f'<text y="{_HEIGHT + 13}">{low:,.{digits}g}</text>'
-        f'<text x="{_WIDTH}" y="{_HEIGHT + 13}" text-anchor="end">{high:,.{digits}g}</text></svg>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT + 13}" text-anchor="end">{high:,.{digits}g}</text>',
     )
 
 
@@ -153,4 +132,4 @@ def _bars(
             f'<rect x="98" y="{y + 3}" width="{length:.1f}" height="12" fill="{color}"/>'
             f'<text x="{102 + length:.1f}" y="{y + 13}">{share:.1%}</text>'
         )
-    return f'<svg width="{_WIDTH}" height="{len(names) * _ROW}" role="img">{"".join(rows)}</svg>'
+    return charts.svg(_WIDTH, len(names) * _ROW, "".join(rows))

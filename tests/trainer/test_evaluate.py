@@ -46,7 +46,8 @@ def test_slices_of_every_checkpoint(commands, finished, small_records):
     assert {"200", "300"} <= steps
     page = finished.path / "evaluation.html"
     assert output.splitlines()[-1] == f"plots in {page}"
-    assert "300 test: accuracy" in page.read_text()
+    assert "<h2>step 300, test</h2>" in page.read_text()
+    assert "Most frequent confusions" in page.read_text()
 
 
 def test_all_that_was_written_can_be_moved(commands, finished, small_records, tmp_path):

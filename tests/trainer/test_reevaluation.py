@@ -25,7 +25,7 @@ def test_checkpoints(judged, finished):
     best = finished.run.read("best.json")["step"]
     (kept,) = one.checkpoints("best")
     assert kept == f"{finished.run.path}/best/model.ckpt-{best}"
-    assert list(one.rows(kept)) == [f"{best} eval", f"{best} test"]
+    assert list(one.judgements(kept)) == [f"{best} eval", f"{best} test"]
     with pytest.raises(
         errors.UsageError, match=r"--checkpoint '250': must be best, all or one of .*300"
     ):
@@ -46,9 +46,9 @@ def test_a_column_there_is_not(judged):
 
 def test_rows_are_named_by_step_and_split(judged, finished):
     one = judged("test", ["label"])
-    found = one.rows(one.checkpoints("200")[0])
+    found = one.judgements(one.checkpoints("200")[0])
     assert list(found) == ["200 test"]
-    slices = [row.slice for row in found["200 test"]]  # the most frequent first
+    slices = [row.slice for row in found["200 test"].rows]  # the most frequent first
     assert slices[0] == "all"
     assert sorted(slices[1:]) == [f"label={n}" for n in range(10)]
     assert one.metrics(one.checkpoints("200")[0]).splitlines()[0] == "run finished, step 200"

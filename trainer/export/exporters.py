@@ -22,7 +22,7 @@ from trainer.checkpoints import checkpoint_files
 from trainer.export import model_card, parity, parity_worker
 from trainer.input import parsing
 from trainer.input.dataset import Records
-from trainer.metrics import slice_metrics
+from trainer.metrics import report_page, slice_metrics
 from trainer.models import heads
 from trainer.models.transforms import Transforms
 from trainer.monitoring.status_reporter import Reporter
@@ -79,8 +79,8 @@ class Publisher:
         try:
             folder = self._copied(like, made_from, storage.join(beside, "copy"))
             folder = folder or self._written(estimator, checkpoint, beside)
-            slices = {split: self._slices(estimator, checkpoint, split) for split in metrics}
-            self._add_extras(folder, step, metrics, slices, made_from)
+            judged = {split: self._judged(estimator, checkpoint, split) for split in metrics}
+            self._add_extras(folder, step, metrics, judged, made_from)
             found = Export(target, self._digests(folder))
             with self._counting("publishing the model"):
                 if storage.exists(target):
@@ -134,21 +134,22 @@ class Publisher:
             "manifest.sha256": f"{self._records.manifest.sha256}\n",
         }
 
-    def _slices(self, estimator: Any, checkpoint: str, split: str) -> list[slice_metrics.Row]:
+    def _judged(self, estimator: Any, checkpoint: str, split: str) -> slice_metrics.Judgement:
         by = self._job.eval.slices
         if not by:
-            return []
-        return slice_metrics.rows(self._records, estimator, checkpoint, split, by, self._hooks)
+            return slice_metrics.Judgement([])
+        return slice_metrics.judge(self._records, estimator, checkpoint, split, by, self._hooks)
 
     def _add_extras(
         self,
         folder: str,
         step: int,
         metrics: model_card.Metrics,
-        slices: Mapping[str, list[slice_metrics.Row]],
+        judged: Mapping[str, slice_metrics.Judgement],
         made_from: Mapping[str, str],
     ) -> None:
         contents = self._records.manifest
+        slices = {split: one.rows for split, one in judged.items()}
         of_slices = {split: list(map(dataclasses.asdict, rows)) for split, rows in slices.items()}
         found = {"step": step, "metrics": metrics, "slices": of_slices}
         extras = {
@@ -164,6 +165,9 @@ class Publisher:
                 quarantine.told(self._records.left_out),
             ),
         }
+        if any(slices.values()):
+            title = f"Evaluation of {self._run.name}, step {step}"
+            extras[report_page.FILE_NAME] = report_page.page(title, judged)
         classes = self._records.transforms.plan.label.values
         if classes is not None:
             extras[exported.CLASSES] = strict_json.dumps(list(classes)) + "\n"

@@ -11,7 +11,7 @@ _Z = 1.959963984540054  # of 95 %, two-sided
 
 
 # Below so many examples (of each label, for an area) an interval says little more than that.
-_FEW = 10
+FEW = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,10 +27,18 @@ class Estimate:
 
 def share(hits: np.ndarray) -> Estimate:
     """Returns the share of true `hits`, `[examples]` bool, with Wilson's interval (1927)."""
-    n, p = len(hits), float(np.mean(hits))
+    return wilson(int(np.count_nonzero(hits)), len(hits))
+
+
+def wilson(hits: int, n: int) -> Estimate:
+    """Returns the share of `hits` among `n`, with Wilson's interval (1927); of none it could be
+    anything, and is said to be 1."""
+    if not n:
+        return Estimate(1.0, 0.0, 1.0, few=True)
+    p = hits / n
     middle = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z / (1 + _Z**2 / n) * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n**2))
-    return Estimate(p, min(p, middle - half), max(p, middle + half), n < _FEW)
+    return Estimate(p, min(p, middle - half), max(p, middle + half), n < FEW)
 
 
 def mean(values: np.ndarray) -> Estimate:
@@ -38,12 +46,12 @@ def mean(values: np.ndarray) -> Estimate:
     logarithm by the delta method, so that it ends above zero; one example has none."""
     n, value = len(values), float(np.mean(values))
     if n < 2 or not value:
-        return Estimate(value, value, value, n < _FEW)
-    ratio = math.exp(_t(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n) / value)
-    return Estimate(value, value / ratio, value * ratio, n < _FEW)
+        return Estimate(value, value, value, n < FEW)
+    ratio = math.exp(t(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n) / value)
+    return Estimate(value, value / ratio, value * ratio, n < FEW)
 
 
-def _t(freedom: int) -> float:
+def t(freedom: int) -> float:
     """Returns the 97.5 % point of Student's t, by its expansion (Abramowitz and Stegun, 26.7.5)."""
     z = _Z
     terms = (
@@ -80,7 +88,7 @@ def area_under_roc(labels: np.ndarray, scores: np.ndarray) -> Estimate | None:
         variance = sum(float(np.var(x, ddof=1)) / len(x) for x in (above, below))
         half, middle = _Z * math.sqrt(variance) / (area * (1 - area)), math.log(area / (1 - area))
         low, high = min(low, _logistic(middle - half)), max(high, _logistic(middle + half))
-    return Estimate(area, low, high, min(counts) < _FEW)
+    return Estimate(area, low, high, min(counts) < FEW)
 
 
 def _above(scores: np.ndarray, others: np.ndarray) -> np.ndarray:

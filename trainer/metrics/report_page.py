@@ -6,21 +6,28 @@ import html
 from collections.abc import Mapping, Sequence
 
 from pipeline.console import text_table
+from pipeline.pages import charts, document
+from pipeline.pages.document import Markup
+from trainer.metrics import plots
 from trainer.metrics.intervals import Estimate
-from trainer.metrics.slice_metrics import Row
+from trainer.metrics.slice_metrics import Judgement, Row
 
+# In the folder of a run, and among what accompanies a model.
+FILE_NAME = "evaluation.html"
 # What was judged, such as `test` or `step 300, test`, to its slices.
 Found = Mapping[str, Sequence[Row]]
 
 COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "baseline")
 # In place of an interval that would look like knowledge.
 TOO_FEW = "too few records"
-_LEFT, _WIDTH, _RIGHT, _ROW = 190, 360, 230, 20
-_STYLE = (
-    "body { font: 14px/1.45 system-ui, sans-serif; color: #222; margin: 2rem auto; "
-    "max-width: 800px; padding: 0 1rem; } p, text.scale { color: #666; fill: #666; } "
-    "text { font-size: 12px; }"
-)
+# Their axes end at 1.
+RATES = ("accuracy", "auc")
+_WIDTH = 200
+
+
+def interval(one: Estimate) -> str:
+    """Returns the interval as text."""
+    return TOO_FEW if one.few else f"[{one.low:.4f}, {one.high:.4f}]"
 
 
 def cells(found: Found) -> list[tuple[str, ...]]:
@@ -32,7 +39,7 @@ def cells(found: Found) -> list[tuple[str, ...]]:
             f"{row.records:,}",
             name,
             f"{one.value:.4f}",
-            TOO_FEW if one.few else f"[{one.low:.4f}, {one.high:.4f}]",
+            interval(one),
             f"{row.baseline[name]:.4f}" if name in row.baseline else "",
         )
         for title, rows in found.items()
@@ -46,59 +53,78 @@ def table(found: Found) -> str:
     return "\n".join(text_table.lines([COLUMNS, *cells(found)], right={2, 4, 6}))
 
 
-def page(title: str, found: Found) -> str:
-    """Returns a page with a plot for each metric: a dot and its interval for each slice."""
+def page(title: str, found: Mapping[str, Judgement]) -> str:
+    """Returns a page with the plots of each split, and then its slices: a dot and its interval for
+    each."""
     lead = (
-        "Dots are the model, bars their 95 % confidence intervals, ticks the baseline: always the "
-        "most frequent label of the split, or its mean; of an area under the ROC, a half. Hollow "
-        "dots are of too few records to say anything: fewer than ten, or ten of each label."
+        "Dots are the model, bars their 95 % confidence intervals, which take examples for "
+        "independent; ticks are the baseline: always the most frequent label of the split, or its "
+        "mean; of an area under the ROC, a half. Hollow dots are of too few records to say "
+        "anything: fewer than ten, or ten of each label. Axes do not depend on the model."
     )
-    plots = "\n".join(
-        f"<h2>{html.escape(of)}: {html.escape(name)}</h2>\n{_plot(rows, name)}"
-        for of, rows in found.items()
-        for name in (rows[0].metrics if rows else ())
-    )
-    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
-    return (
-        f'<!doctype html>\n<html lang="en">{head}\n<h1>{html.escape(title)}</h1>\n'
-        f"<p>{lead}</p>\n{plots}\n</html>\n"
-    )
+    sections = [
+        document.section(
+            of,
+            plots.of(one.summary, one.names) if one.summary is not None else "",
+            *(_slices(one.rows, name) for name in (one.rows[0].metrics if one.rows else ())),
+        )
+        for of, one in found.items()
+    ]
+    return document.document(title, lead, sections)
 
 
-def _plot(rows: Sequence[Row], name: str) -> str:
+def _slices(rows: Sequence[Row], name: str) -> str:
     shown = [row for row in rows if name in row.metrics]
-    ends = [x for row in shown for x in _drawn(row.metrics[name])]
-    ends += [row.baseline[name] for row in shown if name in row.baseline]
-    low, high = min(ends), max(ends)
-    scale = _WIDTH / ((high - low) or 1.0)
-    drawn = "".join(_line(row, name, n, low, scale) for n, row in enumerate(shown))
-    height = len(shown) * _ROW
+    top = _top(shown[0], name)
+    head = ("slice", "records", name, "", "95 % interval", "baseline")
+    cells = [_cells(row, name, top) for row in shown]
+    axis = Markup(
+        charts.svg(
+            _WIDTH,
+            14,
+            f'<text y="11">0</text><text x="{_WIDTH}" y="11" text-anchor="end">'
+            f"{charts.number(top)}</text>",
+        )
+    )
+    drawn = document.table(head, [*cells, ("", "", "", axis, "", "")], right={1, 2, 5})
+    return f"<h3>{html.escape(name)}</h3>{drawn}"
+
+
+def _top(row: Row, name: str) -> float:
+    """Returns the upper end of the axis, whose lower end is 0: of rates 1; of errors, half as much
+    again as the baseline, by which pages on the same records have the same axis."""
+    simple, rate = row.baseline.get(name), name in RATES
+    return 1.0 if rate else 1.5 * (simple or row.metrics[name].high) or 1.0
+
+
+def _cells(row: Row, name: str, top: float) -> tuple[str, ...]:
+    one, simple = row.metrics[name], row.baseline.get(name)
     return (
-        f'<svg width="{_LEFT + _WIDTH + _RIGHT}" height="{height + _ROW}" role="img">{drawn}'
-        f'<text class="scale" x="{_LEFT}" y="{height + 14}">{low:.4g}</text>'
-        f'<text class="scale" x="{_LEFT + _WIDTH}" y="{height + 14}" text-anchor="end">{high:.4g}'
-        "</text></svg>"
+        row.slice,
+        f"{row.records:,}",
+        f"{one.value:.4f}",
+        Markup(_drawn(one, simple, top)),
+        interval(one),
+        "" if simple is None else f"{simple:.4f}",
     )
 
 
-def _drawn(one: Estimate) -> tuple[float, ...]:
-    """Returns what is drawn of a figure: without an interval if there are too few records."""
-    return (one.value,) if one.few else (one.low, one.value, one.high)
+def _drawn(one: Estimate, simple: float | None, top: float) -> str:
+    def at(value: float) -> float:
+        return 5 + min(1.0, max(0.0, value / top)) * (_WIDTH - 10)
 
-
-def _line(row: Row, name: str, n: int, low: float, scale: float) -> str:
-    one, y = row.metrics[name], n * _ROW + 10
-    drawn = [_LEFT + (x - low) * scale for x in _drawn(one)]
-    left, middle, right = drawn[0], drawn[len(drawn) // 2], drawn[-1]
-    fill, note = ("white", f", {TOO_FEW}") if one.few else ("#3b6ea5", "")
-    simple = row.baseline.get(name)
-    at = _LEFT + ((simple or 0.0) - low) * scale
-    tick = f'<path d="M{at:.1f} {y - 6}v12" stroke="#c77d2e" stroke-width="2"/>'
-    return (
-        f'<text x="{_LEFT - 10}" y="{y + 4}" text-anchor="end">{html.escape(row.slice[:26])}</text>'
-        f'<path d="M{left:.1f} {y}H{right:.1f}" stroke="#3b6ea5" stroke-width="2"/>'
-        f'<circle cx="{middle:.1f}" cy="{y}" r="4" fill="{fill}" stroke="#3b6ea5"/>'
-        f"{tick if simple is not None else ''}"
-        f'<text x="{_LEFT + _WIDTH + 10}" y="{y + 4}">'
-        f"{one.value:.4f} of {row.records:,}{note}</text>"
-    )
+    color, kind = charts.BLUE, "paper" if one.few else "full"
+    parts = [
+        f'<path class="grid" d="M5 9H{_WIDTH - 5}"/>',
+        f'<circle class="{kind}" cx="{at(one.value):.1f}" cy="9" r="4" fill="{color}" '
+        f'stroke="{color}"/>',
+    ]
+    if not one.few:
+        span = f"M{at(one.low):.1f} 9H{at(one.high):.1f}"
+        parts.insert(1, f'<path class="interval" d="{span}" stroke="{color}" stroke-width="2"/>')
+    if simple is not None:
+        parts.append(
+            f'<path class="baseline" d="M{at(simple):.1f} 3v12" stroke="{charts.ORANGE}" '
+            'stroke-width="2"/>'
+        )
+    return charts.svg(_WIDTH, 18, "".join(parts))

@@ -15,6 +15,7 @@ from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.metrics import intervals
 from trainer.metrics.intervals import Estimate
+from trainer.metrics.summaries import Binary, Classes, Numbers, Summary
 from trainer.models import heads
 
 ALL = "all"
@@ -22,6 +23,8 @@ ALL = "all"
 _VALUES = 20
 _LABEL = "scored/label"
 _SLICE = "scored/slice/"
+# The probability of the second of two classes.
+_POSITIVE = "positive"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,34 +38,92 @@ class Row:
     baseline: dict[str, float]
 
 
-def rows(
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """A split: a row for all of it, then one for each slice, and what its plots need."""
+
+    rows: list[Row]
+    summary: Summary | None = None
+    # Of classes that are not numbers.
+    names: tuple[str, ...] = ()
+
+
+def judge(
     records: Records,
     estimator: Any,
     checkpoint: str,
     split: str,
     slices: Sequence[str],
     hooks: Sequence[Any] = (),
-) -> list[Row]:
-    """Returns a row for the split, then one for each slice of each column of `slices`.
+) -> Judgement:
+    """Returns the split judged, over all of it and by each column of `slices`.
 
-    Returns none for a model that serves neither `class` nor `prediction`, unless slices are asked
-    for: then raises `UsageError`.
+    There are no rows for a model that serves neither `class` nor `prediction`, unless slices are
+    asked for: then raises `UsageError`.
     """
-    found = _answers(records, estimator, checkpoint, split, slices, hooks)
-    labels = found.pop(_LABEL)
-    kind = next((k for k in ("class", "prediction") if k in found), None)
+    batches = _answers(records, estimator, checkpoint, split, slices, hooks)
+    first = next(batches)
+    kind = next((k for k in ("class", "prediction") if k in first), None)
     if kind is None:
         if slices:
             raise errors.UsageError(
                 "slices: the model serves neither 'class' nor 'prediction', but "
-                f"{', '.join(n for n in found if not n.startswith(_SLICE))}"
+                f"{', '.join(n for n in first if n != _LABEL and not n.startswith(_SLICE))}"
             )
-        return []
-    judge = _classes if kind == "class" else _numbers
-    return [
-        Row(name, int(chosen.sum()), *judge(found, labels, chosen))
+        return Judgement([])
+    summary = _summary(records, first, kind)
+    # Only what slices need is kept of all records; what plots need is counted.
+    kept = []
+    for batch in itertools.chain([first], batches):
+        _count(summary, batch, kind)
+        kept.append(_needed(batch, kind))
+    found = {name: np.concatenate([batch[name] for batch in kept]) for name in kept[0]}
+    labels = found.pop(_LABEL)
+    of_kind = _classes if kind == "class" else _numbers
+    rows = [
+        Row(name, int(chosen.sum()), *of_kind(found, labels, chosen))
         for name, chosen in _chosen(found, slices, records.job.data.columns, len(labels))
     ]
+    names = records.transforms.plan.label.values or ()
+    return Judgement(rows, summary, tuple(map(_shown, names)))
+
+
+def _is_binary(batch: Mapping[str, np.ndarray]) -> bool:
+    return "probabilities" in batch and batch["probabilities"].shape[1:] == (2,)
+
+
+def _needed(batch: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
+    kept = {n: x for n, x in batch.items() if n in (_LABEL, kind) or n.startswith(_SLICE)}
+    if _is_binary(batch):
+        kept[_POSITIVE] = batch["probabilities"][:, 1]
+    return kept
+
+
+def _summary(records: Records, batch: Mapping[str, np.ndarray], kind: str) -> Summary | None:
+    """Returns an empty summary of the model's kind; none for classes that are not whole numbers."""
+    if kind == "prediction":
+        return Numbers(*_scale(records, batch[_LABEL]))
+    if not all(batch[name].dtype.kind in "biu" for name in (_LABEL, kind)):
+        return None
+    return Binary() if _is_binary(batch) else Classes()
+
+
+def _scale(records: Records, labels: np.ndarray) -> tuple[float, float]:
+    """Returns the outermost percents of the labels of train, which all runs on these records share;
+    of records without statistics, the extremes of the first batch."""
+    contents = records.manifest
+    statistics = contents.statistics.get("train")
+    column = statistics.columns.get(contents.label) if statistics else None
+    if column is None or column.quantiles is None:
+        return float(labels.min()), float(labels.max())
+    return column.quantiles[1], column.quantiles[99]
+
+
+def _count(summary: Summary | None, batch: Mapping[str, np.ndarray], kind: str) -> None:
+    if isinstance(summary, Binary):
+        summary.add(batch[_LABEL], batch["probabilities"][:, 1])
+    elif summary is not None:
+        summary.add(batch[_LABEL], batch[kind])
 
 
 def _answers(
@@ -72,7 +133,8 @@ def _answers(
     split: str,
     slices: Sequence[str],
     hooks: Sequence[Any],
-) -> dict[str, np.ndarray]:
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields batches of what the model serves, with labels and what slices are made by."""
     columns = {name: records.job.data.columns[name] for name in slices}
     transforms = records.transforms
 
@@ -85,12 +147,9 @@ def _answers(
         return records.serialized(split).rebatch(records.job.eval.batch_size).map(examples)
 
     keep = (_LABEL, *(_SLICE + name for name in slices))
-    batches = list(
-        heads.answering(estimator, keep).predict(
-            input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
-        )
+    yield from heads.answering(estimator, keep).predict(
+        input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
     )
-    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
 def _chosen(
@@ -148,9 +207,8 @@ def _classes(found: Mapping[str, np.ndarray], labels: np.ndarray, chosen: np.nda
     of = labels[chosen]
     metrics = {"accuracy": intervals.share(found["class"][chosen] == of)}
     baseline = {"accuracy": float(np.mean(of == distinct[np.argmax(counts)]))}
-    probabilities = found.get("probabilities")
-    if probabilities is not None and probabilities.shape[1:] == (2,):
-        area = intervals.area_under_roc(of, probabilities[chosen, 1])
+    if _POSITIVE in found:
+        area = intervals.area_under_roc(of, found[_POSITIVE][chosen])
         if area:
             metrics["auc"], baseline["auc"] = area, 0.5  # of whoever says the same of all
     return metrics, baseline

@@ -9,12 +9,14 @@ import pytest
 
 from pipeline import config, errors, storage
 from pipeline.config import config_file
+from pipeline.jobs import display, run_setup
 from pipeline.jobs import job as jobs
-from pipeline.jobs import run_setup
 from pipeline.jobs.job import Job
 from pipeline.records import manifest
+from pipeline.runs import run_record
 from pipeline.runs.run_folder import RunFolder
 from tests.pipeline.feature_tables import contents, make
+from tests.pipeline.reports import scene
 
 FEATURES = {"time": {"steps": ["z_score"]}, "tail": {"steps": ["vocabulary"]}}
 
@@ -87,3 +89,11 @@ def test_records_of_another_schema(tmp_path):
     manifest.write(job.records, contents(job.config).model_copy(update={"columns": others}))
     with pytest.raises(errors.DataError, match="seats"):
         run_setup.checked_manifest(job)
+
+
+def test_a_run_ends_with_a_report(tmp_path):
+    run = scene.make(tmp_path)
+    job = Job(run.read_config(), "r", str(tmp_path), run, str(tmp_path / "records"))
+    run_setup.close(job, run_record.read(run), None, stopped=False)
+    assert (tmp_path / "runs/r/report.html").is_file()
+    assert f"report   {run.path}/report.html" in display.summary(job, run_record.read(run))

@@ -197,9 +197,9 @@ def test_slices_lie_beside_the_model_too(tmp_path):
     found = publisher.publish(table.estimator, "final", table.checkpoint, 20, {"eval": {}})
     extra = pathlib.Path(found.path) / "assets.extra"
     slices = json.loads((extra / "metrics.json").read_text())["slices"]["eval"]
-    wanted = slice_metrics.rows(
+    wanted = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, "eval", ["carrier"]
-    )
+    ).rows
     assert slices == json.loads(json.dumps(list(map(dataclasses.asdict, wanted))))
     assert "| eval | carrier=AA | 25 | accuracy |" in (extra / "model_card.md").read_text()
 

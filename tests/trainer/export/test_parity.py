@@ -89,7 +89,9 @@ def test_estimators_of_tensorflow_serve_columns(tmp_path, factory, answers):
     signatures = tf.saved_model.load(str(export)).signatures
     assert set(signatures["serving_default"].structured_outputs) == answers
     assert {"examples", "predict"} < set(signatures)
-    rows = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", ["carrier"])
+    rows = slice_metrics.judge(
+        table.records, table.estimator, table.checkpoint, "eval", ["carrier"]
+    ).rows
     assert rows[0].records == 100
 
 

@@ -103,4 +103,4 @@ def test_means_of_errors_are_above_zero():
 def test_student():
     # The usual table of 97.5 % points.
     for freedom, point in ((4, 2.776), (9, 2.262), (30, 2.042), (1000, 1.962)):
-        assert intervals._t(freedom) == pytest.approx(point, abs=0.01)
+        assert intervals.t(freedom) == pytest.approx(point, abs=0.01)

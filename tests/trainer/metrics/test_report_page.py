@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
 from trainer.metrics import report_page
 from trainer.metrics.intervals import Estimate
-from trainer.metrics.slice_metrics import Row
+from trainer.metrics.slice_metrics import Judgement, Row
+from trainer.metrics.summaries import Classes
 
 FOUND = {
     "300 test": [
@@ -44,16 +47,23 @@ def test_a_line_for_each_slice_and_metric():
     ]
 
 
-def test_dots_intervals_and_baselines_are_drawn_to_scale():
-    page = report_page.page("A <title>", FOUND)
-    assert "<title>A &lt;title&gt;</title>" in page
+def _page(found):
+    return report_page.page("A <title>", {of: Judgement(list(r)) for of, r in found.items()})
+
+
+def _dots(page):
+    drawn = [ElementTree.fromstring(plot) for plot in re.findall("<svg.*?</svg>", page)]
+    return [plot for plot in drawn if plot.find("circle") is not None]
+
+
+def test_dots_intervals_and_baselines_are_drawn_on_an_axis_from_zero_to_one():
+    page = _page(FOUND)
+    assert "<title>A &lt;title&gt;</title>" in page and "a=&lt;b&gt;" in page
     assert "<script" not in page and "http" not in page
-    plot = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
-    first, second = (float(dot.get("cx")) for dot in plot.findall("circle"))
-    # From 0.1 to 0.92, over 360 pixels.
-    assert first - second == pytest.approx((0.9 - 0.4) / 0.82 * 360, abs=0.11)  # each is rounded
-    assert len(plot.findall("path")) == 3  # two intervals, one baseline
-    assert "a=<b>" in [text.text for text in plot.findall("text")]
+    first, second = (float(plot.find("circle").get("cx")) for plot in _dots(page))
+    assert first - second == pytest.approx((0.9 - 0.4) * 190, abs=0.11)  # each is rounded
+    kinds = [[path.get("class") for path in plot.findall("path")] for plot in _dots(page)]
+    assert kinds == [["grid", "interval", "baseline"], ["grid", "interval"]]
 
 
 def test_a_figure_of_too_few_records_is_drawn_without_an_interval():
@@ -61,9 +71,30 @@ def test_a_figure_of_too_few_records_is_drawn_without_an_interval():
         Row("all", 1500, {"auc": Estimate(0.9, 0.88, 0.92)}, {}),
         Row("small", 4, {"auc": Estimate(1.0, 0.2, 1.0, few=True)}, {}),
     ]
-    page = report_page.page("title", {"test": rows})
-    plot = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
-    assert [dot.get("fill") for dot in plot.findall("circle")] == ["#3b6ea5", "white"]
-    *_, low, _ = [text.text for text in plot.findall("text")]
-    assert low == "0.88"  # the scale ends where something is drawn
-    assert "1.0000 of 4, too few records" in [text.text for text in plot.findall("text")]
+    page = _page({"test": rows})
+    assert [plot.find("circle").get("class") for plot in _dots(page)] == ["full", "paper"]
+    assert "too few records" in page
+
+
+def test_errors_have_the_axis_of_the_baseline():
+    def page(value, n):
+        estimate = Estimate(value, value - 1, value + 1)
+        rows = [
+            Row("all", n, {"rmse": estimate}, {"rmse": 40.0}),
+            Row("s", n, {"rmse": estimate}, {"rmse": 90.0}),
+        ]
+        return _page({"test": rows})
+
+    good, bad = page(10, 100), page(55, 200)
+    assert ">60<" in good and ">60<" in bad
+    first = float(_dots(good)[0].find("circle").get("cx"))
+    assert first == pytest.approx(5 + 190 * 10 / 60, abs=0.1)
+
+
+def test_plots_of_a_split_are_before_its_slices():
+    summary = Classes()
+    summary.add(np.array([0, 1, 2]), np.array([0, 1, 1]))
+    rows = [Row("all", 3, {"accuracy": Estimate(0.6, 0.1, 0.9)}, {})]
+    page = report_page.page("t", {"step 3, test": Judgement(rows, summary, ("x", "y", "z"))})
+    assert page.index("step 3, test") < page.index("Confusion") < page.index("<h3>accuracy</h3>")
+    assert "<td>z</td><td>y</td>" in page

@@ -21,7 +21,9 @@ def _values(name, kind):
 
 
 def test_slices_of_texts(table):
-    rows = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", ["carrier"])
+    rows = slice_metrics.judge(
+        table.records, table.estimator, table.checkpoint, "eval", ["carrier"]
+    ).rows
     assert [row.slice for row in rows] == [
         *("all", "carrier=(empty)", "carrier=AA", "carrier=UA", "carrier=ZZ")
     ]
@@ -43,7 +45,7 @@ def test_slices_of_texts(table):
 
 
 def test_it_is_the_estimator_s_own_accuracy(table):
-    row = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", [])[0]
+    row = slice_metrics.judge(table.records, table.estimator, table.checkpoint, "eval", []).rows[0]
     metrics = table.estimator.evaluate(
         table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
     )
@@ -52,16 +54,18 @@ def test_it_is_the_estimator_s_own_accuracy(table):
 
 
 def test_numbers_are_cut_into_quarters(table):
-    rows = slice_metrics.rows(
+    rows = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, "eval", ["dep time"]
-    )
+    ).rows
     assert [row.records for row in rows[1:]] == [22, 21, 21, 21, 15]
     assert rows[-1].slice == "dep time missing"
     assert rows[1].slice.startswith("dep time ") and " to " in rows[1].slice
 
 
 def test_whole_numbers_that_are_missing_are_no_values(table):
-    rows = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", ["day"])
+    rows = slice_metrics.judge(
+        table.records, table.estimator, table.checkpoint, "eval", ["day"]
+    ).rows
     absent = sum(not value for value in _values("day", "int64_list"))
     assert (rows[-1].slice, rows[-1].records) == ("day missing", absent)
     assert rows[1].slice == f"day 1 to {np.quantile(_present('day'), 0.25):g}"
@@ -73,7 +77,9 @@ def _present(name):
 
 
 def test_a_column_the_model_does_not_take(table):
-    rows = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", ["unused"])
+    rows = slice_metrics.judge(
+        table.records, table.estimator, table.checkpoint, "eval", ["unused"]
+    ).rows
     assert [(row.slice, row.records) for row in rows] == [("all", 100), ("unused=x", 100)]
 
 
@@ -81,7 +87,7 @@ def test_a_regression(tmp_path):
     table = small_table.Table(
         tmp_path, "model={name: linear, params: {task: regression}}", "eval.metric=loss"
     )
-    row = slice_metrics.rows(table.records, table.estimator, table.checkpoint, "eval", [])[0]
+    row = slice_metrics.judge(table.records, table.estimator, table.checkpoint, "eval", []).rows[0]
     labels = np.array(_values("late", "int64_list"))[:, 0]
     assert row.baseline["rmse"] == pytest.approx(np.std(labels))
     metrics = table.estimator.evaluate(

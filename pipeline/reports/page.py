@@ -1,0 +1,297 @@
+"""The report of a run: one HTML file without scripts or anything to fetch."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import yaml
+
+from pipeline import redaction, storage
+from pipeline.console.progress import duration
+from pipeline.pages import charts, document
+from pipeline.pages.charts import Frame
+from pipeline.pages.document import Markup
+from pipeline.reports import facts as facts_of
+from pipeline.reports import goodput, timeline
+from pipeline.reports.events import Point
+from pipeline.reports.facts import Facts
+
+FILE_NAME = "report.html"
+_POINTS = 400
+_WIDE = 480
+# What accompanies the report in the folder of a run, if it is there.
+_LINKS = ("evaluation.html", "config.yaml", "run.json", "logs/")
+_KINDS = ("compute", "exchange", "input", "other", "between_steps")
+
+
+def render(facts: Facts) -> str:
+    """Returns the page."""
+    parts = goodput_of(facts)
+    sections = [
+        _result(facts),
+        _curves(facts),
+        _throughput(facts),
+        _goodput(parts),
+        timeline.section(facts),
+        _ledger(facts),
+        _slices(facts),
+        _config(facts),
+        _versions(facts),
+    ]
+    return document.document(f"Run {facts.run.name}", _lead(facts, parts), filter(None, sections))
+
+
+def goodput_of(facts: Facts) -> list[goodput.Part]:
+    """Returns where the time went; nothing if no step was made."""
+    found = facts_of.measured(facts)
+    return [] if found is None else goodput.split(found)
+
+
+def _lead(facts: Facts, parts: Sequence[goodput.Part]) -> str:
+    record = facts.record
+    state = facts.state + (f": {facts.reason}" if facts.reason else "")
+    pairs = [("state", facts.state), ("step", _step(facts))]
+    if record.best:
+        pairs.append((f"best {record.best['metric']}", f"{record.best['value']:.4f}"))
+    if "total" in record.seconds:
+        pairs.append(("time", duration(record.seconds["total"])))
+    if record.examples_per_second:
+        pairs.append(("examples/s", f"{record.examples_per_second:,.0f}"))
+    if parts:
+        pairs.append(("goodput", f"{parts[0].share:.0%}"))
+    if record.restarts:
+        pairs.append(("restarts", f"{len(record.restarts)}"))
+    counts = ", ".join(f"{n} {role}" for role, n in record.topology.items() if n)
+    lead = (
+        f"Config {html.escape(record.config)}, {html.escape(record.strategy)} with {counts}. "
+        f"{html.escape(redaction.redact(state))}."
+    )
+    links = [name for name in _LINKS if storage.exists(storage.join(facts.run.path, name))]
+    shown = ", ".join(f'<a href="{name}">{name}</a>' for name in links)
+    return f"{lead} {shown}</p>{document.tiles(pairs)}<p class=lead>"
+
+
+def _step(facts: Facts) -> str:
+    steps = [one.step for one in facts.statuses.values() if one.step is not None]
+    newest = facts.record.final_step or max(steps, default=None)
+    planned = facts.job.train.steps
+    text = "none" if newest is None else f"{newest:,}"
+    return f"{text} of {planned:,}" if planned else text
+
+
+def _result(facts: Facts) -> str:
+    metrics = facts.record.metrics
+    if not metrics:
+        return document.section("Result", "<p>There is no final evaluation yet.</p>")
+    splits = list(metrics)
+    names = sorted({name for of in metrics.values() for name in of} - {"global_step"})
+    rows = [(name, *(_value(facts, split, name) for split in splits)) for name in names]
+    drawn = [document.table(("metric", *splits), rows, right=range(1, 1 + len(splits)))]
+    if facts.slices:
+        drawn.append("<p class=note>In brackets: 95 % intervals.</p>")
+    elif not storage.exists(storage.join(facts.run.path, "evaluation.html")):
+        name = html.escape(facts.run.name)
+        drawn.append(f"<p class=note>For intervals and plots: make evaluate RUN={name}</p>")
+    return document.section("Result", *drawn)
+
+
+def _value(facts: Facts, split: str, name: str) -> str:
+    """Returns a metric, with its interval if the export's slices have one of all records."""
+    value = facts.record.metrics[split].get(name)
+    if value is None:
+        return ""
+    whole = (row for row in facts.slices.get(split, []) if row["slice"] == "all")
+    one = next((row["metrics"].get(name) for row in whole), None)
+    interval = f" [{one['low']:.4f}, {one['high']:.4f}]" if one else ""
+    return f"{value:.5f}{interval}"
+
+
+def _curves(facts: Facts) -> str:
+    metric = facts.job.eval.metric
+    drawn = []
+    for tag in dict.fromkeys(("loss", metric, "learning_rate")):
+        lines = [("train", facts.training.curve(tag))]
+        lines += [(split, of.curve(tag)) for split, of in facts.evaluations.items()]
+        if any(points for _, points in lines):
+            drawn.append(_by_step(tag, [(name, points) for name, points in lines if points]))
+    return document.section("Curves", document.figures(*drawn)) if drawn else ""
+
+
+def _by_step(title: str, lines: Sequence[tuple[str, Sequence[Point]]]) -> str:
+    shown = [(name, _thinned(points)) for name, points in lines]
+    values = [p.value for _, points in shown for p in points]
+    last = max(p.step for _, points in shown for p in points)
+    low, high = min(values), max(values)
+    frame = Frame((0, max(1, last)), (min(0.0, low), high or 1.0), "step", title)
+    marks = []
+    for color, (_, points) in zip(charts.COLORS, shown, strict=False):
+        places = [(float(p.step), p.value) for p in points]
+        few = len(places) <= 20
+        marks.append(frame.line(places, color) + (frame.dots(places, color) if few else ""))
+    key = charts.key(zip(charts.COLORS, [name for name, _ in shown], strict=False))
+    return document.figure(title, f"{key}{frame.draw(*marks)}")
+
+
+def _thinned(points: Sequence[Point]) -> list[Point]:
+    """Leaves out what cannot be drawn."""
+    finite = [point for point in points if math.isfinite(point.value)]
+    every = max(1, math.ceil(len(finite) / _POINTS))
+    return [*finite[::every], *(finite[-1:] if (len(finite) - 1) % every else [])]
+
+
+def _throughput(facts: Facts) -> str:
+    record, drawn = facts.record, []
+    samples = facts.history.samples if facts.history else []
+    interval = facts.history.interval if facts.history else 0.0
+    tasks = sorted({task for sample in samples for task in sample.tasks})
+    if tasks:
+        first, last = samples[0].time, samples[-1].time
+        top = max(rate for sample in samples for _, rate in sample.tasks.values())
+        clock = timeline.Clock(first, last)
+        frame = Frame(
+            (first, max(last, first + 1)),
+            (0, top or 1),
+            clock.label,
+            "examples/s",
+            width=_WIDE,
+            x_ticks=clock.ticks,
+        )
+        marks = [
+            frame.line(
+                [(s.time, s.tasks[task][1]) for s in samples if task in s.tasks],
+                charts.COLORS[n % len(charts.COLORS)],
+                thin=len(tasks) > 4,
+            )
+            for n, task in enumerate(tasks)
+        ]
+        key = charts.key(zip(charts.COLORS, tasks, strict=False)) if len(tasks) <= 8 else ""
+        note = f"{len(tasks)} processes, sampled every {interval:g} s while they train."
+        drawn.append(document.figure("Throughput by process", f"{key}{frame.draw(*marks)}", note))
+    spent = _spent(record.step_seconds or _of_statuses(facts))
+    if spent:
+        drawn.append(spent)
+    return document.section("Processes", document.figures(*drawn)) if drawn else ""
+
+
+def _of_statuses(facts: Facts) -> dict[str, dict[str, float]]:
+    return {name: one.seconds for name, one in facts.statuses.items() if one.seconds}
+
+
+def _spent(by_task: dict[str, dict[str, float]]) -> str:
+    """Returns where the time of a traced step of each process went."""
+    rows = []
+    for task, seconds in sorted(by_task.items()):
+        known = {kind: seconds[kind] for kind in _KINDS if kind in seconds}
+        whole = sum(known.values())
+        if not whole:
+            continue
+        left, boxes = 0.0, []
+        for kind, color in zip(_KINDS, charts.COLORS, strict=False):
+            width = 200 * known.get(kind, 0.0) / whole
+            boxes.append(
+                f'<rect x="{left:.1f}" width="{width:.1f}" height="12" fill="{color}">'
+                f"<title>{kind}</title></rect>"
+            )
+            left += width
+        shares = [f"{known.get(kind, 0.0) / whole:.0%}" for kind in _KINDS]
+        rows.append((task, Markup(charts.svg(200, 12, "".join(boxes))), *shares))
+    if not rows:
+        return ""
+    names = [kind.replace("_", " ") for kind in _KINDS]
+    key = charts.key(zip(charts.COLORS, names, strict=False))
+    table = document.table(("process", "", *names), rows, right=range(2, 7))
+    return document.figure(
+        "Where the time of a step went", f"{key}{table}", "Of the newest step that was traced."
+    )
+
+
+def _goodput(parts: Sequence[goodput.Part]) -> str:
+    if not parts:
+        return ""
+    left, boxes = 0.0, []
+    colors = ("#5a9157", *(c for c in charts.COLORS if c != "#5a9157"))
+    for part, color in zip(parts, colors, strict=False):
+        width = 600 * part.share
+        boxes.append(
+            f'<rect x="{left:.1f}" width="{width:.1f}" height="24" fill="{color}">'
+            f"<title>{part.name} {part.share:.1%}</title></rect>"
+        )
+        left += width
+    rows: list[tuple[str, ...]] = [
+        (
+            Markup(f'<span style="color:{color}">&#9632;</span> {part.name}'),
+            f"{part.share:.1%}",
+            f"{part.seconds:,.1f}",
+            part.what,
+        )
+        for part, color in zip(parts, colors, strict=False)
+    ]
+    rows.append(("all", "100.0%", f"{sum(part.seconds for part in parts):,.1f}", ""))
+    note = (
+        "Of the newest launch, in seconds times the processes that train: examples that survive "
+        "in the newest checkpoint, at the best sustained pace, over wall time times processes."
+    )
+    return document.section(
+        "Goodput",
+        charts.svg(600, 24, "".join(boxes)),
+        document.table(("", "share", "process seconds", "what"), rows, right={1, 2}),
+        f"<p class=note>{note}</p>",
+    )
+
+
+def _ledger(facts: Facts) -> str:
+    counts = facts.record.input
+    if not counts:
+        return ""
+    head = ("epoch", "due", "once", "more", "never", "skipped", "left")
+    rows = [[f"{row.get(name, 0):,}" for name in head] for row in counts[-20:]]
+    older = f"The last 20 of {len(counts):,} epochs. " if len(counts) > 20 else ""
+    note = f"{older}How often records have trained the model, by the newest checkpoint."
+    return document.section(
+        "Ledger",
+        document.table(head, rows, right=range(7)),
+        f"<p class=note>{note}</p>",
+    )
+
+
+def _slices(facts: Facts) -> str:
+    drawn = []
+    for split, rows in facts.slices.items():
+        cells = [_slice(row, name, one) for row in rows for name, one in row["metrics"].items()]
+        head = ("slice", "records", "metric", "value", "95 % interval")
+        drawn.append(document.figure(split, document.table(head, cells, right={1, 3})))
+    return document.section("Slices", document.figures(*drawn)) if drawn else ""
+
+
+def _slice(row: dict[str, Any], name: str, one: dict[str, Any]) -> tuple[str, ...]:
+    shown = "too few records" if one.get("few") else f"[{one['low']:.4f}, {one['high']:.4f}]"
+    return row["slice"], f"{row['records']:,}", name, f"{one['value']:.4f}", shown
+
+
+def _config(facts: Facts) -> str:
+    changed = facts.job.model_dump(mode="json", exclude_defaults=True)
+    text = str(yaml.safe_dump(redaction.redact_all(changed), sort_keys=False))
+    return document.section(
+        "Config", "<p>What differs from the defaults.</p>", f"<pre>{html.escape(text)}</pre>"
+    )
+
+
+def _versions(facts: Facts) -> str:
+    record = facts.record
+    hosts: dict[str, list[str]] = {}
+    for task, status in sorted(facts.statuses.items()):
+        hosts.setdefault(status.host, []).append(task)
+    rows = [*record.versions.items()]
+    rows += [(f"host {host}", ", ".join(tasks)) for host, tasks in hosts.items()]
+    if record.manifest:
+        rows.append(("manifest", record.manifest))
+    rows += [_left_out(split, causes) for split, causes in record.left_out.items()]
+    return document.section("Versions and machines", document.table(("", ""), rows))
+
+
+def _left_out(split: str, causes: dict[str, int]) -> tuple[str, str]:
+    told: Iterable[str] = (f"{count:,} {cause}" for cause, count in causes.items())
+    return f"left out of {split}", ", ".join(told)

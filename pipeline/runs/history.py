@@ -1,0 +1,89 @@
+"""`history.json`: how fast each process of a run was, over time.
+
+Everything else that a report shows over time is in event files; only the chief writes those.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pydantic
+
+from pipeline import errors
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder, Status
+
+FILE_NAME = "history.json"
+# Of more samples every other one is dropped, and from then on half as many are taken.
+MOST = 300
+
+
+class Sample(pydantic.BaseModel):
+    """What the processes that train said at one time, in Unix seconds: step and examples per
+    second, by task."""
+
+    time: float
+    tasks: dict[str, tuple[int, float]]
+
+
+class History(pydantic.BaseModel):
+    """Samples at least `interval` seconds apart."""
+
+    model_config = pydantic.ConfigDict(extra="ignore")
+
+    interval: float
+    samples: list[Sample] = []
+
+
+def read(run: RunFolder) -> History | None:
+    """Returns the history of a run, or `None` if there is none that can be used."""
+    try:
+        content = run.impatient.read(FILE_NAME)
+        return None if content is None else History.model_validate(content)
+    except (errors.PipelineError, pydantic.ValidationError):
+        return None
+
+
+@dataclasses.dataclass
+class Recorder:
+    """Takes samples of what the processes of a run say, and keeps them in its folder.
+
+    There is one small file, written at most once an interval; what cannot be written is left out.
+    """
+
+    run: RunFolder
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        earlier = read(self.run)
+        self._history = earlier or History(interval=run_folder.beat_interval(self.run))
+        self._newest = 0.0
+
+    def see(self, statuses: Mapping[str, Status]) -> None:
+        """Takes a sample if it is time for one and something trains."""
+        now = self.clock()
+        # A clock that was set back does not end the sampling.
+        if 0 <= now - self._newest < self._history.interval:
+            return
+        tasks: dict[str, Any] = {
+            name: (status.step, status.examples_per_second)
+            for name, status in statuses.items()
+            if status.state == "training"
+            and status.step is not None
+            and status.examples_per_second is not None
+        }
+        if not tasks:
+            return
+        self._newest = now
+        samples = [*self._history.samples, Sample(time=now, tasks=tasks)]
+        interval = self._history.interval
+        if len(samples) > MOST:
+            samples, interval = samples[::2], 2 * interval
+        self._history = History(interval=interval, samples=samples)
+        try:
+            self.run.impatient.write(FILE_NAME, self._history.model_dump(mode="json"))
+        except (errors.PipelineError, OSError):
+            return

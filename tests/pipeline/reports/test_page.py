@@ -1,0 +1,85 @@
+"""The report of a run: what is on it, and that it fetches nothing."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import xml.etree.ElementTree as ElementTree
+
+from pipeline.reports import facts, page
+from pipeline.runs import run_record
+from tests.pipeline.reports import scene
+
+
+def _page(run):
+    return page.render(facts.gather(run, now=scene.BEGAN + 200))
+
+
+def test_every_part_is_there(tmp_path):
+    text = _page(scene.make(tmp_path))
+    headings = re.findall("<h2>(.*?)</h2>", text)
+    assert headings == [
+        *("Result", "Curves", "Processes", "Goodput", "Timeline", "Ledger", "Config"),
+        "Versions and machines",
+    ]
+    assert "<td>accuracy</td><td class=right>0.90000</td>" in text
+    assert "goodput<b>40%</b>" in text and "100.0%" in text
+    assert "killed by SIGKILL &lt;&amp;&gt;" in text and "<&>" not in text
+    assert "make evaluate RUN=r" in text and "host-a" in text
+    assert "steps: 200" in text and "57,000" in text
+
+
+def test_it_fetches_nothing_and_is_well_formed(tmp_path):
+    text = _page(scene.make(tmp_path))
+    assert not re.search(r"https?:|<script|src=|url\(|@import", text)
+    for chart in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
+        ElementTree.fromstring(chart)
+    assert "nan" not in text and "inf" not in re.sub("info|infer", "", text)
+
+
+def test_only_what_is_there_is_linked(tmp_path):
+    run = scene.make(tmp_path)
+    assert 'href="evaluation.html"' not in _page(run)
+    (pathlib.Path(run.path) / "evaluation.html").touch()
+    assert 'href="evaluation.html"' in _page(run)
+
+
+def test_a_run_that_failed_before_its_first_step(tmp_path):
+    run = scene.make(tmp_path)
+    for path in pathlib.Path(run.path).glob("*/events*"):
+        path.unlink()
+    for name in ("history.json", "status/chief-0.json", *_events(run)):
+        (pathlib.Path(run.path) / name).unlink()
+    record = run_record.read(run)
+    record.status, record.reason = "failed", "the port is taken"
+    record.metrics, record.seconds, record.input = {}, {"total": 3.0}, None
+    record.restarts, record.step_seconds, record.best, record.final_step = [], {}, None, None
+    run_record.write(run, record)
+    text = _page(run)
+    assert "the port is taken" in text and "no final evaluation yet" in text
+    assert "Goodput" not in text and "Curves" not in text
+
+
+def _events(run):
+    return [path.name for path in pathlib.Path(run.path).glob("events*")]
+
+
+def test_values_that_are_no_numbers_are_left_out_of_curves(tmp_path):
+    run = scene.make(tmp_path)
+    from tests.pipeline.reports import event_files
+
+    event_files.write(
+        pathlib.Path(run.path),
+        event_files.scalar(scene.BEGAN + 90, 210, loss=float("nan")),
+        name="2.h",
+    )
+    assert "nan" not in _page(run)
+
+
+def test_long_runs_have_small_pages(tmp_path):
+    run = scene.make(tmp_path)
+    from tests.pipeline.reports import event_files
+
+    many = (event_files.scalar(scene.BEGAN + 90 + n, 300 + n, loss=1.0) for n in range(20_000))
+    event_files.write(pathlib.Path(run.path), *many, name="2.h")
+    assert len(_page(run)) < 100_000
