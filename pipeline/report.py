@@ -1,6 +1,6 @@
 """Writes the report of a run, one HTML file: what it found, where its time went, what happened.
 
-python -m pipeline.report --run=NAME         the newest run without --run
+estimator-pipeline report --run=NAME         the newest run without --run
 make report [RUN=name]
 """
 
