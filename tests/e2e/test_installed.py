@@ -46,7 +46,7 @@ def installed(tmp_path_factory) -> Installed:
     """Third-party packages are those of this environment, by a path alone: so its own way to the
     sources, which is code in a .pth file, is not there."""
     copy, made = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
-    for name in PACKAGES:
+    for name in (*PACKAGES, "configs", "data"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.py", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
@@ -70,6 +70,14 @@ def test_the_wheel_holds_every_module_and_no_test(installed):
         str(path.relative_to(ROOT)) for name in PACKAGES for path in (ROOT / name).rglob("*.py")
     }
     assert held == there
+
+
+def test_the_wheel_holds_what_is_shipped(installed):
+    held = zipfile.ZipFile(installed.wheel).namelist()
+    for config in (ROOT / "configs").glob("*.yaml"):
+        assert f"pipeline/shipped/configs/{config.name}" in held
+    images = (ROOT / "data" / "mnist").glob("*-ubyte.gz")
+    assert {f"pipeline/shipped/data/mnist/{path.name}" for path in images} <= set(held)
 
 
 def test_the_sources_cannot_be_imported_there(installed, tmp_path):
@@ -97,3 +105,10 @@ def test_preprocessing_in_several_processes_needs_the_wheel_alone(installed, tmp
 def test_commands_start_from_the_wheel(installed, tmp_path, module):
     done = installed.run(tmp_path, "-m", module, "--help")
     assert done.returncode == 0 and "--run" in done.stdout, done.stderr
+
+
+def test_the_command_answers_from_the_wheel(installed, tmp_path):
+    done = installed.run(tmp_path, "-m", "pipeline", "runs")
+    assert done.returncode == 0, done.stderr
+    done = installed.run(tmp_path, "-m", "pipeline", "train", "--confg=mnist")
+    assert done.returncode == 64 and "(did you mean '--config'?)" in done.stderr, done.stderr
