@@ -85,7 +85,7 @@ def test_time_that_is_up_saves_and_resumes(run):
 
 def test_a_lost_node_puts_the_job_back(run):
     """The daemon of a node is killed; what it has started there lives on, until it finds itself
-    left over. The job goes on without that node, next to another job."""
+    left over. The job continues without that node, next to another job."""
     process = run.start(*ASYNCHRONOUS, "slurm.nodes=2")
     run.has_made(60)
     before = run_folder.read_statuses(run.folder)

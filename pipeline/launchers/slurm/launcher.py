@@ -54,8 +54,8 @@ class SlurmLauncher:
                 commands.cancel(number)
                 raise _cancelled(job) from None
             raise errors.RetryableError(
-                f"the job of run {job.name!r} goes on as Slurm job {number}. The same command "
-                "follows it again; make status, make logs and make stop work on it"
+                f"the job of run {job.name!r} keeps running as Slurm job {number}. The same "
+                "command follows it again; make status, make logs and make stop work on it"
             ) from None
         return _ended(job, number, state)
 
@@ -141,7 +141,7 @@ def _new_lines(job: Job, logs: log_reader.Logs) -> list[str]:
 
 def _cancelled(job: Job) -> errors.PipelineError:
     error = errors.RetryableError(
-        f"the job of run {job.name!r} is cancelled. The same command goes on from its last "
+        f"the job of run {job.name!r} is cancelled. The same command continues from its last "
         "checkpoint"
     )
     record = run_record.read(job.run)
@@ -167,7 +167,7 @@ def _ended(job: Job, number: str, state: str) -> RunRecord:
         how = f" (exit code {exit_code})" if exit_code not in ("", "0:0") else ""
         error = errors.RetryableError(
             f"Slurm job {number} ended as {state.lower()}{how}. make logs shows more; the same "
-            "command goes on from the last checkpoint"
+            "command continues from the last checkpoint"
         )
     if record is not None:
         run_setup.close(job, record, error, stopped=state == "CANCELLED")

@@ -55,7 +55,7 @@ def run(
         if interrupts.wants_to_cancel(f"Slurm job {number}"):
             commands.cancel(number)
             raise errors.RetryableError(f"Slurm job {number} is cancelled") from None
-        raise errors.RetryableError(f"Slurm job {number} goes on without us") from None
+        raise errors.RetryableError(f"Slurm job {number} keeps running") from None
 
 
 def _follow(

@@ -105,7 +105,9 @@ def test_a_job_that_recorded_no_end(controller, wanted, state, code, kind, words
 
 def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(controller, wanted, capsys):
     controller.states = ["RUNNING", "^C"]
-    with pytest.raises(errors.RetryableError, match=r"goes on as Slurm job 41. The same command"):
+    with pytest.raises(
+        errors.RetryableError, match=r"keeps running as Slurm job 41. The same command"
+    ):
         go(wanted)
     assert not controller.cancelled and run_record.read(wanted.run).status == "running"
     controller.states = ["COMPLETED"]
@@ -117,7 +119,7 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(controller, wante
 
 def test_ctrl_c_may_cancel_the_job(controller, wanted):
     controller.states = ["^C"]
-    with pytest.raises(errors.RetryableError, match=r"is cancelled. The same command goes on"):
+    with pytest.raises(errors.RetryableError, match=r"is cancelled. The same command continues"):
         go(wanted, cancels=True)
     assert controller.cancelled == ["41"]
     assert run_record.read(wanted.run).status == "stopped"
@@ -125,7 +127,7 @@ def test_ctrl_c_may_cancel_the_job(controller, wanted):
 
 def test_a_job_is_found_whose_submission_was_not_recorded(controller, wanted):
     controller.found, controller.states = "7", ["RUNNING", "^C"]
-    with pytest.raises(errors.RetryableError, match="goes on as Slurm job 7"):
+    with pytest.raises(errors.RetryableError, match="keeps running as Slurm job 7"):
         go(wanted)
     assert run_record.read(wanted.run).job == "slurm/7"
     assert not controller.submitted
