@@ -212,7 +212,7 @@ soak: $(VENV)/.installed-dev ## kill processes of MODES= at every moment, then K
 
 docs: $(VENV)/.installed-dev ## write docs/config.md from the models of the config, and the pages as a site in output/site
 	@$(RUN_PY) pipeline.config.reference docs/config.md
-	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
 	@echo 'the site is in output/site: open output/site/index.html'
 
 lint: $(VENV)/.installed-dev ## formatting, lint and types

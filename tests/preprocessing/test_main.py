@@ -37,7 +37,7 @@ def _run(*flags: str, **options) -> subprocess.CompletedProcess[str]:
 def test_without_arguments_it_helps():
     done = _run()
     assert done.returncode == 0
-    assert "python -m preprocessing.main --config=mnist" in done.stdout
+    assert "estimator-pipeline preprocess" in done.stdout
 
 
 def test_the_command_line_is_frozen():
