@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -83,12 +84,20 @@ def test_time_that_is_up_saves_and_resumes(run):
     assert "asked to end: all processes save" in said and "start 2" in said
 
 
+def signal_trainers(statuses, number):
+    for name in ("chief-0", "worker-0"):
+        with contextlib.suppress(ProcessLookupError):  # Slurm has ended it
+            os.kill(statuses[name].pid, number)
+
+
 def test_a_lost_node_puts_the_job_back(run):
     """The daemon of a node is killed; what it has started there lives on, until it finds itself
     left over. The job continues without that node, next to another job."""
-    process = run.start(*ASYNCHRONOUS, "slurm.nodes=2")
+    process = run.start(*ASYNCHRONOUS, "slurm.nodes=2", "cluster.watchdog_seconds=600")
     run.has_made(60)
     before = run_folder.read_statuses(run.folder)
+    # All steps would be made before Slurm misses the node.
+    signal_trainers(before, signal.SIGSTOP)
     node = run.cluster.ask("squeue", "--noheader", f"--jobs={run.job}", "--format=%N")
     assert node == "n[1-2]"
     run.cluster.kill_daemon("n2")
@@ -98,8 +107,10 @@ def test_a_lost_node_puts_the_job_back(run):
         run.wait_until(
             lambda found: "chief-0" in found and found["chief-0"].pid != before["chief-0"].pid
         )
+        signal_trainers(before, signal.SIGCONT)
         ended(run, process)
     finally:
+        signal_trainers(before, signal.SIGCONT)
         run.cluster.start_daemon("n2")
     check_done(run, 400)
     for status in before.values():
