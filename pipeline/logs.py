@@ -55,7 +55,7 @@ def main() -> None:
 
 def _has_ended(run: RunFolder) -> bool:
     record = run_record.read(run)
-    job = remote_jobs.going(record)
+    job = run_record.job_at_work(record)
     if job is not None:
         return remote_jobs.has_ended(job)
     now, statuses = time.time(), run_folder.read_statuses(run)

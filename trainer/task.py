@@ -26,7 +26,6 @@ from pipeline.cluster import compatibility, task_discovery, tolerance, topology
 from pipeline.config import config_file
 from pipeline.jobs import by_hand
 from pipeline.jobs import job as jobs
-from pipeline.launchers import remote_jobs
 from pipeline.processes import environment, isolation
 from pipeline.records import builds
 from pipeline.runs import fatal, liveness, log_writer, run_folder, run_lock, run_record
@@ -173,7 +172,7 @@ def _make_ready(run: run_folder.RunFolder, job: config.Config, ending: by_hand.E
         run.remove(name)
     if submission:
         fatal.begin(run, submission)
-    elif remote_jobs.going(record) is None:  # else whoever follows that job keeps the record
+    elif run_record.job_at_work(record) is None:  # else the launcher of that job keeps the record
         ending.begin()
 
 

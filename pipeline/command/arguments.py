@@ -62,7 +62,7 @@ def _of_flag(word: str, rest: list[str], settings: Mapping[str, Setting]) -> str
 
 
 def _of_pair(typed: str, value: str, settings: Mapping[str, Setting]) -> Iterator[str]:
-    """Yields the flags of a pair. An empty value is none, as in make."""
+    """Yields the flags of a pair. An empty value counts as not given, as in make."""
     name = typed.lower()
     if name not in settings and not _is_key(name, settings):
         raise _unknown(f"{typed}=", [f"{one.upper()}=" for one in settings])

@@ -116,7 +116,7 @@ def locate(name_or_path: str) -> str:
 
 
 def path_of_new(name: str) -> str:
-    """Returns where a config of this name is written if nobody says where."""
+    """Returns where a config of this name is written by default."""
     return f"{name}.yaml" if IS_WHEEL else str(SHIPPED / f"{name}.yaml")
 
 

@@ -10,38 +10,32 @@ from types import ModuleType
 
 from pipeline.runs import run_record
 from pipeline.runs.run_folder import RunFolder
-from pipeline.runs.run_record import RunRecord
 
 _SLURM = "slurm/"
 
 
-def going(record: RunRecord | None) -> str | None:
-    """Returns the job of a run of which nobody has recorded the end, or `None`."""
-    return record.job if record is not None and record.status == "running" else None
-
-
 def has_ended(job: str) -> bool:
-    """True if whoever runs the job says that it is over."""
+    """True if the service or scheduler of the job reports that it is over."""
     return bool(_of(job).has_ended(job))
 
 
 def stop(run: RunFolder) -> str | None:
     """Returns what has been done to end the job of a run, or `None` if its processes are to be
-    asked. Raises `UsageError` if it has ended, though nobody has recorded it."""
-    job = going(run_record.read(run))
+    asked. Raises `UsageError` if it has ended, and its end is not recorded yet."""
+    job = run_record.job_at_work(run_record.read(run))
     return None if job is None else _of(job).stop(run)
 
 
 def refuse_while_going(run: RunFolder) -> None:
     """Raises `UsageError` if the processes of a run are at work elsewhere."""
-    job = going(run_record.read(run))
+    job = run_record.job_at_work(run_record.read(run))
     if job is not None:
         _of(job).refuse_while_going(run)
 
 
 def described(run: RunFolder) -> list[str]:
     """Returns what is known of the job of a run, in lines; none for other runs."""
-    job = going(run_record.read(run))
+    job = run_record.job_at_work(run_record.read(run))
     return [] if job is None else list(_of(job).described(run))
 
 

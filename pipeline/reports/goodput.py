@@ -48,14 +48,15 @@ def split(found: Measured) -> list[Part]:
     wanted = (
         ("start-up", found.start * found.processes, "until the first step"),
         ("end", found.end * found.processes, "evaluation and export after the last step"),
+        ("recovery", _sum(found.recovering), "from a loss to the next step"),
+        ("saving", _sum(found.saving), "checkpoints, of the processes that wait for them"),
+        # What follows is computed from a pace, which a short run measures badly.
         (
             USEFUL,
             found.examples * pace,
             "examples that the newest checkpoint has, at the best pace",
         ),
         ("lost work", found.lost_examples * pace, "examples that were made again, or not saved"),
-        ("recovery", _sum(found.recovering), "from a loss to the next step"),
-        ("saving", _sum(found.saving), "checkpoints, of the processes that wait for them"),
     )
     left, parts = whole, []
     for name, seconds, what in wanted:

@@ -134,6 +134,11 @@ def begin(job: config.Config, run: RunFolder, *, by_hand: bool = False) -> RunRe
     )
 
 
+def job_at_work(record: RunRecord | None) -> str | None:
+    """Returns the job elsewhere of a run whose end is not recorded yet, or `None`."""
+    return record.job if record is not None and record.status == "running" else None
+
+
 def read(run: RunFolder) -> RunRecord | None:
     """Returns the record of a run, or `None` if there is none that can be used."""
     try:

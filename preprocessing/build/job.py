@@ -98,10 +98,7 @@ def _build(
         with _workers(data, how) as server:
             chunks = [chunk for split in sorted(data.inputs) for chunk in source.plan(split)]
             _say_what_is_read(data, chunks, source)
-            job = None
-            if how.elsewhere is not None:
-                made_of = fingerprint.fingerprint(data, hashes.result())
-                job = dataflow_job.Job(how.elsewhere, records, base, made_of)
+            job = _job_elsewhere(how, records, base, data, hashes)
             submitted = job.folders() if job else None
             folders = submitted or record_folders.prepare(records, base, used)
             stays = False
@@ -139,6 +136,15 @@ def _build(
     _say_what_was_made(result, storage.join(records, build), time.monotonic() - started)
     _warn(data, result)
     return build, result
+
+
+def _job_elsewhere(
+    how: _How, records: str, base: str, data: config.Data, hashes: _Hashes
+) -> dataflow_job.Job | None:
+    if how.elsewhere is None:
+        return None
+    made_of = fingerprint.fingerprint(data, hashes.result())
+    return dataflow_job.Job(how.elsewhere, records, base, made_of)
 
 
 def _warn(data: config.Data, result: manifest.Manifest) -> None:

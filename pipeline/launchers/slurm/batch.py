@@ -36,7 +36,7 @@ _PREPROCESSING = (sys.executable, "-m", "preprocessing.main")
 _REQUEUES = "slurm/requeues.json"
 _MOST_USELESS = 3
 _POLL = 2.0  # seconds
-# How long the job waits for whoever submitted it to write that down.
+# How long the job waits for the submitting command to record its number.
 _SUBMITTER = 30.0
 # And for Slurm to end it, once it is to go into the queue again.
 _END_BY_SLURM = 600.0
@@ -270,7 +270,7 @@ def _after_stop(job: Job, number: str) -> str | None:
 
 
 def _own_record(job: Job, number: str) -> RunRecord:
-    """Returns the record of the run once whoever submitted the job has written its number there,
+    """Returns the record of the run once the submitting command has written the job's number there
     and has let go of the run; if that was lost, one that says so itself."""
     deadline = time.monotonic() + _SUBMITTER
     while time.monotonic() < deadline:

@@ -29,9 +29,9 @@ def stop(run: RunFolder) -> str | None:
     """Returns what has been done to end a job, or `None` if its processes are to be asked. A job
     that waits for its first nodes has nothing to save: it is cancelled.
 
-    Raises `UsageError` if it has ended, though nobody has recorded it.
+    Raises `UsageError` if it has ended, and its end is not recorded yet.
     """
-    job = _job(run)
+    job = run_record.job_at_work(run_record.read(run))
     if job is None:
         return None
     state, _ = commands.state(number(job))
@@ -48,7 +48,7 @@ def stop(run: RunFolder) -> str | None:
 
 def refuse_while_going(run: RunFolder) -> None:
     """Raises `UsageError` if the job of a run has not ended."""
-    job = _job(run)
+    job = run_record.job_at_work(run_record.read(run))
     if job is not None and commands.state(number(job))[0] not in commands.ENDED:
         raise errors.UsageError(
             f"run {run.name!r}: is Slurm job {number(job)}. Follow it with CLUSTER=slurm, end it "
@@ -58,7 +58,7 @@ def refuse_while_going(run: RunFolder) -> None:
 
 def described(run: RunFolder) -> list[str]:
     """Returns what Slurm says of the job of a run, in lines; none for other runs."""
-    job = _job(run)
+    job = run_record.job_at_work(run_record.read(run))
     if job is None:
         return []
     try:
@@ -67,9 +67,3 @@ def described(run: RunFolder) -> list[str]:
         return [f"its Slurm job {number(job)} cannot be asked about: {error}"]
     lines = [f"Slurm job {number(job)}: {state.lower()}" + (f" ({reason})" if reason else "")]
     return [*lines, _SETTLE] if state in commands.ENDED else lines
-
-
-def _job(run: RunFolder) -> str | None:
-    record = run_record.read(run)
-    running = record is not None and record.status == "running"
-    return record.job if record is not None and running else None

@@ -17,8 +17,8 @@ _SETTLE = "The command that submitted it, once more, takes note of the end"
 
 
 def going(record: RunRecord | None) -> str | None:
-    """Returns the job of a run of which nobody has recorded the end, or `None`."""
-    job = record.job if record is not None and record.status == "running" else None
+    """Returns the Vertex AI job of a run whose end is not recorded yet, or `None`."""
+    job = run_record.job_at_work(record)
     return job if job is not None and job.startswith("projects/") else None
 
 
@@ -34,7 +34,7 @@ def stop(run: RunFolder) -> str | None:
     """Returns what has been done to end the job of a run, or `None` if its processes are to be
     asked. A job that still waits for machines has nothing to save: it is cancelled.
 
-    Raises `UsageError` if it has ended, though nobody has recorded it.
+    Raises `UsageError` if it has ended, and its end is not recorded yet.
     """
     job = going(run_record.read(run))
     if job is None:
