@@ -11,15 +11,15 @@ from types import FrameType
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-# Set once a signal has come. Python runs handlers between two session calls, so training sees
-# it after the step under way.
+# Set once a signal has come; training looks at it after each step.
 stop_requested = threading.Event()
 # Set by a Ctrl-C after that.
 insisted = threading.Event()
 
 
-def _note(_signal: int, _frame: FrameType | None) -> None:
-    stop_requested.set()
+def _handle(_signal: int, _frame: FrameType | None) -> None:
+    """Does nothing: `_listen` does it. A handler may interrupt the main thread inside an event,
+    whose lock is not reentrant: to set the same one there waits for ever."""
 
 
 def stop_softly() -> None:
@@ -32,11 +32,11 @@ def stop_softly() -> None:
     threading.Thread(target=_listen, args=(reading,), name="signals", daemon=True).start()
     for number in _NUMBERS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _note)
+            signal.signal(number, _handle)
 
 
 def _listen(descriptor: int) -> None:
-    """Notes signals while the main thread waits in TensorFlow, where no handler is called."""
+    """Notes signals, also while the main thread waits in TensorFlow, where no handler is called."""
     known = False
     while numbers := os.read(descriptor, 64):
         for number in numbers:
