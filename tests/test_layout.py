@@ -70,6 +70,7 @@ LAYERS = {
         ("metrics", "monitoring"),
         ("exactly_once", "export"),
         ("evaluation", "lifecycle"),
+        ("model_function",),
         ("experiment",),
         ("divergence_replay", "migration", "reevaluation", "roles"),
         ("evaluate", "ledger_report", "migrate", "replay", "task"),
@@ -80,7 +81,7 @@ CENTRES = {
     "pipeline": {"cli", "doctor_checks", "errors", "redaction", "sections", "versions"},
     "preprocessing": set(),
     "serving": set(),
-    "trainer": {"divergence_replay", "experiment", "reevaluation", "roles"},
+    "trainer": {"divergence_replay", "experiment", "model_function", "reevaluation", "roles"},
 }
 
 

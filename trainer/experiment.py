@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import os
 from typing import Any
 
@@ -14,23 +13,20 @@ from pipeline.cluster import tolerance, topology
 from pipeline.config import model_config
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-from trainer import models, optimizers
-from trainer.checkpoints import checkpoint_files, save_pace, saving, warm_start
+from trainer import model_function, models, optimizers
+from trainer.checkpoints import checkpoint_files, save_pace, saving
 from trainer.checkpoints.cleanup import Janitor
 from trainer.distribution import placement, sessions, strategies
 from trainer.evaluation import skipped
 from trainer.evaluation.evaluator import Evaluation, SignOfLife
 from trainer.exactly_once import counters, report
 from trainer.exactly_once.reader import Position, PositionHook
-from trainer.input import window_feed
 from trainer.input.dataset import Records
 from trainer.lifecycle.stopping import StopHook
-from trainer.models import heads
 from trainer.models.transforms import Transforms
 from trainer.monitoring import divergence, staleness, trace_hook
 from trainer.monitoring.progress_hook import ProgressHook
 from trainer.monitoring.status_reporter import Reporter
-from trainer.optimizers import averaging
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,78 +107,10 @@ def estimator(
     """Returns the Estimator of the config's model in one process; to train it needs a position."""
     running = run_config(job, run, task)
     params = {**model_config.params(job.model), "optimizer": optimizers.updates(job, task)}
-    _seed(job)
-    found = models.model(job.model.name, params, running, transforms)
-    return tf.estimator.Estimator(
-        _extended(found, job, task, position), config=running, params=params
-    )
-
-
-def _seed(job: config.Config) -> None:
-    """Makes parameters of layers begin alike in every run: Keras draws the seeds of its
-    initializers by itself, whatever the seed of the graph."""
-    tf.keras.utils.set_random_seed(job.train.seed)
-
-
-def _extended(
-    model: models.Model, job: config.Config, task: topology.Task, position: Position | None
-) -> Any:
-    """Wraps the `model_fn` of any model: large variables are cut over the parameter servers, each
-    step counts its records, and the hooks that train ops have asked for are added to what it
-    returns."""
-    servers = len(task.cluster.get(topology.PS, ()))
-    strategy = topology.STRATEGIES[job.cluster.strategy]
-    cuts = servers > 1 and "partition_bytes" in strategy.keys
-    cut = placement.partitioner(servers, job.cluster.partition_bytes) if cuts else None
-    takes = inspect.signature(model.model_fn).parameters
-
-    def extended(features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
-        offered = {"labels": labels, "mode": mode, "params": params, "config": config}
-        known = (window_feed.BLOCK, window_feed.RECORD, window_feed.PLACE)
-        blocks, records, places = (features.pop(name, None) for name in known)
-        counted = position if mode == tf.estimator.ModeKeys.TRAIN else None
-        if counted is not None:
-            features, labels = counted.let_in((features, labels), blocks, places)
-            offered["labels"] = labels
-        scope = tf.compat.v1.get_variable_scope()
-        _seed(job)
-        with tf.compat.v1.variable_scope(scope, partitioner=cut):
-            given = {name: offered[name] for name in offered if name in takes}
-            spec = model.model_fn(features, **given)
-            if (
-                mode == tf.estimator.ModeKeys.TRAIN
-                and checkpoint_files.newest(config.model_dir) is None
-            ):
-                warm_start.begin(model.warm_start_from, job.model.warm_start)
-            spec = _shaped(spec, mode, job, task)
-        if mode == tf.estimator.ModeKeys.TRAIN:
-            optimizers.check(job.model.name, params["optimizer"])
-        if mode == tf.estimator.ModeKeys.TRAIN and strategy.asynchronous and task.cluster:
-            staleness.watch(spec)
-        if counted is not None:
-            divergence.watch(blocks, records)
-            # After the update: what is counted has been applied, or waited for with the others.
-            with tf.control_dependencies([spec.train_op]):
-                spec = spec._replace(train_op=tf.group(counted.count(blocks, places)))
-        saving.keep_known(spec.scaffold)
-        hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
-        # What stays in a collection is written with every checkpoint, which hooks cannot be.
-        for name in (optimizers.HOOKS, optimizers.WITH_UPDATE):
-            tf.compat.v1.get_default_graph().clear_collection(name)
-        return spec._replace(training_hooks=(*spec.training_hooks, *hooks)) if hooks else spec
-
-    return extended
-
-
-def _shaped(spec: Any, mode: str, job: config.Config, task: topology.Task) -> Any:
-    """Adds what is the same for all models: what is served, and averages of parameters."""
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        spec = heads.servable(spec)
-    decay = job.train.optimizer.average
-    if decay is None:
-        return spec
-    together = topology.STRATEGIES[job.cluster.strategy].synchronous
-    return averaging.averaged(spec, mode, decay, updates=task.is_chief or not together)
+    model_function.seed(job)  # what the model's function makes before the graph
+    model = models.model(job.model.name, params, running, transforms)
+    extended = model_function.ModelFunction(model, job, task, position)
+    return tf.estimator.Estimator(extended, config=running, params=params)
 
 
 def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:

@@ -1,0 +1,119 @@
+"""The `model_fn` that the Estimator calls: that of the config's model, and what all models get."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from pipeline import config as config_lib
+from pipeline.cluster import topology
+from trainer import models, optimizers
+from trainer.checkpoints import checkpoint_files, saving, warm_start
+from trainer.distribution import placement
+from trainer.exactly_once.reader import Position
+from trainer.input import window_feed
+from trainer.models import heads
+from trainer.monitoring import divergence, staleness
+from trainer.optimizers import averaging
+
+_MODES = tf.estimator.ModeKeys
+
+
+class _Origin(NamedTuple):
+    """Where the records of a batch are from, a tensor of [batch] each; None outside of training."""
+
+    blocks: tf.Tensor | None
+    records: tf.Tensor | None
+    places: tf.Tensor | None
+
+
+class ModelFunction:
+    """A `model_fn` around another. The graph of each mode is the list of parts in its method."""
+
+    def __init__(
+        self,
+        model: models.Model,
+        job: config_lib.Config,
+        task: topology.Task,
+        position: Position | None,
+    ) -> None:
+        """Training counts its records in `position`; without one they are not counted."""
+        self._model, self._job, self._task, self._position = model, job, task, position
+        self._strategy = topology.STRATEGIES[job.cluster.strategy]
+        self._takes = inspect.signature(model.model_fn).parameters
+
+    def __call__(self, features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
+        """Returns the `EstimatorSpec` of one mode."""
+        names = (window_feed.BLOCK, window_feed.RECORD, window_feed.PLACE)
+        origin = _Origin(*(features.pop(name, None) for name in names))
+        offered = {"labels": labels, "mode": mode, "params": params, "config": config}
+        if mode == _MODES.TRAIN:
+            spec = self._train(features, offered, origin)
+        elif mode == _MODES.EVAL:
+            spec = self._averaged(self._build(features, offered), mode)
+        else:
+            spec = self._averaged(heads.servable(self._build(features, offered)), mode)
+        saving.keep_known(spec.scaffold)
+        return _with_hooks(spec)
+
+    def _train(self, features: Any, offered: dict[str, Any], origin: _Origin) -> Any:
+        if self._position is not None:
+            features, offered["labels"] = self._position.let_in(
+                (features, offered["labels"]), origin.blocks, origin.places
+            )
+        spec = self._averaged(self._build(features, offered), _MODES.TRAIN)
+        optimizers.check(self._job.model.name, offered["params"]["optimizer"])
+        if self._strategy.asynchronous and self._task.cluster:
+            staleness.watch(spec)
+        return spec if self._position is None else _counted(spec, self._position, origin)
+
+    def _build(self, features: Any, offered: dict[str, Any]) -> Any:
+        """Calls the model's own function, with large variables cut over the parameter servers."""
+        seed(self._job)
+        scope = tf.compat.v1.get_variable_scope()
+        with tf.compat.v1.variable_scope(scope, partitioner=self._partitioner()):
+            given = {name: offered[name] for name in offered if name in self._takes}
+            spec = self._model.model_fn(features, **given)
+            begins = checkpoint_files.newest(offered["config"].model_dir) is None
+            if offered["mode"] == _MODES.TRAIN and begins:
+                warm_start.begin(self._model.warm_start_from, self._job.model.warm_start)
+        return spec
+
+    def _partitioner(self) -> Any:
+        servers = len(self._task.cluster.get(topology.PS, ()))
+        if servers < 2 or "partition_bytes" not in self._strategy.keys:
+            return None
+        return placement.partitioner(servers, self._job.cluster.partition_bytes)
+
+    def _averaged(self, spec: Any, mode: str) -> Any:
+        decay = self._job.train.optimizer.average
+        if decay is None:
+            return spec
+        updates = self._task.is_chief or not self._strategy.synchronous
+        return averaging.averaged(spec, mode, decay, updates=updates)
+
+
+def seed(job: config_lib.Config) -> None:
+    """Makes parameters of layers begin alike in every run: Keras draws the seeds of its
+    initializers by itself, whatever the seed of the graph."""
+    tf.keras.utils.set_random_seed(job.train.seed)
+
+
+def _counted(spec: Any, position: Position, origin: _Origin) -> Any:
+    """Counts the records of a batch after the update: what is counted has been applied, or waited
+    for with the others."""
+    divergence.watch(origin.blocks, origin.records)
+    with tf.control_dependencies([spec.train_op]):
+        count = position.count(origin.blocks, origin.places)
+    return spec._replace(train_op=tf.group(count))
+
+
+def _with_hooks(spec: Any) -> Any:
+    """Adds the hooks that train ops have asked for. What stays in a collection is written with
+    every checkpoint, which hooks cannot be."""
+    hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
+    for name in (optimizers.HOOKS, optimizers.WITH_UPDATE):
+        tf.compat.v1.get_default_graph().clear_collection(name)
+    return spec._replace(training_hooks=(*spec.training_hooks, *hooks))
