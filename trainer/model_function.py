@@ -72,20 +72,15 @@ class ModelFunction:
     def _build(self, features: Any, offered: dict[str, Any]) -> Any:
         """Calls the model's own function, with large variables cut over the parameter servers."""
         seed(self._job)
-        scope = tf.compat.v1.get_variable_scope()
-        with tf.compat.v1.variable_scope(scope, partitioner=self._partitioner()):
+        servers = len(self._task.cluster.get(topology.PS, ()))
+        cuts = servers > 1 and "partition_bytes" in self._strategy.keys
+        with placement.cut(servers if cuts else 1, self._job.cluster.partition_bytes):
             given = {name: offered[name] for name in offered if name in self._takes}
             spec = self._model.model_fn(features, **given)
             begins = checkpoint_files.newest(offered["config"].model_dir) is None
             if offered["mode"] == _MODES.TRAIN and begins:
                 warm_start.begin(self._model.warm_start_from, self._job.model.warm_start)
         return spec
-
-    def _partitioner(self) -> Any:
-        servers = len(self._task.cluster.get(topology.PS, ()))
-        if servers < 2 or "partition_bytes" not in self._strategy.keys:
-            return None
-        return placement.partitioner(servers, self._job.cluster.partition_bytes)
 
     def _averaged(self, spec: Any, mode: str) -> Any:
         decay = self._job.train.optimizer.average

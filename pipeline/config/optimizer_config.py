@@ -45,8 +45,10 @@ class Optimizer(Section):
     """How parameters are updated. A model of your own uses these settings if it calls
     `optimizers.train_op` (see [models.md](models.md))."""
 
-    name: Literal["adam", "sgd", "momentum", "adagrad", "ftrl"] = "adam"
-    """The TensorFlow optimizer; `momentum` is gradient descent with a momentum of 0.9."""
+    name: Literal["adam", "dense_adam", "sgd", "momentum", "adagrad", "ftrl"] = "adam"
+    """The optimizer; `momentum` is gradient descent with a momentum of 0.9. Of a table of
+    embeddings all change the rows of a batch only, except `dense_adam`, TensorFlow's own, whose
+    moments decay for all rows in each step. Under an all-reduce all of them go through all rows."""
     learning_rate: Above0 = 1e-3
     """Learning rate before `scale` and `schedule`."""
     scale: Literal["none", "linear", "sqrt"] = "none"

@@ -6,7 +6,8 @@ variable never spans servers unless it is cut.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -53,6 +54,26 @@ def device_fn(task: topology.Task) -> Any:
         cluster={role: list(addresses) for role, addresses in task.cluster.items()},
         ps_strategy=LeastLoaded(len(servers)),
     )
+
+
+@contextlib.contextmanager
+def cut(servers: int, largest: int) -> Iterator[None]:
+    """Cuts variables of more than `largest` bytes that are made within the block over the servers.
+
+    Also where a canned Estimator has opened a scope with a partitioner of its own, which cuts
+    tables from 64 MiB on (docs/tensorflow-pitfalls.md#placement-of-variables).
+    """
+    ours = None if servers < 2 else partitioner(servers, largest)
+
+    def get(getter: Any, *args: Any, **kwargs: Any) -> Any:
+        # What an optimizer remembers of a part of a variable asks for no partitioner.
+        replaced = {} if kwargs.get("partitioner") is None else {"partitioner": ours}
+        return getter(*args, **{**kwargs, **replaced})
+
+    scope = tf.compat.v1.get_variable_scope()
+    getter = None if ours is None else get
+    with tf.compat.v1.variable_scope(scope, partitioner=ours, custom_getter=getter):
+        yield
 
 
 def partitioner(servers: int, largest: int) -> Any:

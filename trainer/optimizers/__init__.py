@@ -18,12 +18,14 @@ from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.config import optimizer_config
 from trainer.optimizers import schedules
+from trainer.optimizers.rowwise_adam import RowwiseAdam
 
 _train = tf.compat.v1.train
 _DEFAULTS = optimizer_config.Optimizer()
 
 _BY_NAME: dict[str, Callable[[Any, optimizer_config.Optimizer], Any]] = {
-    "adam": lambda rate, _: _train.AdamOptimizer(rate),
+    "adam": lambda rate, _: RowwiseAdam(rate),
+    "dense_adam": lambda rate, _: _train.AdamOptimizer(rate),
     "sgd": lambda rate, _: _train.GradientDescentOptimizer(rate),
     "momentum": lambda rate, _: _train.MomentumOptimizer(rate, momentum=0.9),
     "adagrad": lambda rate, _: _train.AdagradOptimizer(rate),

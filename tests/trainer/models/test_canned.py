@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
+from trainer.distribution import placement
 from trainer.export import exporters
 from trainer.models.transforms import Transforms
 
@@ -142,3 +145,26 @@ def test_the_linear_model_is_its_formula(trained):
     wanted = wanted + bag[x["day"]].sum(axis=1)
     served = model.serve({n: v[:20] for n, v in _rows().items() if n != "late"})
     np.testing.assert_allclose(served["prediction"], wanted[:, 0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_large_variables_are_cut_over_the_servers(name, tmp_path):
+    """Although canned Estimators bring a partitioner of their own."""
+    job = _job(name, "classification")
+    transforms = Transforms(job, contents(job))
+    params = {**job.model.params, "optimizer": optimizers.Updates("adam", 0.05)}
+    config = tf.estimator.RunConfig(str(tmp_path))
+    with tf.Graph().as_default(), placement.cut(2, largest=60):
+        tf.compat.v1.train.create_global_step()
+        features, labels = transforms.examples(
+            {column: tf.constant(values) for column, values in _rows().items()}, training=True
+        )
+        models.model(name, params, config, transforms).model_fn(features, labels, "train", config)
+        parts = collections.Counter(
+            info.full_name
+            for variable in tf.compat.v1.trainable_variables()
+            if (info := variable._get_save_slice_info()) is not None
+        )
+    tables = [full for full in parts if "day" in full or "route" in full]
+    assert len(tables) == {"dnn_linear_combined": 3}.get(name, 2)
+    assert {parts[full] for full in tables} == {2}

@@ -65,7 +65,10 @@ def _ftrl(x: np.ndarray) -> np.ndarray:
     return x
 
 
-FORMULAS = {"ftrl": _ftrl, "sgd": _sgd, "momentum": _momentum, "adagrad": _adagrad, "adam": _adam}
+FORMULAS = {
+    **{"ftrl": _ftrl, "sgd": _sgd, "momentum": _momentum, "adagrad": _adagrad},
+    **{"adam": _adam, "dense_adam": _adam},
+}
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -1,0 +1,92 @@
+"""Adam on the rows that are asked for, against its formula."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainer import optimizers
+
+RATE = 0.1
+ROWS, WIDTH = 6, 2
+ASKED = ([1, 1, 3], [3, 5], [1], [0, 1, 3, 5])  # of each step; a row counts as often as it is there
+_v1 = tf.compat.v1
+
+
+def _formula() -> np.ndarray:
+    """Kingma and Ba, Adam, 2015, with moments that change with their row only."""
+    table = np.ones((ROWS, WIDTH))
+    first, second = np.zeros_like(table), np.zeros_like(table)
+    for t, asked in enumerate(ASKED, start=1):
+        gradient = np.zeros_like(table)
+        for row in asked:
+            gradient[row] += 2 * table[row]
+        rows = np.unique(asked)
+        first[rows] = 0.9 * first[rows] + 0.1 * gradient[rows]
+        second[rows] = 0.999 * second[rows] + 0.001 * gradient[rows] ** 2
+        rate = RATE * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        table[rows] -= rate * first[rows] / (np.sqrt(second[rows]) + 1e-8)
+    return table
+
+
+def _trained(name: str, *, parts: int = 1) -> np.ndarray:
+    """Returns a table after steps whose loss is the sum of squares of the rows asked for."""
+    with tf.Graph().as_default(), _v1.Session() as session:
+        cut = _v1.fixed_size_partitioner(parts) if parts > 1 else None
+        table = _v1.get_variable(
+            "table", [ROWS, WIDTH], initializer=tf.ones_initializer(), partitioner=cut
+        )
+        asked = _v1.placeholder(tf.int64, [None])
+        found = _v1.nn.embedding_lookup(table, asked, partition_strategy="div")
+        op = optimizers.train_op(tf.reduce_sum(found**2), optimizers.Updates(name, RATE))
+        session.run(_v1.global_variables_initializer())
+        for ids in ASKED:
+            session.run(op, {asked: ids})
+        return session.run(tf.convert_to_tensor(table))
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_rows_change_by_the_formula(parts):
+    np.testing.assert_allclose(_trained("adam", parts=parts), _formula(), rtol=1e-5)
+
+
+def test_rows_that_were_never_asked_for_stay():
+    assert (_trained("adam")[[2, 4]] == 1).all()
+
+
+def test_that_of_tensorflow_moves_rows_that_were_asked_for_before():
+    """So that the formula tells the two apart."""
+    assert not np.allclose(_trained("dense_adam")[3], _formula()[3], rtol=1e-3)
+
+
+@pytest.mark.parametrize("strategy", [tf.distribute.get_strategy(), None])
+def test_it_works_on_the_variables_of_a_strategy(strategy):
+    """As parameter_server_strategy and central_storage make them."""
+    made = strategy or tf.compat.v1.distribute.experimental.CentralStorageStrategy()
+    with tf.Graph().as_default(), made.scope(), _v1.Session() as session:
+        table = _v1.get_variable("table", [ROWS, WIDTH], initializer=tf.ones_initializer())
+
+        def step():
+            loss = tf.reduce_sum(tf.gather(table, tf.constant([1, 1, 3])) ** 2)
+            return optimizers.train_op(loss, optimizers.Updates("adam", RATE))
+
+        op = made.extended.call_for_each_replica(step)
+        session.run(_v1.global_variables_initializer())
+        session.run(op)
+        found = session.run(tf.convert_to_tensor(table))
+    np.testing.assert_allclose(found[1], 1 - RATE, rtol=1e-4)
+    np.testing.assert_allclose(found[3], 1 - RATE, rtol=1e-4)
+    assert (found[[0, 2, 4, 5]] == 1).all()
+
+
+@pytest.mark.parametrize(("name", "whole"), [("adam", False), ("dense_adam", True)])
+def test_only_that_of_tensorflow_writes_a_table_whole(name, whole):
+    with tf.Graph().as_default() as graph:
+        table = _v1.get_variable("table", [ROWS, WIDTH])
+        loss = tf.reduce_sum(tf.gather(table, [1, 3]) ** 2)
+        optimizers.train_op(loss, optimizers.Updates(name, RATE))
+        updates = [op for op in graph.get_operations() if "/update_table/" in op.name]
+    assert updates
+    written = {op.type for op in updates if "Variable" in op.type and "Assign" in op.type}
+    assert bool(written) == whole

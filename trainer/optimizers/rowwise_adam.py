@@ -1,0 +1,46 @@
+"""Adam for tables of embeddings: a step costs what a batch asks for, not what the table holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
+    """Adam (Kingma and Ba, 2015) that leaves the other rows of a table alone.
+
+    The moments of a row decay when it is asked for, not in every step. TensorFlow's own reads and
+    writes the table and both moments whole in each step
+    (docs/tensorflow-pitfalls.md#adam-on-embeddings). Gradients that are not of single rows are
+    applied as there, and its checkpoints are read.
+
+    Of two processes that change a row at the same moment on parameter servers, one may overwrite
+    the moments of the other; both change the row itself.
+    """
+
+    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+        """Updates the rows `indices`, each there once, of the resource `var` [rows, ...]."""
+        kind = var.dtype.base_dtype
+        beta1, beta2, epsilon, rate = (
+            tf.cast(x, kind) for x in (self._beta1_t, self._beta2_t, self._epsilon_t, self._lr_t)
+        )
+        power1, power2 = (tf.cast(power, kind) for power in self._get_beta_accumulators())
+        rows = {
+            name: tf.raw_ops.ResourceGather(
+                resource=self.get_slot(var, name).handle, indices=indices, dtype=kind
+            )
+            for name in ("m", "v")
+        }
+        first = beta1 * rows["m"] + (1 - beta1) * grad
+        second = beta2 * rows["v"] + (1 - beta2) * tf.square(grad)
+        step = rate * tf.sqrt(1 - power2) / (1 - power1) * first / (tf.sqrt(second) + epsilon)
+        return tf.group(
+            tf.raw_ops.ResourceScatterSub(resource=var.handle, indices=indices, updates=step),
+            *(
+                tf.raw_ops.ResourceScatterUpdate(
+                    resource=self.get_slot(var, name).handle, indices=indices, updates=updates
+                )
+                for name, updates in (("m", first), ("v", second))
+            ),
+        )
