@@ -30,6 +30,7 @@ BENCHMARKS = (
     "scale",
     "first_try",
     "wide",
+    "tables",
 )
 
 _ONLY = flags.DEFINE_string("only", "", "Name of the one benchmark to run. Default: all.")
