@@ -10,6 +10,8 @@ take examples for independent and count each once, beside a baseline.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -17,7 +19,11 @@ from pipeline import cli, storage, versions
 from pipeline.console import terminal
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
+from pipeline.storage import strict_json
 from trainer.evaluation import request
+
+if TYPE_CHECKING:
+    from trainer.metrics.slice_metrics import Judgement
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -48,11 +54,24 @@ def main() -> None:
         found |= judged.judgements(checkpoint)
     rows = {of: one.rows for of, one in found.items()}
     if any(rows.values()):
-        print(f"\n{report_page.table(rows)}\n")
+        print("\n".join(["", report_page.table(rows), *report_page.told(found), ""]))
         path = storage.join(run.path, report_page.FILE_NAME)
         named = {f"step {of.replace(' ', ', ', 1)}": one for of, one in found.items()}
         storage.write_text(path, report_page.page(f"Evaluation of {run.name}", named))
+        machine = storage.join(run.path, report_page.CONTENT_NAME)
+        storage.write_text(machine, strict_json.dumps(_content(found), indent=1) + "\n")
         print(f"plots in {terminal.shown(path)}")
+
+
+def _content(found: Mapping[str, Judgement]) -> list[dict[str, Any]]:
+    """Returns what was found for JSON: an object for each step and split."""
+    from trainer.metrics import report_page
+
+    return [
+        {"step": int(step), "split": split, **report_page.content(one)}
+        for of, one in found.items()
+        for step, split in (of.split(" ", 1),)
+    ]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 
@@ -34,7 +35,10 @@ def test_it_prints_what_the_run_found(commands, finished, small_records):
         for name in names[1:]:
             assert float(found[split][name]) == pytest.approx(metrics[name], abs=1e-5)
     of_test = next(line for line in table if line.split()[:3] == ["300", "test", "all"])
+    content = json.loads((finished.path / "evaluation.json").read_text())
+    assert [(one["step"], one["split"]) for one in content] == [(300, "eval"), (300, "test")]
     accuracy = finished.result["metrics"]["test"]["accuracy"]
+    assert content[1]["slices"][0]["metrics"]["accuracy"]["value"] == pytest.approx(accuracy)
     assert of_test.split()[3:6] == ["500", "accuracy", f"{accuracy:.4f}"]
 
 

@@ -149,9 +149,11 @@ class Publisher:
         made_from: Mapping[str, str],
     ) -> None:
         contents = self._records.manifest
-        slices = {split: one.rows for split, one in judged.items()}
-        of_slices = {split: list(map(dataclasses.asdict, rows)) for split, rows in slices.items()}
-        found = {"step": step, "metrics": metrics, "slices": of_slices}
+        slices, notes = (
+            {split: report_page.content(one)[name] for split, one in judged.items()}
+            for name in ("slices", "notes")
+        )
+        found = {"step": step, "metrics": metrics, "slices": slices, "notes": notes}
         extras = {
             **made_from,
             "metrics.json": strict_json.dumps(found, indent=1) + "\n",
@@ -161,11 +163,11 @@ class Publisher:
                 self._records.transforms.plan,
                 step,
                 metrics,
-                slices,
+                judged,
                 quarantine.told(self._records.left_out),
             ),
         }
-        if any(slices.values()):
+        if any(one.rows for one in judged.values()):
             title = f"Evaluation of {self._run.name}, step {step}"
             extras[report_page.FILE_NAME] = report_page.page(title, judged)
         classes = self._records.transforms.plan.label.values

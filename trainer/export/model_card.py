@@ -13,6 +13,7 @@ from pipeline import config
 from pipeline.cluster import topology
 from pipeline.records import feature_plan, manifest
 from trainer.metrics import report_page
+from trainer.metrics.slice_metrics import Judgement
 
 # Split to metric to value.
 Metrics = Mapping[str, Mapping[str, float]]
@@ -24,11 +25,11 @@ def render(
     plan: feature_plan.Plan,
     step: int,
     metrics: Metrics,
-    slices: report_page.Found,
+    judged: Mapping[str, Judgement],
     warnings: Sequence[str] = (),
 ) -> str:
-    """Returns the card of the model of `job` at a step; `slices` are by split, `warnings` of its
-    data."""
+    """Returns the card of the model of `job` at a step; `judged` is by split, with its slices;
+    `warnings` are of its data."""
     parts = [
         f"# {job.name}, step {step}",
         _model(job, step),
@@ -40,7 +41,7 @@ def render(
         "## Metrics",
         _metrics(metrics),
         "## Metrics by slice",
-        _slices(slices),
+        _slices(judged),
         "## Limits",
         "\n".join(f"- {line}" for line in (*warnings, *_limits(job, contents, plan))),
     ]
@@ -111,15 +112,17 @@ def _metrics(metrics: Metrics) -> str:
     return _table(("split", *names), rows)
 
 
-def _slices(slices: report_page.Found) -> str:
-    cells = report_page.cells(slices)
+def _slices(judged: Mapping[str, Judgement]) -> str:
+    cells = report_page.cells({split: one.rows for split, one in judged.items()})
     if not cells:
         return "None: `eval.slices` names no column. Those of groups in a split may be worse."
     lead = (
         "Intervals take examples for independent; the baseline is the most frequent label, or the "
-        "mean, of the split, and for an area under the ROC a half."
+        "mean, of the split; for probabilities the share of positives, and for an area under the "
+        "ROC a half. Each record counts once."
     )
-    return f"{lead}\n\n{_table(report_page.COLUMNS, cells)}"
+    notes = "\n".join(f"- {line}" for line in report_page.told(judged))
+    return f"{lead}\n\n{_table(report_page.COLUMNS, cells)}" + (f"\n\n{notes}" if notes else "")
 
 
 def _limits(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,9 +26,56 @@ class Estimate:
     few: bool = False
 
 
-def share(hits: np.ndarray) -> Estimate:
-    """Returns the share of true `hits`, `[examples]` bool, with Wilson's interval (1927)."""
-    return wilson(int(np.count_nonzero(hits)), len(hits))
+# On what scale an interval is computed, so that it stays in the range of its metric: the slope of
+# the transform at a value, and the value that is a step of the transform away from it.
+Scale = tuple[Callable[[float], float], Callable[[float, float], float]]
+LOG: Scale = (lambda x: 1 / x, lambda x, step: x * math.exp(min(step, 700.0)))
+LOGIT: Scale = (
+    lambda x: 1 / (x * (1 - x)),
+    lambda x, step: _logistic(math.log(x / (1 - x)) + step),
+)
+
+
+def by_influence(
+    value: float,
+    influence: np.ndarray,
+    scale: Scale,
+    *,
+    groups: np.ndarray | None = None,
+    few: bool = False,
+) -> Estimate:
+    """Returns `value` with its interval by the delta method.
+
+    An estimate differs from the truth by about the mean of its `[examples]` influence values
+    (Hampel, The influence curve, 1974). With `groups`, numbers from 0 on, examples of a group are
+    not independent: it is the sums by group that vary. `few` if it says little in any case.
+    """
+    sums = influence
+    if groups is not None:
+        sums = np.bincount(groups, influence)[np.bincount(groups) > 0]
+    units = len(sums)
+    if units < 2 or not math.isfinite(value):
+        return Estimate(value, value, value, few=True)
+    slope, step_from = scale
+    variance = units / (units - 1) * float(np.sum(np.square(sums))) / len(influence) ** 2
+    step = t(units - 1) * math.sqrt(variance) * slope(value)
+    few = few or units < FEW
+    return Estimate(value, step_from(value, -step), step_from(value, step), few)
+
+
+def wider(one: Estimate, other: Estimate) -> Estimate:
+    """Returns `one` with an interval that covers that of `other` too."""
+    low, high = min(one.low, other.low), max(one.high, other.high)
+    return Estimate(one.value, low, high, one.few or other.few)
+
+
+def share(hits: np.ndarray, groups: np.ndarray | None = None) -> Estimate:
+    """Returns the share of true `hits`, `[examples]` bool, with Wilson's interval (1927), or that
+    of `by_influence` if its `groups` make that wider."""
+    found = wilson(int(np.count_nonzero(hits)), len(hits))
+    if groups is None or not 0 < found.value < 1:
+        return found
+    return wider(found, by_influence(found.value, hits - found.value, LOGIT, groups=groups))
 
 
 def wilson(hits: int, n: int) -> Estimate:
@@ -69,12 +117,15 @@ def root_mean_square(values: np.ndarray) -> Estimate:
     return Estimate(value, low, high, square.few)
 
 
-def area_under_roc(labels: np.ndarray, scores: np.ndarray) -> Estimate | None:
+def area_under_roc(
+    labels: np.ndarray, scores: np.ndarray, groups: np.ndarray | None = None
+) -> Estimate | None:
     """Returns how likely a positive example scores above a negative one, ties counting half.
 
     `labels` is `[examples]` of 0 and 1. The interval covers two: that of Newcombe (2006, method 5),
     which holds its promise for few examples and for areas near 1, and DeLong's (1988), of the
-    logit, which follows how the scores really lie. `None` if only one label is there.
+    logit, which follows how the scores really lie, and with `groups` that of `by_influence` too.
+    `None` if only one label is there.
     """
     of_positive, of_negative = scores[labels == 1], scores[labels != 1]
     counts = len(of_positive), len(of_negative)
@@ -88,7 +139,13 @@ def area_under_roc(labels: np.ndarray, scores: np.ndarray) -> Estimate | None:
         variance = sum(float(np.var(x, ddof=1)) / len(x) for x in (above, below))
         half, middle = _Z * math.sqrt(variance) / (area * (1 - area)), math.log(area / (1 - area))
         low, high = min(low, _logistic(middle - half)), max(high, _logistic(middle + half))
-    return Estimate(area, low, high, min(counts) < FEW)
+    found = Estimate(area, low, high, min(counts) < FEW)
+    if groups is None or not 0 < area < 1:
+        return found
+    influence = np.empty(len(labels))
+    influence[labels == 1] = (above - area) * len(labels) / counts[0]
+    influence[labels != 1] = (below - area) * len(labels) / counts[1]
+    return wider(found, by_influence(area, influence, LOGIT, groups=groups))
 
 
 def _above(scores: np.ndarray, others: np.ndarray) -> np.ndarray:

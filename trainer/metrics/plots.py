@@ -40,7 +40,7 @@ def _binary(found: Binary, names: Sequence[str]) -> list[str]:
     thresholds = found.thresholds()
     return [
         _roc(thresholds),
-        _precision_recall(thresholds, found.average_precision()),
+        _precision_recall(thresholds),
         _calibration(found),
         document.figure("Confusion at 0.5", _confusion(found, names), "Rows add up to 100 %."),
     ]
@@ -72,7 +72,7 @@ def _roc(thresholds: Sequence[Threshold]) -> str:
     return document.figure("ROC", drawn, f"{_BAND} Dashed: chance.")
 
 
-def _precision_recall(thresholds: Sequence[Threshold], average: float) -> str:
+def _precision_recall(thresholds: Sequence[Threshold]) -> str:
     frame = Frame(_UNIT, _UNIT, "recall", "precision")
     points = _thinned(thresholds[1:], lambda one: (one.recall.value, one.precision.value))
     band = [(x, one.precision.low, one.precision.high) for one, (x, _) in points]
@@ -82,7 +82,7 @@ def _precision_recall(thresholds: Sequence[Threshold], average: float) -> str:
         frame.band(band),
         frame.line([place for _, place in points]),
     )
-    note = f"Average precision {average:.4f}. {_BAND} Dashed: the share of positives, {rate:.4f}."
+    note = f"{_BAND} Dashed: the share of positives, {rate:.4f}."
     return document.figure("Precision and recall", drawn, note)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipeline.console import text_table
 from pipeline.pages import charts, document
@@ -14,6 +16,8 @@ from trainer.metrics.slice_metrics import Judgement, Row
 
 # In the folder of a run, and among what accompanies a model.
 FILE_NAME = "evaluation.html"
+# In the folder of a run: the same for machines.
+CONTENT_NAME = "evaluation.json"
 # What was judged, such as `test` or `step 300, test`, to its slices.
 Found = Mapping[str, Sequence[Row]]
 
@@ -21,7 +25,7 @@ COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "bas
 # In place of an interval that would look like knowledge.
 TOO_FEW = "too few records"
 # Their axes end at 1.
-RATES = ("accuracy", "auc")
+RATES = ("accuracy", "auc", "average_precision")
 _WIDTH = 200
 
 
@@ -53,19 +57,31 @@ def table(found: Found) -> str:
     return "\n".join(text_table.lines([COLUMNS, *cells(found)], right={2, 4, 6}))
 
 
+def content(one: Judgement) -> dict[str, Any]:
+    """Returns the slices and notes of a split for JSON."""
+    return {"slices": list(map(dataclasses.asdict, one.rows)), "notes": list(one.notes)}
+
+
+def told(found: Mapping[str, Judgement]) -> list[str]:
+    """Returns the notes of each split, as lines of text."""
+    return [f"{of}: {note}" for of, one in found.items() for note in one.notes]
+
+
 def page(title: str, found: Mapping[str, Judgement]) -> str:
     """Returns a page with the plots of each split, and then its slices: a dot and its interval for
     each."""
     lead = (
         "Dots are the model, bars their 95 % confidence intervals, which take examples for "
         "independent; ticks are the baseline: always the most frequent label of the split, or its "
-        "mean; of an area under the ROC, a half. Hollow dots are of too few records to say "
+        "mean; of probabilities, always the share of positives; of an area under the ROC, a half. "
+        "Each record counts once. Hollow dots are of too few records to say "
         "anything: fewer than ten, or ten of each label. Axes do not depend on the model."
     )
     sections = [
         document.section(
             of,
             plots.of(one.summary, one.names) if one.summary is not None else "",
+            *(f"<p class=note>{html.escape(note)}</p>" for note in one.notes),
             *(_slices(one.rows, name) for name in (one.rows[0].metrics if one.rows else ())),
         )
         for of, one in found.items()

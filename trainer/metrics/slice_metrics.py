@@ -13,8 +13,9 @@ import tensorflow as tf
 from pipeline import config, errors
 from trainer.input import parsing
 from trainer.input.dataset import Records
-from trainer.metrics import intervals
+from trainer.metrics import intervals, notes, probabilities
 from trainer.metrics.intervals import Estimate
+from trainer.metrics.probabilities import Scored
 from trainer.metrics.summaries import Binary, Classes, Numbers, Summary
 from trainer.models import heads
 
@@ -23,14 +24,14 @@ ALL = "all"
 _VALUES = 20
 _LABEL = "scored/label"
 _SLICE = "scored/slice/"
-# The probability of the second of two classes.
-_POSITIVE = "positive"
+# Of two classes: the probability of the second, and of the one that was observed.
+_POSITIVE, _LIKELIHOOD = "positive", "likelihood"
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
     """One slice. `metrics` are of the model; `baseline` of always the most frequent label of the
-    split, or its mean."""
+    split, or its mean; of probabilities, always the share of positives."""
 
     slice: str
     records: int
@@ -46,6 +47,8 @@ class Judgement:
     summary: Summary | None = None
     # Of classes that are not numbers.
     names: tuple[str, ...] = ()
+    # What a reader must know of the metrics, a sentence each.
+    notes: tuple[str, ...] = ()
 
 
 def judge(
@@ -85,7 +88,13 @@ def judge(
         for name, chosen in _chosen(found, slices, records.job.data.columns, len(labels))
     ]
     names = records.transforms.plan.label.values or ()
-    return Judgement(rows, summary, tuple(map(_shown, names)))
+    return Judgement(rows, summary, tuple(map(_shown, names)), tuple(_notes(found, rows)))
+
+
+def _notes(found: Mapping[str, np.ndarray], rows: Sequence[Row]) -> Iterator[str]:
+    if _POSITIVE in found:
+        by_slice = [(row.slice, row.metrics) for row in rows]
+        yield from notes.undefined(by_slice, ("auc", *probabilities.NAMES))
 
 
 def _is_binary(batch: Mapping[str, np.ndarray]) -> bool:
@@ -95,7 +104,8 @@ def _is_binary(batch: Mapping[str, np.ndarray]) -> bool:
 def _needed(batch: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
     kept = {n: x for n, x in batch.items() if n in (_LABEL, kind) or n.startswith(_SLICE)}
     if _is_binary(batch):
-        kept[_POSITIVE] = batch["probabilities"][:, 1]
+        first, kept[_POSITIVE] = batch["probabilities"].T
+        kept[_LIKELIHOOD] = np.where(batch[_LABEL] == 1, kept[_POSITIVE], first)
     return kept
 
 
@@ -208,9 +218,13 @@ def _classes(found: Mapping[str, np.ndarray], labels: np.ndarray, chosen: np.nda
     metrics = {"accuracy": intervals.share(found["class"][chosen] == of)}
     baseline = {"accuracy": float(np.mean(of == distinct[np.argmax(counts)]))}
     if _POSITIVE in found:
-        area = intervals.area_under_roc(of, found[_POSITIVE][chosen])
+        scores = found[_POSITIVE][chosen]
+        area = intervals.area_under_roc(of, scores)
         if area:
-            metrics["auc"], baseline["auc"] = area, 0.5  # of whoever says the same of all
+            metrics["auc"], baseline["auc"] = area, 0.5  # of a model that scores all alike
+        scored = Scored(of == 1, scores, found[_LIKELIHOOD][chosen])
+        more = probabilities.metrics(scored, float(np.mean(labels == 1)))
+        metrics, baseline = metrics | more[0], baseline | more[1]
     return metrics, baseline
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -96,14 +95,6 @@ class Binary:
                 found.append(Threshold(hits, misses, true[-1], false[-1]))
                 last = hits, misses
         return found
-
-    def average_precision(self) -> float:
-        """Returns the mean precision at each positive: the area under precision and recall."""
-        found = self.thresholds()
-        return sum(
-            (now.true_positives - before.true_positives) / now.positives * now.precision.value
-            for before, now in itertools.pairwise(found)
-        )
 
     def calibration(self) -> list[Reliability]:
         """Returns the tenths of the scale that have examples."""

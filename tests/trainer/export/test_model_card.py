@@ -43,9 +43,10 @@ def test_slices_are_in_a_table_with_their_baseline(tmp_path):
     accuracy = intervals.Estimate(0.75, 0.5, 0.9)
     row = slice_metrics.Row("carrier=AA", 1200, {"accuracy": accuracy}, {"accuracy": 0.25})
     plan = table.records.transforms.plan
-    text = model_card.render(table.job, table.contents, plan, 20, METRICS, {"test": [row]})
+    judged = {"test": slice_metrics.Judgement([row], notes=("Only one label occurs in a=b.",))}
+    text = model_card.render(table.job, table.contents, plan, 20, METRICS, judged)
     line = "| test | carrier=AA | 1,200 | accuracy | 0.7500 | [0.5000, 0.9000] | 0.2500 |"
-    assert f"| --- |\n{line}\n\n## Limits" in text
+    assert f"| --- |\n{line}\n\n- test: Only one label occurs in a=b.\n\n## Limits" in text
 
 
 def test_what_is_wrong_with_its_data_comes_first_of_its_limits(tmp_path):

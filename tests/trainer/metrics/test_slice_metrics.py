@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import small_table
-from trainer.metrics import slice_metrics
+from trainer.metrics import probabilities, slice_metrics
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +21,10 @@ def _values(name, kind):
 
 
 def test_slices_of_texts(table):
-    rows = slice_metrics.judge(
+    judged = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, "eval", ["carrier"]
-    ).rows
+    )
+    rows = judged.rows
     assert [row.slice for row in rows] == [
         *("all", "carrier=(empty)", "carrier=AA", "carrier=UA", "carrier=ZZ")
     ]
@@ -34,9 +35,13 @@ def test_slices_of_texts(table):
     ):
         assert row.baseline["accuracy"] == pytest.approx(np.mean(labels[chosen] == 0))
     # Who is never late has no area.
-    assert [name for row in rows for name in row.metrics] == [
-        *("accuracy", "auc", "accuracy", "accuracy", "auc", "accuracy", "accuracy")
-    ]
+    every = ["accuracy", "auc", *probabilities.NAMES]
+    never = ["accuracy", "log_loss"]
+    assert [list(row.metrics) for row in rows] == [every, never, every, never, never]
+    assert judged.notes == (
+        "Only one label occurs in carrier=(empty), carrier=UA, carrier=ZZ: auc, "
+        "normalized_entropy, calibration, average_precision are not defined there.",
+    )
     assert all(row.baseline.get("auc", 0.5) == 0.5 for row in rows)
     assert [row.baseline.keys() for row in rows] == [row.metrics.keys() for row in rows]
     assert rows[0].metrics["accuracy"].value == pytest.approx(
@@ -51,6 +56,7 @@ def test_it_is_the_estimator_s_own_accuracy(table):
     )
     assert row.metrics["accuracy"].value == pytest.approx(metrics["accuracy"], abs=1e-6)
     assert row.metrics["auc"].value == pytest.approx(metrics["auc"], abs=2e-3)
+    assert row.metrics["log_loss"].value == pytest.approx(metrics["average_loss"], abs=1e-6)
 
 
 def test_numbers_are_cut_into_quarters(table):

@@ -54,14 +54,6 @@ def test_every_threshold_is_a_true_one():
     assert (found[-1].false_positive_rate, found[-1].recall.value) == (1, 1)
 
 
-def test_average_precision():
-    labels, scores = _scores(rate=0.05)
-    found = _in_batches(Binary(), labels, scores)
-    false, true = _thresholds(labels, scores)
-    exact = np.sum(np.diff(true, prepend=0) / true[-1] * true / (true + false))
-    assert found.average_precision() == pytest.approx(exact, abs=1e-3)
-
-
 def test_calibration():
     labels, scores = _scores()
     found = _in_batches(Binary(), labels, scores).calibration()
@@ -91,7 +83,7 @@ def test_certain_scores_and_a_single_label():
     found = Binary()
     found.add(np.array([0, 1]), np.array([0.0, 1.0], np.float32))
     assert [t.recall.value for t in found.thresholds()] == [0, 1, 1]
-    assert found.average_precision() == 1 and found.judged
+    assert found.judged
     alone = Binary()
     alone.add(np.zeros(3, int), np.array([0.1, 0.2, 0.3]))
     assert not alone.judged and alone.confusion.tolist() == [[3, 0], [0, 0]]

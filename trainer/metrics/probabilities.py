@@ -1,0 +1,126 @@
+"""Metrics of predicted probabilities of two classes, with 95 % confidence intervals.
+
+Values are those of scikit-learn's `log_loss` and `average_precision_score` on the same predictions.
+Intervals are those of `intervals.by_influence`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+
+from trainer.metrics import intervals
+from trainer.metrics.intervals import Estimate
+
+# Of the metrics here.
+NAMES = ("log_loss", "normalized_entropy", "calibration", "average_precision")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """Examples of two classes: `[examples]` each.
+
+    `positive` is bool; `likelihood` the probability of the class that was observed, `probability`
+    that of the positive one; `groups` numbers from 0 on, or `None` if examples are independent.
+    """
+
+    positive: np.ndarray
+    probability: np.ndarray
+    likelihood: np.ndarray
+    groups: np.ndarray | None = None
+
+    @functools.cached_property
+    def rate(self) -> float:
+        """The share of positives."""
+        return float(np.mean(self.positive))
+
+    @functools.cached_property
+    def losses(self) -> np.ndarray:
+        """The log loss of each example, in nats. Probabilities are clipped to what their type can
+        tell from 0 and 1, as scikit-learn does: 1.2e-7 and 1 - 1.2e-7 for float32."""
+        eps = np.finfo(self.likelihood.dtype).eps
+        clipped = np.clip(self.likelihood, eps, 1 - eps)
+        return np.asarray(-np.log(clipped.astype(np.float64)))
+
+    def estimate(
+        self, value: float, influence: np.ndarray, scale: intervals.Scale, *, few: bool = False
+    ) -> Estimate:
+        """Returns `value` with the interval that its `[examples]` influence values give it."""
+        return intervals.by_influence(value, influence, scale, groups=self.groups, few=few)
+
+
+def log_loss(scored: Scored) -> Estimate:
+    """Returns the mean log loss, in nats."""
+    value = float(np.mean(scored.losses))
+    return scored.estimate(value, scored.losses - value, intervals.LOG)
+
+
+def entropy(rate: float, guess: float) -> float:
+    """Returns the log loss of always saying `guess` where a share `rate` is positive, in nats."""
+    pairs = ((rate, guess), (1 - rate, 1 - guess))
+    return -sum(share * math.log(said) if said else math.inf for share, said in pairs if share)
+
+
+def normalized_entropy(scored: Scored) -> Estimate | None:
+    """Returns the log loss over that of always saying the share of positives (He et al., Practical
+    lessons from predicting clicks on ads, 2014): below 1 is better than that. `None` if all
+    examples are of one class."""
+    rate = scored.rate
+    if not 0 < rate < 1:
+        return None
+    least, loss = entropy(rate, rate), float(np.mean(scored.losses))
+    slope = math.log((1 - rate) / rate)
+    influence = (scored.losses - loss - loss / least * slope * (scored.positive - rate)) / least
+    return scored.estimate(loss / least, influence, intervals.LOG)
+
+
+def calibration(scored: Scored) -> Estimate | None:
+    """Returns the mean predicted probability over the share of positives; `None` if there is no
+    positive example."""
+    rate = scored.rate
+    probability = scored.probability.astype(np.float64)
+    mean = float(np.mean(probability))
+    if not rate or not mean:
+        return None
+    value = mean / rate
+    influence = value * ((probability - mean) / mean - (scored.positive - rate) / rate)
+    positives = int(np.count_nonzero(scored.positive))
+    return scored.estimate(value, influence, intervals.LOG, few=positives < intervals.FEW)
+
+
+def average_precision(scored: Scored) -> Estimate | None:
+    """Returns the mean of the precision at each positive example; `None` if all examples are of one
+    class."""
+    count, positives = len(scored.positive), int(np.count_nonzero(scored.positive))
+    if positives in (0, count):
+        return None
+    _, place = np.unique(scored.probability, return_inverse=True)
+    here = np.bincount(place, scored.positive) / count
+    called = np.cumsum(np.bincount(place)[::-1])[::-1] / count
+    precision = np.cumsum(here[::-1])[::-1] / called
+    unknown = bool(np.isnan(scored.probability).any())
+    value = math.nan if unknown else min(1.0, float(np.sum(here * precision)) / scored.rate)
+    few = min(positives, count - positives) < intervals.FEW
+    if value == 1:
+        least = intervals.wilson(positives, positives).low
+        return Estimate(value, least, value, few)
+    # Of an example: its own precision, if positive, and what it does to that of lower positives.
+    gain = (precision + np.cumsum(here / called) - value)[place] * scored.positive
+    cost = np.cumsum(here * precision / called)[place]
+    return scored.estimate(value, (gain - cost) / scored.rate, intervals.LOGIT, few=few)
+
+
+def metrics(scored: Scored, rate: float) -> tuple[dict[str, Estimate], dict[str, float]]:
+    """Returns metrics by name, and those of always saying `rate`, the share of positives of the
+    whole split."""
+    least, loss = entropy(scored.rate, scored.rate), entropy(scored.rate, rate)
+    baselines = (loss, loss / (least or math.inf), rate / (scored.rate or math.inf), scored.rate)
+    computed = (f(scored) for f in (log_loss, normalized_entropy, calibration, average_precision))
+    found, baseline = {}, {}
+    for name, one, simple in zip(NAMES, computed, baselines, strict=True):
+        if one is not None:
+            found[name], baseline[name] = one, simple
+    return found, baseline
