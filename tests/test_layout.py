@@ -51,7 +51,7 @@ LAYERS = {
         ("__main__", "completion"),
     ),
     "preprocessing": (
-        ("arrow",),
+        ("arrow", "sample_data"),
         ("sources",),
         ("rows",),
         ("statistics",),

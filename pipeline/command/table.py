@@ -20,7 +20,9 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "init": Command("pipeline.start_project", "write a first project of your own", "folder"),
-    "data": Command("preprocessing.fetch", "fetch the raw data of a config (flights)"),
+    "data": Command(
+        "preprocessing.fetch", "fetch or make the raw data of a config (flights, ranking)"
+    ),
     "schema": Command("preprocessing.infer_schema", "write a first config for raw data"),
     "preprocess": Command("preprocessing.main", "turn raw data into records"),
     "clean-records": Command("preprocessing.clean_records", "remove records that no run needs"),

@@ -1,7 +1,15 @@
 """What a job is: its config, section by section."""
 
 from pipeline.config.cluster_config import Cluster
-from pipeline.config.data_config import PROVENANCE, Column, Csv, Data, Download, Vocabulary
+from pipeline.config.data_config import (
+    PROVENANCE,
+    Column,
+    Csv,
+    Data,
+    Download,
+    Generate,
+    Vocabulary,
+)
 from pipeline.config.eval_config import EarlyStopping, Eval
 from pipeline.config.optimizer_config import Optimizer
 from pipeline.config.schema import Config, Name, digest
@@ -20,6 +28,7 @@ __all__ = [
     "Download",
     "EarlyStopping",
     "Eval",
+    "Generate",
     "Length",
     "Name",
     "Optimizer",

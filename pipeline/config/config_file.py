@@ -193,7 +193,8 @@ def _absolutise_inputs(tree: dict[str, Any], path: str) -> None:
     inputs = data.get("inputs")
     for files in inputs.values() if isinstance(inputs, dict) else ():
         _put_below(folder, files, list(files) if isinstance(files, dict) else [])
-    _put_below(folder, data.get("download"), ["to"])
+    for made in ("download", "generate"):
+        _put_below(folder, data.get(made), ["to"])
 
 
 def _put_below(folder: str, holder: Any, keys: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
@@ -156,6 +156,20 @@ class Download(Section):
     """Where the raw file is written. A relative path starts at the folder of the config file."""
 
 
+class Generate(Section):
+    """A raw table that a function makes, which `make data` writes."""
+
+    function: str
+    """`package.module:function`. It is called with a first row, a number of rows and `arguments`,
+    and returns these rows as a `pyarrow.Table`."""
+    rows: Positive
+    """Rows of the table."""
+    arguments: dict[str, Any] = pydantic.Field(default={})
+    """Passed to the function by name."""
+    to: str
+    """The Parquet file to write. A relative path starts at the folder of the config file."""
+
+
 class Data(Section):
     """The raw data, its columns, and how they become records."""
 
@@ -204,6 +218,13 @@ class Data(Section):
     """Adds `provenance/source` (file) and `provenance/row` (row number) to every record. The
     trainer does not parse them."""
     download: Download | None = None
+    generate: Generate | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _data_come_from_one_place(self) -> Data:
+        if self.download is not None and self.generate is not None:
+            raise ValueError("download and generate: give one of them; make data does one")
+        return self
 
     @pydantic.model_validator(mode="after")
     def _named_columns_exist(self) -> Data:

