@@ -13,7 +13,8 @@ from trainer import models, optimizers
 from trainer.checkpoints import checkpoint_files, saving, warm_start
 from trainer.distribution import placement
 from trainer.exactly_once.reader import Position
-from trainer.input import window_feed
+from trainer.input import grouping, window_feed
+from trainer.metrics import streaming
 from trainer.models import heads
 from trainer.monitoring import divergence, staleness
 from trainer.optimizers import averaging
@@ -48,11 +49,13 @@ class ModelFunction:
         """Returns the `EstimatorSpec` of one mode."""
         names = (window_feed.BLOCK, window_feed.RECORD, window_feed.PLACE)
         origin = _Origin(*(features.pop(name, None) for name in names))
+        ids = features.pop(grouping.FEATURE, None)
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
         if mode == _MODES.TRAIN:
             spec = self._train(features, offered, origin)
         elif mode == _MODES.EVAL:
             spec = self._averaged(self._build(features, offered), mode)
+            spec = spec if ids is None else self._grouped(spec, ids, labels)
         else:
             spec = self._averaged(heads.servable(self._build(features, offered)), mode)
         saving.keep_known(spec.scaffold)
@@ -81,6 +84,13 @@ class ModelFunction:
             if offered["mode"] == _MODES.TRAIN and begins:
                 warm_start.begin(self._model.warm_start_from, self._job.model.warm_start)
         return spec
+
+    def _grouped(self, spec: Any, ids: tf.Tensor, labels: Any) -> Any:
+        settings = self._job.eval
+        assert settings.group is not None
+        return streaming.with_group_metrics(
+            spec, ids, labels, column=settings.group, top=settings.top_k
+        )
 
     def _averaged(self, spec: Any, mode: str) -> Any:
         decay = self._job.train.optimizer.average

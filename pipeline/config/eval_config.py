@@ -28,6 +28,12 @@ class Eval(Section):
     throttle_seconds: AtLeast0 = 0.0
     """Seconds between the starts of two evaluations, at least. Checkpoints in between are not
     evaluated; the final one always is."""
+    group: str | None = None
+    """Column of whole numbers or texts by which records belong together, such as a user or a query.
+    Models of two classes then have metrics of the order within groups: `grouped_auc`, `ndcg@k`,
+    `mrr@k` and `hit_rate@k`. The column may be `sensitive`: its values are not shown."""
+    top_k: Positive = 10
+    """The k of these metrics: how many records of a group, by score, are looked at."""
     slices: tuple[str, ...] = ()
     """Columns by whose values the model card and `make evaluate` break metrics down. They must hold
     single values and not be `sensitive` or images."""

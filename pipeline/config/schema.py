@@ -54,6 +54,8 @@ class Config(Section):
             feature_check.check_label(self.label, self.data.label, column)
         model_config.check(self.model, has_features=bool(self.features))
         slices.check(self.eval.slices, self.data.columns, "eval.slices")
+        if self.eval.group is not None:
+            slices.check_group(self.eval.group, self.data.columns, "eval.group")
         return self
 
 

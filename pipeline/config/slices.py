@@ -1,4 +1,5 @@
-"""By which columns metrics may be broken down: `eval.slices` and `make evaluate SLICES=`."""
+"""By which columns metrics may be broken down: `eval.slices` and `make evaluate SLICES=`; and by
+which records may be grouped: `eval.group`."""
 
 from __future__ import annotations
 
@@ -14,13 +15,28 @@ def check(names: Sequence[str], columns: Mapping[str, Any], where: str) -> None:
     `columns` are `config.Column` by name; `where` says where the names were given.
     """
     for name in names:
-        if name not in columns:
-            raise ValueError(
-                f"{where} {name!r}: not one of the columns {', '.join(columns)}"
-                f"{errors.nearest(name, columns)}"
-            )
-        column = columns[name]
+        column = _column(name, columns, where)
         if column.sensitive or column.shape or column.is_image:
             raise ValueError(
                 f"{where} {name!r}: must be a column of single values that is not sensitive"
             )
+
+
+def check_group(name: str, columns: Mapping[str, Any], where: str) -> None:
+    """Raises `ValueError` for a column there is not, or whose values cannot name groups."""
+    column = _column(name, columns, where)
+    if column.type not in ("int64", "string") or column.shape:
+        shape = f" of shape {list(column.shape)}" if column.shape else ""
+        raise ValueError(
+            f"{where} {name!r}: is {column.type}{shape}; it must be a column of single whole "
+            "numbers or texts"
+        )
+
+
+def _column(name: str, columns: Mapping[str, Any], where: str) -> Any:
+    if name not in columns:
+        raise ValueError(
+            f"{where} {name!r}: not one of the columns {', '.join(columns)}"
+            f"{errors.nearest(name, columns)}"
+        )
+    return columns[name]

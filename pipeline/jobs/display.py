@@ -25,6 +25,8 @@ from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import ALL_STEPS, RunRecord
 
 _DEFAULT = "mnist"  # what make takes without CONFIG=
+# Metrics in the result line; the report has all of them.
+_SHOWN = ("accuracy", "loss", "normalized_entropy", "grouped_auc")
 
 
 class Display:
@@ -218,7 +220,7 @@ def _result(record: RunRecord) -> str:
         parts += [
             f"{split} {name} {value:.4f}"
             for name, value in values.items()
-            if name in ("accuracy", "loss", (record.best or {}).get("metric"))
+            if name in (*_SHOWN, (record.best or {}).get("metric"))
         ]
     best = record.best
     if best:

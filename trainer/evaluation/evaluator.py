@@ -100,6 +100,8 @@ class Evaluation:
             given = tf.compat.v1.data.make_initializable_iterator(batches).get_next()
             mode, config = tf.estimator.ModeKeys.EVAL, self._estimator.config
             spec = self._estimator.model_fn(*given, mode, config)
+        if self._records.has("test"):
+            self._records.eval_input_fn("test")  # raises too if it cannot be evaluated
         best_exporter.check_metric(self._job.eval.metric, ["loss", *(spec.eval_metric_ops or ())])
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -136,7 +136,7 @@ class Publisher:
 
     def _judged(self, estimator: Any, checkpoint: str, split: str) -> slice_metrics.Judgement:
         by = self._job.eval.slices
-        if not by:
+        if not by and self._job.eval.group is None:
             return slice_metrics.Judgement([])
         return slice_metrics.judge(self._records, estimator, checkpoint, split, by, self._hooks)
 

@@ -117,9 +117,10 @@ def _slices(judged: Mapping[str, Judgement]) -> str:
     if not cells:
         return "None: `eval.slices` names no column. Those of groups in a split may be worse."
     lead = (
-        "Intervals take examples for independent; the baseline is the most frequent label, or the "
-        "mean, of the split; for probabilities the share of positives, and for an area under the "
-        "ROC a half. Each record counts once."
+        "Intervals take examples for independent, or with `eval.group` groups. The baseline is the "
+        "most frequent label, or the mean, of the split; for probabilities the share of positives, "
+        "for an area under the ROC a half, and within groups an order by chance. Each record "
+        "counts once."
     )
     notes = "\n".join(f"- {line}" for line in report_page.told(judged))
     return f"{lead}\n\n{_table(report_page.COLUMNS, cells)}" + (f"\n\n{notes}" if notes else "")

@@ -11,7 +11,7 @@ from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.records import manifest, quarantine
 from trainer.distribution import autotuner
-from trainer.input import epoch_order, parsing, window_feed
+from trainer.input import epoch_order, grouping, parsing, window_feed
 from trainer.input.window_feed import Feed
 from trainer.models.transforms import Transforms
 
@@ -120,9 +120,17 @@ class Records:
                 f"{total} records; use cluster.eval_strategy=none"
             )
 
+        group = self.job.eval.group
+        grouping.check(self.job, split, total)
+        grouped = {group: self.job.data.columns[group]} if group else {}
+
         def examples(batch: tf.Tensor) -> Any:
             # In one function: the graph of each costs seconds where there are many columns.
-            return transforms.examples(parsing.parse(batch, transforms.columns), training=False)
+            values = parsing.parse(batch, {**transforms.columns, **grouped})
+            read = {name: values[name] for name in transforms.columns}
+            if group:
+                read[grouping.FEATURE] = grouping.ids(values[group], grouped[group])
+            return transforms.examples(read, training=False)
 
         def input_fn() -> tf.data.Dataset:
             return (

@@ -25,7 +25,10 @@ COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "bas
 # In place of an interval that would look like knowledge.
 TOO_FEW = "too few records"
 # Their axes end at 1.
-RATES = ("accuracy", "auc", "average_precision")
+RATES = (
+    *("accuracy", "auc", "average_precision"),
+    *("grouped_auc", "ndcg", "mrr", "hit_rate"),
+)
 _WIDTH = 200
 
 
@@ -72,10 +75,11 @@ def page(title: str, found: Mapping[str, Judgement]) -> str:
     each."""
     lead = (
         "Dots are the model, bars their 95 % confidence intervals, which take examples for "
-        "independent; ticks are the baseline: always the most frequent label of the split, or its "
-        "mean; of probabilities, always the share of positives; of an area under the ROC, a half. "
-        "Each record counts once. Hollow dots are of too few records to say "
-        "anything: fewer than ten, or ten of each label. Axes do not depend on the model."
+        "independent, or with eval.group groups; ticks are the baseline: always the most frequent "
+        "label of the split, or its mean; of probabilities, always the share of positives; of an "
+        "area under the ROC, a half; within groups, an order by chance. Each record counts once. "
+        "Hollow dots are of too few records to say anything: fewer than ten, or ten of each label, "
+        "or ten groups. Axes do not depend on the model."
     )
     sections = [
         document.section(
@@ -109,7 +113,7 @@ def _slices(rows: Sequence[Row], name: str) -> str:
 def _top(row: Row, name: str) -> float:
     """Returns the upper end of the axis, whose lower end is 0: of rates 1; of errors, half as much
     again as the baseline, by which pages on the same records have the same axis."""
-    simple, rate = row.baseline.get(name), name in RATES
+    simple, rate = row.baseline.get(name), name.partition("@")[0] in RATES
     return 1.0 if rate else 1.5 * (simple or row.metrics[name].high) or 1.0
 
 

@@ -11,19 +11,21 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors
-from trainer.input import parsing
+from trainer.input import grouping, parsing
 from trainer.input.dataset import Records
-from trainer.metrics import intervals, notes, probabilities
+from trainer.metrics import class_metrics, intervals
+from trainer.metrics.class_metrics import Answers
 from trainer.metrics.intervals import Estimate
-from trainer.metrics.probabilities import Scored
 from trainer.metrics.summaries import Binary, Classes, Numbers, Summary
 from trainer.models import heads
 
 ALL = "all"
 # The most frequent values of a column are slices of their own.
 _VALUES = 20
+_OURS = "scored/"
 _LABEL = "scored/label"
 _SLICE = "scored/slice/"
+_GROUP = "scored/group"
 # Of two classes: the probability of the second, and of the one that was observed.
 _POSITIVE, _LIKELIHOOD = "positive", "likelihood"
 
@@ -64,14 +66,16 @@ def judge(
     There are no rows for a model that serves neither `class` nor `prediction`, unless slices are
     asked for: then raises `UsageError`.
     """
+    grouping.check(records.job, split, records.manifest.split(split).records)
     batches = _answers(records, estimator, checkpoint, split, slices, hooks)
     first = next(batches)
     kind = next((k for k in ("class", "prediction") if k in first), None)
+    if _GROUP in first and not _is_binary(first):
+        raise errors.UsageError(f"eval.group: {grouping.NEEDS}; the model serves {_served(first)}")
     if kind is None:
         if slices:
             raise errors.UsageError(
-                "slices: the model serves neither 'class' nor 'prediction', but "
-                f"{', '.join(n for n in first if n != _LABEL and not n.startswith(_SLICE))}"
+                f"slices: the model serves neither 'class' nor 'prediction', but {_served(first)}"
             )
         return Judgement([])
     summary = _summary(records, first, kind)
@@ -81,20 +85,27 @@ def judge(
         _count(summary, batch, kind)
         kept.append(_needed(batch, kind))
     found = {name: np.concatenate([batch[name] for batch in kept]) for name in kept[0]}
-    labels = found.pop(_LABEL)
-    of_kind = _classes if kind == "class" else _numbers
-    rows = [
-        Row(name, int(chosen.sum()), *of_kind(found, labels, chosen))
-        for name, chosen in _chosen(found, slices, records.job.data.columns, len(labels))
-    ]
+    job, masks = records.job, _chosen(found, slices, records.job.data.columns)
+    if kind == "prediction":
+        rows = [Row(name, int(m.sum()), *_numbers(found, m)) for name, m in masks]
+        return Judgement(rows, summary)
+    answers = Answers(
+        found[_LABEL],
+        found[kind],
+        found.get(_POSITIVE),
+        found.get(_LIKELIHOOD),
+        class_metrics.grouped(found[_GROUP], grouping.MISSING) if _GROUP in found else None,
+    )
+    metrics = class_metrics.over(answers, job.eval.top_k)
+    rows = [Row(name, int(mask.sum()), *metrics(mask)) for name, mask in masks]
+    by_slice = [(row.slice, row.metrics) for row in rows]
+    told = class_metrics.explained(answers, by_slice, job.eval.group, job.eval.top_k)
     names = records.transforms.plan.label.values or ()
-    return Judgement(rows, summary, tuple(map(_shown, names)), tuple(_notes(found, rows)))
+    return Judgement(rows, summary, tuple(map(_shown, names)), tuple(told))
 
 
-def _notes(found: Mapping[str, np.ndarray], rows: Sequence[Row]) -> Iterator[str]:
-    if _POSITIVE in found:
-        by_slice = [(row.slice, row.metrics) for row in rows]
-        yield from notes.undefined(by_slice, ("auc", *probabilities.NAMES))
+def _served(batch: Mapping[str, np.ndarray]) -> str:
+    return ", ".join(name for name in batch if not name.startswith(_OURS))
 
 
 def _is_binary(batch: Mapping[str, np.ndarray]) -> bool:
@@ -102,7 +113,7 @@ def _is_binary(batch: Mapping[str, np.ndarray]) -> bool:
 
 
 def _needed(batch: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
-    kept = {n: x for n, x in batch.items() if n in (_LABEL, kind) or n.startswith(_SLICE)}
+    kept = {n: x for n, x in batch.items() if n in (_LABEL, _GROUP, kind) or n.startswith(_SLICE)}
     if _is_binary(batch):
         first, kept[_POSITIVE] = batch["probabilities"].T
         kept[_LIKELIHOOD] = np.where(batch[_LABEL] == 1, kept[_POSITIVE], first)
@@ -145,18 +156,23 @@ def _answers(
     hooks: Sequence[Any],
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields batches of what the model serves, with labels and what slices are made by."""
-    columns = {name: records.job.data.columns[name] for name in slices}
+    group = records.job.eval.group
+    known = records.job.data.columns
+    columns = {name: known[name] for name in (*slices, *([group] if group else []))}
     transforms = records.transforms
 
     def examples(batch: tf.Tensor) -> parsing.Tensors:
         made, label = transforms.examples(parsing.parse(batch, transforms.columns), training=False)
         values = parsing.parse(batch, columns) if columns else {}
-        return {**made, _LABEL: label, **{_SLICE + name: x for name, x in values.items()}}
+        ours = {_LABEL: label, **{_SLICE + name: values[name] for name in slices}}
+        if group:
+            ours[_GROUP] = grouping.ids(values[group], known[group])
+        return {**made, **ours}
 
     def input_fn() -> tf.data.Dataset:
         return records.serialized(split).rebatch(records.job.eval.batch_size).map(examples)
 
-    keep = (_LABEL, *(_SLICE + name for name in slices))
+    keep = (_LABEL, *([_GROUP] if group else []), *(_SLICE + name for name in slices))
     yield from heads.answering(estimator, keep).predict(
         input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
     )
@@ -166,10 +182,9 @@ def _chosen(
     found: Mapping[str, np.ndarray],
     slices: Sequence[str],
     columns: Mapping[str, config.Column],
-    count: int,
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yields names of slices, and which records are in them, `[records]` bool."""
-    yield ALL, np.ones(count, bool)
+    yield ALL, np.ones(len(found[_LABEL]), bool)
     for column in slices:
         values = found[_SLICE + column]
         missing = _missing(values, columns[column])
@@ -209,26 +224,8 @@ def _shown(value: Any) -> str:
     return text or "(empty)"
 
 
-_Judged = tuple[dict[str, Estimate], dict[str, float]]
-
-
-def _classes(found: Mapping[str, np.ndarray], labels: np.ndarray, chosen: np.ndarray) -> _Judged:
-    distinct, counts = np.unique(labels, return_counts=True)
-    of = labels[chosen]
-    metrics = {"accuracy": intervals.share(found["class"][chosen] == of)}
-    baseline = {"accuracy": float(np.mean(of == distinct[np.argmax(counts)]))}
-    if _POSITIVE in found:
-        scores = found[_POSITIVE][chosen]
-        area = intervals.area_under_roc(of, scores)
-        if area:
-            metrics["auc"], baseline["auc"] = area, 0.5  # of a model that scores all alike
-        scored = Scored(of == 1, scores, found[_LIKELIHOOD][chosen])
-        more = probabilities.metrics(scored, float(np.mean(labels == 1)))
-        metrics, baseline = metrics | more[0], baseline | more[1]
-    return metrics, baseline
-
-
-def _numbers(found: Mapping[str, np.ndarray], labels: np.ndarray, chosen: np.ndarray) -> _Judged:
+def _numbers(found: Mapping[str, np.ndarray], chosen: np.ndarray) -> class_metrics.Metrics:
+    labels = found[_LABEL]
     of = labels[chosen].astype(float)
     errors_made, simple = found["prediction"][chosen] - of, float(np.mean(labels)) - of
     metrics = {

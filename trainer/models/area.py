@@ -41,10 +41,15 @@ class AreaUnderRoc(tf.keras.metrics.Metric):
         counted = tf.math.unsorted_segment_sum(weights, buckets, 2 * _BUCKETS)
         return self._counts.assign_add(tf.reshape(counted, [2, _BUCKETS]))
 
+    @property
+    def counts(self) -> Any:
+        """Weights of negatives and of positives by score, `[2, buckets]`."""
+        return tf.convert_to_tensor(self._counts)
+
     def result(self) -> Any:
         """Returns how likely a positive example scores above a negative one, ties counting half;
         0 if only one label is there."""
-        negative, positive = tf.unstack(tf.convert_to_tensor(self._counts))
+        negative, positive = tf.unstack(self.counts)
         below = tf.cumsum(negative, exclusive=True) + negative / 2
         pairs = tf.reduce_sum(positive) * tf.reduce_sum(negative)
         return tf.math.divide_no_nan(tf.reduce_sum(positive * below), pairs)

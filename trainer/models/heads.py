@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from trainer import optimizers
 from trainer.models.area import AreaUnderRoc
+from trainer.models.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
 from trainer.models.transforms import WEIGHT
 
 # The signature of an exported model that takes columns.
@@ -105,12 +106,34 @@ def _head(classes: int, features: Any, scale: float) -> Any:
 
 
 class _Binary(tf.estimator.BinaryClassHead):
-    """With the area under the ROC as `make evaluate` gives it."""
+    """With metrics of probabilities as `make evaluate` gives them."""
 
     def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
         """Returns the metrics of an evaluation."""
-        found = dict(super().metrics(regularization_losses))
-        return {n: AreaUnderRoc() if n == "auc" else metric for n, metric in found.items()}
+        area = AreaUnderRoc()
+        means = {name: OfProbabilities(name, result) for name, result in RESULTS.items()}
+        ours = {"auc": area, "average_precision": AveragePrecision(area), **means}
+        return {**super().metrics(regularization_losses), **ours}
+
+    def update_metrics(
+        self,
+        eval_metrics: dict[str, Any],
+        features: Any,
+        logits: Any,
+        labels: Any,
+        regularization_losses: Any = None,
+    ) -> dict[str, Any]:
+        """Returns the metrics, with the examples of a batch added."""
+        given = (features, logits, labels, regularization_losses)
+        found: dict[str, Any] = super().update_metrics(eval_metrics, *given)
+        _, weights = self._unweighted_loss_and_weights(
+            logits, self._processed_labels(logits, labels), features
+        )
+        probabilities = self.predictions(logits, ["probabilities"])["probabilities"]
+        for name in RESULTS:
+            found[name].update_state(labels, probabilities, sample_weight=weights)
+        found["average_precision"].update_state()
+        return found
 
 
 def answer(predictions: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,3 +35,23 @@ def test_what_cannot_or_may_not_be_shown_is_refused(name):
 def test_a_config_is_checked_before_anything_runs():
     with pytest.raises(errors.UsageError, match=r"eval\.slices 'carier': .*did you mean 'carrier'"):
         config_file.load("flights", ["eval.slices=[carier]"])
+
+
+def test_groups_are_by_single_whole_numbers_or_texts():
+    columns = {
+        "user": config.Column(type="string", sensitive=True),
+        "query": config.Column(type="int64"),
+        "price": config.Column(type="float32"),
+        "tags": config.Column(type="int64", shape=(3,)),
+    }
+    for name in ("user", "query"):
+        slices.check_group(name, columns, "eval.group")
+    for name, what in (("price", "float32"), ("tags", r"int64 of shape \[3\]")):
+        with pytest.raises(
+            ValueError,
+            match=f"eval.group '{name}': is {what}; it must be a column of single whole numbers or "
+            "texts",
+        ):
+            slices.check_group(name, columns, "eval.group")
+    with pytest.raises(ValueError, match=r"eval.group 'usr': not one of .*did you mean 'user'"):
+        slices.check_group("usr", columns, "eval.group")

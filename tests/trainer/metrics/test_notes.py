@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainer.metrics import notes
+from trainer.metrics.groups import Counts
 
 
 def test_metrics_that_are_not_defined_are_named_with_their_slices():
@@ -24,3 +25,33 @@ def test_metrics_that_are_not_defined_are_named_with_their_slices():
 
 def test_of_many_slices_the_first_are_named():
     assert notes.enumerated([f"a={n}" for n in range(8)]) == "a=0, a=1, a=2, a=3, a=4 and 3 more"
+
+
+def test_groups_that_do_not_count_are_named():
+    counts = Counts(
+        groups=1200,
+        usable=1000,
+        of_one=100,
+        only_positive=40,
+        only_negative=60,
+        short=300,
+        without=7,
+    )
+    assert list(notes.groups(counts, "user", 10)) == [
+        "1,000 of 1,200 groups by user hold both labels and count in grouped_auc, ndcg@10, mrr@10, "
+        "hit_rate@10; 200 are left out (100 of one record, 60 of more with negatives only, 40 of "
+        "more with positives only).",
+        "300 of these groups hold at most 10 records: every order has a hit there, so their "
+        "hit_rate@10 is 1.",
+        "7 records have no user and are in no group.",
+    ]
+
+
+def test_no_group_counts():
+    counts = Counts(
+        groups=3, usable=0, of_one=3, only_positive=0, only_negative=0, short=0, without=0
+    )
+    assert list(notes.groups(counts, "user", 5)) == [
+        "None of 3 groups by user holds both labels (3 of one record): grouped_auc, ndcg@5, mrr@5, "
+        "hit_rate@5 are not defined."
+    ]

@@ -1,0 +1,55 @@
+"""Metrics by group of an evaluation as training has it, against `make evaluate`."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import errors
+from tests.trainer import small_table
+from trainer.metrics import groups, slice_metrics
+from trainer.metrics.streaming import Collector
+
+
+def test_an_evaluation_reports_what_make_evaluate_does(tmp_path):
+    table = small_table.Table(tmp_path, "eval.group=day", "eval.top_k=2")
+    inputs = table.records.eval_input_fn("eval")
+    found = table.estimator.evaluate(inputs, checkpoint_path=table.checkpoint)
+    again = table.estimator.evaluate(inputs, checkpoint_path=table.checkpoint)
+    judged = slice_metrics.judge(table.records, table.estimator, table.checkpoint, "eval", [])
+    for name, one in judged.rows[0].metrics.items():
+        exact = 2e-3 if name in ("auc", "average_precision") else 1e-6  # those count in buckets
+        assert found[name] == again[name] == pytest.approx(one.value, abs=exact), name
+    assert set(groups.names(2)) < set(judged.rows[0].metrics)
+    told = r"\d+ of \d+ groups by day hold both labels and count in grouped_auc, ndcg@2, mrr@2, "
+    assert re.match(told + r"hit_rate@2; \d+ are left out \(\d+ of one record, ", judged.notes[0])
+    assert judged.notes[-1] == "10 records have no day and are in no group."
+
+
+def test_no_group_with_both_labels(caplog):
+    collector = Collector("user", 10)
+    for n in range(3):
+        collector.add(np.array([n, n]), np.array([n % 2, n % 2]), np.array([0.1, 0.2]))
+    with caplog.at_level("WARNING"):
+        assert np.isnan(collector.values()).all()
+    assert (
+        "None of 3 groups by user holds both labels (2 of more with negatives only, 1 of more with "
+        "positives only): grouped_auc, ndcg@10, mrr@10, hit_rate@10 are not defined." in caplog.text
+    )
+
+
+def test_a_model_of_numbers(tmp_path):
+    overrides = ("model={name: linear, params: {task: regression}}", "eval.group=day")
+    table = small_table.Table(tmp_path, *overrides, "eval.metric=loss")
+    with tf.Graph().as_default():
+        batches = table.records.eval_input_fn("eval")()
+        given = tf.compat.v1.data.make_initializable_iterator(batches).get_next()
+        with pytest.raises(
+            errors.UsageError,
+            match=r"eval.group: metrics by group need 'probabilities' of two classes; in "
+            "evaluation the model predicts predictions",
+        ):
+            table.estimator.model_fn(*given, tf.estimator.ModeKeys.EVAL, table.estimator.config)

@@ -1,0 +1,60 @@
+"""Metrics of an evaluation against those of all examples at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainer.metrics import probabilities
+from trainer.metrics.probabilities import Scored
+from trainer.models.area import AreaUnderRoc
+from trainer.models.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
+
+
+def _found(labels, both, weights=None, batch=100):
+    area = AreaUnderRoc()
+    means = {name: OfProbabilities(name, result) for name, result in RESULTS.items()}
+    for start in range(0, len(labels), batch):
+        here = slice(start, start + batch)
+        weighted = None if weights is None else weights[here][:, None]
+        area.update_state(labels[here][:, None], both[here, 1:], weighted)
+        for metric in means.values():
+            metric.update_state(labels[here][:, None], both[here], weighted)
+    found = {**means, "average_precision": AveragePrecision(area)}
+    return {name: float(metric.result()) for name, metric in found.items()}
+
+
+def _drawn(count, rate, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = (rng.random(count) < rate).astype(np.float32)
+    logits = (rng.normal(size=count) * 4 + 1.5 * labels - 1).astype(np.float32)
+    logits[:3] = (200, -200, 0)
+    return labels, tf.nn.softmax(np.stack([np.zeros_like(logits), logits], 1)).numpy()
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.01])
+def test_they_are_those_of_make_evaluate(rate):
+    labels, both = _drawn(3000, rate)
+    scored = Scored(labels == 1, both[:, 1], np.where(labels == 1, both[:, 1], both[:, 0]))
+    exact, _ = probabilities.metrics(scored, rate)
+    found = _found(labels, both)
+    for name in RESULTS:
+        assert found[name] == pytest.approx(exact[name].value, abs=1e-6)
+    precision = exact["average_precision"].value
+    assert found["average_precision"] == pytest.approx(precision, abs=2e-4)  # by buckets
+
+
+def test_weights_count_as_repeated_examples():
+    labels, both = _drawn(300, 0.3)
+    often = np.random.default_rng(3).integers(0, 4, 300)
+    repeated = _found(np.repeat(labels, often), np.repeat(both, often, axis=0))
+    assert _found(labels, both, often.astype(np.float32)) == pytest.approx(repeated, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("label", "defined"), [(0, {"log_loss"}), (1, {"log_loss", "calibration"})]
+)
+def test_one_label_alone(label, defined):
+    found = _found(np.full(5, label, np.float32), np.full((5, 2), 0.5, np.float32))
+    assert {name for name, value in found.items() if np.isfinite(value)} == defined

@@ -1,0 +1,110 @@
+"""Metrics of models that name classes, over some of the records of a split, with a baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from trainer.metrics import groups as of_groups
+from trainer.metrics import intervals, notes, probabilities
+from trainer.metrics.groups import Counts, Ranked
+from trainer.metrics.intervals import Estimate
+from trainer.metrics.probabilities import Scored
+
+# The metrics by name, and those of a model that always says the same.
+Metrics = tuple[dict[str, Estimate], dict[str, float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """What a model said of records, `[records]` each.
+
+    Of two classes, `probability` is that of the second and `likelihood` that of the label; `groups`
+    are whole numbers from 0 on, below 0 for records that are in none. What there is not is `None`.
+    """
+
+    labels: np.ndarray
+    classes: np.ndarray
+    probability: np.ndarray | None = None
+    likelihood: np.ndarray | None = None
+    groups: np.ndarray | None = None
+
+    def where(self, chosen: np.ndarray) -> Answers:
+        """Returns those of the records of a mask, `[records]` bool."""
+        arrays: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        parts: Any = {n: None if x is None else x[chosen] for n, x in arrays.items()}
+        return Answers(**parts)
+
+    @property
+    def units(self) -> np.ndarray | None:
+        """Numbers of what is independent: groups, and records that are in none."""
+        if self.groups is None:
+            return None
+        alone = self.groups.max(initial=0) + 1 + np.arange(len(self.groups))
+        return np.where(self.groups < 0, alone, self.groups)
+
+
+def grouped(ids: np.ndarray, missing: int) -> np.ndarray:
+    """Returns the numbers of groups by any ids, `[records]` int64; -1 where they are `missing`."""
+    _, numbers = np.unique(ids, return_inverse=True)
+    return np.where(ids == missing, -1, numbers)
+
+
+def over(split: Answers, top: int) -> Callable[[np.ndarray], Metrics]:
+    """Returns a function from a mask of the split's records to their metrics. The baseline says the
+    most frequent label, or the share of positives, of the whole split; `top` is the k of groups."""
+    distinct, counts = np.unique(split.labels, return_counts=True)
+    frequent, rate = distinct[np.argmax(counts)], float(np.mean(split.labels == 1))
+
+    def of(chosen: np.ndarray) -> Metrics:
+        here = split.where(chosen)
+        units, labels = here.units, here.labels
+        found = {"accuracy": intervals.share(here.classes == labels, units)}
+        baseline = {"accuracy": float(np.mean(labels == frequent))}
+        if here.probability is None or here.likelihood is None:
+            return found, baseline
+        area = intervals.area_under_roc(labels, here.probability, units)
+        if area:
+            found["auc"], baseline["auc"] = area, 0.5  # of a model that scores all alike
+        scored = Scored(labels == 1, here.probability, here.likelihood, units)
+        for more, simple in (probabilities.metrics(scored, rate), _of_groups(here, top)):
+            found, baseline = found | more, baseline | simple
+        return found, baseline
+
+    return of
+
+
+def _of_groups(here: Answers, top: int) -> Metrics:
+    if here.groups is None:
+        return {}, {}
+    found = of_groups.metrics(_ranked(here, here.probability, top), top)
+    # Equal scores count as every order: this is what an order by chance has.
+    chance = of_groups.metrics(_ranked(here, np.zeros(len(here.labels)), top), top)
+    return found, {name: one.value for name, one in chance.items()}
+
+
+def _ranked(here: Answers, scores: Any, top: int) -> Ranked:
+    assert here.groups is not None
+    return of_groups.rank(here.groups, here.labels == 1, scores, top)
+
+
+def explained(
+    split: Answers,
+    slices: Iterable[tuple[str, Mapping[str, Estimate]]],
+    group: str | None,
+    top: int,
+) -> Iterator[str]:
+    """Yields what a reader must know of the metrics of `slices`: which are not defined there, and
+    the groups of the split by the column `group`."""
+    if split.probability is None:
+        return
+    slices = list(slices)
+    yield from notes.undefined(slices, ("auc", *probabilities.NAMES))
+    if group is not None:
+        counts: Counts = _ranked(split, split.probability, top).counts
+        yield from notes.groups(counts, group, top)
+        parts = slices[1:] if not counts.usable else slices
+        yield from notes.undefined(parts, of_groups.names(top), "No group with both labels is in")

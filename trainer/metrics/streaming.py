@@ -1,0 +1,65 @@
+"""Metrics by group while training: one pass of an evaluation, its predictions kept in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import errors
+from trainer.input import grouping
+from trainer.metrics import class_metrics, groups, notes
+
+
+class Collector:
+    """The predictions of one evaluation, batch by batch."""
+
+    def __init__(self, column: str, top: int) -> None:
+        """Groups are by the column `column`; `top` is the k of their metrics."""
+        self._column, self._top = column, top
+        self._batches: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def add(self, ids: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Adds `[batch]` ids of groups, labels and scores; returns how many batches there are."""
+        self._batches.append((ids, labels == 1, scores))
+        return np.array(len(self._batches), np.int64)
+
+    def values(self) -> np.ndarray:
+        """Returns the metrics in the order of `groups.names`, `[4]`: NaN if no group holds
+        both labels, which is logged."""
+        ids, positive, scores = map(np.concatenate, zip(*self._batches, strict=True))
+        ranked = groups.rank(
+            class_metrics.grouped(ids, grouping.MISSING), positive, scores, self._top
+        )
+        if not ranked.counts.usable:
+            for line in notes.groups(ranked.counts, self._column, self._top):
+                tf.get_logger().warning(line)
+        found = groups.metrics(ranked, self._top)
+        names = groups.names(self._top)
+        return np.array([found[n].value if found else np.nan for n in names], np.float64)
+
+
+def with_group_metrics(
+    spec: Any, ids: tf.Tensor, labels: tf.Tensor, *, column: str, top: int
+) -> Any:
+    """Returns the `EstimatorSpec` of an evaluation with the metrics of groups, `[batch]` ids.
+
+    Raises `UsageError` if its predictions have no probabilities of two classes.
+    """
+    given = spec.predictions if isinstance(spec.predictions, Mapping) else {}
+    probabilities = given.get("probabilities")
+    if probabilities is None or probabilities.shape[1:] != [2]:
+        raise errors.UsageError(
+            f"eval.group: {grouping.NEEDS}; in evaluation the model predicts "
+            f"{', '.join(given) or 'nothing'}"
+        )
+    collector = Collector(column, top)
+    batch = [ids, tf.reshape(labels, [-1]), probabilities[:, 1]]
+    update = tf.compat.v1.py_func(collector.add, batch, tf.int64)
+    values = tf.compat.v1.py_func(collector.values, [], tf.float64)
+    values.set_shape([len(groups.names(top))])
+    named = zip(groups.names(top), tf.unstack(values), strict=True)
+    ours = {name: (value, update) for name, value in named}
+    return spec._replace(eval_metric_ops={**spec.eval_metric_ops, **ours})
