@@ -7,7 +7,7 @@ SHELL       := /bin/bash
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
 VARIABLES := A B BUCKET CHECKPOINT CLUSTER CONFIG DATA DRY_RUN ERROR_BUDGET EXPORT FIXED FOLLOW FORCE \
 	FORMAT IMAGE INPUT KILLS LABEL MATRIX MODES NUM_WORKERS ONLY OUT OUTPUT PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
-	ROLE ROWS RUN SEED SET SLICES SPLIT STORAGE STRATEGY WORKERS
+	ROLE ROWS RUN SCHEMA SEED SET SLICES SPLIT STORAGE STRATEGY WORKERS
 define newline
 
 
@@ -66,7 +66,7 @@ $(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %
 	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report ledger tensorboard runs status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
+.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report ledger tensorboard runs status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -113,6 +113,9 @@ $(VENV)/.installed-test-gcp: $(VENV)/.installed-dev requirements-gcp.lock tests/
 
 data: $(VENV)/.installed ## fetch or make the raw data of CONFIG (flights, ranking)
 	@$(CLI) data $(call given,CONFIG,config) $(OVERRIDES)
+
+config: $(VENV)/.installed ## print CONFIG with all its values; with SCHEMA=1 a JSON Schema of configs, for editors
+	@$(CLI) config $(call given,CONFIG,config) $(OVERRIDES) $(if $(call on,SCHEMA),--schema)
 
 schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder; LABEL=column
 	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml] [LABEL=column]" >&2; exit 64)

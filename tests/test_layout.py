@@ -42,6 +42,7 @@ LAYERS = {
             "list_runs",
             "logs",
             "report",
+            "show_config",
             "start_project",
             "status",
             "stop",

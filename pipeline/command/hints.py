@@ -21,10 +21,10 @@ SETTINGS = (
     *("A", "B", "BUCKET", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET"),
     *("EXPORT", "FIXED", "FOLLOW", "FORCE", "FORMAT", "IMAGE", "INPUT", "LABEL", "NUM_WORKERS"),
     *("OUT", "OUTPUT", "PORT", "PROJECT", "PS", "RECORDS", "REGION", "REPAIR", "ROLE", "ROWS"),
-    *("RUN", "SET", "SLICES", "SPLIT", "STORAGE", "STRATEGY", "WORKERS"),
+    *("RUN", "SCHEMA", "SET", "SLICES", "SPLIT", "STORAGE", "STRATEGY", "WORKERS"),
 )
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")
-_SWITCH = re.compile(r"\b(DRY_RUN|FOLLOW|FORCE|REPAIR)=1\b")
+_SWITCH = re.compile(r"\b(DRY_RUN|FOLLOW|FORCE|REPAIR|SCHEMA)=1\b")
 _SETTING = re.compile(rf"(?<![\w-])({'|'.join(sorted(SETTINGS, key=len, reverse=True))})=")
 
 

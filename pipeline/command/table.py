@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, Command] = {
     "data": Command(
         "preprocessing.fetch", "fetch or make the raw data of a config (flights, ranking)"
     ),
+    "config": Command("pipeline.show_config", "print a config with all its values"),
     "schema": Command("preprocessing.infer_schema", "write a first config for raw data"),
     "preprocess": Command("preprocessing.main", "turn raw data into records"),
     "clean-records": Command("preprocessing.clean_records", "remove records that no run needs"),

@@ -92,7 +92,7 @@ def load(name_or_path: str, overrides: list[str] | tuple[str, ...] = ()) -> Conf
     `UsageError` with the key path, what was given and what is allowed.
     """
     path = locate(name_or_path)
-    tree = _read_yaml(path)
+    tree = _with_base(path, ())
     for override in overrides:
         _apply(tree, override)
     _absolutise_inputs(tree, path)
@@ -101,7 +101,7 @@ def load(name_or_path: str, overrides: list[str] | tuple[str, ...] = ()) -> Conf
 
 def locate(name_or_path: str) -> str:
     """Returns the path of a config; a bare name is looked up among the shipped ones."""
-    if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
+    if not _is_name(name_or_path):
         if not storage.exists(name_or_path):
             raise errors.UsageError(f"config {name_or_path!r}: no such file")
         return name_or_path
@@ -113,6 +113,11 @@ def locate(name_or_path: str) -> str:
             f"{errors.nearest(name_or_path, known)}; a path must end in .yaml or hold a '/'"
         )
     return str(path)
+
+
+def _is_name(name_or_path: str) -> bool:
+    """Tells the name of a shipped config from a path."""
+    return "/" not in name_or_path and not name_or_path.endswith((".yaml", ".yml"))
 
 
 def path_of_new(name: str) -> str:
@@ -164,6 +169,45 @@ def _read_yaml(path: str) -> Any:
     if not isinstance(tree, dict):
         raise errors.UsageError(f"config {path!r}: must be a mapping of sections, got {tree!r}")
     return tree
+
+
+def _with_base(path: str, above: tuple[str, ...]) -> dict[str, Any]:
+    """Returns the sections of a config over those of its `base`, if it names one; `above` are the
+    configs that lead to it. Raw paths start at the folder of the file that gives them."""
+    tree: dict[str, Any] = _read_yaml(path)
+    _absolutise_inputs(tree, path)
+    if "base" not in tree:
+        return tree
+    base, above = tree.pop("base"), (*above, path)
+    if not isinstance(base, str):
+        raise errors.UsageError(
+            f"config {path!r}: base: must be a shipped config or the path of one, got {base!r}"
+        )
+    if "name" not in tree:
+        raise errors.UsageError(
+            f"config {path!r}: name: is missing; with that of {base!r} it would share its records "
+            "and runs"
+        )
+    try:
+        found = locate(base if _is_name(base) else storage.join(storage.parent(path) or ".", base))
+    except errors.UsageError as error:
+        raise errors.UsageError(f"config {path!r}: base: {error}") from None
+    if found in above:
+        raise errors.UsageError(f"config {above[0]!r}: its bases come round to {found!r} again")
+    return _merged(_with_base(found, above), tree)
+
+
+def _merged(base: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
+    """Returns `base` with what `tree` gives in its place: mappings key by key, all else whole. A
+    key that is null in `tree` is left out."""
+    found = {key: value for key, value in base.items() if tree.get(key, value) is not None}
+    for key, value in tree.items():
+        below = found.get(key)
+        if isinstance(value, dict) and isinstance(below, dict):
+            found[key] = _merged(below, value)
+        elif value is not None or key not in base:
+            found[key] = value
+    return found
 
 
 def _apply(tree: dict[str, Any], override: str) -> None:

@@ -64,6 +64,11 @@ of your choice. The command line overrides single keys: `make train SET="train.s
 value `null` makes an optional key "not set". Commands reject unknown keys, wrong types and values
 out of range before anything starts, with exit code 64. "Only for", "only with" and "not with" are
 checked too; a key that is "used only by" something has no effect elsewhere.
+
+A config may change another: with `base: flights` (a shipped one, or a path from the folder of the
+file) it takes from there what it does not give itself, key by key; lists are taken whole, and a key
+that is `null` is left out. It needs a `name` of its own. `make config CONFIG=path.yaml` prints a
+config with all its values, `make config SCHEMA=1` a JSON Schema for editors.
 """
 _STEPS = """\
 ## Feature steps

@@ -242,3 +242,63 @@ def test_a_secret_is_named_and_left_out_of_what_others_see():
     assert line.startswith("model.params.api_token looks like a secret. config.yaml of the run ")
     assert "abc123" not in line
     assert not config_file.warnings(config_file.load("mnist"))
+
+
+@pytest.fixture
+def based(tmp_path):
+    """Writes config files by name, each over MNIST's sections unless it has a base; returns the
+    path of the last."""
+
+    def write(**files):
+        for name, text in files.items():
+            path = tmp_path / f"{name}.yaml"
+            path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_a_base_gives_what_is_not_given(based):
+    path = based(job="name: job\nbase: mnist\ntrain: {steps: 7, optimizer: {learning_rate: 0.5}}\n")
+    found, mnist = config_file.load(path), config_file.load("mnist")
+    assert (found.name, found.train.steps) == ("job", 7)
+    assert found.train.optimizer == mnist.train.optimizer.model_copy(update={"learning_rate": 0.5})
+    assert found.data == mnist.data
+    assert config_file.load(path, ["train.steps=9"]).train.steps == 9
+
+
+def test_null_leaves_out_what_the_base_has(based):
+    job = config_file.load(based(job="name: job\nbase: flights\nfeatures: {route: null}\n"))
+    assert set(config_file.load("flights").features) - set(job.features) == {"route"}
+    assert job.train == config_file.load("flights").train
+
+
+def test_bases_have_bases_and_paths_start_at_the_file_that_gives_them(based, tmp_path):
+    (tmp_path / "below").mkdir()
+    inner = "name: inner\nbase: mnist\ndata: {inputs: {train: {images: i.gz}}}\n"
+    (tmp_path / "below" / "inner.yaml").write_text(inner)
+    outer = "name: outer\nbase: below/inner.yaml\ndata: {inputs: {train: {labels: l.gz}}}\n"
+    train = config_file.load(based(outer=outer)).data.inputs["train"]
+    assert train == {"images": f"{tmp_path}/below/i.gz", "labels": f"{tmp_path}/l.gz"}
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        ({"a": "name: a\nbase: 3\n"}, r"base: must be a shipped config or the path of one, got 3$"),
+        ({"a": "base: mnist\n"}, r"name: is missing; with that of 'mnist' it would share its rec"),
+        ({"a": "name: a\nbase: mnits\n"}, r"a\.yaml': base: config 'mnits': .*mean 'mnist'"),
+        ({"a": "name: a\nbase: b.yaml\n"}, r"base: config '.*/b.yaml': no such file$"),
+        (
+            {"b": "name: b\nbase: a.yaml\n", "a": "name: a\nbase: b.yaml\n"},
+            r"a\.yaml': its bases come round to '.*a\.yaml' again$",
+        ),
+        (
+            {"a": "name: a\nbase: mnist\ntrain: {stepz: 1}\n"},
+            r"unknown key 'train\.stepz' \(did you mean 'steps'\?\)",
+        ),
+    ],
+)
+def test_wrong_bases_are_refused(based, files, text):
+    with pytest.raises(errors.UsageError, match=text):
+        config_file.load(based(**files))

@@ -1,0 +1,57 @@
+"""Prints a config as the jobs see it, with the values that it does not give; or a JSON Schema.
+
+    estimator-pipeline config --config=flights --set=train.steps=500
+    estimator-pipeline config --schema > config.schema.json
+
+With `# yaml-language-server: $schema=config.schema.json` as the first line of a config, editors
+complete and check its keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from absl import flags
+
+from pipeline import cli, config, errors
+from pipeline.config import config_file, reference
+from pipeline.sections import Section
+
+_CONFIG = flags.DEFINE_string("config", None, "Name in configs/, or path of a config file.")
+_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
+_SCHEMA = flags.DEFINE_bool("schema", False, "Print the JSON Schema of all configs instead.")
+
+
+def main() -> None:
+    """Prints what is asked for."""
+    if _SCHEMA.value:
+        print(json.dumps(_schema(), indent=1))
+        return
+    if _CONFIG.value is None:
+        raise errors.UsageError("--config is missing: name one in configs/, or give a path")
+    print(config_file.dump(config_file.load(_CONFIG.value, _SET.value), redacted=True), end="")
+
+
+def _schema() -> dict[str, object]:
+    """Returns the schema of a config file: of one with a `base`, the base gives what is missing."""
+    found = config.Config.model_json_schema()
+    sections = {section.__name__: section for section in _below(Section)}
+    for name, part in (("Config", found), *found["$defs"].items()):
+        meanings = reference.docstrings(sections[name]) if name in sections else {}
+        for key, described in part["properties"].items() if meanings else ():
+            described.setdefault("description", meanings.get(key, ""))
+    found["properties"]["base"] = {
+        "type": "string",
+        "description": "A config whose values this one changes.",
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "required": []}
+
+
+def _below(section: type[Section]) -> Iterator[type[Section]]:
+    for one in section.__subclasses__():
+        yield from (one, *_below(one))
+
+
+if __name__ == "__main__":
+    cli.run(main)

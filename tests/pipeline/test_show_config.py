@@ -1,0 +1,41 @@
+"""`estimator-pipeline config`: a config printed as the jobs see it."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from pipeline import config
+from pipeline.config import config_file
+from tests.pipeline.test_main import run
+
+
+def test_what_is_printed_is_the_config(tmp_path):
+    done = run("config", "--config=flights_delay", "--set=train.steps=7")
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "printed.yaml"
+    path.write_text(done.stdout)
+    assert config_file.load(str(path)) == config_file.load("flights_delay", ["train.steps=7"])
+    assert "base" not in yaml.safe_load(done.stdout)
+
+
+def test_secrets_are_not_printed():
+    model = "model={name: 'mine:model_fn', params: {api_key: sk-0123456789abcdef0123}}"
+    done = run("config", "CONFIG=mnist", f"--set={model}")
+    assert "api_key: " in done.stdout
+    assert "0123456789" not in done.stdout
+
+
+def test_the_schema_has_every_section_and_its_meaning():
+    schema = json.loads(run("config", "--schema").stdout)
+    assert set(schema["properties"]) == {*config.Config.model_fields, "base"}
+    train = schema["$defs"]["Train"]
+    assert train["properties"]["epochs"]["description"].startswith("Passes over the train records")
+    assert train["additionalProperties"] is False
+
+
+def test_a_config_must_be_named():
+    done = run("config")
+    assert done.returncode == 64
+    assert done.stderr == "error: --config is missing: name one in configs/, or give a path\n"
