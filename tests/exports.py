@@ -133,8 +133,13 @@ class Published:
 
 def publish(folder: pathlib.Path, kind: dict[str, str]) -> Published:
     """Preprocesses, trains for a moment, and publishes the final and the best model."""
-    (folder / "rows.csv").write_text(text(rows(kind)))
-    (folder / "job.yaml").write_text(CONFIG.format(**kind))
+    return finished(folder, text(rows(kind)), CONFIG.format(**kind))
+
+
+def finished(folder: pathlib.Path, table: str, config_text: str) -> Published:
+    """Does the same for the CSV `table`, which the config calls `rows.csv`."""
+    (folder / "rows.csv").write_text(table)
+    (folder / "job.yaml").write_text(config_text)
     job = config_file.load(str(folder / "job.yaml"))
     contents = preprocessing.run(job, str(folder))
     source = Records(

@@ -15,6 +15,10 @@ MaybeOneCharacter = Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]?$")]
 Sha256 = Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+# The keys of a column that only lists have.
+_OF_LISTS = ("max_items", "on_longer", "separator")
+
+
 class Vocabulary(Section):
     """Which values of a column get an id: the most frequent values of the train split, ties
     ordered by value."""
@@ -27,13 +31,26 @@ class Vocabulary(Section):
 
 class Column(Section):
     """One column of a record. Preprocessing checks each raw value against it; the trainer parses
-    records by it."""
+    records by it.
+
+    Of a list, all keys but `missing` and those for lists are about each item.
+    """
 
     type: Literal["uint8", "int64", "float32", "string", "image"]
     """`uint8`: unsigned bytes, row-major. `int64`, `float32`: numbers. `string`: UTF-8 text.
     `image`: the bytes of a PNG or JPEG file that can be decoded."""
     shape: tuple[Positive, ...] = ()
     """Shape of one record's value; empty: a single value. Not for `image`."""
+    list: bool = False
+    """Whether a row has any number of values, such as tags. Not for `uint8` and `image`, and not
+    with `shape`. See [lists](raw-data.md#lists)."""
+    max_items: Positive | None = None
+    """Most items of a list. Required by `list`."""
+    on_longer: Literal["reject", "truncate"] = "reject"
+    """What happens to a row with a longer list. `reject`: it becomes a dead letter. `truncate`: its
+    list ends after the first `max_items`, and the row is counted."""
+    separator: OneCharacter = "|"
+    """One ASCII character between items, where a list is written as one text."""
     min: float | None = None
     """Smallest valid value, inclusive. Only for numbers."""
     max: float | None = None
@@ -51,7 +68,8 @@ class Column(Section):
     of a model of this project it needs `default`."""
     default: int | float | str | None = None
     """What the trainer uses for a missing value. Not set: NaN for `float32`, -1 for `int64`, an
-    empty text for `string`."""
+    empty text for `string`. Of a list it fills the places after the last item, so that no item may
+    be equal to it."""
     sensitive: bool = False
     """Hides the values in logs, pages, statistics and dead letters. A declared `vocabulary` still
     lists them."""
@@ -66,6 +84,12 @@ class Column(Section):
         return count
 
     @property
+    def item(self) -> Column:
+        """Returns the rules of one item of a list, as a column of its own."""
+        single = {"list": False, "max_items": None, "default": None}
+        return self.model_copy(update=single)
+
+    @property
     def is_image(self) -> bool:
         """Tells if a record holds it as one string of bytes, whatever its shape."""
         return self.type in ("uint8", "image")
@@ -76,6 +100,28 @@ class Column(Section):
         if self.default is not None:
             return self.default
         return {"int64": -1, "float32": math.nan}.get(self.type, "")
+
+    @pydantic.model_validator(mode="after")
+    def _lists_are_whole(self) -> Column:
+        if not self.list:
+            given = [name for name in _OF_LISTS if name in self.model_fields_set]
+            if given:
+                raise ValueError(f"{given[0]} is for lists; write list: true, or take it away")
+            return self
+        if self.is_image or self.shape:
+            got = f"shape {list(self.shape)}" if self.shape else f"type {self.type}"
+            raise ValueError(f"list takes items that are int64, float32 or string, got {got}")
+        if self.max_items is None:
+            raise ValueError("list: true needs max_items, the most items of a row, such as 50")
+        return self
+
+    @pydantic.model_serializer(mode="wrap")
+    def _as_before(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves the keys of lists out of other columns: their records are named without."""
+        found: dict[str, Any] = handler(self)
+        if self.list:
+            return found
+        return {name: value for name, value in found.items() if name not in ("list", *_OF_LISTS)}
 
     @pydantic.model_validator(mode="after")
     def _rules_fit_the_type(self) -> Column:
@@ -233,8 +279,11 @@ class Data(Section):
         for role, name in [("label", self.label), *names]:
             if name not in self.columns:
                 raise ValueError(f"{role}: {name!r} is not among the columns {list(self.columns)}")
+        if self.columns[self.label].list:
+            raise ValueError(f"label: {self.label!r} is a list, and a label is one value")
         for role, name in names:
-            if self.columns[name].shape or self.columns[name].missing == "allow":
+            column = self.columns[name]
+            if column.shape or column.list or column.missing == "allow":
                 raise ValueError(f"{role}: {name!r} must be one value that is never missing")
         return self
 

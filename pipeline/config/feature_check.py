@@ -30,6 +30,7 @@ class _Point:
     forgotten_by: str | None = None
     absent: bool = False
     changed: str | None = None
+    listed: bool = False
 
 
 def kind_of(column: Any) -> Kind:
@@ -87,6 +88,12 @@ def check(
                 f"features.{name}: made of {data_label!r}, the label: a model would learn to read "
                 "its answer; take it away"
             )
+        others = [i for i in inputs if i not in columns]
+        if listed := next((i for i in others if points[i].listed), None):
+            raise ValueError(
+                f"features.{name}: {listed!r} is a list behind its steps; make it of the column "
+                f"{features[listed].inputs(listed)[0]!r} and write its steps again"
+            )
         given = {i: _of_column(columns[i]) if i in columns else points[i] for i in inputs}
         points[name] = _through(f"features.{name}", features[name].steps, given)
         _check_missing(f"features.{name}", features[name], [columns.get(i) for i in inputs])
@@ -137,7 +144,7 @@ def _check_weight(weight: str, data_label: str, columns: Mapping[str, Any]) -> N
     if weight not in columns:
         raise ValueError(f"label.weight: {weight!r} is no column{errors.nearest(weight, columns)}")
     column = columns[weight]
-    if kind_of(column) not in NUMBERS or column.shape or column.missing == "allow":
+    if kind_of(column) not in NUMBERS or column.shape or column.list or column.missing == "allow":
         raise ValueError(f"label.weight: {weight!r} must be one number that is never missing")
     if weight == data_label:
         raise ValueError(f"label.weight: {weight!r} is the label itself")
@@ -147,7 +154,8 @@ def _of_column(column: Any) -> _Point:
     kind = kind_of(column)
     known: set[base.Statistic] = set(base.OF_NUMBERS) if kind in NUMBERS else set()
     known |= {"vocabulary"} if kind in ("integer", "text") else set()
-    return _Point(kind, column.shape, frozenset(known), absent=column.missing == "allow")
+    absent = column.missing == "allow" and not column.list
+    return _Point(kind, column.shape, frozenset(known), absent=absent, listed=column.list)
 
 
 def _through(key: str, steps: Sequence[Step], inputs: Mapping[str, _Point]) -> _Point:
@@ -174,6 +182,11 @@ def _through(key: str, steps: Sequence[Step], inputs: Mapping[str, _Point]) -> _
             point = _behind(step, point)
         except ValueError as error:
             raise ValueError(f"{key}: {step.step}: {error}") from None
+    if point.listed and point.kind != "ids":
+        raise ValueError(
+            f"{key}: is a list of {point.kind}, which no model takes; make ids of its items "
+            f"({_giving('ids')}), or one number of all with pool"
+        )
     if point.kind in ("text", "encoded"):
         raise ValueError(f"{key}: is {point.kind}, which no model takes; {_advice(point.kind)}")
     return point
@@ -185,6 +198,10 @@ def _check_step(key: str, step: Step, point: _Point) -> None:
         raise ValueError(
             f"{key} takes {' or '.join(step.takes)}, and gets {point.kind}; {_advice(point.kind)}"
         )
+    if point.listed and step.lists is None:
+        raise ValueError(f"{key} takes single values, and gets a list")
+    if not point.listed and step.lists == "whole":
+        raise ValueError(f"{key} takes a list, and gets single values")
     try:
         step.check(point.kind, point.shape)
     except ValueError as error:
@@ -206,6 +223,9 @@ def _check_step(key: str, step: Step, point: _Point) -> None:
 
 def _behind(step: Step, point: _Point) -> _Point:
     known = base.known_after(step, point.known)
+    listed = point.listed and step.lists == "items"
+    if listed and step.out_shape(point.shape) != point.shape:
+        raise ValueError("makes several numbers of each item, and no model takes lists of these")
     same = not step.several and step.statistics_after() == "unchanged"
     return _Point(
         kind=step.gives or point.kind,
@@ -214,6 +234,7 @@ def _behind(step: Step, point: _Point) -> _Point:
         forgotten_by=point.forgotten_by if point.known == known else step.step,
         absent=point.absent and not step.fills_gaps,
         changed=point.changed if same else point.changed or step.step,
+        listed=listed,
     )
 
 
@@ -223,6 +244,11 @@ def _advice(kind: Kind) -> str:
     return f"what takes {kind}: {', '.join(listed)}" if listed else f"nothing takes {kind}"
 
 
+def _giving(kind: Kind) -> str:
+    """Returns which steps make values of a kind of the items of a list."""
+    return ", ".join(n for n, step in STEPS.items() if step.gives == kind and step.lists == "items")
+
+
 def _check_missing(key: str, feature: Feature, columns: list[Any]) -> None:
     """Numbers that may be missing need a policy; a category of their own is one for the others."""
     takes = feature.steps[0].takes_missing if feature.steps else False
@@ -230,6 +256,7 @@ def _check_missing(key: str, feature: Feature, columns: list[Any]) -> None:
         if (
             column is not None
             and column.missing == "allow"
+            and not column.list
             and column.default is None
             and column.type != "string"
             and not takes

@@ -19,6 +19,16 @@ from pipeline.steps.base import Step
 AnyStep = Annotated[pydantic.SerializeAsAny[Step], pydantic.BeforeValidator(steps.made)]
 
 
+class Embedding(Section):
+    """How the ids of a feature become vectors, and those of a list one vector."""
+
+    size: Positive | Literal["auto"] = "auto"
+    """Width of the vectors. `auto`: twice the fourth root of the number of ids, rounded up."""
+    combiner: Literal["mean", "sum", "sqrtn", "max"] = "mean"
+    """What becomes of the vectors of a list: their mean, their sum, the sum divided by the square
+    root of their number, or the largest of each component. An empty list gives zeros."""
+
+
 class Feature(Section):
     """One feature: the values of a column after its steps."""
 
@@ -27,9 +37,10 @@ class Feature(Section):
     needs no list. Empty: the column with the name of the feature. Not the label column."""
     steps: tuple[AnyStep, ...] = ()
     """[Steps](#feature-steps) that are applied in this order; a single step needs no list."""
-    embedding: Positive | Literal["auto", "one_hot"] = "auto"
+    embedding: Positive | Literal["auto", "one_hot"] | Embedding = "auto"
     """How ids enter a network: as vectors of this width, or `one_hot`. `auto`: one-hot up to 8 ids,
-    above that vectors as wide as twice the fourth root of their number."""
+    above that vectors as wide as twice the fourth root of their number. A mapping is for lists, and
+    says how their vectors are combined."""
     part: Literal["wide", "deep", "both"] | None = None
     """Which part gets the feature: `wide` is the linear model, `deep` the network. Not set: the
     linear model gets ids, the network everything except crosses. Used only by
@@ -45,6 +56,17 @@ class Feature(Section):
     def _written_short(cls, given: Any) -> Any:
         """Takes one step as well as a list of them."""
         return (given,) if isinstance(given, str | dict) else given
+
+    @pydantic.field_validator("embedding", mode="before")
+    @classmethod
+    def _mapping(cls, given: Any) -> Any:
+        """Names the key of a mapping that is wrong, and not what else might have been written."""
+        return Embedding.model_validate(given) if isinstance(given, dict) else given
+
+    @property
+    def combiner(self) -> str:
+        """What becomes of the vectors of several ids."""
+        return self.embedding.combiner if isinstance(self.embedding, Embedding) else "mean"
 
     def inputs(self, name: str) -> tuple[str, ...]:
         """Returns the names of columns or features that a feature called `name` is made of."""

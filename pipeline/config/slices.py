@@ -16,7 +16,7 @@ def check(names: Sequence[str], columns: Mapping[str, Any], where: str) -> None:
     """
     for name in names:
         column = _column(name, columns, where)
-        if column.sensitive or column.shape or column.is_image:
+        if column.sensitive or column.shape or column.list or column.is_image:
             raise ValueError(
                 f"{where} {name!r}: must be a column of single values that is not sensitive"
             )
@@ -25,8 +25,9 @@ def check(names: Sequence[str], columns: Mapping[str, Any], where: str) -> None:
 def check_group(name: str, columns: Mapping[str, Any], where: str) -> None:
     """Raises `ValueError` for a column there is not, or whose values cannot name groups."""
     column = _column(name, columns, where)
-    if column.type not in ("int64", "string") or column.shape:
+    if column.type not in ("int64", "string") or column.shape or column.list:
         shape = f" of shape {list(column.shape)}" if column.shape else ""
+        shape = ", a list" if column.list else shape
         raise ValueError(
             f"{where} {name!r}: is {column.type}{shape}; it must be a column of single whole "
             "numbers or texts"

@@ -41,8 +41,9 @@ class Planned:
 
     @property
     def kind(self) -> Kind:
-        """What its values are."""
-        return self.points[-1].kind
+        """What its values are; lists of ids are a `bag`."""
+        last = self.points[-1]
+        return "bag" if last.listed and last.kind == "ids" else last.kind
 
     @property
     def ids(self) -> int | None:
@@ -129,8 +130,8 @@ def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> Va
     column = job.data.columns[name]
     split = contents.statistics.get("train")
     found = split.columns.get(name) if split else None
-    stand_in = column.stands_for_missing if column.missing == "allow" else None
-    used = found is not None and found.missing > 0
+    stand_in = column.stands_for_missing if column.missing == "allow" or column.list else None
+    used = found is not None and found.missing > 0 and not column.list
     others = base.numbers_in(stand_in) if used else ()
     kind = feature_check.kind_of(column)
     if found is not None and found.count == found.not_finite and kind in ("number", "integer"):
@@ -144,6 +145,7 @@ def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> Va
         vocabulary=_vocabulary(column, found),
         stand_in=stand_in,
         others=others,
+        listed=column.list,
     )
 
 

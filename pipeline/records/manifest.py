@@ -79,9 +79,10 @@ class Histogram(config.Section):
 
 
 class ColumnStatistics(config.Section):
-    """One column of one split. Of a column with a shape, all values of all rows.
+    """One column of one split. Of a column with a shape, and of a list, all values of all rows.
 
-    `count` values are there; as many rows are `missing` one. Moments, extremes and quantiles are of
+    `count` values are there; as many rows are `missing` one. `lengths` are those of the lists that
+    are there. Moments, extremes and quantiles are of
     those that are finite: mean and variance (`ddof=0`) correctly rounded, `quantiles` at 0, 1, ...
     100 percent, each at most 2**-`quantile_bits` of itself too near to zero (exact with 52).
     `histogram` is how many lie in each of equally wide bins from its `low` to its `high`, which all
@@ -104,6 +105,11 @@ class ColumnStatistics(config.Section):
     histogram: Histogram | None = None
     distinct: int | None = None
     vocabulary: tuple[tuple[int | float | str, int], ...] | None = None
+    lengths: ColumnStatistics | None = None
+
+    def rows(self, column: config.Column) -> int:
+        """Returns how many rows have a value of this `column`."""
+        return self.count // column.size if self.lengths is None else self.lengths.count
 
 
 class Statistics(config.Section):

@@ -59,9 +59,10 @@ class Values:
     """What is known of the values at one point of a feature.
 
     `ids` is how many categories there are, if they are of kind `ids` or `bag`; `shape` is that of
-    one example. Statistics are those of the values that are there: `stand_in` is what stands for a
-    missing one, and `others` are the values beyond the statistics, such as what fills the gaps.
-    `forgotten_by` is the step that discarded the statistics.
+    one example, or of one item if a row is a `listed` number of them. Statistics are those of the
+    values that are there: `stand_in` is what stands for a missing one, and `others` are the values
+    beyond the statistics, such as what fills the gaps. `forgotten_by` is the step that discarded
+    the statistics.
     """
 
     kind: Kind
@@ -74,6 +75,7 @@ class Values:
     stand_in: int | float | str | None = None
     others: tuple[float, ...] = ()
     forgotten_by: str | None = None
+    listed: bool = False
 
     @property
     def constant(self) -> bool:
@@ -101,6 +103,9 @@ class Step(Section):
     # Nothing is missing behind it, see `filling`.
     fills_gaps: ClassVar[bool] = False
     in_training_only: ClassVar[bool] = False
+    # What it does to a list: the same to each item, or one value for a row of them, ragged
+    # `[batch, items]`; None: it takes none.
+    lists: ClassVar[Literal["items", "whole"] | None] = "items"
     # Keras cannot save it: it is applied to what the Keras model is fed, with all steps before it.
     outside_keras: ClassVar[bool] = False
     # What to write in the config where the statistics are not known, such as "set mean".
@@ -223,10 +228,12 @@ def after(step: Step, values: Values) -> Values:
     if step.fills_gaps:
         filled = numbers_in(step.filling) if values.stand_in is not None else ()
         values = dataclasses.replace(values, stand_in=None, others=filled)
+    listed = values.listed and step.lists == "items"
     if follows == "unchanged":
-        return dataclasses.replace(values, kind=kind, shape=shape)
+        return dataclasses.replace(values, kind=kind, shape=shape, listed=listed)
     ids = step.categories() if kind in ("ids", "bag") else None
-    unknown = Values(kind, shape, ids=ids, forgotten_by=values.forgotten_by or step.step)
+    forgotten_by = values.forgotten_by or step.step
+    unknown = Values(kind, shape, ids=ids, forgotten_by=forgotten_by, listed=listed)
     if follows == "forgotten" or values.percentiles is None:
         return unknown
     others = tuple(_value(step, x) for x in values.others)
@@ -243,7 +250,8 @@ def after(step: Step, values: Values) -> Values:
     if linear and values.mean is not None and values.variance is not None:
         slope = _value(step, 1.0) - _value(step, 0.0)
         mean, variance = _value(step, values.mean), values.variance * slope**2
-    return Values(kind, shape, percentiles=percentiles, mean=mean, variance=variance, others=others)
+    known = Values(kind, shape, percentiles=percentiles, mean=mean, variance=variance)
+    return dataclasses.replace(known, others=others, listed=listed)
 
 
 def numbers_in(value: float | int | str | None) -> tuple[float, ...]:

@@ -195,6 +195,7 @@ class Cross(Step):
     feature, with a list in `of`."""
 
     takes = CATEGORIES
+    lists = None
     gives = "ids"
     several = True
     takes_missing = True

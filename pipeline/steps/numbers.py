@@ -20,6 +20,7 @@ class Missing(Step):
     """Fills in missing values."""
 
     takes = ("number", "integer", "text")
+    lists = None
     takes_missing = True
     fills_gaps = True
     instead = "write fill: <number>"

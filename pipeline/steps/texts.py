@@ -18,6 +18,7 @@ class Ngrams(Step):
     characters."""
 
     takes = ("text",)
+    lists = None
     gives = "bag"
     outside_keras = True  # ragged
     n: Annotated[int, pydantic.Field(ge=1, le=8)] = 1

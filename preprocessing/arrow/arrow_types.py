@@ -20,12 +20,14 @@ _ELEMENTS = {
 def arrow_type(column: config.Column) -> pa.DataType:
     """Returns the type of a column in a batch.
 
-    `image` is binary, `uint8` is one binary of `size` bytes a row; the others are plain, or a list
-    of fixed length if the column has a shape.
+    `image` is binary, `uint8` is one binary of `size` bytes a row; the others are plain, or a list:
+    of fixed length if the column has a shape, of any length if it is a list.
     """
     if column.type == "uint8":
         return pa.binary(column.size)
     element = _ELEMENTS[column.type]
+    if column.list:
+        return pa.list_(element)
     return pa.list_(element, column.size) if column.shape else element
 
 
@@ -35,7 +37,8 @@ def arrow_schema(columns: Mapping[str, config.Column]) -> pa.Schema:
 
 
 def values(array: pa.Array, column: config.Column) -> np.ndarray:
-    """Returns the values of a numeric column as an array of shape [rows, column.size]."""
+    """Returns the values of a numeric column, which is no list, as an array of shape
+    [rows, column.size]."""
     if column.type == "uint8":
         data = np.frombuffer(array.buffers()[1] or b"", np.uint8)
         flat = data[array.offset * column.size : (array.offset + len(array)) * column.size]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config
-from preprocessing.arrow import arrow_types
+from preprocessing.arrow import arrow_types, lists
 
 # Whole numbers as they are written where a column has gaps: 16777217.0
 _POINT = r"^([+-]?\d+)\.0*$"
@@ -29,11 +29,14 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     Faults are `encoding` (text that is not UTF-8, or holds a NUL), `overflow` (a number too large)
     and `type`, also of lists in which a value is missing. Text is read as Arrow does: no spaces,
     digits in plain ASCII, 1e3 for floats only, but 5.0 is a whole number; to floats, whole numbers
-    are rounded like text.
+    are rounded like text. A list is null if one of its items is at fault; its faults may also be
+    `quotes` (a separator is inside quotes) and `item` (one that is equal to what stands for none).
     """
     target = arrow_types.arrow_type(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if column.list:
+        return _lists(array, column)
     if array.type == target and not (pa.types.is_string(target) or pa.types.is_nested(target)):
         return array, []
     faults: list[Fault] = []
@@ -51,6 +54,43 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     if column.type == "float32":
         made = _without_overflow(array, made, faults)
     return made, faults
+
+
+def _lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault]]:
+    target, faults = arrow_types.arrow_type(column), list[Fault]()
+    if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+        array = _cast(array, pa.string(), "encoding", faults)
+    if _is_text(array.type):
+        array, quoted = lists.cut(array, column.separator)
+        faults.append(("quotes", quoted))
+    elif not _is_list(array.type):
+        wrong = lists.is_there(array)
+        return pa.nulls(len(array), target), [("type", wrong)] if wrong.any() else []
+    sizes, there, raw = lists.lengths(array), lists.is_there(array), array.flatten()
+    items, found = convert(raw, column.item)
+    found.append(("type", ~lists.is_there(raw)))
+    found.append(("item", _stand_ins(items, column)))
+    faults += [(reason, lists.having(bad, sizes)) for reason, bad in found]
+    faults = [(reason, bad) for reason, bad in faults if bad.any()]
+    for _, bad in faults:
+        there = there & ~bad
+    kept = items.filter(pa.array(np.repeat(there, sizes)))
+    return lists.made(kept, np.where(there, sizes, 0), there), faults
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    known = pa.types
+    return known.is_list(kind) or known.is_large_list(kind) or known.is_fixed_size_list(kind)
+
+
+def _stand_ins(items: pa.Array, column: config.Column) -> np.ndarray:
+    """Tells of each item if it is what stands for none."""
+    stand_in = column.stands_for_missing
+    if stand_in != stand_in:
+        found = pc.is_nan(items)
+    else:
+        found = pc.equal(items, pa.scalar(stand_in).cast(items.type))
+    return found.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def fits(array: pa.Array, column: config.Column) -> bool:

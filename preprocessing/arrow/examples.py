@@ -107,8 +107,9 @@ def columns_of(
 
     Payloads of which a problem is `known` are not looked at.
 
-    A feature that is absent, or has no value, is null; text stays bytes, and lists may have any
-    length: `preprocessing.arrow.cast` judges both.
+    A feature that is absent, or has no value, is null; of a column that is a list, no value is an
+    empty list. Text stays bytes, and lists may have any length: `preprocessing.arrow.cast` judges
+    both.
     """
     bad = dict(known)
     maps: list[Any] = []
@@ -129,7 +130,7 @@ def _column(
     maps: Sequence[Any], name: str, column: config.Column, bad: dict[int, Problem]
 ) -> pa.Array:
     wanted = LISTS[column.type]
-    one = not column.shape or column.is_image
+    one = not (column.shape or column.list) or column.is_image
     values: list[Any] = [None] * len(maps)
     for row, features in enumerate(maps):
         feature = features.get(name)
@@ -138,7 +139,7 @@ def _column(
         found = getattr(feature, wanted).value
         if found and one and len(found) == 1:
             values[row] = found[0]
-        elif found and not one:
+        elif not one and (found or (column.list and feature.WhichOneof("kind") == wanted)):
             values[row] = list(found)
         elif problem := _problem(feature, wanted, len(found), column):
             bad.setdefault(row, (name, *problem))

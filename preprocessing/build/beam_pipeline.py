@@ -61,7 +61,8 @@ class Spill(beam.DoFn):
             origin = pieces.key(element)
             for part, (good, encoded) in enumerate(ahead(self._encoded(element.split, found))):
                 letter_files.write(self._folder, f"{origin}-{part:04d}", good.letters, sums)
-                tally.add(letter_files.tally(good.letters, good.read, good.dropped))
+                read, cut = (good.read, good.dropped), good.truncated
+                tally.add(letter_files.tally(good.letters, *read, truncated=cut))
                 if not self._late:
                     learned.append(self._analyzed(good.batch, encoded.places.split))
                 place = (element.index, part)

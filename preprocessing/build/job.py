@@ -297,6 +297,11 @@ def _judge_rows(data: config.Data, folders: record_folders.Folders) -> None:
     for split, tally in sorted(tallies.items()):
         if tally.dropped:
             print(f"{split}: {tally.dropped:,} of {tally.read:,} rows dropped as configured")
+        for name, count in sorted(tally.truncated.items()):
+            most = data.columns[name].max_items
+            print(
+                f"{split}: {count:,} rows had more than {most} items in {name}, and lost the rest"
+            )
         if tally.rejected:
             print(f"{split}: {tally.rejected:,} of {tally.read:,} rows are dead letters:")
             print("\n".join(f"  {line}" for line in tally.lines()))

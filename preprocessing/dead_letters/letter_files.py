@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pipeline import config, errors, storage
 from pipeline.storage import strict_json
@@ -26,19 +26,22 @@ _NAMED = 3
 
 @dataclasses.dataclass
 class Tally:
-    """What became of rows that were read. `bad` counts letters by column and reason."""
+    """What became of rows that were read. `bad` counts letters by column and reason, `truncated`
+    rows whose list lost items, by column."""
 
     read: int = 0
     dropped: int = 0
     bad: collections.Counter[tuple[str, str]] = dataclasses.field(
         default_factory=collections.Counter
     )
+    truncated: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
 
     def add(self, other: Tally) -> None:
         """Adds the counts of other rows."""
         self.read += other.read
         self.dropped += other.dropped
         self.bad.update(other.bad)
+        self.truncated.update(other.truncated)
 
     @property
     def rejected(self) -> int:
@@ -67,15 +70,23 @@ def write(
 def write_tally(folder: str, origin: str, tally: Tally, sums: summed.Sums | None = None) -> None:
     """Notes what became of the rows of one place, and in `sums` what the file is."""
     bad = [[column, reason, count] for (column, reason), count in sorted(tally.bad.items())]
-    values = {"read": tally.read, "dropped": tally.dropped, "bad": bad}
+    values: dict[str, object] = {"read": tally.read, "dropped": tally.dropped, "bad": bad}
+    if tally.truncated:
+        values["truncated"] = dict(sorted(tally.truncated.items()))
     path = storage.join(folder, f"{origin}.tally.json")
     summed.write_text(path, strict_json.dumps(values), sums)
 
 
-def tally(letters: Sequence[Letter], read: int = 0, dropped: int = 0) -> Tally:
-    """Counts letters by column and reason."""
+def tally(
+    letters: Sequence[Letter],
+    read: int = 0,
+    dropped: int = 0,
+    *,
+    truncated: Mapping[str, int] | None = None,
+) -> Tally:
+    """Counts letters by column and reason; `truncated` are rows by column."""
     kinds = collections.Counter((letter.column or "", letter.reason) for letter in letters)
-    return Tally(read, dropped, kinds)
+    return Tally(read, dropped, kinds, +collections.Counter(truncated or {}))
 
 
 def letters_written(folder: str) -> int:
@@ -142,7 +153,8 @@ def check_total(total: Tally, data: config.Data, where: str) -> None:
 def _read_tally(path: str) -> Tally:
     values = strict_json.loads(storage.read_text(path))
     bad = collections.Counter({(column, reason): n for column, reason, n in values["bad"]})
-    return Tally(values["read"], values["dropped"], bad)
+    truncated = collections.Counter(values.get("truncated", {}))
+    return Tally(values["read"], values["dropped"], bad, truncated)
 
 
 def _values(letter: Letter) -> dict[str, object]:

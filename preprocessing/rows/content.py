@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline import config
-from preprocessing.arrow import arrow_types, binary
+from preprocessing.arrow import arrow_types, binary, lists
 from preprocessing.rows import hashing
 
 # Stands for a value that is missing; no more likely than any other number.
@@ -48,6 +48,8 @@ def _of_column(array: pa.Array, column: config.Column) -> np.ndarray:
 
 
 def _of_values(array: pa.Array, column: config.Column) -> np.ndarray:
+    if column.list:
+        return _of_lists(lists.lengths(array), _of_values(array.flatten(), column.item))
     if column.type in ("string", "image"):
         texts = _of_texts(array.flatten() if column.shape else array)
         return _of_words(texts.reshape(len(array), column.size))
@@ -58,6 +60,16 @@ def _of_values(array: pa.Array, column: config.Column) -> np.ndarray:
         return numbers.view(f"<u{width}").ravel().astype(np.uint64, copy=False)
     width = column.size * numbers.itemsize
     return _of_words(_words(numbers.view(np.uint8).reshape(len(array), width)))
+
+
+def _of_lists(sizes: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """Returns one number a row of the numbers of its items, uint64 `[items]`, and how many."""
+    found = hashing.mix(sizes.astype(np.uint64))
+    starts = np.cumsum(sizes) - sizes
+    for place in range(int(sizes.max(initial=0))):
+        rows = np.flatnonzero(sizes > place)
+        found[rows] = hashing.mix(found[rows] ^ items[starts[rows] + place])
+    return found
 
 
 def _of_texts(array: pa.Array) -> np.ndarray:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config
-from preprocessing.arrow import arrow_types, image_values
+from preprocessing.arrow import arrow_types, image_values, lists
 from preprocessing.arrow.cast import Fault
 
 # How many allowed values an error lists.
@@ -17,8 +17,15 @@ _LISTED = 8
 def broken(array: pa.Array, column: config.Column) -> list[Fault]:
     """Returns the reasons `range`, `length`, `image` and `allowed`, and their rows, if any.
 
-    `array` has the type of `schema.arrow_type`. Rows without a value break none of these rules.
+    `array` has the type of `schema.arrow_type`. Rows without a value break none of these rules. A
+    list also breaks `items` if it is too long, and the others if one of its items does.
     """
+    if column.list:
+        sizes = lists.lengths(array)
+        of_items = broken(array.flatten(), column.item)
+        found = [(reason, lists.having(bad, sizes)) for reason, bad in of_items]
+        longer = sizes > (column.max_items or 0)
+        return [("items", longer), *found] if longer.any() else found
     found = []
     if column.min is not None or column.max is not None:
         found.append(("range", _out_of_range(array, column)))
@@ -65,7 +72,14 @@ def problem(reason: str, value: object, column: config.Column) -> str:
         return f"is {value!r}, no time such as 2013-12-01 or 2013-12-01T06:00:00Z"
     if reason == "split":
         return f"is {value!r}, which data.split.values gives no split"
+    if reason == "items":
+        return f"is {value!r}, allowed are {column.max_items} items; see max_items and on_longer"
+    if reason == "item":
+        return f"is {value!r}, with an item {column.stands_for_missing!r}, which stands for none"
+    if reason == "quotes":
+        return f"is {value!r}, with {column.separator!r} inside quotes; it would cut the item"
     kind = f"{column.type} of {list(column.shape)}" if column.shape else column.type
+    kind = f"a list of {column.type}" if column.list else kind
     return f"is {value!r}, {'too large for' if reason == 'overflow' else 'not'} {kind}"
 
 

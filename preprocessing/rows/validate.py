@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pipeline import config
 from pipeline.config.splits import SplitName
-from preprocessing.arrow import arrow_types, cast, image_values
+from preprocessing.arrow import arrow_types, cast, image_values, lists
 from preprocessing.rows import rules
 from preprocessing.rows.split import assign
 from preprocessing.sources.base import Letter, Rows
@@ -30,7 +30,8 @@ class Good:
     """Rows that may become records, and what became of the others.
 
     `numbers` says which row of its file each one was, `splits` where in `SPLITS` it goes unless its
-    key decides, `kept` which of the rows that were read they are.
+    key decides, `kept` which of the rows that were read they are. `truncated` counts, by column,
+    the good rows whose list lost items.
     """
 
     numbers: np.ndarray
@@ -39,6 +40,7 @@ class Good:
     batch: pa.RecordBatch
     letters: list[Letter]
     dropped: int
+    truncated: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def read(self) -> int:
@@ -53,9 +55,12 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     """
     faults: dict[int, tuple[str, str]] = {}
     arrays, dropped = [], np.zeros(rows.batch.num_rows, bool)
+    longer: dict[str, np.ndarray] = {}
     for name, column in data.columns.items():
         raw = rows.batch.column(name)
         array, found = cast.convert(raw, column)
+        if column.list and column.on_longer == "truncate":
+            array, longer[name] = lists.shortened(array, column.max_items or 0)
         if raw.null_count and column.missing != "allow":
             missing = raw.is_null().to_numpy(zero_copy_only=False)
             if column.missing == "drop":
@@ -85,7 +90,8 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     letters = [*(_redact(letter, data.columns) for letter in rows.letters), *letters]
     files = {stretch.file.path: n for n, stretch in enumerate(rows.stretches)}
     letters.sort(key=lambda letter: (files.get(letter.file, -1), letter.row))
-    return Good(numbers, splits, kept, batch, letters, int(dropped.sum()))
+    truncated = {name: int(found[kept].sum()) for name, found in longer.items()}
+    return Good(numbers, splits, kept, batch, letters, int(dropped.sum()), truncated)
 
 
 def _letters(

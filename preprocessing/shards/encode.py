@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pipeline import config
 from pipeline.records import tfrecord
-from preprocessing.arrow import arrow_types, binary
+from preprocessing.arrow import arrow_types, binary, lists
 
 # Tags of wire type 2 (length-delimited) by field number, from tensorflow/core/example/*.proto.
 # Example.features, Features.feature (a map), its entry's key, and the value of any list are all
@@ -59,7 +59,7 @@ def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.La
     """Returns one serialized `tf.train.Example` a row.
 
     `uint8` becomes a bytes feature of `size` bytes, `image` one of as many as there are; the
-    others a list of `size` values. One that is null has no feature.
+    others a list of `size` values, or of all items. One that is null has no feature.
     """
     parts: list[pa.Array | pa.Scalar] = []
     # A deterministic map is written in the order of its keys.
@@ -71,7 +71,7 @@ def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.La
 
 def _entries(array: pa.Array, name: str, column: config.Column) -> list[pa.Array | pa.Scalar]:
     """Returns parts that together are the column's entry of the map; nothing where it is null."""
-    if column.shape or column.is_image:
+    if column.shape or column.list or column.is_image:
         return _parts(array, name, column)
     # As bits, since 0.0 and -0.0 are equal but not the same record.
     bits = array.view(pa.int32()) if column.type == "float32" else array
@@ -123,8 +123,8 @@ def _entry_prefix(name: bytes, list_tag: bytes, head: Prefix) -> Prefix:
 
 def _filled(array: pa.Array, column: config.Column) -> pa.Array:
     """Puts any value where there is none, so that the column can be worked on as a whole."""
-    if not array.null_count:
-        return array
+    if not array.null_count or column.list:
+        return array  # a list that is null has no items
     if column.shape:
         some = pa.array([[_SOME[column.type]] * column.size], array.type)
         return pc.if_else(array.is_valid(), array, some[0])
@@ -133,12 +133,17 @@ def _filled(array: pa.Array, column: config.Column) -> pa.Array:
 
 def _content(array: pa.Array, column: config.Column) -> tuple[pa.LargeBinaryArray, Prefix]:
     """Returns the values of each row as they lie in their list, and what makes their head."""
+    many = column.list or bool(column.shape)
     if column.type in ("string", "image"):
-        flat = (array.flatten() if column.shape else array).cast(pa.large_binary())
+        flat = (array.flatten() if many else array).cast(pa.large_binary())
         # Every string has a head of its own, so the list has none.
-        return (_strings(flat, column), _no_head) if column.shape else (flat, _value_head)
+        return (_strings(flat, _counts(array, column)), _no_head) if many else (flat, _value_head)
     if column.type == "int64":
-        return _varints(arrow_types.values(array, column)), _value_head
+        numbers = array.flatten().to_numpy() if many else array.to_numpy()
+        return _varints(numbers, _counts(array, column)), _packed_head
+    if column.list:
+        items = array.flatten().to_numpy().astype("<f4")
+        return binary.cut(items, _counts(array, column) * items.itemsize), _packed_head
     numbers = arrow_types.values(array, column).astype("u1" if column.type == "uint8" else "<f4")
     return binary.cut(numbers, np.full(len(array), column.size * numbers.itemsize)), _value_head
 
@@ -147,19 +152,28 @@ def _value_head(size: int) -> bytes:
     return _FIELD_1 + varint(size)
 
 
+def _packed_head(size: int) -> bytes:
+    """As protobuf writes numbers: nothing if there are none."""
+    return _value_head(size) if size else b""
+
+
+def _counts(array: pa.Array, column: config.Column) -> np.ndarray:
+    """Returns how many values each row has, `[rows]`."""
+    return lists.lengths(array) if column.list else np.full(len(array), column.size)
+
+
 def _no_head(size: int) -> bytes:
     return b""
 
 
-def _strings(flat: pa.LargeBinaryArray, column: config.Column) -> pa.LargeBinaryArray:
-    """Returns `column.size` strings a row with their heads, one after the other."""
+def _strings(flat: pa.LargeBinaryArray, counts: np.ndarray) -> pa.LargeBinaryArray:
+    """Returns `counts` strings of each row with their heads, one after the other."""
     framed = _join(_by_length(_lengths(flat), _value_head), flat)
-    sizes = _lengths(framed).reshape(-1, column.size).sum(axis=1)
-    return binary.cut(binary.data(framed), sizes)
+    return binary.cut(binary.data(framed), lists.summed(_lengths(framed), counts))
 
 
-def _varints(numbers: np.ndarray) -> pa.LargeBinaryArray:
-    """Returns the varints of each row of int64 [rows, size], one after the other.
+def _varints(numbers: np.ndarray, counts: np.ndarray) -> pa.LargeBinaryArray:
+    """Returns the varints of `counts` numbers of each row, int64, one after the other.
 
     Negative numbers take ten bytes, as protobuf's int64 does.
     """
@@ -169,7 +183,7 @@ def _varints(numbers: np.ndarray) -> pa.LargeBinaryArray:
     places = np.arange(sizes.max(initial=1))
     groups = ((unsigned >> (7 * places).astype(np.uint64)) & np.uint64(0x7F)).astype(np.uint8)
     groups[places < sizes[:, None] - 1] |= 0x80
-    return binary.cut(groups[places < sizes[:, None]], sizes.reshape(numbers.shape).sum(axis=1))
+    return binary.cut(groups[places < sizes[:, None]], lists.summed(sizes, counts))
 
 
 def _by_length(lengths: np.ndarray, make: Prefix) -> pa.Array | pa.Scalar:

@@ -141,7 +141,8 @@ class JsonlSource(base.Source):
 
 
 def _json_type(column: config.Column) -> pa.DataType:
-    return pa.list_(_TYPES[column.type]) if column.shape else _TYPES[column.type]
+    many = column.shape or column.list
+    return pa.list_(_TYPES[column.type]) if many else _TYPES[column.type]
 
 
 def _parse(data: bytes, wanted: pa.Schema, rows: int) -> pa.Table:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pipeline import config
 from pipeline.records import manifest
-from preprocessing.arrow import arrow_types
+from preprocessing.arrow import arrow_types, lists
 from preprocessing.statistics import bins, moments, quantile_sketch
 
 # A column with more different values than this, and no declared vocabulary, is not counted by
@@ -38,6 +38,8 @@ class Partial:
     moments: moments.Moments = dataclasses.field(default_factory=moments.Moments)
     sketch: quantile_sketch.Sketch = dataclasses.field(default_factory=quantile_sketch.Sketch)
     values: Counts = None
+    # Numbers of items of rows, of a column that is a list.
+    lengths: Partial | None = None
 
     def merged(self, other: Partial, column: config.Column) -> Partial:
         """Returns what is known of both sets of rows together."""
@@ -48,6 +50,7 @@ class Partial:
             self.moments.merged(other.moments),
             self.sketch.merged(other.sketch),
             _added(self.values, other.values, column),
+            self.lengths and other.lengths and self.lengths.merged(other.lengths, LENGTHS),
         )
 
     def without(self, other: Partial) -> Partial:
@@ -63,8 +66,12 @@ class Partial:
             self.moments.without(other.moments),
             self.sketch.without(other.sketch),
             values,
+            self.lengths and other.lengths and self.lengths.without(other.lengths),
         )
 
+
+# What the length of a list is, as a column.
+LENGTHS = config.Column(type="int64")
 
 # By split and column. Rows that are to be taken from a split count for one of another name.
 Partials = dict[tuple[str, str], Partial]
@@ -110,6 +117,11 @@ def finished(found: Partials, data: config.Data) -> dict[str, manifest.Statistic
 
 
 def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial:
+    if column.list:
+        of_items = _of_column(array.flatten(), column.item, counted)
+        sizes = pa.array(lists.lengths(array.drop_null()))
+        lengths = _of_column(sizes, LENGTHS, counted=False)
+        return dataclasses.replace(of_items, missing=array.null_count, lengths=lengths)
     if column.type == "image":
         return Partial(len(array) - array.null_count, array.null_count)
     present = array.drop_null() if array.null_count else array
@@ -187,15 +199,34 @@ def _add_histograms(
     splits: dict[str, manifest.Statistics], found: Partials, data: config.Data
 ) -> None:
     for name in data.columns:
-        everyone = {split: of.columns[name] for split, of in splits.items()}
-        numbers = [one for one in everyone.values() if one.quantiles is not None]
-        edges = bins.shared(numbers) if numbers else None
-        for split, one in everyone.items():
-            if edges is not None and one.quantiles is not None:
-                counts = found[split, name].sketch.histogram(edges).tolist()
-                low, high = float(edges[0]), float(edges[-1])
-                histogram = manifest.Histogram(low=low, high=high, counts=counts)
-                splits[split].columns[name] = one.model_copy(update={"histogram": histogram})
+        known = {split: (of.columns[name], found[split, name]) for split, of in splits.items()}
+        for split, one in _with_histograms(known).items():
+            splits[split].columns[name] = one
+
+
+# The statistics of a column in one split, and what they were made of.
+_Known = tuple[manifest.ColumnStatistics, Partial]
+
+
+def _with_histograms(known: dict[str, _Known]) -> dict[str, manifest.ColumnStatistics]:
+    """Returns the statistics of each split with histograms that share their bins."""
+    numbers = [one for one, _ in known.values() if one.quantiles is not None]
+    edges = bins.shared(numbers) if numbers else None
+    lengths = {
+        split: (one.lengths, partial.lengths)
+        for split, (one, partial) in known.items()
+        if one.lengths is not None and partial.lengths is not None
+    }
+    of_lengths = _with_histograms(lengths) if lengths else {}
+    found = {}
+    for split, (one, partial) in known.items():
+        update: dict[str, object] = {"lengths": of_lengths[split]} if split in of_lengths else {}
+        if edges is not None and one.quantiles is not None:
+            counts = partial.sketch.histogram(edges).tolist()
+            low, high = float(edges[0]), float(edges[-1])
+            update["histogram"] = manifest.Histogram(low=low, high=high, counts=counts)
+        found[split] = one.model_copy(update=update)
+    return found
 
 
 def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStatistics:
@@ -223,4 +254,5 @@ def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStati
         quantile_bits=bits,
         distinct=None if partial.values is None else len(partial.values),
         vocabulary=listed,
+        lengths=None if partial.lengths is None else _of_partial(partial.lengths, LENGTHS),
     )

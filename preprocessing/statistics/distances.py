@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pipeline import config
 from pipeline.records.manifest import ColumnStatistics
 
 # Of one in a thousand: of the normal distribution, one- and two-sided, and of Kolmogorov's.
@@ -106,9 +107,9 @@ def _shares(places: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.n
     return least.clip(0) / 100, greatest.clip(0, 100) / 100
 
 
-def missing_share(one: ColumnStatistics, size: int) -> float:
-    """Returns the share of rows without a value; `size` is how many values others have."""
-    return one.missing / max(1, one.missing + one.count // size)
+def missing_share(one: ColumnStatistics, column: config.Column) -> float:
+    """Returns the share of rows without a value."""
+    return one.missing / max(1, one.missing + one.rows(column))
 
 
 def numbers_by_chance(n: int, m: int) -> float:

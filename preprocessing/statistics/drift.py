@@ -114,13 +114,13 @@ def _compare(name: str, a: Side, b: Side, limits: Drift) -> Compared:
         where = f"A ({a.name})" if columns[1] is None else f"B ({b.name})"
         return Compared(name, problem=f"only in {where}", broken=True)
     if _kind(columns[0]) != _kind(columns[1]):
-        problem = f"{columns[0].type} in {a.name}, {columns[1].type} in {b.name}"
+        problem = f"{_named(columns[0])} in {a.name}, {_named(columns[1])} in {b.name}"
         return Compared(name, problem=problem, broken=True)
     one, other = a.column(name), b.column(name)
     own = limits.columns.get(name)
     shares = (
-        distances.missing_share(one, columns[0].size),
-        distances.missing_share(other, columns[1].size),
+        distances.missing_share(one, columns[0]),
+        distances.missing_share(other, columns[1]),
     )
     chance = distances.missing_by_chance(shares[0], a.records, shares[1], b.records)
     allowed = limits.missing if own is None or own.missing is None else own.missing
@@ -138,8 +138,13 @@ def _compare(name: str, a: Side, b: Side, limits: Drift) -> Compared:
     )
 
 
-def _kind(column: config.Column) -> str:
-    return column.type if column.type in ("string", "image") else "number"
+def _kind(column: config.Column) -> tuple[str, bool]:
+    kind = column.type if column.type in ("string", "image") else "number"
+    return kind, column.list
+
+
+def _named(column: config.Column) -> str:
+    return f"a list of {column.type}" if column.list else column.type
 
 
 def _distance(

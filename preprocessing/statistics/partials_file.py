@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import json
 from typing import Any
 
@@ -15,6 +16,8 @@ from preprocessing.statistics.quantile_sketch import Sketch
 _NUMBERS = pa.list_(pa.int64())
 # The values that were counted are in the field of their type; all are null where none are counted.
 _VALUES = {"integers": int, "numbers": float, "texts": str}
+# Behind the name of a column, for the lengths of its lists; no name holds a NUL.
+_LENGTHS = "\0lengths"
 _SCHEMA = pa.schema(
     {
         "split": pa.string(),
@@ -36,8 +39,12 @@ _SCHEMA = pa.schema(
 
 def write(found: Partials, file: Any) -> None:
     """Writes `found` to a file that is open for writing."""
+    every = dict(found)
+    for (split, column), partial in found.items():
+        if partial.lengths is not None:
+            every[split, column + _LENGTHS] = partial.lengths
     rows = [
-        (split, column, *_fields(partial).values()) for (split, column), partial in found.items()
+        (split, column, *_fields(partial).values()) for (split, column), partial in every.items()
     ]
     arrays = [pa.array([row[n] for row in rows], f.type) for n, f in enumerate(_SCHEMA)]
     with pa.ipc.new_file(file, _SCHEMA) as writer:
@@ -47,7 +54,7 @@ def write(found: Partials, file: Any) -> None:
 def read(file: Any) -> Partials:
     """Returns what was written to an open file."""
     batch = pa.ipc.open_file(file).get_batch(0)
-    found = {}
+    found: Partials = {}
     for row in range(batch.num_rows):
         fields = {name: batch.column(name)[row] for name in _SCHEMA.names}
         found[fields["split"].as_py(), fields["column"].as_py()] = Partial(
@@ -62,6 +69,10 @@ def read(file: Any) -> Partials:
             ),
             values=_counts(fields),
         )
+    lengths = [key for key in found if key[1].endswith(_LENGTHS)]
+    for split, name in lengths:
+        key = (split, name.removesuffix(_LENGTHS))
+        found[key] = dataclasses.replace(found[key], lengths=found.pop((split, name)))
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pipeline import config
 from pipeline.pages import charts, document
 from pipeline.records import manifest
 from preprocessing.statistics import bins, distances
@@ -33,10 +34,10 @@ def render(contents: manifest.Manifest, title: str) -> str:
 def _section(name: str, contents: manifest.Manifest) -> str:
     column = contents.columns[name]
     found = {split: of.columns[name] for split, of in contents.statistics.items()}
-    shape = f" of {list(column.shape)}" if column.shape else ""
+    shape = f" of {list(column.shape)}" if column.shape else ", lists" if column.list else ""
     figures = [
         f"<figure><figcaption>{split}</figcaption>{_plot(found, split)}"
-        f"{_figures(one, column.size)}</figure>"
+        f"{_figures(one, column)}</figure>"
         for split, one in found.items()
     ]
     return (
@@ -45,9 +46,17 @@ def _section(name: str, contents: manifest.Manifest) -> str:
     )
 
 
-def _figures(found: manifest.ColumnStatistics, size: int) -> str:
-    missing = distances.missing_share(found, size)
+def _figures(found: manifest.ColumnStatistics, column: config.Column) -> str:
+    missing = distances.missing_share(found, column)
     pairs = [("values", f"{found.count:,}"), ("missing", f"{missing:.2%}")]
+    lengths = found.lengths
+    if lengths is not None and lengths.quantiles is not None:
+        pairs += [
+            ("items a row", f"{lengths.mean:,.4g}"),
+            ("fewest", _told(lengths.min)),
+            ("most", _told(lengths.max)),
+            ("99 %", f"{lengths.quantiles[99]:,.6g}"),
+        ]
     if found.mean is not None and found.variance is not None and found.quantiles is not None:
         pairs += [
             ("mean", f"{found.mean:,.4g}"),

@@ -82,7 +82,8 @@ class Predict(beam.DoFn):
             letters = sorted([*letters, *more], key=lambda letter: letter.row)
             part = part.without(list(refused))
         letter_files.write(self._folder, name, letters)
-        tally.add(letter_files.tally(letters, read, part.good.dropped))
+        cut = part.good.truncated
+        tally.add(letter_files.tally(letters, read, part.good.dropped, truncated=cut))
         if not len(part.good.numbers):
             return Agreement()
         table, agreement = self._table(part, found)

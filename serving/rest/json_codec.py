@@ -68,7 +68,8 @@ def read(body: Any, data: config.Data, signatures: Mapping[str, Mapping[str, Any
         _check_examples(next(iter(values.values())), data, given[0])
     elif name == exported.COLUMNS:
         _check_columns(values, data, given[0])
-    return Request(name, {n: _array(x, specs[n]) for n, x in values.items()}, by_row)
+    arrays = {n: _array(x, specs[n], data.columns.get(n)) for n, x in values.items()}
+    return Request(name, arrays, by_row)
 
 
 # The values of each row, flat if there are several.
@@ -130,12 +131,14 @@ def _named(
 
 def _hint(column: config.Column | None) -> str:
     """Says what to write where a column that may be missing has no value."""
-    if column is None or column.missing != "allow":
+    if column is None or (column.missing != "allow" and not column.list):
         return ""
     return f"; no value is written as {_json(column)}"
 
 
 def _json(column: config.Column) -> str:
+    if column.list:
+        return "[]"
     value = column.stands_for_missing
     return f'"{value}"' if isinstance(value, str) else "NaN" if value != value else str(value)
 
@@ -158,13 +161,14 @@ def _value(value: Any, spec: Any, column: config.Column | None, where: str) -> A
 
 
 def _flatten(
-    value: Any, shape: tuple[int, ...], where: str, take: Callable[[Any, str], None]
+    value: Any, shape: tuple[int | None, ...], where: str, take: Callable[[Any, str], None]
 ) -> None:
     if not shape:
         take(value, where)
         return
-    if not isinstance(value, list) or len(value) != shape[0]:
-        raise BadRequest(f"{where}: is {_kind(value)}, must be a list of {shape[0]}")
+    if not isinstance(value, list) or shape[0] not in (None, len(value)):
+        size = "" if shape[0] is None else f" of {shape[0]}"
+        raise BadRequest(f"{where}: is {_kind(value)}, must be a list{size}")
     for number, item in enumerate(value):
         _flatten(item, shape[1:], f"{where}[{number}]", take)
 
@@ -224,8 +228,13 @@ def _kind(value: Any) -> str:
     return _KINDS[type(value)]
 
 
-def _array(values: list[Any], spec: Any) -> np.ndarray:
+def _array(values: list[Any], spec: Any, column: config.Column | None) -> np.ndarray:
     shape = [len(values), *spec.shape.as_list()[1:]]
+    if column is not None and column.list and shape[1:] == [None]:
+        shape[1] = max(map(len, values))
+        pad: Any = column.stands_for_missing
+        pad = pad.encode() if isinstance(pad, str) else pad
+        values = [[*items, *[pad] * (shape[1] - len(items))] for items in values]
     return np.array(values, spec.dtype.as_numpy_dtype).reshape(shape)
 
 
@@ -236,10 +245,13 @@ def _check_columns(values: _Values, data: config.Data, where: str) -> None:
 
 def _raw(values: list[Any], column: config.Column) -> pa.Array:
     """Returns values as a source finds them: null where one stands for none."""
-    if column.missing == "allow":
+    if column.list:
+        # Padded or not: what stands for no item is none.
+        values = [[item for item in items if not _stands_in(item, column)] for items in values]
+    elif column.missing == "allow":
         values = [None if _stands_in(value, column) else value for value in values]
     element = {"int64": pa.int64(), "float32": pa.float32()}.get(column.type, pa.binary())
-    listed = column.shape and not column.is_image
+    listed = column.list or (column.shape and not column.is_image)
     return pa.array(values, pa.list_(element) if listed else element)
 
 

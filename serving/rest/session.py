@@ -115,12 +115,14 @@ def _values(payload: bytes, data: config.Data) -> dict[str, Any]:
 
 
 def _json(value: Any, column: config.Column) -> Any:
+    if value is None and column.list:
+        return []
     if value is None:
         return _shaped(column.stands_for_missing, column)
     if column.is_image:
         return {"b64": base64.b64encode(value).decode()}
     if isinstance(value, list):
-        return _nested([_plain(item) for item in value], column.shape)
+        return _nested([_plain(item) for item in value], () if column.list else column.shape)
     return _plain(value)
 
 
@@ -150,6 +152,8 @@ def made_up(column: config.Column) -> Any:
 
 
 def _shaped(value: Any, column: config.Column) -> Any:
+    if column.list:
+        return [value]
     return _nested([value] * column.size, column.shape) if column.shape else value
 
 

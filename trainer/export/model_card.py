@@ -77,12 +77,12 @@ def _columns(contents: manifest.Manifest, plan: feature_plan.Plan) -> Iterable[S
             used.get(name, []).append(feature.name)
     for name, column in contents.columns.items():
         found = statistics.columns.get(name) if statistics else None
-        rows = found.count // column.size + found.missing if found else 0
+        rows = found.rows(column) + found.missing if found else 0
         missing = f"{found.missing / rows:.2%}" if found and rows else ""
         roles = [*(["label"] if name == contents.label else []), *used[name]]
         if not plan.features and name in plan.columns and not roles:
             roles = [name]
-        shape = f" {list(column.shape)}" if column.shape else ""
+        shape = f" {list(column.shape)}" if column.shape else " list" if column.list else ""
         yield f"`{name}`", f"{column.type}{shape}", missing, ", ".join(roles) or "not used"
 
 

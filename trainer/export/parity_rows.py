@@ -19,6 +19,7 @@ from trainer.input.dataset import Records
 ROWS = 256
 # Of these at most so many: in wide tables several columns are changed in a row.
 CHANGED = 256
+_LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 _UNSEEN = "\u241a"  # a text that no vocabulary holds
 
 
@@ -98,11 +99,24 @@ def _edges(source: Records) -> Iterator[_Edge]:
         if column.missing == "allow":
             yield _Edge(name, "missing", True, None)
         seen = statistics.columns.get(name) if statistics else None
-        for change, allowed, feature in _EDGES[column.type](column, seen):
+        edges = list(_EDGES[column.type](column, seen))
+        if column.list:
+            edges += _lists(column, edges)
+        for change, allowed, feature in edges:
             yield _Edge(name, change, allowed, feature)
 
 
-_Found = Iterator[tuple[str, bool, tf.train.Feature]]
+def _lists(column: Column, edges: Sequence[_Changed]) -> _Found:
+    yield "empty list", True, tf.train.Feature(**{_LISTS[column.type]: {}})
+    for change, allowed, feature in edges[:1]:
+        longest, kind = tf.train.Feature(), _LISTS[column.type]
+        item = getattr(feature, kind).value[0]
+        getattr(longest, kind).value.extend([item] * (column.max_items or 1))
+        yield f"longest list of {change}", allowed, longest
+
+
+_Changed = tuple[str, bool, tf.train.Feature]
+_Found = Iterator[_Changed]
 
 
 def _numbers(column: Column, seen: manifest.ColumnStatistics | None) -> _Found:

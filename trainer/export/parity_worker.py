@@ -128,16 +128,24 @@ def _columns(signature: Any, batch: list[bytes], request: dict[str, Any]) -> lis
         shape = [dimension.size for dimension in spec.tensor_shape.dim][1:]
         column = name if name in request["missing"] else request["columns"][name]
         values = [_values(features, column, shape, request["missing"]) for features in parsed]
+        if shape == [-1]:  # lists, padded to the longest
+            longest = max(map(len, values))
+            pad = _stand_in(column, request["missing"])
+            values = [[*items, *[pad] * (longest - len(items))] for items in values]
+            shape = [longest]
         dtype = tf.as_dtype(spec.dtype).as_numpy_dtype
         feeds.append(np.array(values, dtype).reshape([len(batch), *shape]))
     return feeds
 
 
+def _stand_in(name: str, missing: dict[str, Any]) -> Any:
+    stand_in = missing[name]
+    return stand_in.encode() if isinstance(stand_in, str) else stand_in
+
+
 def _values(features: Any, name: str, shape: list[int], missing: dict[str, Any]) -> list[Any]:
     if name not in features or features[name].WhichOneof("kind") is None:
-        stand_in = missing[name]
-        stand_in = stand_in.encode() if isinstance(stand_in, str) else stand_in
-        return [stand_in] * int(np.prod(shape, dtype=int))
+        return [_stand_in(name, missing)] * max(0, int(np.prod(shape, dtype=int)))
     feature = features[name]
     return list(getattr(feature, feature.WhichOneof("kind")).value)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from pipeline.config import Column
+from trainer.models import lists
 
 Tensors = dict[str, tf.Tensor]
 
@@ -22,18 +24,35 @@ _STORED = {
 }
 
 
-def parsing_spec(columns: Mapping[str, Column]) -> dict[str, tf.io.FixedLenFeature]:
+def parsing_spec(columns: Mapping[str, Column]) -> dict[str, Any]:
     """Returns what `tf.io.parse_example` needs to read the columns.
 
     A uint8 column is stored as one string of bytes, whatever its shape. A column that may be
-    missing is absent from such records and becomes `Column.stands_for_missing`.
+    missing is absent from such records and becomes `Column.stands_for_missing`. A list is ragged;
+    one that is absent is empty.
     """
     return {name: _feature(column) for name, column in columns.items()}
 
 
-def _feature(column: Column) -> tf.io.FixedLenFeature:
-    shape = () if column.type == "uint8" else column.shape
-    default = None
+def stored_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
+    """Returns the shape and type of each column as a caller of an exported model feeds it: lists
+    `[batch, any]`, padded with `Column.stands_for_missing`."""
+    return {
+        name: tf.TensorSpec(
+            [None, None] if column.list else [None, *_shape(column)], _STORED[column.type]
+        )
+        for name, column in columns.items()
+    }
+
+
+def _shape(column: Column) -> tuple[int, ...]:
+    return () if column.type == "uint8" else column.shape
+
+
+def _feature(column: Column) -> Any:
+    if column.list:
+        return tf.io.RaggedFeature(_STORED[column.type])
+    shape, default = _shape(column), None
     if column.missing == "allow":
         default = np.full(shape, column.stands_for_missing).tolist()
     return tf.io.FixedLenFeature(shape, _STORED[column.type], default)
@@ -49,12 +68,23 @@ def parse(serialized: tf.Tensor, columns: Mapping[str, Column]) -> Tensors:
 def decode(stored: tf.Tensor, column: Column) -> tf.Tensor:
     """Turns a stored batch into values, `[batch, *shape]` of the column's type.
 
-    Raises `InvalidArgumentError` when run, if bytes do not have the length the shape asks for.
+    Of lists, ragged or padded, it returns the first `max_items` of each, `[batch, max_items]`, with
+    `Column.stands_for_missing` behind the last. Raises `InvalidArgumentError` when run, if bytes do
+    not have the length the shape asks for.
     """
+    if column.list:
+        return _padded(stored, column)
     if column.type != "uint8":
         return stored
     # Not -1: two strings of half the length would pass for one value.
     return tf.reshape(tf.io.decode_raw(stored, tf.uint8), [tf.size(stored), *column.shape])
+
+
+def _padded(stored: tf.Tensor | tf.RaggedTensor, column: Column) -> tf.Tensor:
+    stand_in = column.stands_for_missing
+    if not isinstance(stored, tf.RaggedTensor):
+        stored = lists.ragged(stored, stand_in)
+    return stored.to_tensor(stand_in, shape=[None, column.max_items])
 
 
 def serving_inputs(columns: Mapping[str, Column]) -> tuple[tf.Tensor, Tensors]:
@@ -64,9 +94,13 @@ def serving_inputs(columns: Mapping[str, Column]) -> tuple[tf.Tensor, Tensors]:
     """
     serialized = tf.compat.v1.placeholder(tf.string, [None], name="input/examples")
     stored = tf.io.parse_example(serialized, parsing_spec(columns))
+    specs = stored_specs({name: column for name, column in columns.items() if column.list})
+    fed = {name: decode(x, columns[name]) if name in specs else x for name, x in stored.items()}
     return serialized, {
-        name: tf.compat.v1.placeholder_with_default(tensor, tensor.shape, name=of_op(name))
-        for name, tensor in stored.items()
+        name: tf.compat.v1.placeholder_with_default(
+            tensor, specs[name].shape if name in specs else tensor.shape, name=of_op(name)
+        )
+        for name, tensor in fed.items()
     }
 
 

@@ -80,7 +80,7 @@ class _Network:
         for planned in chosen:
             if planned.ids:
                 table = self._weights(planned.name)
-                parts[planned.name] = self._looked_up(planned, table, "weights", mean=False)
+                parts[planned.name] = self._looked_up(planned, table, "weights", "sum")
         first = self._inputs[min(parts)]
         return _layers.Add(name="wide")(
             [*(parts[name] for name in sorted(parts)), self._bias(first)]
@@ -126,7 +126,7 @@ class _Network:
             if feature_columns.embedding_width(planned):
                 name = f"{planned.name}_embedding"
                 table = self._read(f"{_INPUTS}/{feature_columns.name_of(name)}/embedding_weights")
-                x[name] = self._looked_up(planned, table, "vectors", mean=True)
+                x[name] = self._looked_up(planned, table, "vectors", planned.feature.combiner)
             else:
                 x[f"{planned.name}_indicator"] = self._counts(planned)
         return _joined([x[name] for name in sorted(x)])
@@ -147,8 +147,8 @@ class _Network:
             return _layers.CategoryEncoding(planned.ids, output_mode="one_hot")(x)
         return tf.reduce_sum(tf.one_hot(x, planned.ids), axis=1)
 
-    def _looked_up(self, planned: Planned, table: np.ndarray, kind: str, *, mean: bool) -> Any:
-        """Returns rows of a table: of several ids their sum or mean. -1 is no id."""
+    def _looked_up(self, planned: Planned, table: np.ndarray, kind: str, combiner: str) -> Any:
+        """Returns rows of a table; those of several ids are combined. -1 is no id."""
         x, bag = self._inputs[planned.name], planned.kind == "bag"
         name = _name(planned.name, kind)
         layer = _layers.Embedding(len(table) + bag, table.shape[1], name=name)
@@ -156,11 +156,16 @@ class _Network:
         layer.set_weights([np.concatenate([np.zeros_like(table[:1]), table]) if bag else table])
         if x.shape.rank == 1:
             return y
+        there = tf.cast(x >= 0, tf.float32)
+        count = tf.reduce_sum(there, axis=1, keepdims=True)
+        if combiner == "max":
+            largest = tf.reduce_max(tf.where(there[:, :, tf.newaxis] > 0, y, y.dtype.min), axis=1)
+            return tf.where(count > 0, largest, 0.0)
         total = tf.reduce_sum(y, axis=1)
-        if not mean:
+        if combiner == "sum":
             return total
-        count = tf.reduce_sum(tf.cast(x >= 0, tf.float32), axis=1, keepdims=True)
-        return total / tf.maximum(count, 1.0)
+        count = tf.maximum(count, 1.0)
+        return total / (tf.sqrt(count) if combiner == "sqrtn" else count)
 
 
 def _numbers(chosen: Sequence[Planned]) -> list[str]:

@@ -94,8 +94,11 @@ class KerasColumns:
 
 
 def _places(planned: Planned) -> list[int]:
-    """Returns where the steps are that are done outside."""
-    return [n for n, step in enumerate(planned.steps) if step.outside_keras]
+    """Returns where the steps are that are done outside: with one that gets ragged lists, all steps
+    of lists."""
+    steps = planned.steps
+    found = [n for n, step in enumerate(steps) if step.outside_keras or step.lists == "whole"]
+    return found and [n for n in range(len(steps)) if n in found or planned.points[n].listed]
 
 
 def _cut(planned: Planned, taken: set[str]) -> tuple[Planned | None, Planned]:
@@ -113,8 +116,11 @@ def _cut(planned: Planned, taken: set[str]) -> tuple[Planned | None, Planned]:
     before = dataclasses.replace(
         planned, name=name, steps=steps[:until], points=points[: until + 1]
     )
+    first, *others = points[until:]
+    if first.listed:  # ids, which are fed as a bag
+        first = dataclasses.replace(first, kind="bag", listed=False)
     inside = dataclasses.replace(
-        planned, inputs=(name,), steps=steps[until:], points=points[until:]
+        planned, inputs=(name,), steps=steps[until:], points=(first, *others)
     )
     return before, inside
 
@@ -127,4 +133,4 @@ def _of_cut(planned: Planned) -> Spec:
 
 
 def _of_column(column: config.Column) -> Spec:
-    return Spec(column.shape, _TYPES[column.type])
+    return Spec((column.max_items,) if column.list else column.shape, _TYPES[column.type])

@@ -134,11 +134,10 @@ class _Servable(tf.Module):
 
     def signatures(self) -> dict[str, Any]:
         """Returns functions of stored columns and of serialized Examples."""
-        stored = parsing.parsing_spec(self._columns)
         names = parsing.of_arguments(self._columns)
         columns = {
-            name: tf.TensorSpec([None, *spec.shape], spec.dtype, names[name])
-            for name, spec in stored.items()
+            name: tf.TensorSpec(spec.shape, spec.dtype, names[name])
+            for name, spec in parsing.stored_specs(self._columns).items()
         }
         examples = tf.TensorSpec([None], tf.string, parity_worker.EXAMPLES)
         return {

@@ -11,7 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import errors
+from pipeline.config.feature_config import Embedding
 from pipeline.records.feature_plan import Planned
+from trainer.models import embedding
 
 # Up to so many ids, a network gets one input for each.
 _ONE_HOT = 8
@@ -96,8 +98,11 @@ def renamed(features: Mapping[str, Any]) -> dict[str, Any]:
 def embedding_width(feature: Planned) -> int:
     """Returns the width of the vectors of ids, 0 for one-hot."""
     wanted, ids = feature.feature.embedding, feature.ids or 0
+    auto = math.ceil(2 * ids**0.25)
+    if isinstance(wanted, Embedding):
+        return auto if wanted.size == "auto" else wanted.size
     if wanted == "auto":
-        return 0 if ids <= _ONE_HOT else math.ceil(2 * ids**0.25)
+        return 0 if ids <= _ONE_HOT else auto
     return 0 if wanted == "one_hot" else wanted
 
 
@@ -132,7 +137,6 @@ def _columns(feature: Planned, *, dense: bool) -> list[Any]:
     width = embedding_width(feature)
     if not dense:
         return [*found, ids]
-    return [
-        *found,
-        columns.embedding_column(ids, width) if width else columns.indicator_column(ids),
-    ]
+    if not width:
+        return [*found, columns.indicator_column(ids)]
+    return [*found, embedding.column(ids, width, feature.feature.combiner)]

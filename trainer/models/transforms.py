@@ -12,6 +12,7 @@ from pipeline import config, errors
 from pipeline.records import feature_plan, manifest
 from pipeline.steps.base import Kind, Step
 from pipeline.steps.numbers import ZScore
+from trainer.models import lists
 
 Tensors = dict[str, tf.Tensor]
 
@@ -97,7 +98,8 @@ def make(
 ) -> Tensors:
     """Returns planned features of a batch of columns, and what says where they were missing.
 
-    With `layers` they are made of what Keras can save.
+    Of lists these are ids `[batch, longest]`, with `lists.NO_ID` behind the last of a row. With
+    `layers` they are made of what Keras can save.
     """
     known = dict(columns)
     made: Tensors = {}
@@ -110,12 +112,21 @@ def make(
             continue
         inputs = [known[name] for name in planned.inputs]
         value: Any = inputs if len(inputs) > 1 else inputs[0]
+        first, there = planned.points[0], None
+        if first.listed and layers:
+            there = lists.is_item(value, first.stand_in)
+        elif first.listed:
+            value = lists.ragged(value, first.stand_in)
         for number, step in enumerate(planned.steps):
             if planned.indicator and number == planned.indicated_by:
                 made[planned.indicator] = step.indicated(value)
             if training or not step.in_training_only:
                 kind = planned.points[number + 1].kind
                 value = _applied(planned.name, step, kind, value, layers=layers)
+        if isinstance(value, tf.RaggedTensor):
+            value = value.to_tensor(lists.NO_ID)
+        elif there is not None:
+            value = tf.where(there, value, lists.NO_ID)
         known.setdefault(planned.name, value)
         made[planned.name] = value
     return made
@@ -152,7 +163,10 @@ def _applied(feature: str, step: Step, kind: Kind, x: Any, *, layers: bool) -> t
     """Returns what a step makes of a batch. Raises `UsageError` if it is not what it says."""
     where = f"features.{feature}: {step.step}"
     try:
-        found = step.layer(x) if layers else step.apply(x)
+        if isinstance(x, tf.RaggedTensor) and step.lists == "items":
+            found = x.with_flat_values(step.apply(x.flat_values))
+        else:
+            found = step.layer(x) if layers else step.apply(x)
     except (TypeError, ValueError) as error:
         said = (str(error).splitlines() or [""])[0]
         raise errors.UsageError(f"{where}: {type(error).__name__}: {said}") from error

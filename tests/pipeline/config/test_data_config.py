@@ -63,3 +63,45 @@ def test_encodings_are_those_of_python(name):
 def test_spaces_do_not_delimit_what_is_trimmed():
     with pytest.raises(pydantic.ValidationError, match="takes away spaces, and the delimiter"):
         config.Csv(delimiter=" ", trim=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"type": "string", "list": True}, "list: true needs max_items, the most items of a row"),
+        ({"type": "string", "max_items": 3}, "max_items is for lists; write list: true, or take"),
+        ({"type": "int64", "separator": ";"}, "separator is for lists"),
+        (
+            {"type": "int64", "list": True, "max_items": 3, "shape": [2]},
+            r"items that are int64, float32 or string, got shape \[2\]",
+        ),
+        ({"type": "image", "list": True, "max_items": 3}, "float32 or string, got type image"),
+    ],
+)
+def test_lists_that_are_none(column, message):
+    with pytest.raises(pydantic.ValidationError, match=message):
+        Column(**column)
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"label": "x"}, "label: 'x' is a list, and a label is one value"),
+        ({"label": "y", "key": ["x"]}, "key: 'x' must be one value that is never missing"),
+    ],
+)
+def test_a_list_is_neither_label_nor_key(named, message):
+    columns = {
+        "x": Column(type="int64", list=True, max_items=3),
+        "y": Column(type="int64"),
+    }
+    with pytest.raises(pydantic.ValidationError, match=message):
+        Data(inputs=INPUTS, columns=columns, **named)
+
+
+def test_columns_that_are_no_lists_are_dumped_as_before():
+    assert not {"list", "max_items", "on_longer", "separator"} & set(
+        Column(type="int64").model_dump()
+    )
+    made = Column(type="int64", list=True, max_items=3)
+    assert Column(**made.model_dump()) == made

@@ -26,7 +26,7 @@ from tests.pipeline.feature_tables import make
         (
             {"carrier": {"steps": ["z_score"]}},
             r"features\.carrier: z_score takes number or integer, and gets text; what takes text: "
-            "cross, date, hash, missing, ngrams, vocabulary",
+            "cross, date, hash, missing, ngrams, pool, vocabulary",
         ),
         ({"weight": {"steps": ["vocabulary"]}}, "takes integer or text, and gets number"),
         ({"time": {"steps": [{"hash": {"buckets": 4}}, "log1p"]}}, "log1p takes .* and gets ids"),

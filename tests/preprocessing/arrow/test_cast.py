@@ -159,3 +159,47 @@ def test_a_value_is_bad_on_its_own_or_not_at_all(texts):
     for text, value in zip(texts, found, strict=True):
         alone, _ = _convert([None if text is None else text.encode()], _INT)
         assert alone == [value]
+
+
+def _list(kind, **rules):
+    return config.Column(type=kind, list=True, max_items=9, **rules)
+
+
+@pytest.mark.parametrize(
+    ("column", "texts", "values", "faults"),
+    [
+        (_list("string"), [b"a|b", b"", None, b"a"], [["a", "b"], [], None, ["a"]], {}),
+        (_list("string"), [b"a||b", b"a"], [None, ["a"]], {"item": [0]}),
+        (_list("string"), [b"a|\xff", b'"a|b"'], [None, None], {"encoding": [0], "quotes": [1]}),
+        (_list("int64"), [b"1|2.0", b"1|x", b"3|"], [[1, 2], None, None], {"type": [1, 2]}),
+        (_list("int64"), [b"1|-1"], [None], {"item": [0]}),
+        (_list("int64", default=0), [b"1|-1", b"0"], [[1, -1], None], {"item": [1]}),
+        (_list("float32"), [b"1.5|2", b"nan|1", b"1e50"], [[1.5, 2.0], None, None], {
+            "item": [1], "overflow": [2],
+        }),
+        (_list("int64", separator=" "), [b"1 2"], [[1, 2]], {}),
+    ],
+)  # fmt: skip
+def test_lists_in_texts(column, texts, values, faults):
+    assert _convert(texts, column) == (values, faults)
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+def test_lists_of_other_types(kind):
+    found = _convert([[1, 2], None, [], [3, None]], _list("float32"), kind(pa.int32()))
+    assert found == ([[1.0, 2.0], None, [], None], {"type": [3]})
+    assert _convert([["1"], ["x"]], _list("int64"), kind(pa.string())) == (
+        [[1], None],
+        {"type": [1]},
+    )
+    assert _convert([[b"a"], [b"\xff"]], _list("string"), kind(pa.binary())) == (
+        [["a"], None],
+        {"encoding": [1]},
+    )
+
+
+def test_what_is_no_list():
+    assert _convert([1, None], _list("int64"), pa.int64()) == ([None, None], {"type": [0]})
+    assert _convert([None], _list("int64"), pa.null()) == ([None], {})
+    nested = pa.array([[[1]], [[2, 3]]])
+    assert _convert(nested, _list("int64")) == ([None, None], {"type": [0, 1]})

@@ -91,3 +91,14 @@ def test_hashes_are_what_they_were():
         c=({"type": "float32", "shape": [3]}, [[1, 2, 3], [4, 5, 6]]),
     )
     assert content.of(batch, columns).tolist() == [3440964688727049460, 13002208783105566086]
+
+
+def test_lists_are_their_items_in_order():
+    columns = {"x": config.Column(type="string", list=True, max_items=3)}
+
+    def of(*found):
+        return content.of(pa.record_batch([pa.array(found, pa.list_(pa.string()))], ["x"]), columns)
+
+    different = of(["a", "b"], ["b", "a"], ["ab"], ["a"], [], None, ["a", "b", "b"])
+    assert len(set(different.tolist())) == 7
+    assert of(["z"], ["a", "b"], [])[1:].tolist() == [different[0], different[4]]

@@ -87,3 +87,44 @@ def test_of_an_image_only_the_value_that_is_wrong_is_shown(pixels, shown):
         base.Rows(batch, 100), tables.make_config("x", columns).data, "train"
     ).letters
     assert letter.value == shown and str(letter).startswith("'input': row 100: column 'x' is ")
+
+
+LISTS = {
+    "tags": {"type": "string", "list": True, "max_items": 2, "max_length": 3},
+    "seen": {"type": "int64", "list": True, "max_items": 2, "on_longer": "truncate", "min": 0},
+    "label": {"type": "int64"},
+}
+
+
+def _listed(*found):
+    data = tables.make_config("x", LISTS).data
+    arrays = [pa.array([row[n] for row in found]) for n in range(3)]
+    return validate.enforce(base.Rows(pa.record_batch(arrays, list(LISTS))), data, "train")
+
+
+def test_lists_that_are_too_long():
+    good = _listed((["a"], [1, 2, 3], 0), (["a", "b", "c"], [1], 0), ([], [], 1))
+    assert good.batch.to_pylist() == [
+        {"tags": ["a"], "seen": [1, 2], "label": 0},
+        {"tags": [], "seen": [], "label": 1},
+    ]
+    assert good.truncated == {"seen": 1}
+    [letter] = good.letters
+    assert (letter.row, letter.column, letter.reason) == (1, "tags", "items")
+    assert letter.problem == (
+        "is \"['a', 'b', 'c']\", allowed are 2 items; see max_items and on_longer"
+    )
+    assert letter.raw == {"tags": ["a", "b", "c"], "seen": [1], "label": 0}
+
+
+def test_rules_are_held_to_each_item():
+    good = _listed((["a", "long"], [1], 0), (["a"], [3, -7], 0), (["a"], [3, 7, -7], 0))
+    assert [(one.row, one.column, one.reason) for one in good.letters] == [
+        (0, "tags", "length"),
+        (1, "seen", "range"),
+    ]
+    assert good.truncated == {"seen": 1}  # what is cut off breaks no rule
+
+
+def test_a_row_that_is_rejected_is_not_counted_as_truncated():
+    assert _listed((["a", "b", "c"], [1, 2, 3], 0), (["a"], [1], 0)).truncated == {"seen": 0}

@@ -21,6 +21,10 @@ _FLOAT32 = st.floats(width=32, allow_nan=False)
 _VALUES = {"int64": _INT64, "float32": _FLOAT32, "string": st.text(max_size=200)}
 
 
+def _list(kind: str) -> config.Column:
+    return config.Column(type=kind, list=True, max_items=5)
+
+
 @st.composite
 def _tables(draw) -> tuple[dict[str, config.Column], list[dict[str, list]]]:
     """Draws columns, and rows that hold a list of values for each."""
@@ -30,6 +34,8 @@ def _tables(draw) -> tuple[dict[str, config.Column], list[dict[str, list]]]:
             type=draw(st.sampled_from(["uint8", "int64", "float32", "string"])),
             shape=draw(st.sampled_from([(), (1,), (3,), (2, 2), (150,)])),
         )
+        if draw(st.booleans())
+        else _list(draw(st.sampled_from(["int64", "float32", "string"])))
         for name in names
     }
     rows = draw(st.integers(1, 5))
@@ -52,6 +58,8 @@ def _gappy_tables(draw) -> tuple[dict[str, config.Column], list[dict[str, list]]
 def _values(column: config.Column) -> st.SearchStrategy:
     if column.type == "uint8":
         return st.binary(min_size=column.size, max_size=column.size).map(lambda value: [value])
+    if column.list:
+        return st.lists(_VALUES[column.type], max_size=column.max_items)
     # Long lists of drawn values are slow to draw: one value is repeated.
     if column.size > 9:
         return _VALUES[column.type].map(lambda value: [value] * column.size)
@@ -61,7 +69,7 @@ def _values(column: config.Column) -> st.SearchStrategy:
 def _batch(columns: dict[str, config.Column], rows: list[dict[str, list]]) -> pa.RecordBatch:
     arrays = []
     for name, column in columns.items():
-        scalar = column.type == "uint8" or not column.shape
+        scalar = column.type == "uint8" or not (column.shape or column.list)
         found = [row.get(name) for row in rows]
         values = [value[0] if scalar and value is not None else value for value in found]
         arrays.append(pa.array(values, arrow_types.arrow_type(column)))
@@ -125,6 +133,15 @@ def test_every_length_of_varint(value):
     row = {"n": [value]}
     encoded = encode.encode(_batch(columns, [row, {"n": [5]}]), columns)
     assert encoded[0].as_py() == _protobuf(columns, row)
+
+
+@pytest.mark.parametrize("kind", ["int64", "float32", "string"])
+def test_an_empty_list_is_a_feature_and_a_missing_one_is_none(kind):
+    columns = {"n": _list(kind)}
+    rows = [{"n": []}, {}, {"n": []}]
+    encoded = encode.encode(_batch(columns, rows), columns).to_pylist()
+    assert encoded == [_protobuf(columns, row) for row in rows]
+    assert encoded[0] != encoded[1]
 
 
 def test_columns_are_written_by_name_not_by_place():

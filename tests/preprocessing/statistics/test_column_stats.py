@@ -200,3 +200,29 @@ def test_parts_can_be_sent_between_workers(whole):
     data, batch, found = whole
     part = pickle.loads(pickle.dumps(column_stats.of_batch(batch, "train", data)))
     assert column_stats.finished(part, data)["train"] == found
+
+
+def test_lists_are_counted_by_item_and_by_length():
+    columns = {
+        "tags": {"type": "string", "list": True, "max_items": 9, "missing": "allow"},
+        "label": {"type": "int64"},
+    }
+    data = tables.make_config("x", columns).data
+    kind = pa.list_(pa.string())
+    parts = [
+        pa.record_batch([pa.array(found, kind), pa.array([0] * len(found))], ["tags", "label"])
+        for found in ([["a", "b"], None, ["a", "a", "c"]], [[], ["b"]])
+    ]
+    made = column_stats.merge([column_stats.of_batch(part, "train", data) for part in parts], data)
+    found = column_stats.finished(made, data)["train"].columns["tags"]
+    assert (found.count, found.missing, found.distinct) == (6, 1, 3)
+    assert found.vocabulary == (("a", 3), ("b", 2), ("c", 1))
+    lengths = found.lengths
+    assert (lengths.count, lengths.min, lengths.max, lengths.mean) == (4, 0, 3, 1.5)
+    assert lengths.quantiles[50] == pytest.approx(1.5, abs=0.51)
+    assert lengths.histogram.counts == (1, 1, 1, 1)
+    less = column_stats.merge(
+        [made, column_stats.taken(column_stats.of_batch(parts[1], "train", data))], data
+    )
+    found = column_stats.finished(less, data)["train"].columns["tags"]
+    assert (found.count, found.lengths.count, found.lengths.mean) == (5, 2, 2.5)

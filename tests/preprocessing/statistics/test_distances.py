@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline import config
 from pipeline.records import manifest
 from preprocessing.arrow import arrow_types
 from preprocessing.statistics import column_stats, distances
@@ -147,9 +148,17 @@ def test_nothing_to_compare():
 
 def test_missing_shares_are_of_rows():
     one = manifest.ColumnStatistics(count=60, missing=10)
-    assert distances.missing_share(one, 1) == 1 / 7
-    assert distances.missing_share(one, 2) == 0.25
-    assert distances.missing_share(manifest.ColumnStatistics(count=0), 1) == 0
+    single, pair = config.Column(type="int64"), config.Column(type="int64", shape=(2,))
+    assert distances.missing_share(one, single) == 1 / 7
+    assert distances.missing_share(one, pair) == 0.25
+    assert distances.missing_share(manifest.ColumnStatistics(count=0), single) == 0
+
+
+def test_missing_shares_of_lists_are_of_rows_too():
+    lengths = manifest.ColumnStatistics(count=30)
+    one = manifest.ColumnStatistics(count=500, missing=10, lengths=lengths)
+    column = config.Column(type="string", list=True, max_items=99)
+    assert distances.missing_share(one, column) == 0.25
 
 
 def test_chance_stays_below_its_level():

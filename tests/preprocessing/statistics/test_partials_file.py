@@ -7,6 +7,7 @@ import dataclasses
 import io
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from preprocessing.statistics import column_stats, moments, partials_file, quantile_sketch
@@ -35,6 +36,21 @@ def _assert_same(found: column_stats.Partials) -> None:
     assert list(back) == list(found)
     assert list(map(_plain, back.values())) == list(map(_plain, found.values()))
     assert all(type(p.values) in (type(None), collections.Counter) for p in back.values())
+
+
+def test_of_lists():
+    columns = {
+        "tags": {"type": "string", "list": True, "max_items": 5},
+        "label": {"type": "int64"},
+    }
+    data = tables.make_config("x", columns, label="label").data
+    batch = pa.record_batch(
+        [pa.array([["a", "b"], [], ["a"]]), pa.array([0, 1, 1])], ["tags", "label"]
+    )
+    found = column_stats.of_batch(batch, "train", data)
+    _assert_same(found)
+    back = _back(found)["train", "tags"]
+    assert _plain(back.lengths) == _plain(found["train", "tags"].lengths)
 
 
 def test_of_a_table():

@@ -129,3 +129,40 @@ def test_serving_takes_raw_values_or_examples():
             "name": (tf.string, [None]),
         }
         assert {t.op.name for t in found.values()} == {"pixels", "size", "name"}
+
+
+_LISTS = {
+    "tags": Column(type="string", list=True, max_items=3),
+    "seen": Column(type="int64", list=True, max_items=3, missing="allow", default=-7),
+    "prices": Column(type="float32", list=True, max_items=3),
+}
+
+
+def _lists(**values) -> bytes:
+    made = {}
+    for name, value in values.items():
+        kind = {"tags": "bytes_list", "seen": "int64_list", "prices": "float_list"}[name]
+        made[name] = tf.train.Feature(**{kind: {"value": value}})
+    return tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString()
+
+
+def test_lists_are_padded_to_the_most_items():
+    rows = [
+        _lists(tags=[b"a", b"b", b"c", b"d"], seen=[1], prices=[0.5, 2]),
+        _lists(tags=[], prices=[]),
+        _lists(),
+    ]
+    parsed = parsing.parse(tf.constant(rows), _LISTS)
+    assert parsed["tags"].shape == (3, 3)
+    assert parsed["tags"].numpy().tolist() == [[b"a", b"b", b"c"], [b""] * 3, [b""] * 3]
+    assert parsed["seen"].numpy().tolist() == [[1, -7, -7], [-7] * 3, [-7] * 3]
+    np.testing.assert_array_equal(parsed["prices"], [[0.5, 2, np.nan], [np.nan] * 3, [np.nan] * 3])
+
+
+@pytest.mark.parametrize("width", [0, 1, 5])
+def test_padded_lists_of_any_width_are_decoded(width):
+    fed = np.full([2, width], b"", object)
+    fed[:, -1:] = b"z"
+    found = parsing.decode(tf.constant(fed, tf.string), _LISTS["tags"])
+    item = b"z" if width else b""
+    assert found.numpy().tolist() == [[item, b"", b""]] * 2

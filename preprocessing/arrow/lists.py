@@ -1,0 +1,72 @@
+"""Lists of any length as Arrow arrays: how long each is, and which rows hold an item."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_QUOTE = '"'
+
+
+def lengths(array: pa.Array) -> np.ndarray:
+    """Returns the number of items of each row as int64 `[rows]`, 0 where there is no list."""
+    found = pc.list_value_length(array).fill_null(0)
+    return found.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def made(items: pa.Array, sizes: np.ndarray, there: np.ndarray) -> pa.ListArray:
+    """Returns lists of `sizes` `[rows]` items each, one after the other; null where none is
+    `there` `[rows]`."""
+    ends = np.zeros(len(sizes) + 1, np.int32)
+    np.cumsum(sizes, out=ends[1:])
+    mask = None if there.all() else pa.array(~there)
+    return pa.ListArray.from_arrays(pa.array(ends), items, mask=mask)
+
+
+def is_there(array: pa.Array) -> np.ndarray:
+    """Returns `[rows]` bool, where a value is."""
+    return array.is_valid().to_numpy(zero_copy_only=False)
+
+
+def having(items: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Returns `[rows]` bool, which rows hold one of the chosen `items` `[items]` bool."""
+    found = np.zeros(len(sizes), bool)
+    found[np.repeat(np.arange(len(sizes)), sizes)[items]] = True
+    return found
+
+
+def summed(sizes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Returns the sums `[rows]` of `sizes` `[items]` over the `counts` `[rows]` items of each."""
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    last = np.cumsum(counts)
+    return ends[last] - ends[last - counts]
+
+
+def cut(texts: pa.Array, separator: str) -> tuple[pa.ListArray, np.ndarray]:
+    """Returns the texts between separators, none of an empty text; and `[rows]` bool, where a
+    separator is inside quotes: an item opens a quote and does not close it."""
+    parts = pc.split_pattern(texts, separator)
+    sizes, there = lengths(parts), is_there(parts)
+    items = parts.flatten()
+    empty = pc.equal(texts, "").fill_null(False).to_numpy(zero_copy_only=False)
+    if empty.any():
+        items = items.filter(pa.array(~np.repeat(empty, sizes)))
+        sizes = np.where(empty, 0, sizes)
+    bad = np.zeros(len(sizes), bool)
+    opened = pc.starts_with(items, _QUOTE).to_numpy(zero_copy_only=False)
+    if opened.any():
+        closed = pc.and_(pc.ends_with(items, _QUOTE), pc.greater(pc.utf8_length(items), 1))
+        bad = having(opened & ~closed.to_numpy(zero_copy_only=False), sizes)
+    return made(items, sizes, there), bad
+
+
+def shortened(array: pa.ListArray, most: int) -> tuple[pa.ListArray, np.ndarray]:
+    """Returns lists of the first `most` items, and `[rows]` bool, which had more."""
+    sizes = lengths(array)
+    longer = sizes > most
+    if not longer.any():
+        return array, longer
+    places = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept = array.flatten().filter(pa.array(places < most))
+    return made(kept, np.minimum(sizes, most), is_there(array)), longer

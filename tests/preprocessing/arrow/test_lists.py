@@ -1,0 +1,56 @@
+"""Lists of any length: cut out of texts, shortened, and traced back to their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from preprocessing.arrow import lists
+
+
+@pytest.mark.parametrize(
+    ("text", "items", "bad"),
+    [
+        ("a|b|a", ["a", "b", "a"], False),
+        ("a", ["a"], False),
+        ("", [], False),
+        (None, None, False),
+        ("a|", ["a", ""], False),
+        ('12" vinyl|7"', ['12" vinyl', '7"'], False),
+        ('"a"|"b"', ['"a"', '"b"'], False),
+        ('x|"a|b"', ["x", '"a', 'b"'], True),
+        ('"', ['"'], True),
+    ],
+)
+def test_texts_are_cut_and_separators_in_quotes_found(text, items, bad):
+    # Next to other rows, and in an array that begins in the middle of its buffers.
+    texts = pa.array(["gone", "x|y", text, "", "z"]).slice(1)
+    found, quoted = lists.cut(texts, "|")
+    assert found.to_pylist() == [["x", "y"], items, [], ["z"]]
+    assert quoted.tolist() == [False, bad, False, False]
+
+
+def test_the_separator_is_no_pattern():
+    found, _ = lists.cut(pa.array(["a.b", "c"]), ".")
+    assert found.to_pylist() == [["a", "b"], ["c"]]
+
+
+def test_the_first_items_stay():
+    found, longer = lists.shortened(pa.array([[1, 2, 3], None, [], [4, 5], [6]]), 2)
+    assert found.to_pylist() == [[1, 2], None, [], [4, 5], [6]]
+    assert longer.tolist() == [True, False, False, False, False]
+
+
+def test_lengths_of_every_kind_of_list():
+    for kind in (pa.list_(pa.int64()), pa.large_list(pa.int64())):
+        assert lists.lengths(pa.array([[1, 2], None, []], kind)).tolist() == [2, 0, 0]
+    fixed = pa.array([[1, 2], None], pa.list_(pa.int64(), 2))
+    assert lists.lengths(fixed).tolist() == [2, 0]
+
+
+def test_rows_of_items():
+    sizes = np.array([2, 0, 3])
+    chosen = np.array([False, False, True, False, True])
+    assert lists.having(chosen, sizes).tolist() == [False, False, True]
+    assert lists.summed(np.array([1, 2, 3, 4, 5]), sizes).tolist() == [3, 0, 12]

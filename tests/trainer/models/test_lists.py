@@ -1,0 +1,28 @@
+"""Padding is no item, wherever it is."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import tensorflow as tf
+
+from trainer.models import lists
+
+
+@pytest.mark.parametrize(
+    ("padded", "stand_in", "items"),
+    [
+        ([["a", ""], ["", "b"], ["", ""]], "", [[b"a"], [b"b"], []]),
+        ([[1, -1, 2], [-1, -1, -1]], -1, [[1, 2], []]),
+        ([[0.5, math.nan], [math.nan, math.nan]], math.nan, [[0.5], []]),
+        ([[0.0, math.nan]], 0.0, [[math.nan]]),
+    ],
+)
+def test_what_stands_for_none_is_left_out(padded, stand_in, items):
+    found = lists.ragged(tf.constant(padded), stand_in).to_list()
+    assert repr(found) == repr(items)
+
+
+def test_lists_without_any_place():
+    assert lists.ragged(tf.zeros([2, 0], tf.int64), -1).to_list() == [[], []]
