@@ -35,6 +35,7 @@ setup(
         "pipeline.records",
         "pipeline.reports",
         "pipeline.runs",
+        "pipeline.scripts",
         "pipeline.steps",
         "pipeline.storage",
         "pipeline.supervision",

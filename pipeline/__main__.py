@@ -53,10 +53,15 @@ def _command(typed: list[str]) -> tuple[str | None, list[str]]:
         )
     command = COMMANDS[name]
     found = declared.read(command.module)
-    if {"--help", "-h", "-help"} & set(words):
+    # Those after -- are of the user's own command.
+    own = words[: words.index("--")] if command.takes_program and "--" in words else words
+    if {"--help", "-h", "-help"} & set(own):
         print(help_text.of_command(name, command, found))
         return None, []
-    return name, arguments.flags(words, found.settings, command.argument)
+    if not command.takes_program:
+        return name, arguments.flags(words, found.settings, command.argument)
+    own, program = arguments.split_program(words)
+    return name, [*arguments.flags(own, found.settings), "--", *program]
 
 
 if __name__ == "__main__":

@@ -61,7 +61,9 @@ FINAL_CODES = (
 def of_exit_code(code: int, text: str) -> PipelineError:
     """Returns the error that ends this process with the exit code another one ended with."""
     kinds = (UsageError, DataError, ModelError, RetryableError)
-    return next((kind for kind in kinds if kind.exit_code == code), PipelineError)(text)
+    error = next((kind for kind in kinds if kind.exit_code == code), PipelineError)(text)
+    error.exit_code = code
+    return error
 
 
 # Failures that come from the operating system, by what the user has to do about them.

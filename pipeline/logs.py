@@ -29,7 +29,8 @@ _POLL, _REMOTE_POLL = 0.5, 5.0  # seconds
 
 def main() -> None:
     """Prints the logs, process by process; with --follow as lines come."""
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    config = _CONFIG.value or None
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
     logs = log_reader.Logs(run, _ROLE.value or None)
     record = run_record.read(run)
     link = remote_jobs.logs_link(record.job) if record is not None and record.job else None

@@ -21,7 +21,8 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 
 def main() -> None:
     """Prints one row a process."""
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    config = _CONFIG.value or None
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
     print(status_report.describe(run, now=time.time()))
     for line in remote_jobs.described(run):
         print(line)

@@ -3,7 +3,8 @@
   estimator-pipeline stop --run=NAME           the newest run without --run
   make stop [RUN=name]
 
-Works from any host that sees the run folder. `make train` with the same RUN= goes on later.
+Works from any host that sees the run folder. `make train` with the same RUN= goes on later. The
+processes of a script get SIGTERM.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 
 def main() -> None:
     """Writes the stop file."""
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    config = _CONFIG.value or None
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
     done = remote_jobs.stop(run)
     if done is None:
-        stopping.ask(run, now=time.time())
-        done = "asked to stop; it saves, evaluates and exports before it ends"
+        done = stopping.ask(run, now=time.time())
     print(f"run {run.name}: {done}")
 
 

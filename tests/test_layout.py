@@ -33,7 +33,7 @@ LAYERS = {
         ("records", "supervision"),
         ("reports",),
         ("jobs",),
-        ("launchers.slurm", "launchers.vertex"),
+        ("launchers.slurm", "launchers.vertex", "scripts"),
         ("launchers",),
         ("doctor_checks",),
         (
@@ -42,6 +42,7 @@ LAYERS = {
             "list_runs",
             "logs",
             "report",
+            "run_script",
             "show_config",
             "start_project",
             "status",

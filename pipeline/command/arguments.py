@@ -42,6 +42,18 @@ def flags(words: Sequence[str], settings: Mapping[str, Setting], argument: str =
     return _with_storage(made, settings)
 
 
+def split_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns settings and the command line that follows them after `--`. Raises `UsageError`
+    without one."""
+    at = words.index("--") if "--" in words else len(words)
+    if not words[at + 1 :]:
+        raise errors.UsageError(
+            "the command to run is missing; it follows --, as in: estimator-pipeline run "
+            "--workers=2 --ps=1 -- python train.py"
+        )
+    return [*words[:at]], [*words[at + 1 :]]
+
+
 def _has(made: Sequence[str], name: str) -> bool:
     return any(flag.partition("=")[0] == f"--{name}" for flag in made)
 

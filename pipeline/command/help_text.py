@@ -31,7 +31,9 @@ def of_all(commands: Mapping[str, table.Command]) -> str:
 def of_command(name: str, command: table.Command, found: declared.Declared) -> str:
     """Returns what a command does, and its settings."""
     word = f" {command.argument.upper()}" if command.argument else ""
-    lines = [f"usage: estimator-pipeline {name}{word} [--setting=value] ...", "", found.text]
+    program = " -- COMMAND ..." if command.takes_program else ""
+    usage = f"usage: estimator-pipeline {name}{word} [--setting=value] ...{program}"
+    lines = [usage, "", found.text]
     if found.settings:
         lines += ["", "Settings, also as NAME=value:"]
     wide = max((len(_typed(one)) for one in found.settings.values()), default=0)

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 class Command:
     """A module that is run as `python -m module`, and one line on what it does.
 
-    `argument` is the setting that a word without `--` stands for, if any.
+    `argument` is the setting that a word without `--` stands for, if any. What takes a command line
+    `takes_program`: that follows `--`.
     """
 
     module: str
     summary: str
     argument: str = ""
+    takes_program: bool = False
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -34,6 +36,7 @@ COMMANDS: Mapping[str, Command] = {
     "drift": Command("preprocessing.compare_records", "compare two sets of records"),
     "verify": Command("pipeline.verify", "check all records, or repair their manifest"),
     "train": Command("pipeline.launch", "preprocess if needed, then train, evaluate and export"),
+    "run": Command("pipeline.run_script", "supervise a script of your own", takes_program=True),
     "report": Command(
         "pipeline.report", "write a page on a run: result, curves, where its time went"
     ),

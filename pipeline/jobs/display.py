@@ -21,6 +21,7 @@ from pipeline.jobs.job import Job
 from pipeline.jobs.role_lines import RoleLines
 from pipeline.records import quarantine
 from pipeline.reports import page
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import ALL_STEPS, RunRecord
 
@@ -43,9 +44,12 @@ class Display:
         *,
         stream: TextIO | None = None,
         progress: Callable[..., Progress] = Progress,
+        is_script: bool = False,
     ) -> None:
+        """How many steps a script makes may stay unknown, and what it does after them does."""
         # Of epochs the chief finds it out.
         self._max_steps = max_steps
+        self._is_script = is_script
         self._stream = sys.stdout if stream is None else stream
         self._make_progress = progress
         self._progress: Progress | None = None
@@ -77,24 +81,28 @@ class Display:
         step = max(status.step or 0 for status in training)
         told = [status.max_steps for status in training if status.max_steps is not None]
         self._max_steps = max(told, default=self._max_steps)
-        if self._max_steps is None:
+        if self._max_steps is None and not self._is_script:
             return
         if self._progress is None:
             self._progress = self._make_progress(
                 "training", self._max_steps, unit="steps", stream=self._stream
             )
             self._progress.begin_at(step)
-        if step >= self._max_steps:
-            self._end_bar()
+        over = self._is_script and all(s.state in run_folder.ENDED for s in training)
+        if self._max_steps is not None and step >= self._max_steps:
+            self._end_bar(self._max_steps)
+        elif over:
+            self._end_bar(step)
         elif not self._finishing:
             self._progress.reach(step, *_notes(training))
 
-    def _end_bar(self) -> None:
+    def _end_bar(self, steps: int) -> None:
         if self._progress is not None and not self._finishing:
             self._progress.close()
             self._epoch_lines.flush()
             self._finishing = "final evaluation and export"
-            self.say(f"training: {self._max_steps:,} steps made; {self._finishing}")
+            what = "the script does the rest" if self._is_script else self._finishing
+            self.say(f"training: {steps:,} steps made; {what}")
 
     def _show_note(self, status: Status) -> None:
         """Shows once what each process wants to be seen."""

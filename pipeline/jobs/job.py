@@ -107,6 +107,8 @@ _OF_CHECKPOINTS = (
 
 
 def _refuse_other_job(job: Job) -> None:
+    if job.run.is_of_script:
+        raise errors.UsageError(f"run {job.name!r} runs a script: use another RUN= for this one")
     may_change = tuple(f"data.{key}:" for key in config.Data.OF_READING)
     differing = [
         line

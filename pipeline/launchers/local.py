@@ -165,16 +165,10 @@ def _book(
     """Puts what the supervisor has seen into the record."""
     run_record.add_statuses(record, run_folder.read_statuses(job.run))
     pace = boss.pace
-    record.cluster = {role: list(members) for role, members in boss.cluster.items()}
-    record.final_step = pace.newest_step
-    record.seconds["total"] = round(ended - started, 3)
+    record_keeper.book(record, boss.cluster, pace, started=started, ended=ended)
     if pace.first_step_at is None:
         return
-    trained_at = pace.trained_at or ended
-    training = trained_at - pace.first_step_at
-    record.seconds["to_first_step"] = round(pace.first_step_at - started, 3)
-    record.seconds["training"] = round(training, 3)
-    record.seconds["evaluation"] = round(ended - trained_at, 3)
+    training = (pace.trained_at or ended) - pace.first_step_at
     steps = (pace.newest_step or 0) - (pace.start_step or 0)
     examples = steps * topology.examples_per_step(job.config)
     # All steps may have been made before the first word of them.

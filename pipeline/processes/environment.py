@@ -1,4 +1,5 @@
-"""Which environment variables a child process gets: an allow-list, so that no secret leaks in.
+"""Which environment variables a child process gets: an allow-list, so that no secret leaks in. Only
+a script of the user's own gets what its user has.
 
 All but one are functions of a mapping; the caller passes `os.environ`.
 """
@@ -55,6 +56,14 @@ def for_children(environment: Mapping[str, str]) -> dict[str, str]:
     hide_proxies_from_grpc(given)
     kept = {name: value for name, value in given.items() if _is_allowed(name)}
     return {**_DEFAULTS, **kept}
+
+
+def for_scripts(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that processes of a script are started with: all but those that say
+    which process this is. A script may need any of them."""
+    given = dict(environment)
+    hide_proxies_from_grpc(given)
+    return {**_DEFAULTS, **{name: v for name, v in given.items() if name not in _REMOVED}}
 
 
 def hide_proxies_from_grpc(environment: MutableMapping[str, str]) -> None:

@@ -43,13 +43,26 @@ def run_folder(storage_root: str, run: str) -> str:
     return storage.child(storage.join(root, "runs"), run, what="--run")
 
 
-def find_run(storage_root: str, run: str | None, config_name: str | None = None) -> RunFolder:
+def find_run(
+    storage_root: str, run: str | None, config_name: str | None = None, *, scripts: bool = False
+) -> RunFolder:
     """Returns the run of that name, or the newest one, of a config (its name or path) if that is
-    given. Raises `UsageError` if there is none, or if the named run is of another config."""
+    given. Raises `UsageError` if there is none, or if the named run is of another config.
+
+    Runs of a script, which have no config, are found only if `scripts` is true.
+    """
     wanted = _config_name(config_name) if config_name else None
     if run is None:
-        return _newest_run(storage.join(storage.absolute(storage_root), "runs"), wanted)
+        root = storage.join(storage.absolute(storage_root), "runs")
+        return _newest_run(root, wanted, scripts=scripts and wanted is None)
     folder = RunFolder(run_folder(storage_root, run))
+    if folder.is_of_script:
+        if scripts and wanted is None:
+            return folder
+        raise errors.UsageError(
+            f"run {run!r}: runs a script, which has no config; only status, logs, runs and stop "
+            "know such runs"
+        )
     if not storage.exists(folder.config_path):
         known = storage.listdir(storage.parent(folder.path))
         raise errors.UsageError(
@@ -64,12 +77,16 @@ def find_run(storage_root: str, run: str | None, config_name: str | None = None)
     return folder
 
 
-def _newest_run(root: str, wanted: str | None) -> RunFolder:
+def _newest_run(root: str, wanted: str | None, *, scripts: bool) -> RunFolder:
     folders = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
-    started = [folder for folder in folders if storage.exists(folder.config_path)]
+    started = [
+        folder
+        for folder in folders
+        if storage.exists(folder.config_path) or (scripts and folder.is_of_script)
+    ]
     if not started:
         raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
-    for folder in sorted(started, key=lambda f: storage.modified(f.config_path), reverse=True):
+    for folder in sorted(started, key=lambda f: storage.modified(f.begun_path), reverse=True):
         # One that cannot be read, such as of another version, is of no config that is known.
         with contextlib.suppress(errors.UsageError, errors.DataError):
             if wanted is None or folder.read_config().name == wanted:
@@ -121,6 +138,21 @@ class RunFolder:
     def config_path(self) -> str:
         """The resolved config, as every process of the run reads it."""
         return storage.join(self.path, "config.yaml")
+
+    @property
+    def script_path(self) -> str:
+        """What a run of a script has in place of a config: {"command": [word], ...}."""
+        return storage.join(self.path, SCRIPT)
+
+    @property
+    def is_of_script(self) -> bool:
+        """True if the run is one of a script."""
+        return storage.exists(self.script_path)
+
+    @property
+    def begun_path(self) -> str:
+        """The file that is written whenever the run is started."""
+        return self.script_path if self.is_of_script else self.config_path
 
     @property
     def record_path(self) -> str:
@@ -210,6 +242,9 @@ def saved_step(run: RunFolder) -> int | None:
     return int(match[1]) if match else None
 
 
+# What the launcher of a script writes at each start: {"command": [word], "folder": path,
+# "model_dir": path or null}.
+SCRIPT = "script.json"
 # What the chief writes when training is over: {"final_step": int, "reason": str}. By it the
 # evaluator knows which checkpoint is the last, and roles started by hand find the end.
 TRAINING_DONE = "TRAINING_DONE.json"
@@ -267,6 +302,8 @@ class Status:
     step: int | None = None
     max_steps: int | None = None
     loss: float | None = None
+    # Of a script, whose loss may be unknown: true once it has made a step.
+    stepped: bool = False
     examples_per_second: float | None = None
     # The long piece of work that it is at: {"what": str, "done": int, "total": int or None}.
     work: dict[str, Any] | None = None
@@ -290,6 +327,11 @@ class Status:
     # One line on why it failed, with the exit code it ended with.
     error: str | None = None
     exit_code: int | None = None
+
+    @property
+    def has_stepped(self) -> bool:
+        """True once it has made a step: a step alone may be one that was restored."""
+        return self.stepped or self.loss is not None
 
     @property
     def is_saving(self) -> bool:

@@ -55,7 +55,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
 def _row(run: RunFolder, now: float) -> Row | None:
     """Returns the row of a run; `None` for a folder that is none, or is being removed."""
     try:
-        started = storage.modified(run.config_path)
+        started = storage.modified(run.begun_path)
     except (OSError, errors.PipelineError):
         return None
     try:
@@ -83,6 +83,8 @@ def _of_record(run: RunFolder, record: RunRecord | None, started: float, now: fl
 
 def _config_name(run: RunFolder) -> str:
     """Returns the name in a run's config, without reading all of it."""
+    if run.is_of_script:
+        return ""
     found = _NAME.search(storage.read_text(run.config_path))
     return found[1].strip() if found else ""
 

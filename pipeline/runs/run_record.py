@@ -65,8 +65,11 @@ class RunRecord(pydantic.BaseModel):
     # One line: why it ended as it did.
     reason: str
     exit_code: int | None = None
+    # Its name; of a script, what that is called.
     config: str
     strategy: str
+    # Of a script: the command, without secrets.
+    command: list[str] | None = None
     # Role to number of processes.
     topology: dict[str, int]
     # Role to addresses; empty for a single process.
@@ -118,13 +121,33 @@ def begin(job: config.Config, run: RunFolder, *, by_hand: bool = False) -> RunRe
     whose roles are started `by_hand` has no launcher."""
     from pipeline.cluster import topology  # commands that only look start without it
 
+    return begin_as(
+        run,
+        config=job.name,
+        strategy=job.cluster.strategy,
+        topology=topology.role_counts(job.cluster),
+        by_hand=by_hand,
+    )
+
+
+def begin_as(
+    run: RunFolder,
+    *,
+    config: str,
+    strategy: str,
+    topology: Mapping[str, int],
+    command: list[str] | None = None,
+    by_hand: bool = False,
+) -> RunRecord:
+    """Returns the record of a run that is about to start, as `begin`, from what it is made of."""
     earlier = read(run)
     return RunRecord(
         status="running",
         reason="started by hand" if by_hand else "training",
-        config=job.name,
-        strategy=job.cluster.strategy,
-        topology=topology.role_counts(job.cluster),
+        config=config,
+        strategy=strategy,
+        command=command,
+        topology=dict(topology),
         launcher=None if by_hand else Launcher(host=socket.gethostname(), pid=os.getpid()),
         launches=earlier.launches + 1 if earlier else 1,
         started=time.time(),

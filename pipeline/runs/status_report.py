@@ -37,7 +37,7 @@ def _headline(run: RunFolder, state: str, reason: str) -> str:
     if reason.startswith(state):
         return f"run {run.name}: {reason}"
     text = f"run {run.name}: {state}" + (f" ({reason})" if reason else "")
-    if state in (*liveness.AT_WORK, "done"):
+    if state in (*liveness.AT_WORK, "done") or run.is_of_script:
         return text
     step = run_folder.saved_step(run)
     return f"{text}; " + ("nothing was saved" if step is None else f"saved at step {step:,}")

@@ -52,7 +52,7 @@ class Member:
         if self.role == topology.EVALUATOR:
             reached = _evaluated(status)
         cause = self.hang.cause if self.hang else exit_reason.cause(status, code, self.tail())
-        worked = status is not None and (status.loss or status.evaluation) is not None
+        worked = status is not None and (status.has_stepped or status.evaluation is not None)
         return restart_policy.Loss(self.task, code, cause, worked, stalled=stalled, reached=reached)
 
     def failure(
@@ -81,7 +81,7 @@ class Member:
 
 
 def _reached(status: Status | None) -> int | None:
-    return status.step if status is not None and status.loss is not None else None
+    return status.step if status is not None and status.has_stepped else None
 
 
 def _evaluated(status: Status | None) -> int | None:

@@ -32,6 +32,5 @@ class Pace:
             self.newest_step = max(status.step, self.newest_step or 0)
             if self.trained_at is None and status.step >= self.steps:
                 self.trained_at = status.time
-            # The loss is known once a step has been made, not when one was restored.
-            if self.first_step_at is None and status.loss is not None:
+            if self.first_step_at is None and status.has_stepped:
                 self.first_step_at = status.time

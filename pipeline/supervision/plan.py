@@ -38,7 +38,7 @@ class Graces:
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """What to run: `entry` is called in each process with the run's path, the path of the records
-    and the `Task`. `logs` is a local folder."""
+    (or what else it takes) and the `Task`. `logs` is a local folder."""
 
     run: RunFolder
     records: str
@@ -49,6 +49,19 @@ class Plan:
     patience: watchdog.Limits = dataclasses.field(default_factory=watchdog.Limits)
     # True if nobody outside the run can reach its ports.
     isolated: bool = False
+
+    @property
+    def stopping(self) -> str:
+        """What the processes do when they are asked to stop, for people."""
+        return "saving and stopping"
+
+    def stopped(self, by: str) -> errors.RetryableError:
+        """Returns the error of a run that was stopped `by` a signal."""
+        step = run_folder.saved_step(self.run)
+        saved = "before anything was saved" if step is None else f"saved at step {step:,}"
+        return errors.RetryableError(
+            f"stopped by {by}, {saved}. Run the same command again to resume."
+        )
 
     def reason_of_end(self) -> str:
         """Returns why training has ended, in the chief's words: "steps", or what stopped it before.

@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pipeline.runs import history, run_record
 from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.supervision.pace import Pace
 from pipeline.supervision.plan import Observer
+
+
+def book(
+    record: run_record.RunRecord,
+    cluster: Mapping[str, Sequence[str]],
+    pace: Pace,
+    *,
+    started: float,
+    ended: float,
+) -> None:
+    """Puts where a run was, how far it got, and when, into its record."""
+    record.cluster = {role: list(members) for role, members in cluster.items()}
+    record.final_step = pace.newest_step
+    record.seconds["total"] = round(ended - started, 3)
+    if pace.first_step_at is None:
+        return
+    trained_at = pace.trained_at or ended
+    record.seconds["to_first_step"] = round(pace.first_step_at - started, 3)
+    record.seconds["training"] = round(trained_at - pace.first_step_at, 3)
+    record.seconds["evaluation"] = round(ended - trained_at, 3)
 
 
 @dataclasses.dataclass

@@ -57,7 +57,7 @@ class Policy:
 
     At most `most` restarts in a row bring nothing new: no step (of the evaluator, no evaluation)
     after the newest there was. What fails by itself at the same place ends the run by that; what is
-    killed from outside now and then does not. A Python error before any step was made will most
+    killed from outside now and then does not. An error before any step was made will most
     likely come again: it is tried once more only.
     """
 
@@ -93,7 +93,8 @@ class Policy:
                 return Decision("fail", code=errors.RetryableError.exit_code)
             return Decision("gang")
         task = loss.task.name
-        self._useless[task] = 0 if loss.worked or loss.code != 1 else self._useless[task] + 1
+        from_outside = loss.code <= 0 or loss.code == errors.RetryableError.exit_code
+        self._useless[task] = 0 if loss.worked or from_outside else self._useless[task] + 1
         if self._useless[task] > 1 or self._idle[name] >= self._most:
             what = "evaluation" if loss.task.job_name == topology.EVALUATOR else "step"
             note = f"{self._idle[name]} restarts in a row brought no new {what}"
@@ -149,7 +150,9 @@ class Recovery:
         waited_for = self._waited_for(statuses)
         if not self._lowest:
             # The others may go on meanwhile, with steps that are lost when it comes back.
-            others = [s.step for name, s in statuses.items() if name not in waited_for and s.loss]
+            others = [
+                s.step for name, s in statuses.items() if name not in waited_for and s.has_stepped
+            ]
             self._highest = max([step for step in [self._highest, *others] if step], default=None)
         for name in waited_for & new.keys() - self._back.keys():
             self._see_one(name, new[name])
@@ -173,10 +176,9 @@ class Recovery:
         if status.state not in ("training", "done") or status.step is None:
             return
         lowest = self._lowest[name] = min(self._lowest.get(name, status.step), status.step)
+        goes_on = status.has_stepped
         if self.restart.role == topology.PS:
             goes_on = status.step > lowest
-        else:
-            goes_on = status.loss is not None
         if goes_on or status.state == "done":
             self._back[name] = status.time
 

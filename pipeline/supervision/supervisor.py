@@ -143,11 +143,7 @@ class Supervisor:
             self._observe(now=True)
             # First, because only then is known what was saved.
             self._end_all(softly=True)
-            step = run_folder.saved_step(self._plan.run)
-            saved = "before anything was saved" if step is None else f"saved at step {step:,}"
-            raise errors.RetryableError(
-                f"stopped by {self._stop.name}, {saved}. Run the same command again to resume."
-            )
+            raise self._plan.stopped(self._stop.name)
         events, self._backlog = self._backlog, []
         for event in events:
             if isinstance(event, Ended):
@@ -212,7 +208,7 @@ class Supervisor:
         A parameter server even ends by itself then, and a chief that was lost after it said that
         training is over would find nobody to train with.
         """
-        if member.role == topology.EVALUATOR or not self._has_evaluator:
+        if member.role == (topology.EVALUATOR if self._has_evaluator else topology.CHIEF):
             return False
         return self._plan.run.read(run_folder.TRAINING_DONE) is not None
 
@@ -336,7 +332,7 @@ class Supervisor:
             ([topology.PS], self._graces.ps),
         )
         if softly and self._running(topology.TRAINING_ROLES):
-            self._observer.say("saving and stopping; Ctrl-C again stops at once")
+            self._observer.say(f"{self._plan.stopping}; Ctrl-C again stops at once")
         patience = min(self._stop.count, 1)  # the first request is why we are here
         for roles, grace in steps:
             try:

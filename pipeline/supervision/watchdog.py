@@ -90,7 +90,7 @@ class Watchdog:
     def _limit(self, status: Status | None) -> float:
         if status is None or (status.work is not None and not status.work["done"]):
             return self._limits.start  # nothing is known yet of how long a piece of it takes
-        steps = status.state == "training" and status.loss is not None
+        steps = status.state == "training" and status.has_stepped
         return self._limits.step if steps or status.state == "evaluating" else self._limits.start
 
     def _look_at_files(self, training: Mapping[str, _Sign], now: float) -> None:

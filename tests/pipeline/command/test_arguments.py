@@ -100,3 +100,13 @@ def test_a_required_setting_is_asked_for():
         arguments.flags([], FOLDER, "folder")
     with pytest.raises(errors.UsageError, match=r"--folder=\.\.\. is missing. Where to."):
         arguments.flags([], FOLDER)
+
+
+def test_what_follows_two_dashes_is_a_command_line():
+    assert arguments.split_program(["--a=1", "--", "x", "--", "-y"]) == (
+        ["--a=1"],
+        ["x", "--", "-y"],
+    )
+    for words in ([], ["python", "train.py"], ["--a=1", "--"]):
+        with pytest.raises(errors.UsageError, match="the command to run is missing; it follows --"):
+            arguments.split_program(words)

@@ -15,8 +15,9 @@ OF_DEVELOPERS = {
     *("help", "setup", "test", "test-fast", "test-slow", "test-matrix", "test-gcp", "soak"),
     *("docs", "lint", "bench", "lock", "clean"),
 }
-# They are about the command itself, or a folder without a Makefile.
-WITHOUT_MAKE = {"completion", "init"}
+# They are about the command itself, a folder without a Makefile, or a command line, which no
+# variable of make holds.
+WITHOUT_MAKE = {"completion", "init", "run"}
 
 
 def test_make_and_the_command_have_the_same_commands():

@@ -1,0 +1,215 @@
+"""Runs a script on this machine: a process for each role, supervised as those of a job are."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Literal
+
+from pipeline import errors, storage
+from pipeline.console import terminal
+from pipeline.console.progress import duration
+from pipeline.jobs import display
+from pipeline.processes import environment, isolation
+from pipeline.processes.fork_client import ForkServer, StopRequest
+from pipeline.runs import run_folder, run_lock, run_record
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.run_record import RunRecord
+from pipeline.scripts import process
+from pipeline.scripts.script import Script
+from pipeline.supervision import plan, record_keeper, restart_policy, supervisor, watchdog
+
+# What `run.json` calls the strategy of a script, which is its own.
+_STRATEGY = "script"
+_ENDED = "the chief ended well"
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How to look after a script: see the flags of `pipeline.run_script`."""
+
+    unit: Literal["task", "gang"]
+    stop_seconds: float = 30.0
+    watchdog_seconds: float = 0.0
+    isolate: isolation.Isolate = isolation.Isolate.OFF
+
+
+@dataclasses.dataclass(frozen=True)
+class ScriptPlan(plan.Plan):
+    """The plan of a run whose checkpoints, if there are any, are in a folder of the script's."""
+
+    script: Script | None = None
+
+    @property
+    def stopping(self) -> str:
+        """Says what a stop is for a script."""
+        return "stopping; each process gets SIGTERM"
+
+    def stopped(self, by: str) -> errors.RetryableError:
+        """Returns the error of a run that was stopped `by` a signal."""
+        folder = self.script.saved_in() if self.script is not None else None
+        step = None if folder is None else run_folder.saved_step(folder)
+        saved = "" if step is None else f", the newest checkpoint is of step {step:,}"
+        return errors.RetryableError(
+            f"stopped by {by}{saved}. Run the same command again; the script decides where it "
+            "continues."
+        )
+
+    def reason_of_end(self) -> str:
+        """Returns that the chief has ended, and what had to be ended after it."""
+        note = str((self.run.read(run_folder.RESULT) or {}).get("note", ""))
+        return _ENDED + (f"; evaluator-0 was {note}" if note else "")
+
+
+def run(script: Script, folder: RunFolder, options: Options) -> RunRecord:
+    """Returns the record of the run once its chief, workers and evaluator have ended well; every
+    process is gone by then.
+
+    Raises the `PipelineError` of what went wrong, after writing it to the record, with the exit
+    code of the process that failed.
+    """
+    started = time.time()
+    _refuse_other_run(folder)
+    network = isolation.decide(options.isolate, remote=False)
+    with (
+        run_lock.held(folder) as lock,
+        StopRequest().installed() as stop,
+    ):
+        record = _open(script, folder)
+        logs = storage.parent(folder.log_path("any"))
+        storage.makedirs(logs)
+        script = dataclasses.replace(script, logs=logs)
+        if sum(script.counts.values()) > 1:
+            print(network.line, flush=True)
+        try:
+            with ForkServer(
+                process.__name__,
+                log=os.path.join(logs, "fork-server.log"),
+                environment=environment.for_scripts(os.environ),
+                held=[lock],
+                isolated=network.isolated,
+            ) as server:
+                _supervise(
+                    script,
+                    options,
+                    server,
+                    plan_=_plan(script, folder, options, isolated=network.isolated),
+                    stop=stop,
+                    record=record,
+                    started=started,
+                )
+        except errors.PipelineError as error:
+            _close(record, folder, error, stopped=bool(stop.count))
+            raise
+        _close(record, folder, None, stopped=False)
+    return record
+
+
+def _refuse_other_run(folder: RunFolder) -> None:
+    if storage.exists(folder.config_path):
+        raise errors.UsageError(
+            f"run {folder.name!r}: is of a config; use another RUN= for this script"
+        )
+
+
+def _open(script: Script, folder: RunFolder) -> RunRecord:
+    """Makes the run folder what the processes expect, and says what is about to happen."""
+    earlier = folder.read(run_folder.SCRIPT)
+    told = script.describe(os.getcwd())
+    record = run_record.begin_as(
+        folder,
+        config=script.name,
+        strategy=_STRATEGY,
+        topology=script.counts,
+        command=list(map(str, told["command"])),  # type: ignore[call-overload]
+    )
+    # What earlier processes reported would be taken for news.
+    for name in ("status", run_folder.TRAINING_DONE, run_folder.RESULT):
+        folder.remove(name)
+    folder.write(run_folder.SCRIPT, told)
+    run_record.write(folder, record)
+    if earlier is not None and earlier.get("command") != told["command"]:
+        print("the command of this run has changed since its last start")
+    counts = ", ".join(f"{count} {role}" for role, count in script.counts.items() if count)
+    verb = "starting" if earlier is None else "starting again"
+    where = terminal.shown(folder.path)
+    for line in (f"{verb} run {folder.name} in {where}: {counts}", f"each runs: {script.shown}"):
+        print(terminal.wrapped(line, sys.stdout), flush=True)
+    return record
+
+
+def _plan(script: Script, folder: RunFolder, options: Options, *, isolated: bool) -> ScriptPlan:
+    # A script whose steps are unknown would look as if it hung: only on request.
+    limit = options.watchdog_seconds or float("inf")
+    return ScriptPlan(
+        folder,
+        script.to_json(),
+        process.ENTRY,
+        script.counts,
+        script.steps or sys.maxsize,
+        script.logs,
+        watchdog.Limits(limit, max(limit, watchdog.Limits.start)),
+        isolated,
+        script,
+    )
+
+
+def _supervise(
+    script: Script,
+    options: Options,
+    server: ForkServer,
+    *,
+    plan_: ScriptPlan,
+    stop: StopRequest,
+    record: RunRecord,
+    started: float,
+) -> None:
+    with display.Display(script.steps, is_script=True) as shown:
+        boss = supervisor.Supervisor(
+            plan_,
+            server,
+            stop,
+            observer=record_keeper.Keeper(record, plan_.run, shown),
+            policy=restart_policy.Policy(options.unit),
+            booked=record.restarts,
+            graces=plan.Graces(training=options.stop_seconds),
+        )
+        try:
+            boss.run()
+            record.reason = boss.reason
+        finally:
+            ended = time.time()
+            record_keeper.book(record, boss.cluster, boss.pace, started=started, ended=ended)
+
+
+def _close(
+    record: RunRecord, folder: RunFolder, error: errors.PipelineError | None, *, stopped: bool
+) -> None:
+    if error is None:
+        trained = record.final_step
+        run_record.add_result(record, folder)  # an evaluator may know of an earlier step
+        record.final_step = record.final_step if trained is None else trained
+    run_record.close(record, folder, error, stopped=stopped)
+
+
+def summary(folder: RunFolder, record: RunRecord) -> str:
+    """Returns what is shown when a run is done."""
+    return "\n".join(
+        terminal.wrapped(line, sys.stdout, indent=9) for line in _lines(folder, record)
+    )
+
+
+def _lines(folder: RunFolder, record: RunRecord) -> Iterator[str]:
+    step = "" if record.final_step is None else f"step {record.final_step:,}, "
+    values = [f"{n} {v:.4f}" for n, v in record.metrics.get("eval", {}).items()]
+    yield f"result   {step}{', '.join([record.reason, *values])}"
+    yield f"time     {duration(record.seconds['total'])}"
+    if record.restarts:
+        told = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
+        yield f"restarts {told}"
+    where = terminal.shown(folder.path)
+    yield f"run      {where} (run.json says what happened, for machines)"
+    yield f"logs     {where}/logs"
