@@ -79,3 +79,8 @@ def test_the_nearest_known_word(word, hint):
 def test_what_has_been_reported_has_no_text():
     error = errors.ReportedError(65)
     assert (str(error), error.exit_code) == ("", 65)
+
+
+def test_a_code_of_no_error_of_ours_is_kept():
+    error = errors.of_exit_code(3, "text")
+    assert (type(error), error.exit_code, str(error)) == (errors.PipelineError, 3, "text")

@@ -237,3 +237,18 @@ def test_the_number_of_steps_may_be_the_chiefs_to_say(stream):
         shown.show(status("chief-0", step=0, max_steps=534))
         shown.show(status("chief-0", step=534, max_steps=534))
     assert "training: 534 steps made; final evaluation and export" in stream.getvalue()
+
+
+def test_of_a_script_steps_are_shown_without_an_end_and_then_its_end(stream):
+    def progress(*args, **options):
+        return Progress(*args, **options, clock=Clock())
+
+    with Display(None, stream=stream, progress=progress, is_script=True) as shown:
+        shown.show(status("chief-0", step=0))
+        shown.show(status("chief-0", step=40, loss=0.5))
+        done = Status("chief-0", 1, "h", "done", 2.0, step=40, loss=0.5)
+        for _ in range(2):
+            shown.show({"chief-0": done})
+    *_, line, end = stream.getvalue().splitlines()
+    assert line.startswith("training: 40 steps, ") and line.endswith("/s, loss 0.5000")
+    assert end == "training: 40 steps made; the script does the rest"

@@ -92,3 +92,13 @@ def test_processors_are_counted_on_other_systems_too(monkeypatch):
     monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.delattr("os.sched_getaffinity")
     assert environment.processors() == os.cpu_count()
+
+
+def test_a_script_gets_all_that_its_user_has_but_another_s_place():
+    given = {**SECRETS, "TF_CONFIG": "{}", "CLUSTER_SPEC": "{}", "http_proxy": "http://p"}
+    assert environment.for_scripts({**given, "TF_CPP_MIN_LOG_LEVEL": "0"}) == {
+        **SECRETS,
+        "TF_CPP_MIN_LOG_LEVEL": "0",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "PYTHONUNBUFFERED": "1",
+    }

@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import os
 import re
@@ -211,3 +212,24 @@ def test_a_file_that_stays_unwritable_can_be_retried_by_the_same_command(tmp_pat
 )
 def test_an_activity_shows_how_far_it_is(work, text):
     assert Status("chief-0", 7, "h", "exporting", 1.5, work=work).activity == text
+
+
+def test_runs_of_a_script_are_found_only_where_they_are_wanted(tmp_path):
+    _runs(tmp_path, ("a", "mnist"))
+    script = tmp_path / "runs" / "s" / "script.json"
+    script.parent.mkdir()
+    script.write_text("{}")
+    find = functools.partial(run_folder.find_run, str(tmp_path))
+    assert find(None).name == "a"
+    assert find(None, scripts=True).name == find("s", scripts=True).name == "s"
+    assert find(None, "mnist", scripts=True).name == "a"
+    for given in (("s",), ("s", "mnist")):
+        with pytest.raises(errors.UsageError, match="run 's': runs a script, which has no config"):
+            find(*given, scripts=len(given) > 1)
+
+
+def test_a_step_that_was_made_is_told_from_one_that_was_restored():
+    restored = Status("chief-0", 1, "h", "training", 1.0, step=5)
+    assert not restored.has_stepped
+    assert dataclasses.replace(restored, loss=0.0).has_stepped
+    assert dataclasses.replace(restored, stepped=True).has_stepped

@@ -60,3 +60,15 @@ def test_nor_one_that_only_evaluates(run, launched):
     run.write(run_folder.TRAINING_DONE, {"final_step": 5, "reason": "steps"})
     with run_lock.held(run), pytest.raises(errors.UsageError, match="has ended training"):
         stopping.ask(run, NOW)
+
+
+def test_the_launcher_of_a_script_on_another_host_is_stopped_there(run):
+    record = run_record.begin_as(run, config="train", strategy="script", topology={"chief": 1})
+    record.launcher.host, record.launcher.seen = "elsewhere", NOW
+    run_record.write(run, record)
+    run.write(run_folder.SCRIPT, {"command": ["train"]})
+    with pytest.raises(
+        errors.UsageError, match=r"its launcher \(pid \d+\) is on 'elsewhere'; stop"
+    ):
+        stopping.ask(run, NOW)
+    assert run.read(run_folder.STOP) is None

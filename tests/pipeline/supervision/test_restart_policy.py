@@ -203,3 +203,12 @@ def test_steps_that_others_made_meanwhile_are_lost_too():
     chief = said("chief-0", 12.0, 51)
     assert recovery.see({"worker-0": said("worker-0", 11.5, 160), "chief-0": chief})
     assert restart.steps_lost == 160 - 51
+
+
+def test_any_code_of_an_error_counts_but_not_one_from_outside():
+    policy = Policy("task")
+    decisions = [policy.decide(loss(3, worked=False), 0.0) for _ in range(2)]
+    assert [(d.action, d.code) for d in decisions] == [("task", 0), ("fail", 3)]
+    outside = Policy("task")
+    for code in (-9, 75, 0):
+        assert outside.decide(loss(code, worked=False), 0.0).action == "task"
