@@ -14,7 +14,7 @@ FIELDS = {
     *("job", "launches", "final_step", "metrics", "best", "exports", "sha256", "restarts"),
     *("input", "readers", "left_out", "seconds"),
     *("examples_per_second", "versions", "manifest", "new_data", "step_seconds", "staleness"),
-    *("skipped", "started"),
+    *("skipped", "started", "command"),
 }
 RESULT = {
     "final_step": 1500,
