@@ -24,7 +24,7 @@ class AreaUnderRoc(tf.keras.metrics.Metric):
     def __init__(self, name: str = "auc") -> None:
         super().__init__(name=name, dtype=tf.float64)
         self._counts = self.add_weight(
-            name="counts", shape=(2, _BUCKETS), initializer="zeros", dtype=tf.float64
+            name="counts", shape=(2 * _BUCKETS,), initializer="zeros", dtype=tf.float64
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
@@ -38,13 +38,17 @@ class AreaUnderRoc(tf.keras.metrics.Metric):
         logits = tf.math.log(p) - tf.math.log1p(-p)
         places = (tf.clip_by_value(logits, _LEAST, _MOST) - _LEAST) / (_MOST - _LEAST)
         buckets = tf.cast(tf.round(places * (_BUCKETS - 1)), tf.int32) + positive * _BUCKETS
-        counted = tf.math.unsorted_segment_sum(weights, buckets, 2 * _BUCKETS)
-        return self._counts.assign_add(tf.reshape(counted, [2, _BUCKETS]))
+        if tf.distribute.has_strategy():
+            # Variables of several replicas cannot be scattered to.
+            counted = tf.math.unsorted_segment_sum(weights, buckets, 2 * _BUCKETS)
+            return self._counts.assign_add(counted)
+        # A batch touches few of the 4 MB.
+        return self._counts.scatter_add(tf.IndexedSlices(weights, buckets))
 
     @property
     def counts(self) -> Any:
         """Weights of negatives and of positives by score, `[2, buckets]`."""
-        return tf.convert_to_tensor(self._counts)
+        return tf.reshape(tf.convert_to_tensor(self._counts), [2, _BUCKETS])
 
     def result(self) -> Any:
         """Returns how likely a positive example scores above a negative one, ties counting half;

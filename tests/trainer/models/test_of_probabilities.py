@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.trainer import small_table
 from trainer.metrics import probabilities
 from trainer.metrics.probabilities import Scored
 from trainer.models.area import AreaUnderRoc
@@ -58,3 +59,19 @@ def test_weights_count_as_repeated_examples():
 def test_one_label_alone(label, defined):
     found = _found(np.full(5, label, np.float32), np.full((5, 2), 0.5, np.float32))
     assert {name for name, value in found.items() if np.isfinite(value)} == defined
+
+
+@pytest.mark.slow
+def test_two_replicas_find_what_one_does(tmp_path):
+    one, two = (
+        small_table.Table(tmp_path, *strategy)
+        for strategy in ((), ("cluster.eval_strategy=mirrored", "cluster.replicas=2"))
+    )
+    alone, together = (
+        table.estimator.evaluate(
+            table.records.eval_input_fn("eval"), checkpoint_path=one.checkpoint
+        )
+        for table in (one, two)
+    )
+    for name in ("auc", "average_precision", *RESULTS):
+        assert together[name] == pytest.approx(alone[name], abs=1e-6), name
