@@ -104,7 +104,7 @@ class Column(Section):
     @pydantic.model_validator(mode="after")
     def _lists_are_whole(self) -> Column:
         if not self.list:
-            given = [name for name in _OF_LISTS if name in self.model_fields_set]
+            given = [n for n in _OF_LISTS if n in self.model_fields_set and getattr(self, n)]
             if given:
                 raise ValueError(f"{given[0]} is for lists; write list: true, or take it away")
             return self

@@ -39,7 +39,7 @@ def sniff(pattern: str, path: str) -> Guess:
             lists.setdefault(name, []).append((kind, values))
     guess = Guess("tfrecord", pattern)
     for name, rows in sorted(lists.items()):
-        _decide(guess, name, [row for row in rows if len(row[1])])
+        _decide(guess, name, [row for row in rows if len(row[1])], some=len(rows))
     return guess
 
 
@@ -57,17 +57,18 @@ def _payloads(path: str) -> list[bytes]:
     return list(itertools.islice(blocks, _RECORDS))
 
 
-def _decide(guess: Guess, name: str, rows: list[tuple[str, Any]]) -> None:
+def _decide(guess: Guess, name: str, rows: list[tuple[str, Any]], some: int) -> None:
+    """Gives a feature its type. `rows` are those of `some` that have values."""
     kinds, lengths = {kind for kind, _ in rows}, {len(values) for _, values in rows}
     if not rows:
         guess.left_out[name] = "has no values"
     elif len(kinds) > 1:
         guess.left_out[name] = f"holds {' and '.join(sorted(kinds))}"
-    elif len(lengths) > 1:
-        guess.left_out[name] = "holds lists of different lengths"
     elif kinds == {"bytes_list"} and rows[0][1][0].startswith(_IMAGES):
         guess.left_out[name] = "holds encoded images, of type image: see configs/images.yaml"
     else:
         guess.kinds[name] = _KINDS[rows[0][0]]
-        if lengths != {1}:
+        if len(lengths) > 1 or (lengths != {1} and len(rows) < some):
+            guess.lists.add(name)
+        elif lengths != {1}:
             guess.shapes[name] = lengths.pop()

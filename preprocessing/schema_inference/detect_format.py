@@ -31,6 +31,7 @@ _INT64 = range(-(2**63), 2**63)
 _WHOLE, _HUGE = "whole", "huge"
 _CALLED = {_WHOLE: "float", _HUGE: "int"}
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+ONLY_LISTS = "all columns are lists, and a label is one value; add a column to predict"
 # Characters of a name; YAML has keys of up to 1,024, in which some are written as two.
 _NAME = 500
 
@@ -71,6 +72,8 @@ def sniff(path: str) -> Guess:
     if not guess.kinds:
         why = "; ".join(f"{name!r} {reason}" for name, reason in guess.left_out.items())
         raise errors.DataError(f"{found[0]!r}: no column that can be read: {why or 'it has none'}")
+    if guess.lists.issuperset(guess.kinds):
+        raise errors.DataError(f"{found[0]!r}: {ONLY_LISTS}")
     return guess
 
 
@@ -241,7 +244,9 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
     guess = Guess("jsonl", pattern)
     for name, kinds in seen.items():
         length = lengths.get(name)
-        if length is not None:
+        if length is not None and (len(length) > 1 or 0 in length):
+            guess.lists.add(name)
+        elif length is not None:
             guess.shapes[name] = next(iter(length))
         if _WHOLE in kinds and name not in wide:
             kinds = {"float" if kind == _WHOLE else kind for kind in kinds}
@@ -252,9 +257,7 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
 def _decide(guess: Guess, name: str, kinds: set[str], lengths: set[int] | None) -> None:
     """Gives a member of JSON objects its type: pyarrow's parser wants one for all of its values."""
     single = kinds - {"list"}
-    if lengths and (len(lengths) > 1 or 0 in lengths):
-        guess.left_out[name] = "holds lists of different lengths"
-    elif lengths and kinds & {"plain"}:
+    if lengths and kinds & {"plain"}:
         guess.left_out[name] = "holds lists and single values"
     elif not single:
         guess.left_out[name] = "has no values"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from preprocessing.schema_inference import suggest_dates
+from preprocessing.schema_inference import suggest_dates, suggest_lists
 from preprocessing.schema_inference.profile import Found
 
 # Strings with so few different values, each of which occurs so often, may have no others.
@@ -71,14 +71,14 @@ class Column:
     """A column of the config: `rules` are its keys there, `notes` what a person should know.
 
     `steps` are those of its feature; without any there is none. `parts` are features of dates.
-    `embedding` is the width of the vectors of ids, if it is not to be left to the trainer.
+    `embedding` is that of ids, if it is not to be left to the trainer.
     """
 
     rules: dict[str, Any]
     notes: list[str]
     steps: list[Any] = dataclasses.field(default_factory=list)
     parts: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
-    embedding: int | None = None
+    embedding: int | dict[str, Any] | None = None
 
 
 def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
@@ -86,7 +86,7 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     that is `wide` has so many columns that each gets few inputs of the network."""
     rules: dict[str, Any] = {"type": found.kind}
     if found.lengths:
-        rules["shape"] = list(found.lengths)
+        rules |= suggest_lists.rules(found) if found.listed else {"shape": list(found.lengths)}
     rules |= _range(found) if found.kind != "string" else _text_rules(name, found)
     if found.missing:
         rules["missing"] = "allow"
@@ -98,6 +98,12 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
         made.notes.append("always the same: no feature")
     elif found.missing and found.values < min(_SPARSE, _SPARSE_SHARE * rows):
         made.notes.append("almost no values: no feature")
+    elif found.listed:
+        made.steps, made.embedding, note = suggest_lists.feature(found)
+        made.notes.append(note)
+        rules.pop("allowed", None)  # new tags come every day
+        if made.steps == ["vocabulary"]:
+            rules["vocabulary"] = {}
     elif times := suggest_dates.find(name, found):
         made.notes.append(suggest_dates.note(times[0], found))
         made.parts = suggest_dates.parts(name, *times)

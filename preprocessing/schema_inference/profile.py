@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 
 from pipeline import config
 from pipeline.console import progress
-from preprocessing.arrow import cast
+from preprocessing.arrow import cast, lists
 from preprocessing.schema_inference import dates
 from preprocessing.sources import csv_numbers, together
 from preprocessing.sources.base import Source
@@ -27,6 +28,7 @@ from preprocessing.statistics import distinct
 Kind = Literal["int64", "float32", "string"]
 # The narrowest first.
 KINDS: tuple[Kind, ...] = ("int64", "float32", "string")
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 # What people write where there is no value, beside what `data.csv.missing` has by default.
 TOKENS = (
     *("NULL", "null", "Null", "(null)", "<null>", "None", "none", "NONE", "nil", "<NA>", "\\N"),
@@ -92,7 +94,8 @@ class Numbers:
 
 @dataclasses.dataclass
 class Found:
-    """One column. `lengths` are how many values a row has, none if it is no list.
+    """One column. `lengths` are how many values a row has, none if it is no list. Texts are cut at
+    `separator`, if there is one.
 
     `csv` says how numbers are written. `pointed` tells if some whole ones are written as 1.0,
     `huge` if some have more than 64 bits, and `measured` if some numbers are not whole.
@@ -103,6 +106,7 @@ class Found:
 
     kinds: tuple[Kind, ...] = KINDS
     csv: config.Csv = dataclasses.field(default_factory=config.Csv)
+    separator: str = ""
     missing: int = 0
     values: int = 0
     lengths: set[int] = dataclasses.field(default_factory=set)
@@ -127,7 +131,10 @@ class Found:
         present = array.drop_null()
         if pa.types.is_dictionary(present.type):
             present = present.dictionary_decode()
-        if pa.types.is_list(present.type) or pa.types.is_fixed_size_list(present.type):
+        if self.separator:
+            texts, _ = cast.cast(present, pa.string())
+            present = lists.cut(texts.drop_null(), self.separator)[0]
+        if any(is_one(present.type) for is_one in _LISTS):
             self.lengths |= set(pc.unique(pc.list_value_length(present)).to_pylist())
             present = present.flatten()
             self.holes |= present.null_count > 0
@@ -243,6 +250,15 @@ class Found:
         return [_text(value) for value in itertools.islice(values, FIRST)]
 
     @property
+    def listed(self) -> bool:
+        """Tells if rows have different numbers of values, or may have."""
+        return bool(self.separator) or len(self.lengths) > 1 or 0 in self.lengths
+
+    def every_text(self) -> Iterator[str]:
+        """Yields all different values as text; of very many the first."""
+        return map(_text, self.first if self.different is None else self.different)
+
+    @property
     def texts(self) -> set[str]:
         """The values of what is text but has no leading zeros; of very many some."""
         if self.kind != "string" or self.codes or self.lengths:
@@ -272,12 +288,18 @@ class Survey:
     unreadable: collections.Counter[str]
 
 
-def survey(source: Source, kinds: dict[str, tuple[Kind, ...]]) -> Survey:
-    """Reads everything. `kinds` are the types that each column may be given."""
+def survey(
+    source: Source, kinds: dict[str, tuple[Kind, ...]], separators: Mapping[str, str] = {}
+) -> Survey:
+    """Reads everything. `kinds` are the types that each column may be given; texts of a column that
+    has one of the `separators` are lists."""
     rules = source.data.csv
     names = source.data.columns
     most = min(MAX_DIFFERENT, max(_AT_LEAST, _IN_ALL // len(names)))
-    found = {name: Found(kinds=kinds[name], csv=rules, most=most) for name in names}
+    found = {
+        name: Found(kinds=kinds[name], csv=rules, most=most, separator=separators.get(name, ""))
+        for name in names
+    }
     unreadable: collections.Counter[str] = collections.Counter()
     read = 0
     source = together.over(source)

@@ -19,6 +19,7 @@ from preprocessing.schema_inference import (
     image_config,
     magic_bytes,
     profile,
+    suggest_lists,
     suggest_model,
 )
 from preprocessing.schema_inference.profile import Found, Survey
@@ -30,6 +31,8 @@ from preprocessing.sources import csv_numbers
 _SHARE, _SHARE_OF_FEW, _MANY = 0.1, 0.2, 200
 # Columns from which on each number is one input only.
 _WIDE = 100
+# Sources in which a list may be one text.
+_LISTS_AS_TEXT = ("csv", "parquet")
 # Columns that an error names.
 _LISTED = 20
 _ENDINGS = re.compile(
@@ -84,7 +87,7 @@ def explore(path: str, label: str = "") -> tuple[Guess, Survey]:
     guess = detect_format.sniff(path)
     _check_label(label, guess, guess.kinds)
     while True:
-        found = profile.survey(sources.choose(guess.data()), guess.kinds)
+        found = profile.survey(sources.choose(guess.data()), guess.kinds, guess.separators)
         known = set(guess.data().csv.missing)
         taken = found.columns[label].tokens - found.columns[label].absent if label else set()
         for name, column in found.columns.items():
@@ -97,7 +100,11 @@ def explore(path: str, label: str = "") -> tuple[Guess, Survey]:
             texts = [column.texts for column in found.columns.values()]
             form = csv_numbers.form(texts, guess.data().csv.delimiter)
             written = {key: text for key, text in form.items() if guess.csv.get(key) != text}
+        separators = _separators(guess, found, label)
+        guess.separators |= separators
         if guess.source != "csv" or not (absent or written):
+            if separators:
+                continue
             break
         if absent:
             guess.csv["missing"] = [*guess.data().csv.missing, *sorted(absent)]
@@ -113,16 +120,28 @@ def explore(path: str, label: str = "") -> tuple[Guess, Survey]:
                     f"{path!r}: {name} {why}, and without a header none can be left out"
                 )
             guess.left_out[name] = why
-    if not set(found.columns) - set(guess.left_out):
+    usable = [c for name, c in found.columns.items() if name not in guess.left_out]
+    if not usable:
         raise errors.DataError(f"{path!r}: no column has values")
+    if all(column.listed for column in usable):
+        raise errors.DataError(f"{path!r}: {detect_format.ONLY_LISTS}")
     return guess, found
+
+
+def _separators(guess: Guess, found: Survey, label: str) -> dict[str, str]:
+    """Returns what separates the items of texts that are lists, by column, where that is new."""
+    if guess.source not in _LISTS_AS_TEXT:
+        return {}
+    others = {n: c for n, c in found.columns.items() if n not in (label, *guess.separators)}
+    marks = {name: suggest_lists.separator(column) for name, column in others.items()}
+    return {name: mark for name, mark in marks.items() if mark}
 
 
 def _unusable(column: Found) -> str | None:
     if not column.values:
         return "has no values"
-    if column.holes or len(column.lengths) > 1 or 0 in column.lengths:
-        return "holds lists of different lengths, or with values missing in them"
+    if column.holes:
+        return "holds lists with values missing in them"
     if column.about.least is None and not column.about.not_finite:
         return "cannot be read as numbers or UTF-8 text"
     return None
@@ -151,8 +170,11 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
         key = None
     label, why = chosen, "chosen by LABEL="
     if not chosen:
-        others = {n: c for n, c in columns.items() if n != key} or columns
+        single = {n: c for n, c in columns.items() if not c.listed}
+        others = {n: c for n, c in single.items() if n != key} or single
         label, why = heuristics.label(others, found.rows)
+    if columns[label].listed:
+        raise errors.UsageError(f"LABEL={label}: is a list, and a label is one value")
     for column in guess.absent.keys() & made.keys():
         texts = ", ".join(map(repr, sorted(guess.absent[column])))
         made[column].notes.append(f"{texts}: taken for missing")

@@ -54,16 +54,26 @@ def test_from_records_to_records(tmp_path, pack):
     assert sum(s.records for s in job.run(made, str(tmp_path)).splits.values()) == 300
 
 
+def test_lists_of_different_lengths(tmp_path):
+    rows = [
+        _example(a=[1], long=[1], some=[1.5, 2.5, 3.5], pair=[1, 2]),
+        _example(a=[2], long=[1, 2], some=[1.5], pair=[3, 4]),
+    ]
+    guess = detect_format.sniff(_write(tmp_path / "x", rows))
+    assert guess.lists == {"long", "some"}
+    assert guess.shapes == {"pair": 2}
+    assert guess.data().columns["long"].list
+
+
 def test_what_is_left_out(tmp_path):
     rows = [
-        _example(a=[1], mixed=[1], long=[1], image=[pictures.encoded(0)]),
-        _example(a=[2], mixed=[1.5], long=[1, 2], image=[pictures.encoded(1)]),
+        _example(a=[1], mixed=[1], image=[pictures.encoded(0)]),
+        _example(a=[2], mixed=[1.5], image=[pictures.encoded(1)]),
     ]
     guess = detect_format.sniff(_write(tmp_path / "x", rows))
     assert list(guess.kinds) == ["a"]
     assert guess.left_out == {
         "image": "holds encoded images, of type image: see configs/images.yaml",
-        "long": "holds lists of different lengths",
         "mixed": "holds float_list and int64_list",
     }
 

@@ -86,13 +86,14 @@ def test_json_lines(tmp_path):
         "l": ("float32",),
         "b": ("int64",),
         "late": ("string",),
+        "r": ("int64",),
     }
+    assert guess.lists == {"r"} and guess.data().columns["r"].list
     assert guess.shapes["l"] == 2 and guess.data().columns["l"].shape == (2,)
     assert guess.left_out == {
         "o": "holds objects",
         "n": "has no values",
         "m": "holds int, string",
-        "r": "holds lists of different lengths",
     }
 
 

@@ -26,7 +26,13 @@ def _png(height, width):
     return file.getvalue()
 
 
-COLUMNS = {"when": {"type": "string"}, "us": {"type": "string"}, "photo": {"type": "image"}}
+COLUMNS = {
+    "when": {"type": "string"},
+    "us": {"type": "string"},
+    "photo": {"type": "image"},
+    "tags": {"type": "string", "list": True, "max_items": 4},
+    "prices": {"type": "float32", "list": True, "max_items": 3},
+}
 ROWS = {
     "delay": np.array([np.nan, 3.0, 25.0], np.float32),
     "seats": np.array([0, 2, 300], np.int64),
@@ -38,6 +44,8 @@ ROWS = {
     "us": np.array(["9/30/1990 0:00:00", "12/1/2020 12:05:01 PM", "30.9.1990"]),
     "origin": np.array(["EWR", "JFK", "XXX"]),
     "picture": np.arange(3 * 4 * 6 * 3).astype(np.uint8).reshape(3, 4, 6, 3),
+    "tags": np.array([["a", "b", "", ""], [""] * 4, ["c", "", "", ""]]),
+    "prices": np.array([[0.5, 7, np.nan], [np.nan] * 3, [3, np.nan, np.nan]], np.float32),
     "photo": np.array([_png(4, 6), _png(10, 3), _png(1, 1)]),
 }
 FILL = {"missing": {"fill": 1, "indicator": True}}
@@ -65,6 +73,7 @@ FEATURES = {
     "minute": {"of": "time", "steps": [{"clock": {"part": "minute"}}, {"identity": {"ids": 61}}]},
     "ngrams": {"of": "day", "steps": [{"ngrams": {"n": 2, "unit": "character", "buckets": 8}}]},
     "decode": {"of": "photo", "steps": [{"decode": {"height": 4, "width": 5}}, "scale"]},
+    "pool": {"of": "prices", "steps": ["log1p", {"pool": {"by": "max"}}]},
     # The text itself, its absence, and what is between steps, are all wanted inside.
     "tail": {
         "of": "tail",
@@ -88,11 +97,17 @@ FEATURES = {
         for part in ("year", "month", "day", "hour", "weekday", "day_of_year", "days")
     },
 }
+# Ids behind the last of a list are -1; the Estimator has as many places as the longest list.
+LISTS = {
+    "tags": {"steps": [{"hash": {"buckets": 9}}]},
+    "tag": {"of": "tags", "steps": [{"vocabulary": {"values": ["c", "a"], "oov": 2}}]},
+    "prices": {"steps": ["log1p", {"buckets": {"boundaries": [1, 2]}}]},
+}
 
 
 @pytest.fixture(scope="module")
 def both():
-    job = make(FEATURES, columns=COLUMNS)
+    job = make({**FEATURES, **LISTS}, columns=COLUMNS)
     transforms = Transforms(job, contents(job))
     return transforms, KerasColumns(transforms)
 
@@ -125,6 +140,16 @@ def test_values_are_those_of_the_transforms(both, made, name):
     wanted = both[0].features(rows)[name]
     assert made[name].dtype == wanted.dtype
     np.testing.assert_array_equal(made[name], wanted)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_are_those_of_the_transforms(both, made, name):
+    rows = {column: tf.constant(values) for column, values in ROWS.items()}
+    wanted = both[0].features(rows)[name].numpy()
+    found = made[name].numpy()
+    assert wanted.shape[1] == 2 and found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found[:, :2], wanted)
+    assert (found[:, 2:] == -1).all() and (wanted[1] == -1).all()
 
 
 def test_what_no_layer_can_do_is_fed(both):

@@ -1,0 +1,70 @@
+"""Columns of lists: texts that are lists with a separator, and the feature made of a list."""
+
+from __future__ import annotations
+
+import collections
+import math
+from typing import Any
+
+from preprocessing.schema_inference.profile import Found
+
+# In this order, which is that of how seldom they stand in texts that are none.
+_SEPARATORS = ("|", ";", ",")
+# Of the different texts, one in so many must hold it; the longest list must have so many items, and
+# items must occur so often on average.
+_ONE_IN, _LONGEST, _REPEATED = 20, 3, 2
+# More different items are hashed: so many buckets each, a power of two, but not more than the last.
+_VOCABULARY, _PER_ITEM, _MOST_BUCKETS = 10_000, 5, 2**18
+_WIDEST = 16
+
+
+def separator(found: Found) -> str | None:
+    """Returns what stands between the items of texts, if these are lists: of different lengths, of
+    items that occur again, without spaces around what separates them."""
+    if found.kind != "string" or found.lengths or found.as_dates.form:
+        return None
+    texts = [text for text in found.every_text() if text]
+    return next((one for one in _SEPARATORS if _separates(one, texts)), None)
+
+
+def _separates(mark: str, texts: list[str]) -> bool:
+    parts = [text.split(mark) for text in texts]
+    having = sum(len(part) > 1 for part in parts)
+    if having * _ONE_IN < len(texts) or max(map(len, parts), default=0) < _LONGEST:
+        return False
+    items = collections.Counter(item for part in parts for item in part)
+    if any(not item or item != item.strip() or item.startswith('"') for item in items):
+        return False
+    if mark == "," and all(item.lstrip("+-").isdecimal() for item in items):
+        return False  # numbers with groups of digits look so, too
+    different_lengths = len(set(map(len, parts))) > 1
+    return different_lengths and items.total() >= _REPEATED * len(items)
+
+
+def rules(found: Found) -> dict[str, Any]:
+    """Returns the keys of a column that is a list."""
+    made: dict[str, Any] = {"list": True, "max_items": max(1, *found.lengths)}
+    if found.separator not in ("", "|"):
+        made["separator"] = found.separator
+    about = found.about
+    # No item may be equal to what stands for none.
+    if found.kind == "int64" and (about.least or 0) < 0:
+        made["default"] = int(about.least or 0) - 1
+    elif found.kind == "string" and about.least == 0:
+        made["default"] = "(none)"
+    return made
+
+
+def feature(found: Found) -> tuple[list[Any], dict[str, Any] | None, str]:
+    """Returns the steps of a list, its embedding if it has ids, and a note about it."""
+    longest = max(found.lengths)
+    note = f"lists of {min(found.lengths):,} to {longest:,} items"
+    if found.kind == "float32":
+        return [{"pool": {"by": "mean"}}], None, note
+    different = found.count_of_different
+    size = min(_WIDEST, math.ceil(2 * max(different, 1) ** 0.25))
+    embedding = {"size": size, "combiner": "mean"}
+    if found.different is not None and different <= _VOCABULARY:
+        return ["vocabulary"], embedding, note
+    buckets = min(2 ** math.ceil(math.log2(_PER_ITEM * different)), _MOST_BUCKETS)
+    return [{"hash": {"buckets": buckets}}], embedding, note

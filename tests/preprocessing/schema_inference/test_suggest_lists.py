@@ -1,0 +1,123 @@
+"""Texts that are lists are told from those that just hold a bar, a semicolon or a comma."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from pipeline import errors
+from pipeline.config import config_file
+from preprocessing.schema_inference import profile, suggest_lists, write_config
+
+GENRES = ("Action", "Comedy", "Drama", "War", "Crime")
+ROWS = [
+    {
+        "id": n,
+        "genres": [GENRES[(n + k * k) % 5] for k in range(1 + n % 4)],
+        "seen": [(n * k) % 37 for k in range(n % 6)],
+        "label": n % 2,
+    }
+    for n in range(300)
+]
+
+
+def _found(*texts):
+    found = profile.Found()
+    found.see(pa.array([text.encode() for text in texts]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("texts", "mark"),
+    [
+        (["a|b|c", "b", "c|a"], "|"),
+        (["1|2|3", "2", "3|1"], "|"),
+        (["a;b;c", "b", "c;a"], ";"),
+        (["a,b,c", "b", "c,a"], ","),
+        (["1,234,567", "1,234", "567"], None),  # numbers with groups
+        (["a|x", "b|y", "a|y"], None),  # two values in one
+        (["a|b|c", "d|e", "f"], None),  # nothing occurs again
+        (["a, b, c", "b, a", "c, a"], None),  # sentences
+        (["a|b|", "a|b", "b"], None),  # an item would be empty
+        (["2024-01-02", "2024-01-03"], None),
+        (["1", "2"], None),
+        ([""], None),
+    ],
+)
+def test_separators(texts, mark):
+    assert suggest_lists.separator(_found(*texts)) == mark
+
+
+def test_few_texts_with_a_bar_are_no_lists():
+    assert suggest_lists.separator(_found("a|b|a|b", *(f"t{n}" for n in range(100)))) is None
+
+
+def _cell(value):
+    return "|".join(map(str, value)) or '""' if isinstance(value, list) else str(value)
+
+
+def _write(folder, kind):
+    path = folder / f"t.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), path)
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    else:
+        lines = [",".join(map(_cell, row.values())) for row in ROWS]
+        path.write_text("\n".join([",".join(ROWS[0]), *lines, ""]))
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_the_same_lists_are_proposed_of_every_source(tmp_path, kind):
+    text = write_config.propose(_write(tmp_path, kind), str(tmp_path / "t.yaml")).text
+    job = config_file.validate(yaml.safe_load(text), where="test")
+    genres, seen = job.data.columns["genres"], job.data.columns["seen"]
+    assert (genres.type, genres.list, genres.max_items) == ("string", True, 4)
+    assert (seen.type, seen.list, seen.max_items) == ("int64", True, 5)
+    assert (seen.min, seen.max, seen.missing) == (0, 36, "reject")
+    assert job.features["genres"].combiner == job.features["seen"].combiner == "mean"
+    assert "lists of 1 to 4 items" in text
+
+
+def test_items_are_never_what_stands_for_none():
+    found = profile.Found()
+    found.see(pa.array([[1, -1], [], [-3]]))
+    assert suggest_lists.rules(found) == {"list": True, "max_items": 2, "default": -4}
+    found = profile.Found()
+    found.see(pa.array([["a", ""], []]))
+    assert suggest_lists.rules(found)["default"] == "(none)"
+
+
+def test_numbers_are_pooled_and_many_items_hashed():
+    found = profile.Found()
+    found.see(pa.array([[0.5], [], [1.5, 2.5]]))
+    assert suggest_lists.feature(found) == (
+        [{"pool": {"by": "mean"}}],
+        None,
+        "lists of 0 to 2 items",
+    )
+    found = profile.Found()
+    found.see(pa.array([[f"w{n}", f"w{n + 1}"] for n in range(20_000)] + [[]]))
+    [step], embedding, _ = suggest_lists.feature(found)
+    assert step == {"hash": {"buckets": 2**17}}
+    assert embedding == {"size": 16, "combiner": "mean"}
+
+
+def test_a_list_is_no_label(tmp_path):
+    path = _write(tmp_path, "jsonl")
+    with pytest.raises(
+        errors.UsageError, match="LABEL=genres: is a list, and a label is one value"
+    ):
+        write_config.propose(path, str(tmp_path / "t.yaml"), "genres")
+
+
+@pytest.mark.parametrize("lines", ['{"a": [1]}\n{"a": []}\n', '{"a": []}\n{"a": 0}\n'])
+def test_nothing_but_lists(tmp_path, lines):
+    (tmp_path / "t.jsonl").write_text(lines)
+    with pytest.raises(errors.DataError, match="all columns are lists, and a label is one value"):
+        write_config.propose(str(tmp_path / "t.jsonl"), str(tmp_path / "t.yaml"))
