@@ -26,7 +26,9 @@ _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
 _INPUT = flags.DEFINE_string("input", None, "Raw rows or images; the test split if empty.")
 _OUTPUT = flags.DEFINE_string("output", None, "File to write; in the run's folder if empty.")
-_FORMAT = flags.DEFINE_enum("format", None, FORMATS, "Of the file; by its name if empty.")
+_FORMAT = flags.DEFINE_enum(
+    "format", None, FORMATS, "Format of the output. Default: by the ending of its name."
+)
 _EXPORT = flags.DEFINE_enum("export", "final", exported.KINDS, "Which exported model.")
 _BUDGET = flags.DEFINE_float(
     "error_budget", None, "Replaces data.error_budget: how many rows may be bad.", lower_bound=0

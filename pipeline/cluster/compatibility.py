@@ -115,7 +115,7 @@ def _check_keys(cluster: config.Cluster) -> None:
     used = {cluster.strategy, cluster.eval_strategy}
     for key, owners in _BELONGS.items():
         given = getattr(cluster, key)
-        # Of one replica, and of the defaults a stored config spells out, nothing is ignored.
+        # One replica, and defaults that a stored config spells out, change nothing anywhere.
         usual = given == config.Cluster.model_fields[key].default or (key, given) == ("replicas", 1)
         if not usual and used.isdisjoint(owners):
             named = " and ".join(repr(owner) for owner in owners)

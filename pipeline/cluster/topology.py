@@ -1,7 +1,7 @@
 """Which processes there are, which of them this one is, and what each must be told.
 
-Pure functions of data: nothing here looks at the environment or opens a port. No other module
-reads or writes `TF_CONFIG`; `RunConfig` is not asked for role or rank, because it gives wrong
+Pure functions of data: nothing here looks at the environment or opens a port. What
+`TF_CONFIG` holds is made here; `RunConfig` is not asked for role or rank, because it gives wrong
 answers on one of TensorFlow's two cluster paths
 (docs/tensorflow-pitfalls.md#wrong-role-in-runconfig).
 """
@@ -136,7 +136,7 @@ def role_counts(cluster: config.Cluster) -> dict[str, int]:
 def replicas_per_process(cluster: config.Cluster) -> int:
     """Returns how many copies of the model one training process holds."""
     strategy = STRATEGIES[cluster.strategy]
-    # What a strategy has none of, devices or several replicas, is of `eval_strategy`.
+    # Devices and replicas that the strategy does not use are those of `eval_strategy`.
     named = len(cluster.devices) if "devices" in strategy.keys else 0
     for_evaluation = strategy.replicas[2] == 1 and cluster.eval_strategy in _REPLICATED
     given = named or (None if for_evaluation else cluster.replicas)

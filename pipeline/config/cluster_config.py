@@ -10,7 +10,7 @@ from pipeline.sections import Above0, NotNegative, Positive, Section
 class Cluster(Section):
     """Which processes train, and how they share the work.
 
-    The [README](../README.md) compares the strategies. A key that the strategy does not use must
+    [Training](training.md) compares the strategies. A key that the strategy does not use must
     keep its default; any other value is rejected.
     """
 

@@ -98,8 +98,8 @@ def differences(before: config.Config, after: config.Config) -> list[str]:
     ]
 
 
-# What decides which records are counted, in which order those of a block are read, and which
-# variables there are, as `changes` begins lines.
+# Beginnings of lines of `changes` after which a checkpoint cannot be resumed as it is: they decide
+# which records are counted, in which order those of a block are read, which variables there are.
 _OF_CHECKPOINTS = (
     *("data.", "model.", "train.seed:"),
     *("train.optimizer.name:", "train.optimizer.average: None"),

@@ -1,4 +1,5 @@
-"""Places to run a job at. Choosing one happens here, and only here."""
+"""Places to run a job at. `choose` finds the launcher of one; `dry_run` and `remote_jobs` know them
+too."""
 
 from __future__ import annotations
 

@@ -104,13 +104,11 @@ def _config_name(name_or_path: str) -> str:
 
 def run_name(job: config.Config) -> str:
     """Names a run after its config, so that the same command finds the same run again. Where it
-    runs is no part of that."""
+    runs is not part of the name. A key that a later version adds does not rename older runs."""
     from pipeline import config
-    from pipeline.config import gcp_config
 
-    anywhere = job.model_copy(update={"gcp": gcp_config.Gcp()}).model_dump(mode="json")
-    del anywhere["slurm"]  # younger than the names of runs
-    return f"{job.name[:50]}-{config.digest(anywhere)[:8]}"
+    given = job.model_dump(mode="json", exclude={"gcp", "slurm"}, exclude_defaults=True)
+    return f"{job.name[:50]}-{config.digest(given)[:8]}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -332,5 +332,7 @@ def _value(step: Step, x: float) -> float:
     except (ArithmeticError, ValueError):
         found = math.nan
     if not math.isfinite(found):
-        raise errors.UsageError(f"has no value at {x:g}, which is there; put a clip before it")
+        raise errors.UsageError(
+            f"is not defined at {x:g}, which occurs in the data; put a clip before it"
+        )
     return found

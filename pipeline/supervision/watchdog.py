@@ -41,8 +41,8 @@ class _Sign:
     limit: float
 
 
-# A process that hangs alone is told from training that hangs as a whole by this much more time:
-# the last words of processes that hang together do not come together.
+# A single process gets this times the limit: when all hang together, their last reports still come
+# at different times, and training as a whole must be found first.
 _ALONE = 1.5
 # From this share of the limit on, checkpoint files are looked at too.
 _HALF = 0.5

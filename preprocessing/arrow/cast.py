@@ -24,7 +24,7 @@ _NO_NUMBER = r"[^0-9+.a-fxintyA-FXINTY-]"
 
 
 def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault]]:
-    """Returns `array` with the type of `schema.arrow_type`; what does not have it becomes null.
+    """Returns `array` with the type of `arrow_types.arrow_type`; values of another become null.
 
     Faults are `encoding` (text that is not UTF-8, or holds a NUL), `overflow` (a number too large)
     and `type`, also of lists in which a value is missing. Text is read as Arrow does: no spaces,

@@ -23,7 +23,7 @@ _FEW = 4
 def of(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> np.ndarray:
     """Returns 64 bits a row as uint64 [rows]: equal for rows whose records are equal.
 
-    `batch` has the types of `schema.arrow_schema`. The order of `columns` does not matter.
+    `batch` has the types of `arrow_types.arrow_schema`. The order of `columns` does not matter.
     """
     found = np.zeros(batch.num_rows, np.uint64)
     # As in the records, which have their features in this order.

@@ -17,8 +17,8 @@ _LISTED = 8
 def broken(array: pa.Array, column: config.Column) -> list[Fault]:
     """Returns the reasons `range`, `length`, `image` and `allowed`, and their rows, if any.
 
-    `array` has the type of `schema.arrow_type`. Rows without a value break none of these rules. A
-    list also breaks `items` if it is too long, and the others if one of its items does.
+    `array` has the type of `arrow_types.arrow_type`. Rows without a value break none of these
+    rules. A list also breaks `items` if it is too long, and the others if one of its items does.
     """
     if column.list:
         sizes = lists.lengths(array)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 import tensorflow as tf
 
@@ -107,6 +108,23 @@ def test_flights_delay_beats_the_mean(tmp_path):
     [said] = [line for line in _predict(tmp_path) if line.startswith("mean squared error ")]
     assert said.startswith(f"mean squared error {loss:,.4g} (RMSE ")
     assert said.endswith(f", has {baseline:,.4g}")
+
+
+@pytest.mark.slow
+def test_clicks_are_ranked_well_by_the_best_that_can_be_known(tmp_path):
+    """The share of the gain over chance that the true probabilities have, on the same rows."""
+    table = tmp_path / "ranking.parquet"
+    given = (f"data.generate.to={table}", "data.generate.rows=60000")
+    command = [sys.executable, "-m", "preprocessing.fetch", "--config=ranking"]
+    subprocess.run([*command, *(f"--set={one}" for one in given)], cwd=ROOT, check=True)
+    found = _train("ranking", tmp_path, *given, f"data.inputs.train.files={table}")
+    rows = pyarrow.parquet.read_table(table).to_pydict()
+    test = np.array(rows["day"]) == 6
+    chance, clicked = (np.array(rows[name])[test] for name in ("p_click", "label"))
+    below = np.searchsorted(np.sort(chance[clicked == 0]), chance[clicked == 1])
+    best = below.mean() / np.count_nonzero(clicked == 0)
+    assert (found["metrics"]["test"]["auc"] - 0.5) > 0.6 * (best - 0.5)
+    assert found["metrics"]["test"]["grouped_auc"] > 0.6
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,9 @@ _SECTIONS = {"features", "label", "model", "train", "eval"}
 
 def settings(job: config.Config, records: Sequence[str]) -> str:
     """Names the settings that evaluations are made under: patience begins again when any of them
-    changes. `records` are the identities of the splits that are trained and evaluated on."""
-    sections = job.model_dump(mode="json", include=_SECTIONS)
+    changes, but not with a key that a later version adds. `records` are the identities of the
+    splits that are trained and evaluated on."""
+    sections = job.model_dump(mode="json", include=_SECTIONS, exclude_defaults=True)
     return config.digest({**sections, "records": list(records)})[:16]
 
 

@@ -30,10 +30,10 @@ class Sizes:
 def sizes(records: np.ndarray, batch_size: int, open_blocks: int) -> Sizes:
     """Returns the sizes for blocks of `records`, `[blocks]`."""
     chunk = max(1, open_blocks // 4)
-    # However small the blocks are that make up the batches.
+    # At worst the batches are made of the smallest blocks.
     epochs, rest = divmod(_BATCHES * batch_size, int(records.sum()))
     in_batches = epochs * len(records) + int(np.searchsorted(np.cumsum(np.sort(records)), rest)) + 1
-    # Of each block little may be left, once.
+    # After a resume, each block may be partly read, once.
     in_batches += min(len(records), _BATCHES * batch_size)
     # A window may be in batches, one is being read, and one waits.
     return Sizes(open_blocks, chunk, 3 * open_blocks + 3 * chunk + in_batches)
@@ -45,8 +45,8 @@ def can_take_turns(
     """True if readers can wait for each other's blocks and never all wait at once.
 
     They do if what is left of all blocks, `[blocks]` records, does not make a batch for any of
-    them. Of what a reader has begun up to the batches it is ahead may be applied, and what it mixes
-    besides; all else is whole.
+    them. Blocks that a reader has not begun are whole; of those it has, the batches it is ahead and
+    the blocks it mixes may be applied.
     """
     begun = (_BATCHES + 1) * batch_size + (open_blocks + 1) * int(records.max())
     return int(records.sum()) > num_readers * begun

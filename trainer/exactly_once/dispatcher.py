@@ -32,7 +32,7 @@ from trainer.exactly_once import counters
 _NONE = -1  # where there is no position
 _NOBODY = 0  # the token of a reader that has no session
 _CLOSED, _OPEN = 0, 1
-_NOT_LET_IN = "what this process was to read was dealt anew"
+_NOT_LET_IN = "the chief has given the blocks of this process out again"
 # For steps under way when the dealer is closed. One that takes longer, or whose process was killed,
 # is left behind: at most one batch of its process is applied and counted out of turn.
 _PATIENCE = 5.0  # seconds
@@ -134,8 +134,8 @@ class Dealer:
             return _put(self._tokens, self._num_readers, tf.constant(_OPEN, tf.int64))
 
     def _taking(self) -> Any:
-        """In one run, and nothing is counted before all that a reader sends has arrived: what is
-        dealt to one that is killed is in its row."""
+        """Takes blocks and records them as held in one session call, so that what is dealt to a
+        reader that is killed is always in its row."""
         none = tf.fill([self.chunk], tf.constant(_NONE, tf.int64))
         before = _put(self._held, self._rank, tf.concat([self._kept, none], axis=0))
         taken: list[Any] = []
@@ -211,14 +211,15 @@ class Dealer:
         return np.asarray(session.run(self._reached_of, {self._blocks: list(blocks)}), np.int64)
 
     def check(self, session: Any, token: int) -> None:
-        """Raises the error that has a session made again, if this one would not be let in."""
+        """Raises the error on which TensorFlow makes the session again, if this one would not get
+        in."""
         now = session.run(self._tokens_now)
         if now[self._rank] != token or now[-1] != _OPEN:
             raise refusal()
 
 
 def refusal() -> Exception:
-    """Returns the error that has a session made again."""
+    """Returns the error on which TensorFlow makes the session again."""
     return tf.errors.AbortedError(None, None, _NOT_LET_IN)
 
 

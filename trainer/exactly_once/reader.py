@@ -163,7 +163,10 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
                 raise errors.RetryableError(
                     "stopped while waiting for the chief. Run the same command to go on."
                 )
-        raise errors.RetryableError(f"the chief has not said within {patience:g} s what to read")
+        raise errors.RetryableError(
+            f"the chief has not said within {patience:g} s what to read; see make logs ROLE=chief. "
+            "Run the same command again to resume."
+        )
 
     def before_run(self, run_context: Any) -> Any:
         """Says with each step which session makes it."""

@@ -42,7 +42,7 @@ WITH_UPDATE = "pipeline/with_update"
 class Updates:
     """How one process updates the parameters; model functions get it as `params["optimizer"]`.
 
-    `synchronize` is None, or how many gradients of how many processes make one update. `steps` is
+    `synchronize` is None, or how many gradients of how many processes make one update. `length` is
     when training ends, by which a schedule may be set; `dense` that gradients of embeddings are as
     large as these; `settings` holds all else.
     """

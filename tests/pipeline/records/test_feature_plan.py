@@ -135,7 +135,7 @@ def test_vocabularies():
         (
             "delay",
             [{"missing": {"fill": 0}}, "log1p"],
-            "log1p: has no value at -.*, which is there; put a clip",
+            "log1p: is not defined at -.*, which occurs in the data; put",
         ),
     ],
 )

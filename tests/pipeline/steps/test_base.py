@@ -240,5 +240,5 @@ def test_what_fills_gaps_must_have_a_value_in_later_steps():
     positive = train.columns["delay"].model_copy(update={"quantiles": (0.0, 1.0, 2.0)})
     train = train.model_copy(update={"columns": {**train.columns, "delay": positive}})
     made = made.model_copy(update={"statistics": {"train": train}})
-    with pytest.raises(errors.UsageError, match=r"log1p: has no value at -5, which is there"):
+    with pytest.raises(errors.UsageError, match=r"log1p: is not defined at -5, which occurs"):
         feature_plan.plan(job, made)

@@ -132,7 +132,7 @@ def test_no_step_is_let_in_from_when_the_chief_closes_until_it_has_laid_out(read
         assert not reader.is_let_in(before)
         assert reader.is_in_turn(before), "a batch that has just been applied counts"
         waited.append(reader.begin())
-        with pytest.raises(tf.errors.AbortedError, match="was dealt anew"):
+        with pytest.raises(tf.errors.AbortedError, match="given the blocks of this process out"):
             reader.dealer.check(reader.session, before.token)
 
     chief.dealer.close(chief.session, wait)
