@@ -31,6 +31,14 @@ from typing import Any, BinaryIO
 from pipeline import errors
 from pipeline.processes import parent_death
 
+# Runs the server as `python -m` would, but finds this package before one of the same name in the
+# current folder, which comes last.
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_RUN_SERVER = """\
+import runpy, sys
+sys.path = [sys.argv.pop(1), *filter(None, sys.path), ""]
+runpy.run_module("pipeline.processes.fork_server", run_name="__main__", alter_sys=True)
+"""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -167,7 +175,7 @@ class ForkServer:
         with _opened(self._log) as output:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "pipeline.processes.fork_server"),
+                    *(sys.executable, "-c", _RUN_SERVER, _ROOT),
                     *(network, self._preload, *map(str, descriptors)),
                 ],
                 pass_fds=descriptors,

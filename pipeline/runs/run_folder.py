@@ -242,7 +242,7 @@ def saved_step(run: RunFolder) -> int | None:
 
 # What the launcher of a script writes at each start: {"command": [word], "folder": path,
 # "model_dir": path or null}.
-SCRIPT = "script.json"
+SCRIPT = "command.json"
 # What the chief writes when training is over: {"final_step": int, "reason": str}. By it the
 # evaluator knows which checkpoint is the last, and roles started by hand find the end.
 TRAINING_DONE = "TRAINING_DONE.json"

@@ -55,6 +55,21 @@ def spawn(server, log, function, *args, name="worker-0", environment=None):
     return started.pid
 
 
+def test_a_package_of_the_same_name_in_the_current_folder_is_not_taken_for_ours(
+    tmp_path, log, monkeypatch
+):
+    (tmp_path / "pipeline.py").write_text("raise SystemExit('not ours')")
+    (tmp_path / "own_role.py").write_text("def play(): print('own')")
+    monkeypatch.chdir(tmp_path)
+    with ForkServer(
+        ROLES, log=str(tmp_path / "server.log"), environment=child_environment()
+    ) as server:
+        server.spawn(Spawn("worker-0", "own_role:play", (), log))
+        _, ended = collect(server, 2, seconds=120.0)
+    assert ended.code == 0
+    assert pathlib.Path(log).read_text() == "own\n"
+
+
 @pytest.mark.parametrize(
     ("function", "args", "code"),
     [

@@ -216,7 +216,7 @@ def test_an_activity_shows_how_far_it_is(work, text):
 
 def test_runs_of_a_script_are_found_only_where_they_are_wanted(tmp_path):
     _runs(tmp_path, ("a", "mnist"))
-    script = tmp_path / "runs" / "s" / "script.json"
+    script = tmp_path / "runs" / "s" / "command.json"
     script.parent.mkdir()
     script.write_text("{}")
     find = functools.partial(run_folder.find_run, str(tmp_path))
