@@ -6,7 +6,7 @@ SHELL       := /bin/bash
 # Every variable that can be given. From here on each holds its text as it was given: make would
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
 VARIABLES := A B BUCKET CHECKPOINT CLUSTER CONFIG DATA DRY_RUN ERROR_BUDGET EXPORT FIXED FOLLOW FORCE \
-	FORMAT IMAGE INPUT KILLS LABEL MATRIX MODES NUM_WORKERS ONLY OUT OUTPUT PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
+	FORMAT GROUP IMAGE INPUT KILLS LABEL MATRIX MODES NUM_WORKERS ONLY OUT OUTPUT PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
 	ROLE ROWS RUN SCHEMA SEED SET SLICES SPLIT STORAGE STRATEGY WORKERS
 define newline
 
@@ -148,9 +148,9 @@ train: $(VENV)/.installed ## preprocess if needed, then train, evaluate and expo
 	@$(CLI) train $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,RUN,run) \
 		$(call given,STRATEGY,strategy) $(call given,WORKERS,workers) $(call given,PS,ps)
 
-evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLICES=, of CHECKPOINT=step, best or all
+evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLICES= and GROUP=, of CHECKPOINT=step, best or all
 	@$(CLI) evaluate $(OF_RUN) $(call given,SPLIT,split) $(call given,SLICES,slices) \
-		$(call given,CHECKPOINT,checkpoint)
+		$(call given,GROUP,group) $(call given,CHECKPOINT,checkpoint)
 
 migrate: $(VENV)/.installed ## turn RUN, or its CHECKPOINT=step, best or all, into a Keras 2 model and a TF2 SavedModel
 	@$(CLI) migrate $(OF_RUN) $(call given,CHECKPOINT,checkpoint)

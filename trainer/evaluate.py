@@ -1,7 +1,7 @@
 """Evaluates checkpoints of a run on its eval and test splits, over all and by slice.
 
 estimator-pipeline evaluate --run=NAME        the newest run without --run
-make evaluate [RUN=name] [SPLIT=test] [SLICES=origin,carrier] [CHECKPOINT=best]
+make evaluate [RUN=name] [SPLIT=test] [SLICES=origin,carrier] [GROUP=user] [CHECKPOINT=best]
 
 Metrics of the model are as in training; the table below them has 95 % confidence intervals, which
 take examples (with eval.group, groups) for independent and count each once, beside a baseline.
@@ -30,6 +30,7 @@ _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 _SPLIT = flags.DEFINE_string("split", None, "Which split; eval and test if empty.")
 _SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices if none.")
+_GROUP = flags.DEFINE_string("group", None, "Column to group by; that of eval.group if empty.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the newest if empty.")
 
 
@@ -38,6 +39,7 @@ def main() -> None:
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     job, slices = run.read_config(), [s for s in _SLICES.value if s]
+    job = request.grouped(job, _GROUP.value or None)
     request.check_slices(slices, job)
     request.check_checkpoint(run, _CHECKPOINT.value or None)
     folder = builds.of_run(_STORAGE.value, run, job.name)
@@ -47,7 +49,7 @@ def main() -> None:
     from trainer.reevaluation import Judged
 
     tf_logging.configure_logging(verbose=False)
-    judged = Judged(run, folder, _SPLIT.value or None, slices)
+    judged = Judged(run, folder, _SPLIT.value or None, slices, job=job)
     found: dict[str, slice_metrics.Judgement] = {}
     for checkpoint in judged.checkpoints(_CHECKPOINT.value or None):
         print(judged.metrics(checkpoint))

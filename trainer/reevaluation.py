@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline import config
 from pipeline.cluster import topology
 from pipeline.console import text_table
 from pipeline.records import manifest, quarantine
@@ -19,11 +20,18 @@ class Judged:
     """A run, and the splits and slices that are looked at."""
 
     def __init__(
-        self, run: RunFolder, records_path: str, split: str | None, slices: Sequence[str]
+        self,
+        run: RunFolder,
+        records_path: str,
+        split: str | None,
+        slices: Sequence[str],
+        *,
+        job: config.Config | None = None,
     ) -> None:
-        """Raises `UsageError` for a split or column there is not."""
+        """`job` is the config of the run, unless it is evaluated by another `eval` section. Raises
+        `UsageError` for a split or column there is not."""
         self._run = run
-        job = run.read_config()
+        job = job or run.read_config()
         request.check_slices(slices, job)
         self._slices = slices or job.eval.slices
         contents = manifest.read(records_path)

@@ -19,9 +19,9 @@ PROGRAM = "estimator-pipeline"
 # Settings that messages name.
 SETTINGS = (
     *("A", "B", "BUCKET", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET"),
-    *("EXPORT", "FIXED", "FOLLOW", "FORCE", "FORMAT", "IMAGE", "INPUT", "LABEL", "NUM_WORKERS"),
-    *("OUT", "OUTPUT", "PORT", "PROJECT", "PS", "RECORDS", "REGION", "REPAIR", "ROLE", "ROWS"),
-    *("RUN", "SCHEMA", "SET", "SLICES", "SPLIT", "STORAGE", "STRATEGY", "WORKERS"),
+    *("EXPORT", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP", "IMAGE", "INPUT", "LABEL"),
+    *("NUM_WORKERS", "OUT", "OUTPUT", "PORT", "PROJECT", "PS", "RECORDS", "REGION", "REPAIR"),
+    *("ROLE", "ROWS", "RUN", "SCHEMA", "SET", "SLICES", "SPLIT", "STORAGE", "STRATEGY", "WORKERS"),
 )
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")
 _SWITCH = re.compile(r"\b(DRY_RUN|FOLLOW|FORCE|REPAIR|SCHEMA)=1\b")

@@ -22,6 +22,18 @@ def check_slices(slices: Sequence[str], job: config.Config) -> None:
         raise errors.UsageError(str(error)) from error
 
 
+def grouped(job: config.Config, group: str | None) -> config.Config:
+    """Returns the config of a job evaluated by another `eval.group`, if one is given. Raises
+    `UsageError` for a column that cannot name groups."""
+    if group is None:
+        return job
+    try:
+        slices_of.check_group(group, job.data.columns, "--group")
+    except ValueError as error:
+        raise errors.UsageError(str(error)) from error
+    return job.model_copy(update={"eval": job.eval.model_copy(update={"group": group})})
+
+
 def splits(wanted: str | None, contents: manifest.Manifest) -> list[str]:
     """Returns the splits to evaluate: that one, or eval and test. Raises `UsageError` if they have
     no records."""

@@ -42,24 +42,24 @@ def groups(counts: Counts, column: str, top: int) -> Iterator[str]:
         if count
     ]
     causes = f" ({', '.join(left_out)})" if left_out else ""
+    every = f"{area}, {', '.join(firsts)}"
     if counts.usable:
         yield (
-            f"{counts.usable:,} of {counts.groups:,} groups by {column} hold both labels and count "
-            f"in {area}, {', '.join(firsts)}; {counts.groups - counts.usable:,} are left out"
-            f"{causes}."
+            f"Groups by {column} that hold both labels and count in {every}: {counts.usable:,} of "
+            f"{counts.groups:,}; left out: {counts.groups - counts.usable:,}{causes}."
         )
     else:
         yield (
-            f"None of {counts.groups:,} groups by {column} holds both labels{causes}: {area}, "
-            f"{', '.join(firsts)} are not defined."
+            f"Groups by {column} that hold both labels: none of {counts.groups:,}{causes}; {every} "
+            "are not defined."
         )
     if counts.short:
         yield (
-            f"{counts.short:,} of these groups hold at most {top} records: every order has a hit "
+            f"Of these groups {counts.short:,} hold at most {top:,} records: every order has a hit "
             f"there, so their {firsts[-1]} is 1."
         )
     if counts.without:
-        yield f"{counts.without:,} records have no {column} and are in no group."
+        yield f"Records without {column}, in no group: {counts.without:,}."
 
 
 def enumerated(slices: Sequence[str]) -> str:

@@ -30,6 +30,14 @@ def saved(run):
     return run
 
 
+def test_another_column_to_group_by():
+    job = config_file.load("flights")
+    assert request.grouped(job, None) is job
+    assert request.grouped(job, "carrier").eval.group == "carrier"
+    with pytest.raises(errors.UsageError, match="--group 'carier': not one of the columns"):
+        request.grouped(job, "carier")
+
+
 def test_a_run_without_a_checkpoint(run):
     with pytest.raises(errors.UsageError, match="run 'r': has no checkpoint yet"):
         request.check_checkpoint(run, None)
@@ -64,6 +72,7 @@ def test_a_split_without_records():
     ("command", "text"),
     [
         (["evaluate", "--slices=nonesuch"], "--slices 'nonesuch': not one of the columns"),
+        (["evaluate", "--group=labl"], "--group 'labl': not one of the columns"),
         (["evaluate", "--checkpoint=newest"], "must be best, all or one of 7"),
         (["evaluate", "--run=q"], "run 'q': not in"),
         (["ledger", "--run=q"], "run 'q': not in"),

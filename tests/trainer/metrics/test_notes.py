@@ -38,12 +38,12 @@ def test_groups_that_do_not_count_are_named():
         without=7,
     )
     assert list(notes.groups(counts, "user", 10)) == [
-        "1,000 of 1,200 groups by user hold both labels and count in grouped_auc, ndcg@10, mrr@10, "
-        "hit_rate@10; 200 are left out (100 of one record, 60 of more with negatives only, 40 of "
-        "more with positives only).",
-        "300 of these groups hold at most 10 records: every order has a hit there, so their "
+        "Groups by user that hold both labels and count in grouped_auc, ndcg@10, mrr@10, "
+        "hit_rate@10: 1,000 of 1,200; left out: 200 (100 of one record, 60 of more with negatives "
+        "only, 40 of more with positives only).",
+        "Of these groups 300 hold at most 10 records: every order has a hit there, so their "
         "hit_rate@10 is 1.",
-        "7 records have no user and are in no group.",
+        "Records without user, in no group: 7.",
     ]
 
 
@@ -52,6 +52,6 @@ def test_no_group_counts():
         groups=3, usable=0, of_one=3, only_positive=0, only_negative=0, short=0, without=0
     )
     assert list(notes.groups(counts, "user", 5)) == [
-        "None of 3 groups by user holds both labels (3 of one record): grouped_auc, ndcg@5, mrr@5, "
-        "hit_rate@5 are not defined."
+        "Groups by user that hold both labels: none of 3 (3 of one record); grouped_auc, ndcg@5, "
+        "mrr@5, hit_rate@5 are not defined."
     ]

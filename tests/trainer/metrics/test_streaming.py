@@ -24,9 +24,10 @@ def test_an_evaluation_reports_what_make_evaluate_does(tmp_path):
         exact = 2e-3 if name in ("auc", "average_precision") else 1e-6  # those count in buckets
         assert found[name] == again[name] == pytest.approx(one.value, abs=exact), name
     assert set(groups.names(2)) < set(judged.rows[0].metrics)
-    told = r"\d+ of \d+ groups by day hold both labels and count in grouped_auc, ndcg@2, mrr@2, "
-    assert re.match(told + r"hit_rate@2; \d+ are left out \(\d+ of one record, ", judged.notes[0])
-    assert judged.notes[-1] == "10 records have no day and are in no group."
+    told = "Groups by day that hold both labels and count in grouped_auc, ndcg@2, mrr@2, hit_rate@2"
+    counted = r": \d+ of \d+; left out: \d+ \(\d+ of one record, "
+    assert re.match(told + counted, judged.notes[0])
+    assert judged.notes[-1] == "Records without day, in no group: 10."
 
 
 def test_no_group_with_both_labels(caplog):
@@ -36,8 +37,9 @@ def test_no_group_with_both_labels(caplog):
     with caplog.at_level("WARNING"):
         assert np.isnan(collector.values()).all()
     assert (
-        "None of 3 groups by user holds both labels (2 of more with negatives only, 1 of more with "
-        "positives only): grouped_auc, ndcg@10, mrr@10, hit_rate@10 are not defined." in caplog.text
+        "Groups by user that hold both labels: none of 3 (2 of more with negatives only, 1 of more "
+        "with positives only); grouped_auc, ndcg@10, mrr@10, hit_rate@10 are not defined."
+        in caplog.text
     )
 
 
