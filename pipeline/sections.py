@@ -31,8 +31,8 @@ class Like:
 
 
 Fraction = Annotated[float, pydantic.Field(ge=0.0, lt=1.0)]
-AtLeast0 = Annotated[float, pydantic.Field(ge=0)]
-Above0 = Annotated[float, pydantic.Field(gt=0)]
+AtLeast0 = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
+Above0 = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Positive = Annotated[int, pydantic.Field(gt=0)]
 NotNegative = Annotated[int, pydantic.Field(ge=0)]
 

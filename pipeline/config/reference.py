@@ -211,19 +211,23 @@ def _limits(annotated: Any) -> Iterator[str]:
             case annotated_types.Gt(gt=0) if base is int:
                 yield "at least 1"
             case annotated_types.Gt(gt=limit):
-                yield f"above {limit:g}"
+                yield f"above {_number(limit)}"
             case annotated_types.Ge(ge=limit):
-                yield f"at least {limit:g}"
+                yield f"at least {_number(limit)}"
             case annotated_types.Lt(lt=limit):
-                yield f"below {limit:g}"
+                yield f"below {_number(limit)}"
             case annotated_types.Le(le=limit):
-                yield f"at most {limit:g}"
+                yield f"at most {_number(limit)}"
             case annotated_types.MinLen():
                 yield "not empty"
             case sections.Like(example=example):
                 yield f"such as `{example}`"
             case _ if getattr(one, "pattern", None):
                 yield f"matching `{one.pattern}`"
+
+
+def _number(limit: Any) -> str:
+    return f"{limit:,.0f}" if abs(limit) >= 10_000 else f"{limit:g}"
 
 
 def _default(field: FieldInfo) -> str:

@@ -41,13 +41,13 @@ class Length:
 class Train(Section):
     """How long to train, on what batches, and what is saved."""
 
-    steps: Positive | None = None
+    steps: Annotated[int, pydantic.Field(gt=0, le=10**12)] | None = None
     """Global step at which training ends. In asynchronous strategies each worker's update counts as
     one. Give either `steps` or `epochs`."""
-    epochs: Above0 | None = None
+    epochs: Annotated[float, pydantic.Field(gt=0, le=1e6)] | None = None
     """Passes over the train records after which training ends; may be a fraction. Give either
     `steps` or `epochs`."""
-    batch_size: Positive = 128
+    batch_size: Annotated[int, pydantic.Field(gt=0, le=10**7)] = 128
     """Examples in a batch, counted as `batch_size_is` says."""
     batch_size_is: Literal["per_replica", "global"] = "per_replica"
     """`per_replica`: `batch_size` examples for each copy of the model. `global`: `batch_size`
@@ -58,7 +58,7 @@ class Train(Section):
     keep 32."""
     xla: bool = False
     """Compiles parts of the graph with XLA: slower to start, possibly faster to run."""
-    seed: int = 1
+    seed: Annotated[int, pydantic.Field(ge=0, lt=2**32)] = 1
     """Seed of TensorFlow's random operations (such as initial values and dropout), and of the order
     of records."""
     save_steps: Positive = 500

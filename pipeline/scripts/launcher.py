@@ -58,7 +58,7 @@ class ScriptPlan(plan.Plan):
             "continues."
         )
 
-    def reason_of_end(self) -> str:
+    def reason_of_end(self, steps: int) -> str:
         """Returns that the chief has ended, and what had to be ended after it."""
         note = str((self.run.read(run_folder.RESULT) or {}).get("note", ""))
         return _ENDED + (f"; evaluator-0 was {note}" if note else "")

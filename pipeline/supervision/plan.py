@@ -63,18 +63,17 @@ class Plan:
             f"stopped by {by}, {saved}. Run the same command again to resume."
         )
 
-    def reason_of_end(self) -> str:
+    def reason_of_end(self, steps: int) -> str:
         """Returns why training has ended, in the chief's words: "steps", or what stopped it before.
 
-        Raises `PipelineError` without a result, `ModelError` if steps are missing for no reason.
+        `steps` are those that were to be made, as far as is known in the end. Raises
+        `PipelineError` without a result, `ModelError` if steps are missing for no reason.
         """
         result = self.run.read(run_folder.RESULT)
         if result is None:
             raise errors.PipelineError("every process ended well, but there is no result")
         done = self.run.read(run_folder.TRAINING_DONE) or {}
         reason = str(done.get("reason", "steps"))
-        if reason == "steps" and result["final_step"] < self.steps:
-            raise errors.ModelError(
-                f"training ended at step {result['final_step']} of {self.steps}"
-            )
+        if reason == "steps" and result["final_step"] < steps:
+            raise errors.ModelError(f"training ended at step {result['final_step']} of {steps}")
         return reason

@@ -98,7 +98,7 @@ class Supervisor:
             with contextlib.suppress(ServerLostError):  # it has ended them itself
                 self._end([topology.PS], self._graces.ps, patience=0)
             self._observe(now=True)
-            self.reason = self._plan.reason_of_end()
+            self.reason = self._plan.reason_of_end(self.pace.steps)
         except errors.PipelineError as error:
             self._end_all(softly=error.exit_code not in errors.FINAL_CODES)
             raise

@@ -70,6 +70,14 @@ def _end_early(run, task, reason):
     run.write(run_folder.TRAINING_DONE, {"final_step": 7, "reason": reason})
 
 
+def _find_fewer_steps(run, task, steps):
+    """A chief that finds that its epochs come to fewer steps than was planned."""
+    say(run, task, "training", step=0, max_steps=int(steps))
+    time.sleep(0.15)
+    say(run, task, "training", step=int(steps), loss=0.25, max_steps=int(steps))
+    run.write(run_folder.TRAINING_DONE, {"final_step": int(steps), "reason": "steps"})
+
+
 def _leave_after_training(run, task):
     """A parameter server that ends by itself, as one started by hand must."""
     _wait(lambda: run.read(run_folder.TRAINING_DONE))

@@ -313,6 +313,12 @@ def test_ending_well_is_not_enough_without_what_it_should_leave(stage, plays, te
         stage.run(**plays)
 
 
+def test_the_chief_may_find_that_epochs_are_fewer_steps(stage):
+    """As where damaged blocks are left out."""
+    stage.run(chief_0=["find_fewer_steps:12"])
+    assert stage.boss.reason == "steps"
+
+
 def test_training_may_end_before_its_last_step_for_a_reason(stage):
     stage.run(chief_0=["end_early:early stopping"])
     assert stage.boss.reason == "early stopping"
