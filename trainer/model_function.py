@@ -61,6 +61,10 @@ class ModelFunction:
         saving.keep_known(spec.scaffold)
         return _with_hooks(spec)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModelFunction:
+        """Returns itself, as of a function: TensorFlow copies the `model_fn` for several hosts."""
+        return self
+
     def _train(self, features: Any, offered: dict[str, Any], origin: _Origin) -> Any:
         if self._position is not None:
             features, offered["labels"] = self._position.let_in(

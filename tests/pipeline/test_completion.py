@@ -11,7 +11,7 @@ from tests.pipeline.test_main import run
 def test_it_prints_a_script_with_the_names_of_shipped_configs(shell):
     done = run("completion", shell)
     assert done.returncode == 0, done.stderr
-    assert 'words="flights flights_delay images mnist mnist_mlp"' in done.stdout
+    assert 'words="flights flights_delay images mnist mnist_mlp ranking"' in done.stdout
 
 
 def test_a_shell_that_is_not_known():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -162,4 +161,3 @@ def test_the_command_gets_the_tf_config_of_its_role(stage):
     assert stage.start(code, "evaluator").wait(60) == 0
     config = json.loads((stage.folder / "evaluator-0.log").read_text())
     assert config["task"] == {"type": "evaluator", "index": 0}
-    assert os.environ.get("TF_CONFIG") is None

@@ -73,7 +73,9 @@ def test_a_number_is_answered_as_the_estimator_does(regressor, tmp_path):
     )
     found = _run(regressor, asked, tmp_path)
     wanted = regressor.predicted()["predictions"][:, 0]
-    np.testing.assert_allclose([row["prediction"] for row in found], wanted, rtol=1e-6, atol=1e-6)
+    # Predictions are an offset and what the network gives: of a small sum, the terms are rounded.
+    noise = 1e-6 * np.abs(wanted).max()
+    np.testing.assert_allclose([row["prediction"] for row in found], wanted, rtol=0, atol=noise)
     labels = np.array([row["label"] for row in found])
     agreement = beam_stage.agreement(str(tmp_path))
     assert agreement.rows == len(found)

@@ -35,11 +35,11 @@ def _log_loss(logit, label):
 
 
 def test_two_logits_and_one_are_the_same():
-    two = _loss([[1.0, 3.0], [0.5, -1.0]], [1, 1], classes=2)
-    one = _loss([[2.0], [-1.5]], [1, 1], classes=2)
+    two = _loss([[1.0, 3.0], [0.5, -1.0]], [1, 0], classes=2)
+    one = _loss([[2.0], [-1.5]], [1, 0], classes=2)
     assert two == pytest.approx(one)
     assert one["average_loss"] == pytest.approx(
-        (_log_loss(2, 1) + _log_loss(-1.5, 1)) / 2, rel=1e-5
+        (_log_loss(2, 1) + _log_loss(-1.5, 0)) / 2, rel=1e-5
     )
     assert "auc" in one
 
