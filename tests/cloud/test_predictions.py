@@ -8,6 +8,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from tests import exports
 from tests.cloud.faults import PYTHON
 from tests.pipeline.process_help import ROOT
@@ -30,6 +32,7 @@ def _predict(cloud, *flags):
     )
 
 
+@pytest.mark.slow
 def test_rows_and_predictions_on_gs_with_errors_that_pass(classifier, cloud):
     _put(cloud, classifier.run.path, "out/runs/r")
     rows = exports.rows(exports.CLASSIFIER, 60, seed=5)

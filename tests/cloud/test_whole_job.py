@@ -89,6 +89,7 @@ def job(service, small_records) -> Job:
     return Job(cloud, outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_it_ends_well(job):
     record = job.run_json()
@@ -99,6 +100,7 @@ def test_it_ends_well(job):
     assert record["manifest"]
 
 
+@pytest.mark.slow
 def test_the_second_launch_went_on_from_the_first(job):
     first, second = job.outputs
     assert "starting run r in gs://bucket/whole/out/runs/r" in first
@@ -117,6 +119,7 @@ def _manifest(job):
     return build, json.loads(job.cloud.data(f"{build}/manifest.json"))
 
 
+@pytest.mark.slow
 def test_everything_is_where_it_would_be_on_a_disk(job, small_records):
     names = job.cloud.names("out")
     build, manifest = _manifest(job)
@@ -131,6 +134,7 @@ def test_everything_is_where_it_would_be_on_a_disk(job, small_records):
         assert f"out/runs/r/{name}" in names
 
 
+@pytest.mark.slow
 def test_records_on_gs_are_those_of_a_disk(job, small_records):
     """Byte by byte: shards are named by what made them, and so are equal or have other names."""
     local = {
@@ -143,6 +147,7 @@ def test_records_on_gs_are_those_of_a_disk(job, small_records):
     assert sorted(s["crc32c"] for s in remote) == sorted(local.values())
 
 
+@pytest.mark.slow
 def test_events_are_uploaded_now_and_then_and_not_at_each_flush(job):
     events = [name for name in job.cloud.names("out/runs/r") if "/events.out." in name]
     assert [name for name in events if name.startswith("out/runs/r/events.out.")]
@@ -155,6 +160,7 @@ def test_events_are_uploaded_now_and_then_and_not_at_each_flush(job):
     assert by_tensorflow == []
 
 
+@pytest.mark.slow
 def test_evaluate_and_predict_need_nothing_else(job):
     metrics = job.run_json()["metrics"]["test"]["accuracy"]
     evaluated = command(job.cloud, "trainer.evaluate")
@@ -165,18 +171,21 @@ def test_evaluate_and_predict_need_nothing_else(job):
     assert "model gs://bucket/whole/out/runs/r/export/final/" in predicted
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_left_alone(job):
     before = job.cloud.names()
     assert "is already finished; nothing to do" in train(job.cloud, MORE_STEPS)
     assert job.cloud.names() == before
 
 
+@pytest.mark.slow
 def test_status_needs_no_tensorflow(job):
     said = command(job.cloud, "pipeline.status", "--run=r")
     assert "run r: done" in said
     assert all(task in said for task in ("chief-0", "worker-0", "ps-0", "evaluator-0"))
 
 
+@pytest.mark.slow
 def test_what_tensorflow_is_refused_is_one_line(job):
     job.cloud.fault("model.ckpt", status=403, times=1000, client=TENSORFLOW)
     done = subprocess.run(
@@ -193,5 +202,6 @@ def test_what_tensorflow_is_refused_is_one_line(job):
     assert "(403): the credentials are valid, but not enough" in last
 
 
+@pytest.mark.slow
 def test_the_fake_was_asked_nothing_that_it_does_not_know(job):
     assert job.cloud.api.problems == []

@@ -193,6 +193,7 @@ def test_the_server_takes_lists_with_and_without_padding(published):
     assert [one[1] for one in again] == pytest.approx(wanted.tolist(), abs=2e-6)
 
 
+@pytest.mark.slow
 def test_evaluation_and_a_keras_model_know_lists(published):
     evaluated = published.estimator.evaluate(published.records.eval_input_fn("test"))
     assert evaluated["accuracy"] > 0.7

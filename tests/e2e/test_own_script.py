@@ -36,6 +36,7 @@ def example():
     return script, shlex.split(command)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_docs_trains_as_printed(tmp_path):
     script, command = example()
     (tmp_path / "train.py").write_text(script)

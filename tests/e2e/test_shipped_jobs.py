@@ -127,9 +127,10 @@ def test_clicks_are_ranked_well_by_the_best_that_can_be_known(tmp_path):
     assert found["metrics"]["test"]["grouped_auc"] > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "steps", "least"),
-    [("mnist", 60, 0.85), pytest.param("mnist_mlp", 600, 0.8, marks=pytest.mark.slow)],
+    [("mnist", 60, 0.85), ("mnist_mlp", 600, 0.8)],
 )
 def test_digits_are_learned_from_few(small_records, tmp_path, config, steps, least):
     given = small_records.job.data.inputs

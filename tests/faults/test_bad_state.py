@@ -18,6 +18,7 @@ from trainer.monitoring import divergence
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=20")
 
 
+@pytest.mark.slow
 def test_a_truncated_newest_checkpoint_is_passed_over(rig):
     """The others wait for the chief (docs/tensorflow-pitfalls.md#interrupted-saves)."""
     rig.train("train.steps=60", "train.save_steps=20")

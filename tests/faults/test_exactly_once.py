@@ -139,6 +139,7 @@ def _wait_for_end(server):
         pass
 
 
+@pytest.mark.slow
 def test_a_reader_killed_while_it_takes_holds_all_it_was_dealt(trainers, tmp_path):
     """Nobody would ever read what nobody holds."""
     log = tmp_path / "reader.log"

@@ -129,6 +129,7 @@ def _files(folder: str) -> dict[str, bytes]:
     return {str(path.relative_to(build)): path.read_bytes() for path in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [slow_unless(workers == 2, workers) for workers in (1, 2)])
 def test_killed_again_and_again_it_ends_with_the_same_records(context, tmp_path, workers):
     rows = tables.rows(ROWS)

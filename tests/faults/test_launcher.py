@@ -73,6 +73,7 @@ def check_ports(pid: int) -> None:
         assert reached is (isolation.why_not() is not None)
 
 
+@pytest.mark.slow
 def test_a_killed_launcher_leaves_no_process_and_the_same_command_goes_on(command, small_records):
     """See docs/tensorflow-pitfalls.md#orphaned-processes."""
     settings = (

@@ -72,6 +72,7 @@ def _labels(published):
     return np.concatenate([label.numpy() for _, label in batches])
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_same_file(classifier, tmp_path):
     (tmp_path / "new.csv").write_text(exports.text(ROWS))
     for workers in (1, 2):

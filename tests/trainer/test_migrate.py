@@ -6,6 +6,7 @@ import json
 import re
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tests.trainer.commands import error_line
@@ -42,6 +43,7 @@ def test_the_network_for_digits(commands, finished, small_records):
     assert "was there already" in commands.run(MIGRATE, *flags)
 
 
+@pytest.mark.slow
 def test_every_checkpoint(commands, finished, small_records):
     run = finished.copy(finished.path.parent / "migrated-whole", 100, 200)
     output = commands.run(

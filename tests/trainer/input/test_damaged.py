@@ -199,6 +199,7 @@ def test_what_is_left_out_is_told_wherever_people_look(commands, task_flags, sma
             assert line in text
 
 
+@pytest.mark.slow
 def test_a_quarantined_shard_and_a_damaged_eval_split(commands, task_flags, small_records, own):
     contents = small_records.contents
     _flip(own, contents, 0)
@@ -213,6 +214,7 @@ def test_a_quarantined_shard_and_a_damaged_eval_split(commands, task_flags, smal
     assert set(_run(own).read(run_folder.EXCLUDED)["blocks"]) == {"train", "eval"}
 
 
+@pytest.mark.slow
 def test_more_than_the_budget_fails_and_another_budget_goes_on(
     commands, task_flags, small_records, own
 ):

@@ -139,6 +139,7 @@ def test_looks_that_fail_for_long_save_and_end_training(tmp_path):
     assert stepping.hook.failure.exit_code == 75
 
 
+@pytest.mark.slow
 def test_a_status_that_cannot_be_written_for_long_saves_and_ends_training(
     commands, task_flags, small_records
 ):

@@ -121,6 +121,7 @@ def test_averages_are_what_is_migrated(tmp_path):
     assert scene.publish().rows > 100
 
 
+@pytest.mark.slow
 def test_a_network_is_loaded_and_trained_on_without_the_project(tmp_path):
     found = Scene(tmp_path, "model={name: dnn}").publish()
     rows = {**ROWS, "words": [[1, 2], [-1, -1], [3, -1]]}
@@ -152,6 +153,7 @@ def _importable(monkeypatch):
     parity_client.shared().close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_importable")
 def test_layers_of_ones_own_are_named(tmp_path):
     found = Scene(tmp_path, _keras("own_layer"), text=OF_KERAS).publish()
@@ -175,6 +177,7 @@ def test_what_answers_otherwise_is_not_published(tmp_path, monkeypatch):
     assert scene.published == []
 
 
+@pytest.mark.slow
 def test_the_feature_that_differs_is_named(tmp_path, monkeypatch):
     buckets = categories.Buckets.layer
     features = CONFIG.replace("  weekday: {of: day", "  weekday_: {of: day")
@@ -184,6 +187,7 @@ def test_the_feature_that_differs_is_named(tmp_path, monkeypatch):
         scene.publish()
 
 
+@pytest.mark.slow
 def test_what_is_there_stays(tmp_path):
     scene = Scene(tmp_path, "model={name: linear}")
     first = scene.publish()
