@@ -145,6 +145,7 @@ def test_digits_are_learned_from_few(small_records, tmp_path, config, steps, lea
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_images_are_trained_on_and_served_as_files(tmp_path):
     """Too few steps to learn: that all is connected is what counts here."""
     shapes.write(tmp_path / "images", 120)
