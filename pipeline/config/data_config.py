@@ -46,9 +46,10 @@ class Column(Section):
     with `shape`. See [lists](raw-data.md#lists)."""
     max_items: Positive | None = None
     """Most items of a list. Required by `list`."""
-    on_longer: Literal["reject", "truncate"] = "reject"
+    on_longer: Literal["reject", "truncate", "keep_last"] = "reject"
     """What happens to a row with a longer list. `reject`: it becomes a dead letter. `truncate`: its
-    list ends after the first `max_items`, and the row is counted."""
+    first `max_items` items are kept, and the row is counted. `keep_last`: the same with its last
+    items, such as the latest clicks."""
     separator: OneCharacter = "|"
     """One ASCII character between items, where a list is written as one text."""
     min: float | None = None

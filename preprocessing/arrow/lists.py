@@ -61,12 +61,17 @@ def cut(texts: pa.Array, separator: str) -> tuple[pa.ListArray, np.ndarray]:
     return made(items, sizes, there), bad
 
 
-def shortened(array: pa.ListArray, most: int) -> tuple[pa.ListArray, np.ndarray]:
-    """Returns lists of the first `most` items, and `[rows]` bool, which had more."""
+def shortened(
+    array: pa.ListArray, most: int, *, last: bool = False
+) -> tuple[pa.ListArray, np.ndarray]:
+    """Returns lists of the first `most` items, or of the last, and `[rows]` bool, which had
+    more."""
     sizes = lengths(array)
     longer = sizes > most
     if not longer.any():
         return array, longer
     places = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    if last:
+        places = np.repeat(sizes, sizes) - 1 - places
     kept = array.flatten().filter(pa.array(places < most))
     return made(kept, np.minimum(sizes, most), is_there(array)), longer

@@ -298,9 +298,11 @@ def _judge_rows(data: config.Data, folders: record_folders.Folders) -> None:
         if tally.dropped:
             print(f"{split}: {tally.dropped:,} of {tally.read:,} rows dropped as configured")
         for name, count in sorted(tally.truncated.items()):
-            most = data.columns[name].max_items
+            column = data.columns[name]
+            end = "last" if column.on_longer == "keep_last" else "first"
             print(
-                f"{split}: {count:,} rows had more than {most} items in {name}, and lost the rest"
+                f"{split}: {count:,} rows had more than {column.max_items} items in {name}; "
+                f"the {end} were kept"
             )
         if tally.rejected:
             print(f"{split}: {tally.rejected:,} of {tally.read:,} rows are dead letters:")

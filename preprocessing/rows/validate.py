@@ -59,8 +59,9 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     for name, column in data.columns.items():
         raw = rows.batch.column(name)
         array, found = cast.convert(raw, column)
-        if column.list and column.on_longer == "truncate":
-            array, longer[name] = lists.shortened(array, column.max_items or 0)
+        if column.list and column.on_longer != "reject":
+            last = column.on_longer == "keep_last"
+            array, longer[name] = lists.shortened(array, column.max_items or 0, last=last)
         if raw.null_count and column.missing != "allow":
             missing = raw.is_null().to_numpy(zero_copy_only=False)
             if column.missing == "drop":

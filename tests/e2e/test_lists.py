@@ -26,7 +26,7 @@ data:
   key: [id]
   columns:
     id: {type: int64}
-    tags: {type: string, list: true, max_items: 3, on_longer: truncate, missing: allow}
+    tags: {type: string, list: true, max_items: 3, on_longer: keep_last, missing: allow}
     seen: {type: int64, list: true, max_items: 5, separator: " ", min: 0, max: 9}
     prices: {type: float32, list: true, max_items: 4, separator: ";"}
     bought: {type: int64, allowed: [0, 1]}
@@ -105,7 +105,7 @@ def _by_hand(published, rows):
     known = {value: number for number, (value, _) in enumerate(statistics.vocabulary)}
     made = []
     for row in rows:
-        tags, seen = (row["tags"] or [])[:3], row["seen"]
+        tags, seen = (row["tags"] or [])[-3:], row["seen"]
         vectors = {name: tables[name][seen] for name in ("max", "mean", "sqrtn", "sum")}
         of_tags = tables["tags"][[known.get(tag, len(known)) for tag in tags]]
         some = max(len(seen), 1)

@@ -68,9 +68,9 @@ def parse(serialized: tf.Tensor, columns: Mapping[str, Column]) -> Tensors:
 def decode(stored: tf.Tensor, column: Column) -> tf.Tensor:
     """Turns a stored batch into values, `[batch, *shape]` of the column's type.
 
-    Of lists, ragged or padded, it returns the first `max_items` of each, `[batch, max_items]`, with
-    `Column.stands_for_missing` behind the last. Raises `InvalidArgumentError` when run, if bytes do
-    not have the length the shape asks for.
+    Of lists, ragged or padded, it returns the first `max_items` of each, or with `on_longer:
+    keep_last` the last, `[batch, max_items]`, with `Column.stands_for_missing` behind them. Raises
+    `InvalidArgumentError` when run, if bytes do not have the length the shape asks for.
     """
     if column.list:
         return _padded(stored, column)
@@ -84,6 +84,8 @@ def _padded(stored: tf.Tensor | tf.RaggedTensor, column: Column) -> tf.Tensor:
     stand_in = column.stands_for_missing
     if not isinstance(stored, tf.RaggedTensor):
         stored = lists.ragged(stored, stand_in)
+    if column.on_longer == "keep_last":
+        stored = stored[:, -(column.max_items or 0) :]
     return stored.to_tensor(stand_in, shape=[None, column.max_items])
 
 

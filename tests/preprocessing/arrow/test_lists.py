@@ -42,6 +42,14 @@ def test_the_first_items_stay():
     assert longer.tolist() == [True, False, False, False, False]
 
 
+def test_the_last_items_stay_if_asked():
+    rows = pa.array([[0, 0, 0], [1, 2, 3], None, [], [4, 5], [6]]).slice(1)
+    for most, kept in ((2, [[2, 3], None, [], [4, 5], [6]]), (1, [[3], None, [], [5], [6]])):
+        found, longer = lists.shortened(rows, most, last=True)
+        assert found.to_pylist() == kept
+        assert longer.tolist() == [True, False, False, most == 1, False]
+
+
 def test_lengths_of_every_kind_of_list():
     for kind in (pa.list_(pa.int64()), pa.large_list(pa.int64())):
         assert lists.lengths(pa.array([[1, 2], None, []], kind)).tolist() == [2, 0, 0]

@@ -96,8 +96,9 @@ LISTS = {
 }
 
 
-def _listed(*found):
-    data = tables.make_config("x", LISTS).data
+def _listed(*found, **seen):
+    columns = {**LISTS, "seen": {**LISTS["seen"], **seen}}
+    data = tables.make_config("x", columns).data
     arrays = [pa.array([row[n] for row in found]) for n in range(3)]
     return validate.enforce(base.Rows(pa.record_batch(arrays, list(LISTS))), data, "train")
 
@@ -115,6 +116,12 @@ def test_lists_that_are_too_long():
         "is \"['a', 'b', 'c']\", allowed are 2 items; see max_items and on_longer"
     )
     assert letter.raw == {"tags": ["a", "b", "c"], "seen": [1], "label": 0}
+
+
+def test_of_lists_that_are_too_long_the_last_items_may_stay():
+    good = _listed((["a"], [1, 2, 3], 0), (["a"], [-2, 2, 3], 0), on_longer="keep_last")
+    assert [row["seen"] for row in good.batch.to_pylist()] == [[2, 3], [2, 3]]
+    assert good.truncated == {"seen": 2} and not good.letters
 
 
 def test_rules_are_held_to_each_item():

@@ -159,6 +159,16 @@ def test_lists_are_padded_to_the_most_items():
     np.testing.assert_array_equal(parsed["prices"], [[0.5, 2, np.nan], [np.nan] * 3, [np.nan] * 3])
 
 
+def test_the_last_items_are_kept_if_asked():
+    column = Column(type="string", list=True, max_items=2, on_longer="keep_last")
+    fed = [[b"a", b"", b"b", b"c"], [b"", b"d", b"", b""], [b""] * 4]
+    padded = parsing.decode(tf.constant(fed), column)
+    assert padded.numpy().tolist() == [[b"b", b"c"], [b"d", b""], [b"", b""]]
+    of_records = parsing.parse(tf.constant([_lists(tags=[b"a", b"b", b"c"])]), {"tags": column})
+    assert of_records["tags"].numpy().tolist() == [[b"b", b"c"]]
+    assert of_records["tags"].shape.as_list() == [1, 2]
+
+
 @pytest.mark.parametrize("width", [0, 1, 5])
 def test_padded_lists_of_any_width_are_decoded(width):
     fed = np.full([2, width], b"", object)
