@@ -1,4 +1,4 @@
-"""Tables of a shape that costs: many columns, or many small files. Seconds of each command.
+"""Tables of a shape that costs: many columns, small files or rows. Seconds of each command.
 
 The tables are generated, always the same. A command's time is that of the whole process, from the
 start of Python; the seconds of all its processes on processors are printed too, since those say
@@ -22,6 +22,8 @@ FILES, ROWS_OF_FILE, RATE = 5000, 200, 50_000
 # Rows, columns, seconds that a command may take, and what is run.
 WIDE = (250, 750, 60, ("schema", "preprocess", "train", "evaluate", "migrate"))
 WIDEST = (200, 10_000, 30, ("schema", "preprocess", "stats"))
+# One file of so many rows, preprocessed by one process and by two.
+MANY_ROWS, SPEED_UP = 12_000_000, 1.4
 _WORDS = np.array(["a", "b", "c", "d", "e"])
 _START = "Python and the libraries start in some seconds, of which every command has its share"
 
@@ -40,6 +42,7 @@ def run(storage_root: str) -> list[Result]:
                 peer = f"limit, {rows:,} rows"
                 found.append(Result(what, seconds, "s", limit, "<= 1", peer, _START))
         found.append(_many_files(folder))
+        found.append(_many_rows(folder))
     return found
 
 
@@ -52,6 +55,42 @@ def _many_files(folder: pathlib.Path) -> Result:
     rate = FILES * ROWS_OF_FILE / _seconds("preprocess", parts)
     peer = f"limit, {FILES:,} files of {ROWS_OF_FILE}"
     return Result("many_files", rate, "rows/s", RATE, ">= 1", peer, _START)
+
+
+def _many_rows(folder: pathlib.Path) -> Result:
+    table = folder / "rows.csv"
+    _write_long_table(table, MANY_ROWS)
+    _seconds("schema", table)
+    one, two = (
+        MANY_ROWS / _seconds("preprocess", table, f"--num_workers={workers}", "--force")
+        for workers in (1, 2)
+    )
+    gap = "both read one disk; the start and the manifest are the work of one process"
+    return Result(
+        *("two_processes", two, "rows/s", one, f">= {SPEED_UP}"),
+        *(f"one process, {MANY_ROWS:,} rows", gap),
+    )
+
+
+def _write_long_table(path: pathlib.Path, rows: int) -> None:
+    """Writes an id, numbers, some words and `y`, in blocks, as Arrow does."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    rng, block = np.random.default_rng(0), 500_000
+    with path.open("wb") as file:
+        for start in range(0, rows, block):
+            count = min(block, rows - start)
+            numbers = {f"c{n}": rng.normal(size=count).round(4) for n in range(4)}
+            made = {
+                "id": np.arange(start, start + count),
+                **numbers,
+                "whole": rng.integers(0, 50, count),
+                "word": _WORDS[rng.integers(0, len(_WORDS), count)],
+                "y": (numbers["c0"] + rng.normal(size=count)).round(4),
+            }
+            options = pyarrow.csv.WriteOptions(include_header=start == 0, quoting_style="none")
+            pyarrow.csv.write_csv(pa.table(made), file, options)
 
 
 def write_table(path: pathlib.Path, rows: int, columns: int, seed: int = 0) -> None:
@@ -72,8 +111,8 @@ def write_table(path: pathlib.Path, rows: int, columns: int, seed: int = 0) -> N
     path.write_text("\n".join([header, *lines, ""]))
 
 
-def _seconds(command: str, table: pathlib.Path) -> float:
-    """Runs a command on a table; returns how many seconds it took."""
+def _seconds(command: str, table: pathlib.Path, *more: str) -> float:
+    """Runs a command on a table, with `more` flags; returns how many seconds it took."""
     config, storage = table.with_suffix(".yaml"), table.with_suffix(".output")
     of_config = [f"--config={config}", f"--storage={storage}"]
     asked = {
@@ -85,15 +124,13 @@ def _seconds(command: str, table: pathlib.Path) -> float:
         "migrate": ["trainer.migrate", *of_config],
     }[command]
     start = time.perf_counter()
-    child = subprocess.Popen([sys.executable, "-m", *asked])
+    child = subprocess.Popen([sys.executable, "-m", *asked, *more])
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, asked)
     seconds = time.perf_counter() - start
     processor = used.ru_utime + used.ru_stime
-    print(
-        f"wide: {command} of {table.name}: {seconds:,.1f} s, {processor:,.1f} processor seconds",
-        flush=True,
-    )
+    what = f"{' '.join([command, *more])} of {table.name}"
+    print(f"wide: {what}: {seconds:,.1f} s, {processor:,.1f} processor seconds", flush=True)
     return seconds
