@@ -18,8 +18,27 @@ TABLES = int(os.environ.get("GATE_TABLES", "1"))
 _WORDS = tuple("abcdefghij")
 
 
+# Steps of another feature of a number; none for most.
+_SECOND = ("", "", "piecewise", "buckets", "min_max", "clip")
+
+
+def _step(name: str, mean: float, deviation: float) -> str:
+    """Returns one of these steps as text, for numbers around the mean."""
+    low, high = mean - deviation, mean + deviation
+    if name == "clip":
+        return f"{{clip: {{min: {low!r}, max: {high!r}}}}}"
+    if name == "min_max":
+        return f"{{min_max: {{min: {low!r}, max: {high!r}}}}}"
+    edges = np.unique(np.float32([mean + deviation * x for x in (-2, -1, -0.3, 0, 0.3, 1, 2)]))
+    # Numbers so far from zero can be too few for an interval.
+    bounds = edges.tolist() if len(edges) > 1 else [low, high]
+    key = "edges" if name == "piecewise" else "boundaries"
+    return f"{{{name}: {{{key}: {bounds}}}}}"
+
+
 class _Random:
-    """A table drawn by seed: numbers of any offset and scale, some missing, and texts."""
+    """A table drawn by seed: numbers of any offset and scale, some missing, and texts, each of
+    them as one feature or two."""
 
     def __init__(self, seed: int, task: str) -> None:
         rng = np.random.default_rng(seed)
@@ -34,7 +53,10 @@ class _Random:
         self.scale = float(10 ** rng.uniform(-6, 9))
         self.model = str(rng.choice(["linear", "dnn", "dnn_linear_combined"]))
         self.units = [int(n) for n in rng.choice([4, 32, 128, 512], rng.integers(1, 4))]
+        if self.model == "dnn_linear_combined" and not self.texts:
+            self.texts = [2]  # for the linear part, which takes ids
         self.weights = rng.normal(size=len(self.numbers) + len(self.texts))
+        self.second = [str(x) for x in rng.choice(_SECOND, len(self.numbers))]
 
     def config(self) -> str:
         columns = [f"    n{i}: {{type: float32, missing: allow}}" for i in range(len(self.numbers))]
@@ -44,10 +66,19 @@ class _Random:
             f"{{z_score: {{mean: {mean!r}, deviation: {deviation!r}}}}}]}}"
             for i, (mean, deviation) in enumerate(self.numbers)
         ]
+        features += [
+            f"  n{i}_second: {{of: n{i}, steps: [{{missing: {{fill: {mean!r}}}}}, "
+            f"{_step(second, mean, deviation)}]}}"
+            for i, ((mean, deviation), second) in enumerate(
+                zip(self.numbers, self.second, strict=True)
+            )
+            if second
+        ]
         for i, known in enumerate(self.texts):
             step = f"{{vocabulary: {{values: [{', '.join(_WORDS[:known])}]}}}}"
             embedding = "" if self.model == "linear" else ", embedding: 4"
             features.append(f"  t{i}: {{steps: [{step}]{embedding}}}")
+            features.append(f"  t{i}_hash: {{of: t{i}, steps: [{{hash: {{buckets: 7}}}}]}}")
         if self.task == "regression":
             params = {"task": "regression", "offset": self.offset, "scale": self.scale}
             label, metric = "{type: float32}", "average_loss"
