@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import re
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,16 +24,19 @@ _ORDER = {
     "d/m/y": (2, 1, 0),
     "d.m.y": (2, 1, 0),
 }
-_NUMBERS = r"^(?P<a>\d+)[-/.](?P<b>\d+)[-/.](?P<c>\d+)[T ]?(?P<time>[0-9:]*)"
+_NUMBERS = r"^(?P<a>\d+)[-/.](?P<b>\d+)[-/.](?P<c>\d+)[T ]?(?P<hour>\d*)[0-9:.]* ?(?P<half>[AaPp]?)"
 
 
 @dataclasses.dataclass
 class Span:
-    """From which day to which, counted from 1970-01-01, and if there are times of day."""
+    """From which day to which, counted from 1970-01-01, and which months, days of the month and
+    hours occur; an hour of the afternoon may be 12 more."""
 
     first: int
     last: int
-    times: bool
+    months: set[int] = dataclasses.field(default_factory=set)
+    days: set[int] = dataclasses.field(default_factory=set)
+    hours: set[int] = dataclasses.field(default_factory=set)
 
 
 @dataclasses.dataclass
@@ -58,17 +62,17 @@ class Seen:
         if self.forms:
             found = pc.extract_regex(texts, _NUMBERS)
             parts = [found.field(n).cast(pa.int64()).to_numpy() for n in range(3)]
-            times = bool(pc.any(pc.match_substring_regex(found.field(3), "[1-9]")).as_py())
+            hours = _hours(found.field(3), found.field(4))
             for form in self.forms:
                 year, month, day = (parts[place] for place in _ORDER[form])
                 days = (year * 12 + month) * 31 + day
                 ends = (int(days.argmin()), int(days.argmax()))
-                self._widen(form, [_day(year[n], month[n], day[n]) for n in ends], times)
-
-    def _widen(self, form: str, days: list[int], times: bool) -> None:
-        known = self.spans.setdefault(form, Span(days[0], days[-1], times))
-        known.first, known.last = min(known.first, days[0]), max(known.last, days[-1])
-        known.times |= times
+                first, last = (_day(year[n], month[n], day[n]) for n in ends)
+                known = self.spans.setdefault(form, Span(first, last))
+                known.first, known.last = min(known.first, first), max(known.last, last)
+                known.months |= set(np.unique(month).tolist())
+                known.days |= set(np.unique(day).tolist())
+                known.hours |= hours
 
     @property
     def form(self) -> str | None:
@@ -83,8 +87,17 @@ def of_numbers(least: float | int | None, greatest: float | int | None) -> tuple
     for form, unit in dates.EPOCHS.items():
         first, last = (int(number) // unit // _A_DAY for number in (least, greatest))
         if (_FROM - _EPOCH).days <= first <= last < (_TO - _EPOCH).days:
-            return form, Span(first, last, times=True)
+            days = last - first + 1
+            months = set(range(min(12, 1 + days // 31)))
+            return form, Span(first, last, months, set(range(min(31, days))), set(range(24)))
     return None
+
+
+def _hours(hours: pa.Array, halves: pa.Array) -> set[int]:
+    """Returns the hours of texts, 0 where they have none."""
+    known = pc.if_else(pc.equal(hours, ""), "0", hours).cast(pa.int64())
+    after = pc.is_in(halves, pa.array(["P", "p"])).cast(pa.int64())
+    return set(pc.unique(pc.add(known, pc.multiply(after, 12))).to_pylist())
 
 
 def _has(form: str, text: str) -> bool:

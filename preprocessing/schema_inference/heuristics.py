@@ -27,7 +27,8 @@ _VOCABULARY, _BUCKETS = 10_000, 16_384
 # Of what is hashed there are so many buckets a value, a power of two, but not more than the last;
 # with these a fifth of the values share a bucket at most.
 _PER_VALUE, _MOST_BUCKETS = 5, 2**18
-# Identifiers that occur less often, on average, are too rare to learn what each stands for.
+# Identifiers that occur less often, on average, are too rare to learn what each stands for, and
+# whole numbers that do are amounts.
 _LEARNT = 5
 _WIDEST = 16
 # More different texts, of so many words on average, are read word by word.
@@ -107,6 +108,8 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     elif times := suggest_dates.find(name, found):
         made.notes.append(suggest_dates.note(times[0], found))
         made.parts = suggest_dates.parts(name, *times)
+        if not made.parts:
+            made.notes.append("of one day and hour: no feature")
     elif is_prose(found):
         made.notes.append("sentences: a feature of their words")
         made.steps = [{"ngrams": {"buckets": _BUCKETS}}]
@@ -188,9 +191,18 @@ def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
 
 
 def is_class(found: Found) -> bool:
-    """Tells if the values are few enough to be classes."""
-    few = found.different is not None and 1 < len(found.different) <= _CLASSES
-    return few and found.kind != "float32" and not found.lengths
+    """Tells if the values are few enough, and occur often enough, to be classes."""
+    if found.different is None or found.kind == "float32" or found.lengths:
+        return False
+    count = len(found.different)
+    often = 2 if found.kind == "string" else _LEARNT
+    return count == 2 or (2 < count <= _CLASSES and found.values >= often * count)
+
+
+def occurs_once(found: Found) -> bool:
+    """Tells if most values of many occur once, so that nothing can be learnt of them."""
+    different = found.count_of_different
+    return not found.lengths and found.values < 2 * different > _CATEGORIES
 
 
 def list_classes(made: Column, found: Found) -> None:
@@ -304,7 +316,8 @@ def _is_huge(found: Found) -> bool:
 
 def _number_feature(name: str, found: Found, made: Column, *, wide: bool) -> None:
     few = found.different is not None and len(found.different) <= _CATEGORIES
-    if found.kind == "int64" and few and not found.lengths:
+    often = found.values >= _LEARNT * found.count_of_different
+    if found.kind == "int64" and few and often and not found.lengths:
         made.rules["vocabulary"] = {}
         made.steps = ["vocabulary"]
         return
@@ -330,7 +343,7 @@ def _clipped(found: Found) -> list[Any]:
 def _text_feature(found: Found, made: Column) -> None:
     if found.lengths:
         return
-    if found.different is not None and found.values < 2 * len(found.different) > _CATEGORIES:
+    if found.different is not None and occurs_once(found):
         made.notes.insert(1, "most occur once: no feature")
     elif found.different is not None and len(found.different) <= _VOCABULARY:
         if "allowed" not in made.rules:

@@ -47,11 +47,14 @@ def parts(name: str, form: str, span: dates.Span) -> dict[str, list[Any]]:
     def part(what: str) -> dict[str, Any]:
         return {"date": {"part": what} | ({} if form == "iso" else {"form": form})}
 
-    found = {f"{name}_weekday": [part("weekday"), {"identity": {"ids": 8}}]}
-    if days >= _TWO_MONTHS:
+    found = {}
+    # Of what is written by the month or year, weekdays are chance.
+    if len(span.days) > 1:
+        found[f"{name}_weekday"] = [part("weekday"), {"identity": {"ids": 8}}]
+    if days >= _TWO_MONTHS and len(span.months) > 1:
         found[f"{name}_month"] = [part("month"), {"identity": {"ids": 13}}]
         found[f"{name}_season"] = [part("day_of_year"), {"cycle": {"period": _YEAR}}]
-    if span.times:
+    if len(span.hours) > 1:
         found[f"{name}_hour"] = [part("hour"), {"identity": {"ids": 25}}]
     if days:
         count = min(_INTERVALS, days)

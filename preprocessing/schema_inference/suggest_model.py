@@ -81,10 +81,16 @@ def _train(rows: int, passes: int, columns: int, *, hashed: bool) -> list[str]:
     checkpoints = _CHECKPOINTS_OF_WIDE if columns > _WIDE else _CHECKPOINTS
     why = ", fewer where identifiers are learnt" if hashed else ""
     return [
-        f"# {steps * batch / max(rows, 1):.2g} passes over about {rows:,} rows of train{why}",
+        f"# {_rounded(steps * batch / max(rows, 1))} passes over about {rows:,} rows of train{why}",
         "train:",
         f"  steps: {steps:.0f}",
         f"  batch_size: {batch}",
         f"  save_steps: {steps // checkpoints:.0f}",
         f"  optimizer: {flow(_OPTIMIZER)}",
     ]
+
+
+def _rounded(number: float) -> str:
+    """Returns a number in two digits, as people write it."""
+    short = float(f"{number:.2g}")
+    return f"{short:,.0f}" if short >= 10 else f"{short:g}"

@@ -175,6 +175,12 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
         label, why = heuristics.label(others, found.rows)
     if columns[label].listed:
         raise errors.UsageError(f"LABEL={label}: is a list, and a label is one value")
+    if chosen and columns[label].kind == "string" and heuristics.occurs_once(columns[label]):
+        raise errors.UsageError(
+            f"LABEL={label}: {columns[label].count_of_different:,} different texts in "
+            f"{found.rows:,} rows: most occur once, and no model can learn these; choose a column "
+            "whose values return, or numbers"
+        )
     for column in guess.absent.keys() & made.keys():
         texts = ", ".join(map(repr, sorted(guess.absent[column])))
         made[column].notes.append(f"{texts}: taken for missing")

@@ -33,7 +33,9 @@ def test_forms(form):
     assert found.form == form and found.forms == (form,)
     span = found.spans[form]
     assert (span.first, span.last) == ((DAYS[0] - EPOCH).days, (DAYS[-1] - EPOCH).days)
-    assert span.times == ("%H" in FORMATS[form] or "%I" in FORMATS[form])
+    assert span.months == {day.month for day in DAYS} and span.days == {day.day for day in DAYS}
+    timed = "%H" in FORMATS[form] or "%I" in FORMATS[form]
+    assert len(span.hours) == (len({day.hour for day in DAYS}) if timed else 1)
 
 
 def test_what_could_be_either_has_the_month_first():

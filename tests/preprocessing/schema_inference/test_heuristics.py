@@ -72,7 +72,7 @@ def test_dates_are_taken_apart():
 
 def test_dates_of_which_there_are_too_many_to_count(monkeypatch):
     monkeypatch.setattr(profile, "MAX_DIFFERENT", 20)
-    assert list(_column([f"2013-01-01 10:00:{s}" for s in range(10, 40)], "at").parts)
+    assert list(_column([f"2013-01-{s} 10:00:{s}" for s in range(10, 32)], "at").parts)
 
 
 @pytest.mark.parametrize("most", [20, 100])
@@ -106,7 +106,7 @@ def test_personal_values_are_not_written_down(name):
 
 
 def test_what_differs_in_all_rows_but_names_none():
-    dates = [f"2013-01-{day:02d} 10:00:00" for day in range(1, 29)]
+    dates = [f"2013-01-{day:02d} {day % 2}0:00:00" for day in range(1, 29)]
     assert list(_column(dates, "when").parts) == ["when_weekday", "when_hour", "when_trend"]
     amounts = [1000 + 7 * i for i in range(40)]
     assert _column(amounts, "amount").steps == ["z_score"]
@@ -131,7 +131,7 @@ def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
 
 
 def test_labels():
-    number, word, names = _found([1.5, 2.5, 3.5]), _found(["a", "b", "a"]), _found([1, 2, 3])
+    number, word = _found([1.5, 2.5, 3.5]), _found(["a", "b", "a"])
     three, text = _found(["a", "b", "c"] * 2), _found(["x"] * 3)
     for columns, label, why in (
         ({"Target": number, "w": word}, "Target", "its name says so"),
@@ -144,7 +144,33 @@ def test_labels():
         ({"e": text}, "e", "the last column"),
     ):
         assert heuristics.label(columns, 3) == (label, f"a guess: {why}")
-    assert not heuristics.is_class(number) and heuristics.is_class(names)
+    assert not heuristics.is_class(number) and heuristics.is_class(_found([1, 2, 3] * 5))
+
+
+@pytest.mark.parametrize(
+    ("values", "classes"),
+    [
+        (range(-10, 11), False),  # the years of a short series
+        ([0, 0, 1, 1, 2, 3, 5, 9, 17], False),
+        ([0, 0, 1], True),
+        ([0, 1, 2] * 5, True),
+        (["Minsk", "Moscou", "Wilna"], False),
+        (["a", "b", "c"] * 2, True),
+    ],
+)
+def test_classes_return(values, classes):
+    values = [*values]
+    assert heuristics.is_class(_found(values)) == classes
+    columns = {"n": _found([v / 7 for v in range(len(values))]), "last": _found(values)}
+    _, why = heuristics.label(columns, len(values))
+    assert (why == "a guess: the last number") != classes
+
+
+def test_whole_numbers_that_rarely_return_are_amounts():
+    """Of categories, the rows of test would have values that train lacks."""
+    assert _column([5, 83, 126, 1864, 17, 5]).steps == ["z_score"]
+    assert _column([5, 83, 126, 1864] * 5).steps == ["vocabulary"]
+    assert _column([5, 83, 126, 1864] * 4).steps == ["z_score"]
 
 
 def test_names_of_few_things_are_learnt():

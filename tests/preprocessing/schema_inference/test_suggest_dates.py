@@ -47,7 +47,20 @@ def test_seconds_are_times_where_they_are_called_so():
 
 def test_times_of_one_day_have_an_hour_and_no_trend():
     made = _column([f"2020-01-01 {hour:02}:00" for hour in range(20)])
-    assert list(made.parts) == ["when_weekday", "when_hour"]
+    assert list(made.parts) == ["when_hour"]
+
+
+def test_only_parts_that_differ_are_features():
+    years = [f"{year}-01-01" for year in range(1970, 1982)]
+    assert list(_column(years).parts) == ["when_trend"]
+    months = [f"2020-{month:02}-01T00:00:00" for month in range(1, 13)]
+    assert list(_column(months).parts) == ["when_month", "when_season", "when_trend"]
+    days = [f"1/{day}/2020 12:00:00 PM" for day in range(1, 30)]
+    assert list(_column(days).parts) == ["when_weekday", "when_trend"]
+    halves = [f"1/2/2020 1:00:00 {half}" for half in ("AM", "PM", "PM")]
+    assert list(_column(halves).parts) == ["when_hour"]
+    made = _column([f"2020-01-01 12:00:{second}" for second in range(10, 20)])
+    assert not made.parts and made.notes[-1] == "of one day and hour: no feature"
 
 
 def test_arrow_timestamps():

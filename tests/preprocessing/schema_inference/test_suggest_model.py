@@ -25,7 +25,7 @@ def _config(label, columns=None, rows=1000):
     ("label", "section", "params", "metric"),
     [
         ([0, 1, 1], None, {"classes": 2}, "auc"),
-        (["a", "b", "c"], {"vocabulary": True}, {"classes": 3}, None),
+        (["a", "b", "c"] * 2, {"vocabulary": True}, {"classes": 3}, None),
         ([0.5, 1.5], {"threshold": 1.0}, {"classes": 2}, "auc"),
         (
             [0.5, 1.5, 9.5],
@@ -59,6 +59,16 @@ def test_the_length_of_training_follows_label_and_rows(label, rows, hashed, step
     train = _config(label, embedding, rows)["train"]
     assert (train["steps"], train["batch_size"]) == (steps, batch)
     assert train["save_steps"] * 5 <= steps
+
+
+@pytest.mark.parametrize(
+    ("rows", "passes"), [(4, "9,600"), (7, "5,500"), (500, "77"), (50_000, "10"), (10**7, "0.15")]
+)
+def test_passes_are_written_as_people_write_numbers(rows, passes):
+    label = _found([0, 1])
+    columns = {"x": Column({}, [], ["z_score"])}
+    text = "\n".join(suggest_model.lines(label, columns, rows))
+    assert f"# {passes} passes over about {rows:,} rows of train\n" in text
 
 
 def test_parts_that_are_called_like_a_column_get_another_name():

@@ -289,6 +289,18 @@ def test_the_label_can_be_chosen(tmp_path):
             write_config.propose(str(path), out, wrong)
 
 
+def test_a_label_of_which_nothing_can_be_learnt_is_refused(tmp_path):
+    path, out = tmp_path / "t.csv", str(tmp_path / "made.yaml")
+    rows = "".join(f"{i / 7},Airport {i // 2 * 2 if i < 9 else i},{i}\n" for i in range(60))
+    path.write_text("lat,name,rank\n" + rows)
+    with pytest.raises(
+        errors.UsageError, match=r"^LABEL=name: 56 different texts in 60 rows: most"
+    ):
+        write_config.propose(str(path), out, "name")
+    text = write_config.propose(str(path), out, "rank").text
+    assert "task: regression" in text and "allowed" not in text
+
+
 def test_a_wrong_label_is_refused_before_the_table_is_read_and_without_listing_all(tmp_path):
     names = [f"column_{n}" for n in range(500)]
     row = ",".join("1" for _ in names)
