@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pipeline import config
 from pipeline.cluster import topology
 from pipeline.console import text_table
+from pipeline.console.figures import figure
 from pipeline.records import manifest, quarantine
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
@@ -68,7 +69,7 @@ class Judged:
                     [
                         ("split", *names),
                         *(
-                            (split, *(f"{metrics[name]:.5f}" for name in names))
+                            (split, *(figure(metrics[name], 5) for name in names))
                             for split, metrics in found.items()
                         ),
                     ],

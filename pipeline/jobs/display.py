@@ -15,6 +15,7 @@ from pipeline.cluster import topology
 from pipeline.command import hints
 from pipeline.config import config_file
 from pipeline.console import terminal, text_table
+from pipeline.console.figures import figure
 from pipeline.console.progress import Progress, duration
 from pipeline.jobs.epoch_lines import EpochLines
 from pipeline.jobs.job import Job
@@ -123,7 +124,7 @@ class Display:
             return
         self._evaluated = found.get("step")
         values = ", ".join(
-            f"{name} {value:.4f}"
+            f"{name} {figure(value)}"
             for name, value in found.items()
             if name not in ("step", "global_step")
         )
@@ -152,7 +153,7 @@ def _notes(training: list[Status]) -> list[str]:
     newest = max(training, key=lambda status: status.time)
     parts = []
     if newest.loss is not None:
-        parts.append(f"loss {newest.loss:.4f}")
+        parts.append(f"loss {figure(newest.loss)}")
     rates = [s.examples_per_second for s in training if s.examples_per_second is not None]
     if rates:
         parts.append(f"{sum(rates):,.0f} examples/s")
@@ -226,13 +227,13 @@ def _result(record: RunRecord) -> str:
     for split in ("test", "eval"):
         values = record.metrics.get(split, {})
         parts += [
-            f"{split} {name} {value:.4f}"
+            f"{split} {name} {figure(value)}"
             for name, value in values.items()
             if name in (*_SHOWN, (record.best or {}).get("metric"))
         ]
     best = record.best
     if best:
-        parts.append(f"best {best['metric']} {best['value']:.4f} at step {best['step']}")
+        parts.append(f"best {best['metric']} {figure(best['value'])} at step {best['step']}")
     return ", ".join(parts)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 
 from pipeline import redaction, storage
+from pipeline.console import figures
+from pipeline.console.figures import figure
 from pipeline.console.progress import duration
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
@@ -55,7 +57,7 @@ def _lead(facts: Facts, parts: Sequence[goodput.Part]) -> str:
     state = facts.state + (f": {facts.reason}" if facts.reason else "")
     pairs = [("state", facts.state), ("step", _step(facts))]
     if record.best:
-        pairs.append((f"best {record.best['metric']}", f"{record.best['value']:.4f}"))
+        pairs.append((f"best {record.best['metric']}", figure(record.best["value"])))
     if "total" in record.seconds:
         pairs.append(("time", duration(record.seconds["total"])))
     if record.examples_per_second:
@@ -105,8 +107,7 @@ def _value(facts: Facts, split: str, name: str) -> str:
         return ""
     whole = (row for row in facts.slices.get(split, []) if row["slice"] == "all")
     one = next((row["metrics"].get(name) for row in whole), None)
-    interval = f" [{one['low']:.4f}, {one['high']:.4f}]" if one else ""
-    return f"{value:.5f}{interval}"
+    return f"{figure(value, 5)} {_interval(one)}" if one else figure(value, 5)
 
 
 def _curves(facts: Facts) -> str:
@@ -267,8 +268,12 @@ def _slices(facts: Facts) -> str:
 
 
 def _slice(row: dict[str, Any], name: str, one: dict[str, Any]) -> tuple[str, ...]:
-    shown = "too few records" if one.get("few") else f"[{one['low']:.4f}, {one['high']:.4f}]"
-    return row["slice"], f"{row['records']:,}", name, f"{one['value']:.4f}", shown
+    return row["slice"], f"{row['records']:,}", name, figure(one["value"]), _interval(one)
+
+
+def _interval(one: dict[str, Any]) -> str:
+    few = one.get("few")
+    return "too few records" if few else figures.interval(one["low"], one["high"])
 
 
 def _config(facts: Facts) -> str:

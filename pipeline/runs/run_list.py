@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from pipeline import errors, storage
 from pipeline.console import text_table
+from pipeline.console.figures import figure
 from pipeline.console.progress import duration
 from pipeline.runs import liveness, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder, Status
@@ -97,7 +98,7 @@ def _step(run: RunFolder, record: RunRecord | None, statuses: dict[str, Status])
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    best = "" if row.best is None else f"{row.best['metric']} {row.best['value']:.4f}"
+    best = "" if row.best is None else f"{row.best['metric']} {figure(float(row.best['value']))}"
     return (
         row.name,
         row.config,

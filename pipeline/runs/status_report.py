@@ -6,6 +6,7 @@ import socket
 from collections.abc import Mapping
 
 from pipeline.console import text_table
+from pipeline.console.figures import figure
 from pipeline.console.progress import duration
 from pipeline.runs import liveness, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder, Status
@@ -63,7 +64,7 @@ def _cells(run: RunFolder, status: Status, state: str, now: float) -> tuple[str,
         status.task,
         status.activity if own == status.state else own,
         steps,
-        shown(status.loss, ".4f"),
+        "" if status.loss is None else figure(status.loss),
         shown(status.examples_per_second if working else None, ",.0f"),
         f"{duration(max(0.0, now - status.time))} ago",
         place,
@@ -83,7 +84,7 @@ def _news(statuses: Mapping[str, Status]) -> list[str]:
     lines = []
     for evaluation in (s.evaluation for s in statuses.values() if s.evaluation):
         metrics = ", ".join(
-            f"{name} {value:.4f}"
+            f"{name} {figure(value)}"
             for name, value in evaluation.items()
             if name not in ("step", "global_step")
         )

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pipeline import errors, storage
 from pipeline.console import terminal
+from pipeline.console.figures import figure
 from pipeline.console.progress import duration
 from pipeline.jobs import display
 from pipeline.processes import environment, isolation
@@ -204,7 +205,7 @@ def summary(folder: RunFolder, record: RunRecord) -> str:
 
 def _lines(folder: RunFolder, record: RunRecord) -> Iterator[str]:
     step = "" if record.final_step is None else f"step {record.final_step:,}, "
-    values = [f"{n} {v:.4f}" for n, v in record.metrics.get("eval", {}).items()]
+    values = [f"{n} {figure(v)}" for n, v in record.metrics.get("eval", {}).items()]
     yield f"result   {step}{', '.join([record.reason, *values])}"
     yield f"time     {duration(record.seconds['total'])}"
     if record.restarts:

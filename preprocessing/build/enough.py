@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pipeline import config, errors
 from pipeline.records import manifest
 from preprocessing.rows.split import existing, read_from
@@ -27,7 +29,7 @@ def check(data: config.Data, made: manifest.Manifest) -> None:
 
 def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
     """Returns what is likely to disappoint, a line each."""
-    found = [*_scattered(data, made), *_without_values(data, made)]
+    found = [*_scattered(data, made), *_without_values(data, made), *_of_one_class(data, made)]
     total = sum(split.records for split in made.splits.values())
     if 0 < total < _FEW:
         found.append(f"{total} records in all: too few to measure a model with")
@@ -36,14 +38,23 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
     if label is None or not label.distinct or label.count < 2:
         return found
     column = data.columns[data.label]
-    if label.distinct == 1:
-        found.append(f"label {data.label!r} is the same in all {label.count:,} rows of train")
-    elif _is_classes(column) and label.count < _PER_CLASS * label.distinct:
+    if label.distinct > 1 and _is_classes(column) and label.count < _PER_CLASS * label.distinct:
         found.append(
             f"label {data.label!r} has {label.distinct:,} classes in {label.count:,} rows of "
             "train: too few of each"
         )
     return found
+
+
+def _of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+    """Yields a line for train if all its rows have the same label, else for each such split."""
+    for name in sorted(made.statistics, key=lambda name: name != "train"):
+        label = made.statistics[name].columns.get(data.label)
+        if label is not None and label.distinct == 1 and label.count > 1:
+            what = "" if name == "train" else ": it cannot show how good a model is"
+            yield f"label {data.label!r} is the same in all {label.count:,} rows of {name}{what}"
+            if name == "train":
+                return
 
 
 def _without_values(data: config.Data, made: manifest.Manifest) -> list[str]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.config.feature_config import Label
+from pipeline.console.figures import figure
 from preprocessing.sources.base import Rows
 from serving.batch.agreement import CLASS, NUMBER, Agreement, of, truth
 
@@ -139,5 +140,5 @@ def shown(found: pa.Table, rows: int) -> str:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    text = f"{value:.4f}" if isinstance(value, float) else str(value)
+    text = figure(value) if isinstance(value, float) else str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -98,7 +98,8 @@ def predict(
         raise errors.from_os_error(error, f"cannot write {output.path!r}") from None
     seconds = time.monotonic() - started
     made = total.read - total.rejected
-    print(f"{made:,} predictions in {seconds:.1f} s ({total.read / seconds:,.0f} rows/s)")
+    rate = f"{total.read / seconds:,.{0 if total.read >= 10 * seconds else 1}f}"
+    print(f"{made:,} predictions in {seconds:.1f} s ({rate} rows/s)")
     print(f"predictions {terminal.shown(output.path)}", flush=True)
 
 

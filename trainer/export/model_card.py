@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline import config
 from pipeline.cluster import topology
+from pipeline.console.figures import figure
 from pipeline.records import feature_plan, manifest
 from trainer.metrics import report_page
 from trainer.metrics.slice_metrics import Judgement
@@ -106,7 +107,7 @@ def _step(step: Any) -> str:
 def _metrics(metrics: Metrics) -> str:
     names = sorted({name for of in metrics.values() for name in of} - {"global_step"})
     rows = (
-        (split, *(f"{of[name]:.5f}" if name in of else "" for name in names))
+        (split, *(figure(of[name], 5) if name in of else "" for name in names))
         for split, of in metrics.items()
     )
     return _table(("split", *names), rows)

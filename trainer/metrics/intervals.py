@@ -86,7 +86,8 @@ def wilson(hits: int, n: int) -> Estimate:
     p = hits / n
     middle = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z / (1 + _Z**2 / n) * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n**2))
-    return Estimate(p, min(p, middle - half), max(p, middle + half), n < FEW)
+    low, high = max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half))
+    return Estimate(p, low, high, n < FEW)
 
 
 def mean(values: np.ndarray) -> Estimate:

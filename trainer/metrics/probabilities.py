@@ -61,7 +61,8 @@ def log_loss(scored: Scored) -> Estimate:
 def entropy(rate: float, guess: float) -> float:
     """Returns the log loss of always saying `guess` where a share `rate` is positive, in nats."""
     pairs = ((rate, guess), (1 - rate, 1 - guess))
-    return -sum(share * math.log(said) if said else math.inf for share, said in pairs if share)
+    terms = [-share * math.log(said) if said else math.inf for share, said in pairs if share]
+    return abs(math.fsum(terms))  # not -0
 
 
 def normalized_entropy(scored: Scored) -> Estimate | None:
@@ -98,11 +99,12 @@ def average_precision(scored: Scored) -> Estimate | None:
     if positives in (0, count):
         return None
     _, place = np.unique(scored.probability, return_inverse=True)
-    here = np.bincount(place, scored.positive) / count
-    called = np.cumsum(np.bincount(place)[::-1])[::-1] / count
+    # In whole numbers, by which a perfect order has exactly 1.
+    here = np.bincount(place, scored.positive)
+    called = np.cumsum(np.bincount(place)[::-1])[::-1]
     precision = np.cumsum(here[::-1])[::-1] / called
     unknown = bool(np.isnan(scored.probability).any())
-    value = math.nan if unknown else min(1.0, float(np.sum(here * precision)) / scored.rate)
+    value = math.nan if unknown else min(1.0, float(np.sum(here * precision)) / positives)
     few = min(positives, count - positives) < intervals.FEW
     if value == 1:
         least = intervals.wilson(positives, positives).low

@@ -7,7 +7,8 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.console import text_table
+from pipeline.console import figures, text_table
+from pipeline.console.figures import figure
 from pipeline.pages import charts, document
 from pipeline.pages.document import Markup
 from trainer.metrics import plots
@@ -34,7 +35,7 @@ _WIDTH = 200
 
 def interval(one: Estimate) -> str:
     """Returns the interval as text."""
-    return TOO_FEW if one.few else f"[{one.low:.4f}, {one.high:.4f}]"
+    return TOO_FEW if one.few else figures.interval(one.low, one.high)
 
 
 def cells(found: Found) -> list[tuple[str, ...]]:
@@ -45,9 +46,9 @@ def cells(found: Found) -> list[tuple[str, ...]]:
             row.slice,
             f"{row.records:,}",
             name,
-            f"{one.value:.4f}",
+            figure(one.value),
             interval(one),
-            f"{row.baseline[name]:.4f}" if name in row.baseline else "",
+            figure(row.baseline[name]) if name in row.baseline else "",
         )
         for title, rows in found.items()
         for row in rows
@@ -122,10 +123,10 @@ def _cells(row: Row, name: str, top: float) -> tuple[str, ...]:
     return (
         row.slice,
         f"{row.records:,}",
-        f"{one.value:.4f}",
+        figure(one.value),
         Markup(_drawn(one, simple, top)),
         interval(one),
-        "" if simple is None else f"{simple:.4f}",
+        "" if simple is None else figure(simple),
     )
 
 

@@ -52,8 +52,8 @@ class AreaUnderRoc(tf.keras.metrics.Metric):
 
     def result(self) -> Any:
         """Returns how likely a positive example scores above a negative one, ties counting half;
-        0 if only one label is there."""
+        NaN if only one label is there."""
         negative, positive = tf.unstack(self.counts)
         below = tf.cumsum(negative, exclusive=True) + negative / 2
         pairs = tf.reduce_sum(positive) * tf.reduce_sum(negative)
-        return tf.math.divide_no_nan(tf.reduce_sum(positive * below), pairs)
+        return tf.reduce_sum(positive * below) / pairs  # 0 / 0 of a single label

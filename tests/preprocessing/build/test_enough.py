@@ -85,6 +85,15 @@ def test_what_is_likely_to_disappoint_is_a_warning(tmp_path, capsys, lines, opti
     assert _warnings(capsys) == [f"warning: {line.format(train=train)}" for line in warnings]
 
 
+def test_a_held_out_split_of_one_label_is_a_warning(tmp_path, capsys):
+    (tmp_path / "eval.csv").write_text(tables.text(*(f"{n},n,1,1" for n in range(7))))
+    files = {"train": {"files": str(tmp_path / "in.csv")}}
+    files["eval"] = {"files": str(tmp_path / "eval.csv")}
+    _run(tmp_path, tables.rows(200), inputs=files)
+    line = "label 'label' is the same in all 7 rows of eval: it cannot show how good a model is"
+    assert _warnings(capsys) == [f"warning: {line}"]
+
+
 @pytest.mark.parametrize("value", ["inf", "-Infinity"])
 def test_a_label_that_is_not_finite_is_named(tmp_path, value):
     with pytest.raises(errors.DataError, match=r"row 7: column 'label' is '.*', not a finite"):

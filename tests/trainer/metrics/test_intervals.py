@@ -10,6 +10,11 @@ import pytest
 from trainer.metrics import intervals
 
 
+def test_the_interval_of_a_share_stays_in_its_range():
+    for n in range(1, 3000):
+        assert intervals.wilson(n, n).high == 1 and intervals.wilson(0, n).low == 0
+
+
 def test_wilson():
     # Newcombe, Two-sided confidence intervals for the single proportion, 1998, table I, method 3.
     for hits, n, low, high in (

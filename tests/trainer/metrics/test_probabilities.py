@@ -98,6 +98,15 @@ def test_a_perfect_ranking_is_not_certain():
     found = probabilities.average_precision(scored)
     assert (found.value, found.high, found.few) == (1.0, 1.0, False)
     assert found.low == intervals.wilson(12, 12).low < 0.8
+    for count, positives in ((776, 375), (788, 392), (1000, 333), (49, 7)):
+        scored = _scored(np.arange(count) >= count - positives, np.arange(1, count + 1) / 1001)
+        found = probabilities.average_precision(scored)
+        assert found.value == 1 and found.low == intervals.wilson(positives, positives).low
+
+
+def test_the_baseline_of_one_class_is_zero_and_positive():
+    assert math.copysign(1, probabilities.entropy(0.0, 0.0)) == 1
+    assert probabilities.entropy(0.0, 0.0) == 0
 
 
 def test_predictions_that_are_not_numbers():

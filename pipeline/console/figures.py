@@ -1,0 +1,23 @@
+"""Metrics and other measured numbers as text."""
+
+from __future__ import annotations
+
+import math
+
+# From these on, four decimals would be all zeros, or digits that float32 does not have.
+_SMALL, _LARGE = 1e-3, 1e6
+
+
+def figure(value: float, decimals: int = 4) -> str:
+    """Returns a number with `decimals`; small and large ones, such as errors of a label about 1e-6,
+    by their first digits. What is not a number is `undefined`."""
+    if math.isnan(value):
+        return "undefined"
+    if value and not _SMALL <= abs(value) < _LARGE:
+        return f"{value:.{decimals}g}"
+    return f"{value + 0.0:.{decimals}f}"  # not -0
+
+
+def interval(low: float, high: float) -> str:
+    """Returns both ends of an interval."""
+    return f"[{figure(low)}, {figure(high)}]"
