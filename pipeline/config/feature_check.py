@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline import errors
+from pipeline.config import shared_tables
 from pipeline.config.feature_config import Feature, Label
 from pipeline.steps import STEPS, base
 from pipeline.steps.base import NUMBERS, Kind, Step
@@ -95,11 +96,12 @@ def check(
                 f"{features[listed].inputs(listed)[0]!r} and write its steps again"
             )
         given = {i: _of_column(columns[i]) if i in columns else points[i] for i in inputs}
-        points[name] = _through(f"features.{name}", features[name].steps, given)
+        points[name] = _through(f"features.{name}", features[name].steps, given, columns)
         _check_missing(f"features.{name}", features[name], [columns.get(i) for i in inputs])
     for name in features:
         if name.removesuffix("_missing") in features and name.endswith("_missing"):
             raise ValueError(f"features.{name}: indicators are called so; use another name")
+    shared_tables.check(features, columns)
 
 
 def check_label(label: Label, name: str, column: Any) -> None:
@@ -158,7 +160,9 @@ def _of_column(column: Any) -> _Point:
     return _Point(kind, column.shape, frozenset(known), absent=absent, listed=column.list)
 
 
-def _through(key: str, steps: Sequence[Step], inputs: Mapping[str, _Point]) -> _Point:
+def _through(
+    key: str, steps: Sequence[Step], inputs: Mapping[str, _Point], columns: Mapping[str, Any]
+) -> _Point:
     """Returns what is known of a feature. Raises `ValueError` for steps that cannot follow each
     other, and for one that needs statistics which are not known where it is."""
     first = steps[0].step if steps and steps[0].several else None
@@ -177,7 +181,8 @@ def _through(key: str, steps: Sequence[Step], inputs: Mapping[str, _Point]) -> _
         if step.several and position:
             raise ValueError(f"{key}: {step.step} takes several inputs, so it must come first")
         for given in inputs.values() if position == 0 else (point,):
-            _check_step(f"{key}: {step.step}", step, given)
+            known = _known(f"{key}: {step.step}", step, given, columns)
+            _check_step(f"{key}: {step.step}", step, given, known)
         try:
             point = _behind(step, point)
         except ValueError as error:
@@ -192,7 +197,25 @@ def _through(key: str, steps: Sequence[Step], inputs: Mapping[str, _Point]) -> _
     return point
 
 
-def _check_step(key: str, step: Step, point: _Point) -> None:
+def _known(
+    key: str, step: Step, point: _Point, columns: Mapping[str, Any]
+) -> frozenset[base.Statistic]:
+    """Returns the statistics that a step can be filled in with. Raises `ValueError` for those of a
+    column that is not there or holds other values."""
+    other = step.statistics_of
+    if other is None:
+        return point.known
+    if other not in columns:
+        raise ValueError(f"{key}: of: {other!r} is no column{errors.nearest(other, columns)}")
+    of = _of_column(columns[other])
+    if of.kind != point.kind:
+        raise ValueError(
+            f"{key}: of: column {other!r} is {of.kind}, and the step gets {point.kind}"
+        )
+    return of.known
+
+
+def _check_step(key: str, step: Step, point: _Point, known: frozenset[base.Statistic]) -> None:
     """Raises `ValueError` for a step that cannot be done to values."""
     if point.kind not in step.takes:
         raise ValueError(
@@ -211,7 +234,7 @@ def _check_step(key: str, step: Step, point: _Point) -> None:
             f"{key} must come before {point.changed}: behind that it is not known what stands for "
             "a missing value"
         )
-    lacks = [name for name in step.needs(point.kind) if name not in point.known]
+    lacks = [name for name in step.needs(point.kind) if name not in known]
     if lacks:
         by = point.forgotten_by
         where = f"known after {by}" if by else f"known of values of kind {point.kind}"

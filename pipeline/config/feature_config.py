@@ -27,6 +27,10 @@ class Embedding(Section):
     combiner: Literal["mean", "sum", "sqrtn", "max"] = "mean"
     """What becomes of the vectors of a list: their mean, their sum, the sum divided by the square
     root of their number, or the largest of each component. An empty list gives zeros."""
+    table: str | None = None
+    """Another feature whose table of vectors this one uses, such as `item` for a list of clicked
+    items. Both need steps that give the same ids, and `size` is that of the other. Not set: a table
+    of its own."""
 
 
 class Feature(Section):

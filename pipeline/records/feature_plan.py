@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import config, errors
-from pipeline.config import feature_check, feature_config
+from pipeline.config import feature_check, feature_config, shared_tables
 from pipeline.records import label_check, manifest
 from pipeline.steps import base
 from pipeline.steps.base import Kind, Step, Values
@@ -30,7 +30,7 @@ class Planned:
     """One feature as models get it.
 
     `steps` have all settings. `points` is what is known of the values before the first step and
-    behind each.
+    behind each. `table` is the feature whose table of vectors it shares; of that one its own name.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Planned:
     steps: tuple[Step, ...]
     points: tuple[Values, ...]
     feature: feature_config.Feature
+    table: str | None = None
 
     @property
     def kind(self) -> Kind:
@@ -99,15 +100,21 @@ def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
     """
     known: dict[str, Values] = {}
     features = []
+    tables = shared_tables.tables(job.features)
     for name in feature_check.ordered(job.features, job.data.columns):
-        feature = job.features[name]
+        feature = shared_tables.sized(job.features[name], job.features)
         inputs = feature.inputs(name)
         first = inputs[0]
         column = first in job.data.columns
         values = _of_column(first, job, contents) if column else known[first]
-        steps, points = _through(f"features.{name}", feature, values)
+        others = {
+            other: _of_column(other, job, contents)
+            for step in feature.steps
+            if (other := step.statistics_of) is not None
+        }
+        steps, points = _through(f"features.{name}", feature, values, others)
         known[name] = points[-1]
-        features.append(Planned(name, inputs, steps, points, feature))
+        features.append(Planned(name, inputs, steps, points, feature, tables.get(name)))
     return Plan(tuple(features), columns(job), _label(job, contents))
 
 
@@ -165,16 +172,19 @@ def _vocabulary(
 
 
 def _through(
-    key: str, feature: feature_config.Feature, values: Values
+    key: str, feature: feature_config.Feature, values: Values, others: Mapping[str, Values]
 ) -> tuple[tuple[Step, ...], tuple[Values, ...]]:
-    """Returns the steps with all settings, and what is known before the first and behind each."""
+    """Returns the steps with all settings, and what is known before the first and behind each.
+    `others` are columns whose statistics a step takes in place of those of its values."""
     steps: list[Step] = []
     points = [values]
     for step in feature.steps:
         where = f"{key}: {step.step}"
-        _check_needs(where, step, points[-1])
+        other = step.statistics_of
+        of = points[-1] if other is None else others[other]
+        _check_needs(where, step, of)
         try:
-            filled = step.filled(points[-1])
+            filled = step.filled(of)
             points.append(base.after(filled, points[-1]))
         except errors.UsageError as error:
             raise errors.UsageError(f"{where}: {error}") from None

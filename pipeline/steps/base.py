@@ -146,6 +146,11 @@ class Step(Section):
         """Returns the statistics without which settings are missing, for values of a kind."""
         return ()
 
+    @property
+    def statistics_of(self) -> str | None:
+        """Returns the column whose statistics it needs, if not those of the values it gets."""
+        return None
+
     def filled(self, values: Values) -> Step:
         """Returns the step with all settings. `values` has what `needs` asks for."""
         return self

@@ -95,6 +95,19 @@ class Vocabulary(Step):
     """Number of ids that values outside the vocabulary share."""
     values: tuple[int | str, ...] | None = None
     """The vocabulary, each value once. Not set: that of the column in the train split."""
+    of: str | None = None
+    """Another column whose vocabulary it is, so that both can share a table. Not with `values`."""
+
+    @pydantic.model_validator(mode="after")
+    def _one_vocabulary(self) -> Vocabulary:
+        if self.values is not None and self.of is not None:
+            raise ValueError("values and of exclude each other")
+        return self
+
+    @property
+    def statistics_of(self) -> str | None:
+        """The column whose vocabulary it is."""
+        return self.of
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
         """Raises `ValueError` for values that are not like those it gets, or there twice."""
@@ -111,7 +124,7 @@ class Vocabulary(Step):
     def filled(self, values: Values) -> Vocabulary:
         """Has the values."""
         listed = values.vocabulary if self.values is None else self.values
-        return self.model_copy(update={"values": listed})
+        return self.model_copy(update={"values": listed, "of": None})
 
     def categories(self) -> int:
         """One for each value, and those of all others."""

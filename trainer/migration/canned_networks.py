@@ -55,6 +55,7 @@ class _Network:
         self._params, self._read = params, parameters
         self._units = heads.Head(params).logits_dimension
         self._inputs = {name: spec.input(name) for name, spec in columns.features.items()}
+        self._tables: dict[str, Any] = {}
 
     def model(self, logits: Any) -> Any:
         """Returns the whole, from features to probabilities or a number."""
@@ -124,9 +125,10 @@ class _Network:
             if not planned.ids:
                 continue
             if feature_columns.embedding_width(planned):
-                name = f"{planned.name}_embedding"
-                table = self._read(f"{_INPUTS}/{feature_columns.name_of(name)}/embedding_weights")
-                x[name] = self._looked_up(planned, table, "vectors", planned.feature.combiner)
+                name = feature_columns.name_of(feature_columns.table_of(planned))
+                table = self._read(f"{_INPUTS}/{name}/embedding_weights")
+                vectors = self._looked_up(planned, table, "vectors", planned.feature.combiner)
+                x[f"{planned.name}_embedding"] = vectors
             else:
                 x[f"{planned.name}_indicator"] = self._counts(planned)
         return _joined([x[name] for name in sorted(x)])
@@ -149,11 +151,7 @@ class _Network:
 
     def _looked_up(self, planned: Planned, table: np.ndarray, kind: str, combiner: str) -> Any:
         """Returns rows of a table; those of several ids are combined. -1 is no id."""
-        x, bag = self._inputs[planned.name], planned.kind == "bag"
-        name = _name(planned.name, kind)
-        layer = _layers.Embedding(len(table) + bag, table.shape[1], name=name)
-        y = layer(x + 1 if bag else x)
-        layer.set_weights([np.concatenate([np.zeros_like(table[:1]), table]) if bag else table])
+        x, y = self._inputs[planned.name], self._vectors(planned, table, kind)
         if x.shape.rank == 1:
             return y
         there = tf.cast(x >= 0, tf.float32)
@@ -166,6 +164,21 @@ class _Network:
             return total
         count = tf.maximum(count, 1.0)
         return total / (tf.sqrt(count) if combiner == "sqrtn" else count)
+
+    def _vectors(self, planned: Planned, table: np.ndarray, kind: str) -> Any:
+        """Returns the row of a table for each id, by one layer for all features that share it."""
+        x, shared = self._inputs[planned.name], planned.table if kind == "vectors" else None
+        # A row of zeros before all others is that of no id.
+        padded = planned.kind == "bag" or shared is not None
+        name = _name(shared or planned.name, kind)
+        layer = self._tables.get(name) if shared else None
+        if layer is None:
+            layer = _layers.Embedding(len(table) + padded, table.shape[1], name=name)
+            self._tables[name] = layer
+        y = layer(x + 1 if padded else x)
+        rows = np.concatenate([np.zeros_like(table[:1]), table]) if padded else table
+        layer.set_weights([rows])
+        return y
 
 
 def _numbers(chosen: Sequence[Planned]) -> list[str]:

@@ -6,22 +6,51 @@ from typing import Any
 
 import tensorflow as tf
 
+v1 = tf.compat.v1
 
-def column(ids: Any, width: int, combiner: str) -> Any:
+
+def column(ids: Any, width: int, combiner: str, table: str | None = None) -> Any:
     """Returns the column of a network that is a vector for each row of a categorical column.
 
-    `combiner` is one of TensorFlow's, or `max`. A row without an id gets zeros.
+    `combiner` is one of TensorFlow's, or `max`. A row without an id gets zeros. All columns with
+    the same `table` in an input layer look up one variable, `<table>/embedding_weights`; without
+    it a column has one of its own.
     """
-    if combiner != "max":
-        return tf.feature_column.embedding_column(ids, width, combiner)
-    # Only the lookup is another; its class has no public name.
-    plain = tf.feature_column.embedding_column(ids, width)
-    made = type("LargestEmbeddingColumn", (type(plain),), {_LOOKUP: _largest})
-    return made(**plain._asdict())
+    largest = combiner == "max"
+    plain = tf.feature_column.embedding_column(ids, width, "mean" if largest else combiner)
+    if not largest and table is None:
+        return plain
+    # Only this is another; the class has no public name.
+    methods: dict[str, Any] = {_LOOKUP: _largest} if largest else {}
+    if table is not None:
+        methods[_MAKE] = _shared(type(plain), table)
+    return type("OwnEmbeddingColumn", (type(plain),), methods)(**plain._asdict())
 
 
-# What the class of `embedding_column` calls to get rows of a table.
+# What the class of `embedding_column` calls to get rows of a table, and before that to make it.
 _LOOKUP = "_get_dense_tensor_internal_helper"
+_MAKE = "_old_get_dense_tensor_internal"
+
+
+def _shared(kind: Any, table: str) -> Any:
+    """Returns the method that makes the table, or takes it if another column has made it."""
+
+    def of_table(self: Any, sparse_tensors: Any, weight_collections: Any, trainable: Any) -> Any:
+        # In an input layer each column has a scope within that of the layer, called like itself.
+        here = v1.get_variable_scope()
+        layer = here.name.rsplit("/", 1 + self.name.count("/"))[0]
+        scope = v1.VariableScope(
+            v1.AUTO_REUSE,
+            f"{layer}/{table}",
+            partitioner=here.partitioner,
+            custom_getter=here.custom_getter,
+            use_resource=here.use_resource,
+        )
+        with v1.variable_scope(scope):
+            make = getattr(kind, _MAKE)
+            return make(self, sparse_tensors, weight_collections, trainable)
+
+    return of_table
 
 
 def _largest(self: Any, sparse_tensors: Any, embedding_weights: Any) -> tf.Tensor:
@@ -33,7 +62,7 @@ def largest(table: Any, ids: tf.Tensor, rows: tf.Tensor, count: tf.Tensor) -> tf
     """Returns the largest of each component of the vectors of each row, `[count, width]`; zeros of
     a row without an id. `rows` says whose each of the `ids` is, both `[ids]`."""
     different, places = tf.unique(ids)
-    found = tf.compat.v1.nn.embedding_lookup(table, different, partition_strategy="div")
+    found = v1.nn.embedding_lookup(table, different, partition_strategy="div")
     vectors = tf.gather(found, places)
     found = tf.math.unsorted_segment_max(vectors, rows, count)
     some = tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, count) > 0

@@ -106,6 +106,11 @@ def embedding_width(feature: Planned) -> int:
     return 0 if wanted == "one_hot" else wanted
 
 
+def table_of(feature: Planned) -> str:
+    """Returns the name of the table that holds the vectors of ids."""
+    return f"{feature.table or feature.name}_embedding"
+
+
 def _flat(x: tf.Tensor) -> tf.Tensor:
     return x if x.shape.rank == 1 else tf.reshape(x, [-1])
 
@@ -139,4 +144,5 @@ def _columns(feature: Planned, *, dense: bool) -> list[Any]:
         return [*found, ids]
     if not width:
         return [*found, columns.indicator_column(ids)]
-    return [*found, embedding.column(ids, width, feature.feature.combiner)]
+    table = None if feature.table is None else name_of(table_of(feature))
+    return [*found, embedding.column(ids, width, feature.feature.combiner, table)]

@@ -38,6 +38,44 @@ def test_the_largest_of_each_component(parts):
     assert (gradient[2] + gradient[0]).tolist() == pytest.approx([1, 1, 1])
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("combiner", ["sum", "max"])
+def test_several_columns_use_one_table(combiner, parts):
+    """That of the first by name is not called like the table; a feature may have a slash."""
+    partitioner = tf.compat.v1.fixed_size_partitioner(2) if parts == 2 else None
+    single = np.array([4, 2, -1, 0])
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        source = tf.feature_column.categorical_column_with_identity
+        columns = [
+            embedding.column(source("b", 5), 3, "mean", "b_embedding"),
+            embedding.column(source("a/x", 5), 3, combiner, "b_embedding"),
+            embedding.column(source("c", 5), 3, combiner),
+        ]
+        x = {"a/x": tf.constant(IDS, tf.int64), "b": tf.constant(single[:, None], tf.int64)}
+        x["c"] = x["b"]
+        with tf.compat.v1.variable_scope("net", partitioner=partitioner):
+            found = tf.compat.v1.feature_column.input_layer(x, columns)
+        made = tf.compat.v1.trainable_variables()
+        names = {variable.op.name.removesuffix("/part_0") for variable in made[::parts]}
+        shared = [v for v in made if "/b_embedding/" in v.name]
+        slices = tf.gradients(found[:, :6], shared)
+        gradients = [tf.convert_to_tensor(gradient) for gradient in slices]
+        session.run(tf.compat.v1.global_variables_initializer())
+        table, found, gradients = session.run([shared, found, gradients])
+    own = {f"net/input_layer/{name}_embedding/embedding_weights" for name in "bc"}
+    assert names == own and len(made) == 2 * parts
+    table, gradient = np.concatenate(table), np.concatenate(gradients)
+    pooled = getattr(np, combiner)
+    wanted = [
+        pooled(table[[i for i in row if i >= 0]], axis=0) if max(row) >= 0 else 0 * table[0]
+        for row in IDS
+    ]
+    np.testing.assert_allclose(found[:, :3], wanted, rtol=1e-6)
+    np.testing.assert_allclose(found[:, 3:6], [*table[[4, 2]], 0 * table[0], table[0]])
+    # Of both: row 4 is the only one of a list and of a single value.
+    assert gradient[4].tolist() == [2, 2, 2] and gradient[3].tolist() == [0, 0, 0]
+
+
 @pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn", "max"])
 def test_no_ids_at_all_are_zeros(combiner):
     for ids in ([[-1], [-1]], [[], []]):
