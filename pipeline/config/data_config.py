@@ -16,7 +16,7 @@ Sha256 = Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 # The keys of a column that only lists have.
-_OF_LISTS = ("max_items", "on_longer", "separator")
+_OF_LISTS = ("max_items", "on_longer", "separator", "same_length_as")
 
 
 class Vocabulary(Section):
@@ -52,6 +52,10 @@ class Column(Section):
     items, such as the latest clicks."""
     separator: OneCharacter = "|"
     """One ASCII character between items, where a list is written as one text."""
+    same_length_as: str | None = None
+    """Another list, for each of whose items this one has one, such as the seconds that each clicked
+    item was looked at. A row where the lengths differ becomes a dead letter. Both have the same
+    `max_items` and `on_longer`."""
     min: float | None = None
     """Smallest valid value, inclusive. Only for numbers."""
     max: float | None = None
@@ -120,6 +124,8 @@ class Column(Section):
     def _as_before(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leaves the keys of lists out of other columns: their records are named without."""
         found: dict[str, Any] = handler(self)
+        if self.list and self.same_length_as is None:
+            found.pop("same_length_as", None)
         if self.list:
             return found
         return {name: value for name, value in found.items() if name not in ("list", *_OF_LISTS)}
@@ -286,6 +292,27 @@ class Data(Section):
             column = self.columns[name]
             if column.shape or column.list or column.missing == "allow":
                 raise ValueError(f"{role}: {name!r} must be one value that is never missing")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _lists_that_belong_together_are_alike(self) -> Data:
+        for name, column in self.columns.items():
+            other = column.same_length_as
+            if other is None:
+                continue
+            key = f"columns.{name}.same_length_as"
+            if other not in self.columns or other == name or not self.columns[other].list:
+                raise ValueError(f"{key}: {other!r} is not another column with list: true")
+            to = self.columns[other]
+            if to.same_length_as is not None:
+                raise ValueError(f"{key}: {other!r} is as long as {to.same_length_as!r}; name that")
+            for rule in ("max_items", "on_longer"):
+                own, wanted = getattr(column, rule), getattr(to, rule)
+                if own != wanted:
+                    raise ValueError(
+                        f"{key}: {rule} is {own}, and {wanted} in columns.{other}; both lists are "
+                        "cut at the same place, so make them equal"
+                    )
         return self
 
     @pydantic.model_validator(mode="after")

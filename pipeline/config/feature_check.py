@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline import errors
-from pipeline.config import shared_tables
+from pipeline.config import list_weights, shared_tables
 from pipeline.config.feature_config import Feature, Label
 from pipeline.steps import STEPS, base
 from pipeline.steps.base import NUMBERS, Kind, Step
@@ -102,6 +102,7 @@ def check(
         if name.removesuffix("_missing") in features and name.endswith("_missing"):
             raise ValueError(f"features.{name}: indicators are called so; use another name")
     shared_tables.check(features, columns)
+    list_weights.check(features, columns)
 
 
 def check_label(label: Label, name: str, column: Any) -> None:
@@ -128,7 +129,7 @@ def check_served(
     features: Mapping[str, Feature], label: Label, data_label: str, columns: Mapping[str, Any]
 ) -> None:
     """Raises `ValueError` for two columns that a served model could not tell apart."""
-    used = {i for name, feature in features.items() for i in feature.inputs(name)}
+    used = {i for name, feature in features.items() for i in feature.reads(name)}
     known: dict[str, str] = {}
     for name in columns:
         if name in (data_label, label.weight) or (features and name not in used):
@@ -246,7 +247,7 @@ def _check_step(key: str, step: Step, point: _Point, known: frozenset[base.Stati
 
 def _behind(step: Step, point: _Point) -> _Point:
     known = base.known_after(step, point.known)
-    listed = point.listed and step.lists == "items"
+    listed = step.ids_of_each > 1 or (point.listed and step.lists == "items")
     if listed and step.out_shape(point.shape) != point.shape:
         raise ValueError("makes several numbers of each item, and no model takes lists of these")
     same = not step.several and step.statistics_after() == "unchanged"

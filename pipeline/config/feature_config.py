@@ -31,6 +31,16 @@ class Embedding(Section):
     """Another feature whose table of vectors this one uses, such as `item` for a list of clicked
     items. Both need steps that give the same ids, and `size` is that of the other. Not set: a table
     of its own."""
+    weights: str | None = None
+    """A column with a number for each item of the list, by which its vector counts; not with `max`.
+    Its `same_length_as` is the list, and its `min` 0 or more. The linear part multiplies by it,
+    too. Not set: all items count the same."""
+
+    @pydantic.model_validator(mode="after")
+    def _weights_add_up(self) -> Embedding:
+        if self.weights is not None and self.combiner == "max":
+            raise ValueError("weights are for the combiners mean, sum and sqrtn, got max")
+        return self
 
 
 class Feature(Section):
@@ -71,6 +81,15 @@ class Feature(Section):
     def combiner(self) -> str:
         """What becomes of the vectors of several ids."""
         return self.embedding.combiner if isinstance(self.embedding, Embedding) else "mean"
+
+    @property
+    def weights(self) -> str | None:
+        """The column with a weight for each item."""
+        return self.embedding.weights if isinstance(self.embedding, Embedding) else None
+
+    def reads(self, name: str) -> tuple[str, ...]:
+        """Returns the names of all columns or features that a feature called `name` needs."""
+        return self.inputs(name) + (() if self.weights is None else (self.weights,))
 
     def inputs(self, name: str) -> tuple[str, ...]:
         """Returns the names of columns or features that a feature called `name` is made of."""

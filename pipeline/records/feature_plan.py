@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import config, errors
-from pipeline.config import feature_check, feature_config, shared_tables
+from pipeline.config import feature_check, feature_config, list_weights, shared_tables
 from pipeline.records import label_check, manifest
 from pipeline.steps import base
 from pipeline.steps.base import Kind, Step, Values
@@ -23,6 +23,16 @@ _OF_NO_NUMBERS = {
     "mean": 0.5,
     "variance": 1 / 12,
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Numbers for the items of a list: the column, what stands in it for none, and what they are
+    called where models get them."""
+
+    column: str
+    stand_in: int | float | str
+    name: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +49,7 @@ class Planned:
     points: tuple[Values, ...]
     feature: feature_config.Feature
     table: str | None = None
+    weights: Weights | None = None
 
     @property
     def kind(self) -> Kind:
@@ -114,15 +125,26 @@ def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
         }
         steps, points = _through(f"features.{name}", feature, values, others)
         known[name] = points[-1]
-        features.append(Planned(name, inputs, steps, points, feature, tables.get(name)))
+        weights = _weights(name, feature, job.data.columns)
+        table = tables.get(name)
+        features.append(Planned(name, inputs, steps, points, feature, table, weights))
     return Plan(tuple(features), columns(job), _label(job, contents))
+
+
+def _weights(
+    name: str, feature: feature_config.Feature, columns: Mapping[str, config.Column]
+) -> Weights | None:
+    if feature.weights is None:
+        return None
+    stand_in = columns[feature.weights].stands_for_missing
+    return Weights(feature.weights, stand_in, list_weights.called(name))
 
 
 def columns(job: config.Config) -> dict[str, config.Column]:
     """Returns the columns that are read: all of them if no features are declared."""
     if not job.features:
         return dict(job.data.columns)
-    used = {i for name, feature in job.features.items() for i in feature.inputs(name)}
+    used = {i for name, feature in job.features.items() for i in feature.reads(name)}
     used |= {job.data.label, job.label.weight or job.data.label}
     return {name: column for name, column in job.data.columns.items() if name in used}
 

@@ -155,6 +155,12 @@ class Step(Section):
         """Returns the step with all settings. `values` has what `needs` asks for."""
         return self
 
+    @property
+    def ids_of_each(self) -> int:
+        """Returns how many ids it gives of one value. If several, `apply` returns `[*shape of x,
+        ids_of_each]`, and a row has a list of them."""
+        return 1
+
     def categories(self) -> int:
         """Returns how many ids there are, if it gives ids; asked of a step with all settings."""
         raise NotImplementedError
@@ -233,7 +239,7 @@ def after(step: Step, values: Values) -> Values:
     if step.fills_gaps:
         filled = numbers_in(step.filling) if values.stand_in is not None else ()
         values = dataclasses.replace(values, stand_in=None, others=filled)
-    listed = values.listed and step.lists == "items"
+    listed = step.ids_of_each > 1 or (values.listed and step.lists == "items")
     if follows == "unchanged":
         return dataclasses.replace(values, kind=kind, shape=shape, listed=listed)
     ids = step.categories() if kind in ("ids", "bag") else None

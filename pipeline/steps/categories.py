@@ -162,23 +162,45 @@ class Vocabulary(Step):
 
 
 class Hash(Step):
-    """Turns a value into one of `buckets` ids, by a hash."""
+    """Turns a value into one of `buckets` ids, by a hash; or into several, by as many."""
 
     takes = ("integer", "text")
     gives = "ids"
     takes_missing = True
     buckets: Positive
     """Number of ids."""
+    functions: Annotated[int, pydantic.Field(ge=1, le=8)] = 1
+    """Number of hash functions. With 2 or more a value has as many ids, whose vectors are combined
+    as those of a list: two values that share one id seldom share all of them."""
+
+    @property
+    def ids_of_each(self) -> int:
+        """One by each function."""
+        return self.functions
+
+    def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
+        """Raises `ValueError` for several ids of several values a row, unless these are a list."""
+        if shape and self.functions > 1:
+            raise ValueError(
+                f"functions: {self.functions} takes one value a row or a list, and gets values of "
+                f"shape {list(shape)}"
+            )
 
     def categories(self) -> int:
         """As many as there are buckets."""
         return self.buckets
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
-        """fingerprint(x) mod buckets."""
+        """fingerprint(x) mod buckets; of several functions, `[*shape of x, functions]`, function
+        n > 0 gives fingerprint(n + separator + x) mod buckets."""
         import tensorflow as tf
 
-        return tf.strings.to_hash_bucket_fast(text_of(x), self.buckets)
+        x = text_of(x)
+        found = [tf.strings.to_hash_bucket_fast(x, self.buckets)]
+        for number in range(1, self.functions):
+            salted = tf.strings.join([str(number), x], separator=_SEPARATOR)
+            found.append(tf.strings.to_hash_bucket_fast(salted, self.buckets))
+        return found[0] if len(found) == 1 else tf.stack(found, axis=-1)
 
 
 class Identity(Step):

@@ -74,6 +74,8 @@ def problem(reason: str, value: object, column: config.Column) -> str:
         return f"is {value!r}, which data.split.values gives no split"
     if reason == "items":
         return f"is {value!r}, allowed are {column.max_items} items; see max_items and on_longer"
+    if reason == "lengths":
+        return f"is {value!r}, and needs one item for each of {column.same_length_as!r}"
     if reason == "item":
         return f"is {value!r}, with an item {column.stands_for_missing!r}, which stands for none"
     if reason == "quotes":

@@ -6,7 +6,7 @@ A row with several faults gets one letter, for its first column in the order of 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,9 +56,12 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     faults: dict[int, tuple[str, str]] = {}
     arrays, dropped = [], np.zeros(rows.batch.num_rows, bool)
     longer: dict[str, np.ndarray] = {}
+    sizes: dict[str, np.ndarray] = {}
     for name, column in data.columns.items():
         raw = rows.batch.column(name)
         array, found = cast.convert(raw, column)
+        if column.list:
+            sizes[name] = lists.lengths(array)
         if column.list and column.on_longer != "reject":
             last = column.on_longer == "keep_last"
             array, longer[name] = lists.shortened(array, column.max_items or 0, last=last)
@@ -74,6 +77,9 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
             for row in np.flatnonzero(bad).tolist():
                 faults.setdefault(row, (name, reason))
         arrays.append(array)
+    for name, bad in _of_other_lengths(sizes, data.columns):
+        for row in np.flatnonzero(bad & ~dropped).tolist():
+            faults.setdefault(row, (name, "lengths"))
     batch = pa.record_batch(arrays, arrow_types.arrow_schema(data.columns))
     splits, found = assign(batch, split, data)
     for reason, bad in found:
@@ -93,6 +99,17 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     letters.sort(key=lambda letter: (files.get(letter.file, -1), letter.row))
     truncated = {name: int(found[kept].sum()) for name, found in longer.items()}
     return Good(numbers, splits, kept, batch, letters, int(dropped.sum()), truncated)
+
+
+def _of_other_lengths(
+    sizes: Mapping[str, np.ndarray], columns: Mapping[str, config.Column]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields lists that have to be as long as another, and the rows `[rows]` bool where they are
+    not; `sizes` are those before long ones are cut."""
+    for name in sizes:
+        other = columns[name].same_length_as
+        if other is not None and other in sizes:
+            yield name, sizes[name] != sizes[other]
 
 
 def _letters(

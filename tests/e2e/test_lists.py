@@ -13,7 +13,7 @@ import tensorflow as tf
 from pipeline.config import config_file
 from preprocessing.build import job as preprocessing
 from serving.batch import inputs, predictions
-from serving.rest import session
+from serving.rest import json_codec, session
 from serving.rest.rest_server import Served
 from tests import exports
 from trainer.migration import migration
@@ -29,24 +29,39 @@ data:
     tags: {type: string, list: true, max_items: 3, on_longer: keep_last, missing: allow}
     seen: {type: int64, list: true, max_items: 5, separator: " ", min: 0, max: 9}
     prices: {type: float32, list: true, max_items: 4, separator: ";"}
+    dwell: {type: float32, list: true, max_items: 5, separator: " ", min: 0, same_length_as: seen}
+    item: {type: int64, min: 0, max: 9}
     bought: {type: int64, allowed: [0, 1]}
   label: bought
   error_budget: 9
   split: {eval: 0.2, test: 0.2}
 features:
-  mean: {of: seen, steps: [{identity: {ids: 11}}], embedding: {size: 3, combiner: mean}}
+  item: {steps: [{identity: {ids: 11}}], embedding: 3}
+  mean: {of: seen, steps: [{identity: {ids: 11}}], embedding: {table: item, combiner: mean}}
   sum: {of: seen, steps: [{identity: {ids: 11}}], embedding: {size: 2, combiner: sum}}
   sqrtn: {of: seen, steps: [{identity: {ids: 11}}], embedding: {size: 4, combiner: sqrtn}}
   max: {of: seen, steps: [{identity: {ids: 11}}], embedding: {size: 3, combiner: max}}
   tags: {steps: [vocabulary], embedding: {size: 2}}
+  spent: {of: seen, steps: [{identity: {ids: 11}}], embedding: {size: 2, weights: dwell}}
+  liked:
+    of: seen
+    steps: [{identity: {ids: 11}}]
+    embedding: {table: item, combiner: sqrtn, weights: dwell}
+  pair: {of: item, steps: [{hash: {buckets: 6, functions: 2}}], embedding: {size: 2}}
+  pairs:
+    of: seen
+    steps: [{hash: {buckets: 6, functions: 2}}]
+    embedding: {size: 3, combiner: sum, weights: dwell}
   price: {of: prices, steps: [log1p, {pool: {by: max}}]}
   count: {of: tags, steps: [{pool: {by: count}}]}
-model: {name: dnn, params: {hidden_units: [5]}}
+model: {name: dnn_linear_combined, params: {hidden_units: [5]}}
 train: {steps: 60, batch_size: 32, optimizer: {name: adam, learning_rate: 0.05}}
 eval: {metric: accuracy, batch_size: 64}
 """
-NAMES = ("id", "tags", "seen", "prices", "bought")
-BETWEEN = {"tags": "|", "seen": " ", "prices": ";"}
+NAMES = ("id", "tags", "seen", "prices", "dwell", "item", "bought")
+BETWEEN = {"tags": "|", "seen": " ", "prices": ";", "dwell": " "}
+FED = ("tags", "seen", "prices", "dwell", "item")
+_WEIGHTS = "linear/linear_model/{}/weights"
 _TABLE = "dnn/input_from_feature_columns/input_layer/{}_embedding/embedding_weights"
 
 
@@ -64,6 +79,8 @@ def _rows(count, seed=0):
                 "tags": None if number % 11 == 0 else tags,
                 "seen": seen,
                 "prices": prices.tolist(),
+                "dwell": (rng.integers(0, 9, len(seen)) / 2).tolist(),
+                "item": int(rng.integers(0, 10)),
                 "bought": int(3 in seen or "w1" in tags),
             }
         )
@@ -90,46 +107,82 @@ def published(tmp_path_factory):
     rows += [
         {**rows[1], "id": 400, "tags": ["w0", "w1", "w2", "w3", "w4"]},  # three of them stay
         {**rows[1], "id": 401, "seen": [1, 77]},
-        {**rows[1], "id": 402, "seen": [1] * 6},
+        {**rows[1], "id": 402, "seen": [1] * 6, "dwell": [1] * 6},
         {**rows[1], "id": 403, "tags": ["w0", "", "w1"]},
+        {**rows[1], "id": 404, "seen": [1, 2], "dwell": [0.5]},
+        {**rows[1], "id": 405, "seen": [], "dwell": [0.5]},
     ]
     return exports.finished(tmp_path_factory.mktemp("lists"), _csv(rows), CONFIG)
+
+
+def _hashed(value):
+    """Returns the two ids of a value, of 6."""
+    texts = [f"{value}", f"1\x1f{value}"]
+    return tf.strings.to_hash_bucket_fast(texts, 6).numpy().tolist()
+
+
+def _combined(table, ids, combiner, weights=None):
+    """Returns one vector of those of ids, by the definition of its combiner."""
+    vectors, weights = table[ids], np.ones(len(ids)) if weights is None else np.array(weights)
+    if combiner == "max":
+        return vectors.max(axis=0) if ids else np.zeros(table.shape[1])
+    total = weights @ vectors if ids else np.zeros(table.shape[1])
+    by = {"sum": 1, "mean": weights.sum(), "sqrtn": np.sqrt(np.square(weights).sum())}[combiner]
+    return total / by if by else total
 
 
 def _by_hand(published, rows):
     """Returns the probability of 1 for each row, with NumPy alone, from the checkpoint."""
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(published.run.path))
     read = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    tables = {n: read[_TABLE.format(n)] for n in ("max", "mean", "sqrtn", "sum", "tags")}
     statistics = published.records.manifest.statistics["train"].columns["tags"]
     known = {value: number for number, (value, _) in enumerate(statistics.vocabulary)}
-    made = []
+    deep, wide = [], []
     for row in rows:
         tags, seen = (row["tags"] or [])[-3:], row["seen"]
-        vectors = {name: tables[name][seen] for name in ("max", "mean", "sqrtn", "sum")}
-        of_tags = tables["tags"][[known.get(tag, len(known)) for tag in tags]]
-        some = max(len(seen), 1)
-        x = [
-            [len(tags)],
-            vectors["max"].max(axis=0) if seen else np.zeros(3),
-            vectors["mean"].sum(axis=0) / some,
-            [max(map(np.log1p, row["prices"]), default=0.0)],
-            vectors["sqrtn"].sum(axis=0) / np.sqrt(some),
-            vectors["sum"].sum(axis=0),
-            of_tags.sum(axis=0) / max(len(tags), 1),
+        places, dwell = [known.get(tag, len(known)) for tag in tags], row["dwell"]
+        twice = [number for value in seen for number in _hashed(value)]
+        weights = np.repeat(dwell, 2).tolist()
+        ids = {
+            "item": ("item", "mean", [row["item"]], None),
+            "liked": ("item", "sqrtn", seen, dwell),
+            "max": ("max", "max", seen, None),
+            "mean": ("item", "mean", seen, None),
+            "pair": ("pair", "mean", _hashed(row["item"]), None),
+            "pairs": ("pairs", "sum", twice, weights),
+            "spent": ("spent", "mean", seen, dwell),
+            "sqrtn": ("sqrtn", "sqrtn", seen, None),
+            "sum": ("sum", "sum", seen, None),
+            "tags": ("tags", "mean", places, None),
+        }
+        x = {
+            name: _combined(read[_TABLE.format(table)], of, combiner, by)
+            for name, (table, combiner, of, by) in ids.items()
+        }
+        x["count"], x["price"] = [len(tags)], [max(map(np.log1p, row["prices"]), default=0.0)]
+        deep.append(np.concatenate([x[name] for name in sorted(x)]))
+        terms = [
+            _combined(read[_WEIGHTS.format(name)], of, "sum", by)[0]
+            for name, (_, _, of, by) in ids.items()
         ]
-        made.append(np.concatenate(x))
-    hidden = np.array(made) @ read["dnn/hiddenlayer_0/kernel"] + read["dnn/hiddenlayer_0/bias"]
+        wide.append(sum(terms) + read[_WEIGHTS.format("bias").replace("/weights", "_weights")][0])
+    hidden = np.array(deep) @ read["dnn/hiddenlayer_0/kernel"] + read["dnn/hiddenlayer_0/bias"]
     logits = np.maximum(hidden, 0) @ read["dnn/logits/kernel"] + read["dnn/logits/bias"]
-    return 1 / (1 + np.exp(-logits[:, 0]))
+    return 1 / (1 + np.exp(-logits[:, 0] - np.array(wide)))
 
 
-# Unseen tags, one too many, duplicates, missing and empty lists.
+def _row(**lists):
+    empty = {name: [] for name in BETWEEN}
+    return {"id": 0, **empty, "item": 4, "bought": 0, **lists}
+
+
+# Unseen tags, one too many, duplicates, weights of 0, missing and empty lists.
 NEW = [
     *_rows(40, seed=5),
-    {"id": 0, "tags": ["new", "w1"], "seen": [3, 3, 3], "prices": [], "bought": 0},
-    {"id": 1, "tags": ["w1", "w2", "w3", "w4"], "seen": [], "prices": [0.0], "bought": 1},
-    {"id": 2, "tags": [], "seen": [], "prices": [], "bought": 0},
+    _row(tags=["new", "w1"], seen=[3, 3, 3], dwell=[0, 2.5, 1]),
+    _row(tags=["w1", "w2", "w3", "w4"], prices=[0.0]),
+    _row(tags=["é"], seen=[9, 2], dwell=[0, 0]),
+    _row(),
 ]
 
 
@@ -142,7 +195,10 @@ def test_what_became_of_the_rows(published):
         (403, "seen", "range"),
         (404, "seen", "items"),
         (405, "tags", "item"),
+        (406, "dwell", "lengths"),
+        (407, "dwell", "lengths"),
     ]
+    assert found[3]["problem"] == "is '0.5', and needs one item for each of 'seen'"
     assert found[1]["problem"] == (
         "is '1 1 1 1 1 1', allowed are 5 items; see max_items and on_longer"
     )
@@ -174,7 +230,9 @@ def test_predictions_are_those_made_by_hand(published, tmp_path, kind):
 def test_the_server_takes_lists_with_and_without_padding(published):
     served = Served(published.job.name, published.export, session.rules(published.job))
     rows = [
-        {n: row[n] or [] for n in ("tags", "seen", "prices")} for row in NEW if len(row["seen"]) < 5
+        {name: row[name] or [] for name in FED} | {"item": row["item"]}
+        for row in NEW
+        if len(row["seen"]) < 5
     ]
     asked = served.predict({"instances": rows})["predictions"]
     wanted = _by_hand(published, rows)
@@ -185,12 +243,17 @@ def test_the_server_takes_lists_with_and_without_padding(published):
             "tags": row["tags"] + [""] * (4 - len(row["tags"])),
             "seen": row["seen"] + [-1] * (5 - len(row["seen"])),
             "prices": row["prices"] + [float("nan")] * (4 - len(row["prices"])),
+            "dwell": row["dwell"] + [float("nan")] * (5 - len(row["dwell"])),
+            "item": row["item"],
         }
         for row in rows
     ]
     columns = {name: [row[name] for row in padded] for name in padded[0]}
     again = served.predict({"inputs": columns})["outputs"]["probabilities"]
     assert [one[1] for one in again] == pytest.approx(wanted.tolist(), abs=2e-6)
+    for dwell in ([0.5], [], [1.0] * 3):
+        with pytest.raises(json_codec.BadRequest, match=r"dwell.* one item for each of 'seen'"):
+            served.predict({"instances": [{**rows[0], "seen": [1, 2], "dwell": dwell}]})
 
 
 @pytest.mark.slow

@@ -74,7 +74,7 @@ def _columns(contents: manifest.Manifest, plan: feature_plan.Plan) -> Iterable[S
     statistics = contents.statistics.get("train")
     used: dict[str, list[str]] = {name: [] for name in contents.columns}
     for feature in plan.features:
-        for name in feature.inputs:
+        for name in feature.feature.reads(feature.name):
             used.get(name, []).append(feature.name)
     for name, column in contents.columns.items():
         found = statistics.columns.get(name) if statistics else None

@@ -44,7 +44,10 @@ def rows(source: Records, count: int = ROWS) -> list[Row]:
     found = [Row(payload) for payload in _spread(source, count)]
     changed = [
         Row(
-            _with(found[n % len(found)].example, {edge.column: edge.feature for edge in group}),
+            _with(
+                found[n % len(found)].example,
+                {name: feature for edge in group for name, feature in edge.features.items()},
+            ),
             tuple(edge.column for edge in group),
             group[0].change,
             group[0].allowed,
@@ -84,26 +87,60 @@ def _spread(source: Records, count: int) -> Iterator[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class _Edge:
-    """A column, what is done to it, whether the schema allows that, and the new feature; `None`
-    removes it."""
+    """A column, what is done to it, whether the schema allows that, and the new feature, `None`
+    removes it; `others` are those of lists that have to be as long."""
 
     column: str
     change: str
     allowed: bool
     feature: tf.train.Feature | None
+    others: Mapping[str, tf.train.Feature] = dataclasses.field(default_factory=dict)
+
+    @property
+    def features(self) -> dict[str, tf.train.Feature | None]:
+        """All that is new, by column."""
+        return {**self.others, self.column: self.feature}
 
 
 def _edges(source: Records) -> Iterator[_Edge]:
     statistics = source.manifest.statistics.get("train")
-    for name, column in source.transforms.serving_columns.items():
+    columns = source.transforms.serving_columns
+    for name, column in columns.items():
+        alike = _as_long(name, columns)
         if column.missing == "allow":
-            yield _Edge(name, "missing", True, None)
+            yield _Edge(name, "missing", True, None, _of_length(0, alike))
         seen = statistics.columns.get(name) if statistics else None
         edges = list(_EDGES[column.type](column, seen))
         if column.list:
             edges += _lists(column, edges)
         for change, allowed, feature in edges:
-            yield _Edge(name, change, allowed, feature)
+            count = len(getattr(feature, _LISTS[column.type]).value) if alike else 0
+            yield _Edge(name, change, allowed, feature, _of_length(count, alike))
+
+
+def _as_long(name: str, columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Returns the other lists that have to be as long as a column."""
+    first = columns[name].same_length_as or name
+    return {
+        other: column
+        for other, column in columns.items()
+        if other != name and first in (other, column.same_length_as)
+    }
+
+
+def _of_length(count: int, columns: Mapping[str, Column]) -> dict[str, tf.train.Feature]:
+    """Returns lists of `count` items that the schema allows."""
+    found = {}
+    for name, column in columns.items():
+        item: Any = "?" * max(1, column.min_length)
+        if column.type != "string":
+            known = (value for value in (column.min, column.max) if value is not None)
+            item = next((value for value in known if value != column.stands_for_missing), 1)
+        item = column.allowed[0] if column.allowed else item
+        item = item.encode() if isinstance(item, str) else item
+        item = int(item) if column.type == "int64" else item
+        found[name] = tf.train.Feature(**{_LISTS[column.type]: {"value": [item] * count}})
+    return found
 
 
 def _lists(column: Column, edges: Sequence[_Changed]) -> _Found:

@@ -155,15 +155,19 @@ class _Network:
         if x.shape.rank == 1:
             return y
         there = tf.cast(x >= 0, tf.float32)
-        count = tf.reduce_sum(there, axis=1, keepdims=True)
         if combiner == "max":
+            count = tf.reduce_sum(there, axis=1, keepdims=True)
             largest = tf.reduce_max(tf.where(there[:, :, tf.newaxis] > 0, y, y.dtype.min), axis=1)
             return tf.where(count > 0, largest, 0.0)
+        if planned.weights is not None:
+            there = self._inputs[planned.weights.name]
+            y = y * there[:, :, tf.newaxis]
         total = tf.reduce_sum(y, axis=1)
         if combiner == "sum":
             return total
-        count = tf.maximum(count, 1.0)
-        return total / (tf.sqrt(count) if combiner == "sqrtn" else count)
+        sqrtn = combiner == "sqrtn"
+        count = tf.reduce_sum(tf.square(there) if sqrtn else there, axis=1, keepdims=True)
+        return tf.math.divide_no_nan(total, tf.sqrt(count) if sqrtn else count)
 
     def _vectors(self, planned: Planned, table: np.ndarray, kind: str) -> Any:
         """Returns the row of a table for each id, by one layer for all features that share it."""

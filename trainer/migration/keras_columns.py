@@ -39,7 +39,7 @@ class KerasColumns:
     def __init__(self, transforms: Transforms) -> None:
         self._transforms = transforms
         every = transforms.plan.features
-        inside = {name for f in every if not _places(f) for name in f.inputs}
+        inside = {name for f in every if not _places(f) for name in f.feature.reads(f.name)}
         cut = [_cut(planned, inside) for planned in every]
         self._outside = [before for before, _ in cut if before is not None]
         self._of_outside = [planned.indicator for planned in every if _places(planned)]
@@ -53,9 +53,12 @@ class KerasColumns:
         for before in self._outside:
             if before.indicator:
                 made[before.indicator] = Spec(before.indicator_shape, "float32")
+            if before.weights:
+                made[before.weights.name] = Spec((None,), "float32")
         if not self._transforms.plan.features:
             return {name: _of_column(column) for name, column in columns.items()}
         used = {name for after in self._inside for name in after.inputs}
+        used |= {after.weights.column for after in self._inside if after.weights}
         kept = {name: _of_column(c) for name, c in columns.items() if name in used - set(made)}
         return {**kept, **made}
 
@@ -76,6 +79,8 @@ class KerasColumns:
             of_ids = planned.kind in ("ids", "bag")
             shape = (None,) if planned.kind == "bag" else planned.shape
             found[planned.name] = Spec(shape, "int64" if of_ids else "float32")
+            if planned.weights:
+                found[planned.weights.name] = Spec((None,), "float32")
         return found
 
     def fed(self, columns: Mapping[str, tf.Tensor]) -> Tensors:
@@ -89,8 +94,10 @@ class KerasColumns:
             return dict(inputs)
         pairs = zip(self._outside, self._of_outside, strict=True)
         indicators = {own: inputs[fed.indicator] for fed, own in pairs if fed.indicator and own}
+        outside = {fed.weights.name for fed in self._outside if fed.weights}
+        weights = {name: inputs[name] for name in outside}
         made = make(self._inside, inputs, layers=True)
-        return {**indicators, **as_fed(self._inside, made)}
+        return {**indicators, **weights, **as_fed(self._inside, made)}
 
 
 def _places(planned: Planned) -> list[int]:
@@ -120,7 +127,7 @@ def _cut(planned: Planned, taken: set[str]) -> tuple[Planned | None, Planned]:
     if first.listed:  # ids, which are fed as a bag
         first = dataclasses.replace(first, kind="bag", listed=False)
     inside = dataclasses.replace(
-        planned, inputs=(name,), steps=steps[until:], points=(first, *others)
+        planned, inputs=(name,), steps=steps[until:], points=(first, *others), weights=None
     )
     return before, inside
 

@@ -6,12 +6,13 @@ graphs of several processes (docs/tensorflow-pitfalls.md#keras-optimizers).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from pipeline.config import model_config
+from pipeline.records.feature_plan import Planned
 from trainer.models import feature_columns
 from trainer.models.heads import Head
 from trainer.models.transforms import Transforms
@@ -21,14 +22,16 @@ _estimator = tf.compat.v1.estimator
 
 def linear(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """A weight for every number and every id."""
-    columns = feature_columns.wide(transforms.plan.features)
-    return _Renaming(_estimator.LinearEstimator(Head(params), columns, config=config))
+    features = transforms.plan.features
+    columns = feature_columns.wide(features)
+    return _Renaming(_estimator.LinearEstimator(Head(params), columns, config=config), features)
 
 
 def dnn(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """Fully connected layers over numbers and embeddings of ids."""
     settings = _settings(params)
-    columns, packed = feature_columns.packed(feature_columns.deep(transforms.plan.features))
+    features = transforms.plan.features
+    columns, packed = feature_columns.packed(feature_columns.deep(features))
     return _Renaming(
         _estimator.DNNEstimator(
             Head(params),
@@ -39,6 +42,7 @@ def dnn(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
             batch_norm=settings.batch_norm,
             config=config,
         ),
+        features,
         packed,
     )
 
@@ -60,6 +64,7 @@ def dnn_linear_combined(params: Mapping[str, Any], config: Any, transforms: Tran
             batch_norm=settings.batch_norm,
             config=config,
         ),
+        features,
         packed,
     )
 
@@ -67,13 +72,21 @@ def dnn_linear_combined(params: Mapping[str, Any], config: Any, transforms: Tran
 class _Renaming:
     """A canned Estimator whose features may be called as nothing in a graph may be."""
 
-    def __init__(self, built: Any, packed: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        """`packed` are features that it gets besides, by `feature_columns.packed`."""
-        self._built, self._packed = built, packed or {}
+    def __init__(
+        self,
+        built: Any,
+        planned: Sequence[Planned],
+        packed: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        """`planned` are its features, `packed` those that it gets besides, by
+        `feature_columns.packed`."""
+        self._built, self._planned, self._packed = built, planned, packed or {}
 
     def model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Calls that of the Estimator."""
-        known = feature_columns.pack(feature_columns.renamed(features), self._packed)
+        known = feature_columns.renamed(features)
+        known = feature_columns.with_weights(known, self._planned)
+        known = feature_columns.pack(known, self._packed)
         return self._built.model_fn(known, labels, mode, config)
 
 

@@ -23,19 +23,28 @@ def column(ids: Any, width: int, combiner: str, table: str | None = None) -> Any
     # Only this is another; the class has no public name.
     methods: dict[str, Any] = {_LOOKUP: _largest} if largest else {}
     if table is not None:
-        methods[_MAKE] = _shared(type(plain), table)
+        methods |= {make: _shared(type(plain), make, table) for make in _MAKE}
     return type("OwnEmbeddingColumn", (type(plain),), methods)(**plain._asdict())
 
 
-# What the class of `embedding_column` calls to get rows of a table, and before that to make it.
+def weighted(ids: Any, weights: str) -> Any:
+    """Returns a categorical column whose ids count by the feature `weights`; it keeps its name, and
+    with it those of its variables."""
+    plain = tf.feature_column.weighted_categorical_column(ids, weights)
+    named = type("OwnWeightedColumn", (type(plain),), {"name": property(lambda _: ids.name)})
+    return named(**plain._asdict())
+
+
+# What is called to get rows of a table, and before that to make it: in input layers of Keras, which
+# canned networks have, and in others.
 _LOOKUP = "_get_dense_tensor_internal_helper"
-_MAKE = "_old_get_dense_tensor_internal"
+_MAKE = ("create_state", "_old_get_dense_tensor_internal")
 
 
-def _shared(kind: Any, table: str) -> Any:
+def _shared(kind: Any, make: str, table: str) -> Any:
     """Returns the method that makes the table, or takes it if another column has made it."""
 
-    def of_table(self: Any, sparse_tensors: Any, weight_collections: Any, trainable: Any) -> Any:
+    def of_table(self: Any, *args: Any) -> Any:
         # In an input layer each column has a scope within that of the layer, called like itself.
         here = v1.get_variable_scope()
         layer = here.name.rsplit("/", 1 + self.name.count("/"))[0]
@@ -47,8 +56,7 @@ def _shared(kind: Any, table: str) -> Any:
             use_resource=here.use_resource,
         )
         with v1.variable_scope(scope):
-            make = getattr(kind, _MAKE)
-            return make(self, sparse_tensors, weight_collections, trainable)
+            return getattr(kind, make)(self, *args)
 
     return of_table
 

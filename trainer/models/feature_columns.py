@@ -62,6 +62,21 @@ def pack(features: Mapping[str, Any], made: Mapping[str, tuple[str, ...]]) -> di
     return {**features, **columns}
 
 
+def with_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dict[str, Any]:
+    """Returns the features as the columns look for them, by `name_of`: ids that have weights, and
+    these, sparse and at the same places, because dense weights of 0 would be dropped."""
+    found = dict(features)
+    for feature in planned:
+        if feature.weights is None:
+            continue
+        name, of = name_of(feature.name), name_of(feature.weights.name)
+        places = tf.where(features[name] >= 0)
+        shape = tf.shape(features[name], tf.int64)
+        for key in (name, of):
+            found[key] = tf.SparseTensor(places, tf.gather_nd(features[key], places), shape)
+    return found
+
+
 def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
     """Returns the features of one part, `wide` or `deep`, of a model that has both.
 
@@ -139,6 +154,8 @@ def _columns(feature: Planned, *, dense: bool) -> list[Any]:
     if feature.kind not in ("ids", "bag"):
         return [*found, columns.numeric_column(name, feature.shape or (1,))]
     ids = columns.categorical_column_with_identity(name, feature.ids)
+    if feature.weights is not None:
+        ids = embedding.weighted(ids, name_of(feature.weights.name))
     width = embedding_width(feature)
     if not dense:
         return [*found, ids]

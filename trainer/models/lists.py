@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import tensorflow as tf
 
 # Stands in bags of ids where there is none.
@@ -17,3 +20,18 @@ def is_item(padded: tf.Tensor, stand_in: float | int | str | None) -> tf.Tensor:
 def ragged(padded: tf.Tensor, stand_in: float | int | str | None) -> tf.RaggedTensor:
     """Returns the items of lists, `[batch, any]`, without the places that hold `stand_in`."""
     return tf.ragged.boolean_mask(padded, is_item(padded, stand_in))
+
+
+def of_each(ids: Any) -> Any:
+    """Returns one list a row of several ids of each value: of `[batch, several]`, ragged `[batch,
+    items, several]`, or in a Keras model `[batch, items, several]`."""
+    if isinstance(ids, tf.RaggedTensor):
+        return ids.merge_dims(1, 2)
+    if tf.keras.backend.is_keras_tensor(ids):
+        return ids if ids.shape.rank == 2 else tf.reshape(ids, [-1, math.prod(ids.shape[1:])])
+    return tf.RaggedTensor.from_tensor(ids)
+
+
+def repeated(padded: tf.Tensor, several: int) -> tf.Tensor:
+    """Returns what holds for each item `[batch, items]` for each of its several ids."""
+    return padded if several == 1 else tf.repeat(padded, several, axis=1)

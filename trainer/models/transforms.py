@@ -50,8 +50,11 @@ class Transforms:
         """Of all that `features` returns."""
         if not self.plan.features:
             return tuple(self.serving_columns)
-        made = [(planned.indicator, planned.name) for planned in self.plan.features]
-        return tuple(name for pair in made for name in pair if name)
+        made = [
+            (planned.indicator, planned.name, planned.weights and planned.weights.name)
+            for planned in self.plan.features
+        ]
+        return tuple(name for names in made for name in names if name)
 
     # As in serving; converting what reads a wide table takes longer than all else.
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
@@ -98,8 +101,9 @@ def make(
 ) -> Tensors:
     """Returns planned features of a batch of columns, and what says where they were missing.
 
-    Of lists these are ids `[batch, longest]`, with `lists.NO_ID` behind the last of a row. With
-    `layers` they are made of what Keras can save.
+    Of lists these are ids `[batch, longest]`, with `lists.NO_ID` behind the last of a row, and
+    their weights, if they have any, float32 of the same shape. With `layers` they are made of what
+    Keras can save.
     """
     known = dict(columns)
     made: Tensors = {}
@@ -117,16 +121,23 @@ def make(
             there = lists.is_item(value, first.stand_in)
         elif first.listed:
             value = lists.ragged(value, first.stand_in)
+        weights = _weights(planned, value, columns, layers=layers)
         for number, step in enumerate(planned.steps):
             if planned.indicator and number == planned.indicated_by:
                 made[planned.indicator] = step.indicated(value)
             if training or not step.in_training_only:
                 kind = planned.points[number + 1].kind
                 value = _applied(planned.name, step, kind, value, layers=layers)
+            if there is not None:
+                there = lists.repeated(there, step.ids_of_each)
+            if weights is not None:
+                weights = lists.repeated(weights, step.ids_of_each)
         if isinstance(value, tf.RaggedTensor):
             value = value.to_tensor(lists.NO_ID)
         elif there is not None:
             value = tf.where(there, value, lists.NO_ID)
+        if planned.weights is not None:
+            made[planned.weights.name] = weights
         known.setdefault(planned.name, value)
         made[planned.name] = value
     return made
@@ -159,6 +170,28 @@ def as_fed(features: Iterable[feature_plan.Planned], made: Tensors) -> Tensors:
     return {name: x if name in ids else tf.cast(x, tf.float32) for name, x in made.items()}
 
 
+def _weights(
+    planned: feature_plan.Planned, items: Any, columns: Mapping[str, tf.Tensor], *, layers: bool
+) -> tf.Tensor | None:
+    """Returns a number for each of the items, 0 behind the last; `None` if they have none.
+
+    Fails when run with `InvalidArgumentError` for a row that has more or fewer than items.
+    """
+    if planned.weights is None:
+        return None
+    given, stand_in = columns[planned.weights.column], planned.weights.stand_in
+    if layers:
+        return tf.where(lists.is_item(given, stand_in), tf.cast(given, tf.float32), 0.0)
+    found = lists.ragged(given, stand_in)
+    alike = tf.debugging.assert_equal(
+        found.row_lengths(),
+        items.row_lengths(),
+        f"features.{planned.name}: {planned.weights.column} needs one weight for each item",
+    )
+    with tf.control_dependencies([] if alike is None else [alike]):
+        return tf.cast(found, tf.float32).to_tensor(0.0)
+
+
 def _applied(feature: str, step: Step, kind: Kind, x: Any, *, layers: bool) -> tf.Tensor:
     """Returns what a step makes of a batch. Raises `UsageError` if it is not what it says."""
     where = f"features.{feature}: {step.step}"
@@ -167,6 +200,8 @@ def _applied(feature: str, step: Step, kind: Kind, x: Any, *, layers: bool) -> t
             found = x.with_flat_values(step.apply(x.flat_values))
         else:
             found = step.layer(x) if layers else step.apply(x)
+        if step.ids_of_each > 1:
+            found = lists.of_each(found)
     except (TypeError, ValueError) as error:
         said = (str(error).splitlines() or [""])[0]
         raise errors.UsageError(f"{where}: {type(error).__name__}: {said}") from error

@@ -99,6 +99,41 @@ def test_a_list_is_neither_label_nor_key(named, message):
         Data(inputs=INPUTS, columns=columns, **named)
 
 
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            {"same_length_as": "z"},
+            r"columns\.w\.same_length_as: 'z' is not another column with",
+        ),
+        ({"same_length_as": "w"}, "'w' is not another column with list: true"),
+        ({"same_length_as": "y"}, "'y' is not another column with list: true"),
+        ({"same_length_as": "v"}, "'v' is as long as 'x'; name that"),
+        ({"max_items": 4}, r"max_items is 4, and 3 in columns\.x; both lists are cut at the same"),
+        ({"on_longer": "truncate"}, r"on_longer is truncate, and reject in columns\.x"),
+    ],
+)
+def test_lists_that_cannot_belong_together(other, message):
+    one = {"type": "int64", "list": True, "max_items": 3}
+    columns = {
+        "x": Column(**one),
+        "v": Column(**one, same_length_as="x"),
+        "w": Column(**{**one, "same_length_as": "x", **other}),
+        "y": Column(type="int64"),
+    }
+    with pytest.raises(pydantic.ValidationError, match=message):
+        Data(inputs=INPUTS, columns=columns, label="y")
+
+
+def test_only_lists_that_belong_together_are_dumped_so():
+    made = Column(type="int64", list=True, max_items=3)
+    assert "same_length_as" not in made.model_dump()
+    made = Column(type="int64", list=True, max_items=3, same_length_as="x")
+    assert Column(**made.model_dump()) == made
+    with pytest.raises(pydantic.ValidationError, match="same_length_as is for lists"):
+        Column(type="int64", same_length_as="x")
+
+
 def test_columns_that_are_no_lists_are_dumped_as_before():
     assert not {"list", "max_items", "on_longer", "separator"} & set(
         Column(type="int64").model_dump()

@@ -50,6 +50,26 @@ def test_a_vocabulary_without_values(x, oov):
     np.testing.assert_array_equal(step.apply(x), hashed)
 
 
+def test_several_hash_functions():
+    x = tf.constant(["UA", "", "é"])
+    found = categories.Hash(buckets=1000, functions=3).apply(x).numpy()
+    by_hand = [
+        tf.strings.to_hash_bucket_fast([f"{salt}{text}" for text in ("UA", "", "é")], 1000)
+        for salt in ("", "1\x1f", "2\x1f")
+    ]
+    np.testing.assert_array_equal(found, np.stack(by_hand, axis=1))
+    numbers = categories.Hash(buckets=1000, functions=3).apply(tf.constant([7]))
+    same = categories.Hash(buckets=1000, functions=3).apply(tf.constant(["7"]))
+    np.testing.assert_array_equal(numbers, same)
+
+
+def test_few_values_share_all_of_two_hashes():
+    x = tf.strings.as_string(tf.range(10_000))
+    found = categories.Hash(buckets=1000, functions=2).apply(x).numpy()
+    alone = [len(np.unique(ids)) for ids in found.T]
+    assert max(alone) == 1000 and len(np.unique(found, axis=0)) > 9900
+
+
 def test_hash():
     step = categories.Hash(buckets=1000)
     found = step.apply(tf.constant(["N14228", "", "Zürich"]))

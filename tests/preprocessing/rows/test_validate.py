@@ -124,6 +124,41 @@ def test_of_lists_that_are_too_long_the_last_items_may_stay():
     assert good.truncated == {"seen": 2} and not good.letters
 
 
+def test_lists_that_have_to_be_of_one_length():
+    """Those before long ones are cut; a list with a bad item is at fault itself."""
+    columns = {
+        "dwell": {"type": "float32", "list": True, "max_items": 2, "same_length_as": "seen"},
+        "seen": {"type": "int64", "list": True, "max_items": 2, "missing": "allow"},
+        "label": {"type": "int64", "missing": "drop"},
+    }
+    for column in ("dwell", "seen"):
+        columns[column]["on_longer"] = "keep_last"
+    rows = [
+        ([0.5, 1.5, 2.5], [1, 2, 3], 0),
+        ([0.5, 1.5], [1, 2, 3], 0),
+        ([], None, 0),
+        ([0.5], None, 0),
+        ([0.5], [], None),
+        ([0.5], [1, -1], 0),
+        ([], [1], 0),
+    ]
+    arrays = [pa.array([row[n] for row in rows]) for n in range(3)]
+    batch = pa.record_batch(arrays, list(columns))
+    good = validate.enforce(base.Rows(batch), tables.make_config("x", columns).data, "train")
+    assert good.batch.to_pylist() == [
+        {"dwell": [1.5, 2.5], "seen": [2, 3], "label": 0},
+        {"dwell": [], "seen": None, "label": 0},
+    ]
+    assert [(one.row, one.column, one.reason) for one in good.letters] == [
+        (1, "dwell", "lengths"),
+        (3, "dwell", "lengths"),
+        (5, "seen", "item"),
+        (6, "dwell", "lengths"),
+    ]
+    assert good.letters[0].problem == "is '[0.5, 1.5]', and needs one item for each of 'seen'"
+    assert good.dropped == 1
+
+
 def test_rules_are_held_to_each_item():
     good = _listed((["a", "long"], [1], 0), (["a"], [3, -7], 0), (["a"], [3, 7, -7], 0))
     assert [(one.row, one.column, one.reason) for one in good.letters] == [

@@ -6,6 +6,7 @@ import math
 
 import tensorflow as tf
 
+from pipeline.config import Column
 from tests.trainer import small_table
 from trainer.export import parity_rows
 
@@ -93,3 +94,23 @@ def test_swapped_takes_one_column_of_another_row(tmp_path):
     assert made["pixels"] == _features(first)["pixels"]
     absent = parity_rows.Row(small_table.example(late=1))
     assert "size" not in _features(parity_rows.swapped(first, "size", absent))
+
+
+def test_lists_that_belong_together_are_changed_to_one_length():
+    columns = {
+        "seen": Column(type="string", list=True, max_items=3, min_length=2),
+        "alone": Column(type="int64", list=True, max_items=3),
+        "dwell": Column(type="float32", list=True, max_items=3, min=0, same_length_as="seen"),
+        "rank": Column(type="int64", list=True, max_items=3, min=-1, max=9, same_length_as="seen"),
+    }
+    others = {name: parity_rows._as_long(name, columns) for name in columns}
+    assert {name: set(alike) for name, alike in others.items()} == {
+        "seen": {"dwell", "rank"},
+        "alone": set(),
+        "dwell": {"seen", "rank"},
+        "rank": {"seen", "dwell"},
+    }
+    made = parity_rows._of_length(2, {**others["seen"], **others["dwell"]})
+    assert list(made["seen"].bytes_list.value) == [b"??"] * 2
+    assert list(made["dwell"].float_list.value) == [0, 0]
+    assert list(made["rank"].int64_list.value) == [9, 9]  # -1 stands for none

@@ -32,6 +32,7 @@ COLUMNS = {
     "photo": {"type": "image"},
     "tags": {"type": "string", "list": True, "max_items": 4},
     "prices": {"type": "float32", "list": True, "max_items": 3},
+    "counts": {"type": "int64", "list": True, "max_items": 4, "min": 0, "same_length_as": "tags"},
 }
 ROWS = {
     "delay": np.array([np.nan, 3.0, 25.0], np.float32),
@@ -45,6 +46,7 @@ ROWS = {
     "origin": np.array(["EWR", "JFK", "XXX"]),
     "picture": np.arange(3 * 4 * 6 * 3).astype(np.uint8).reshape(3, 4, 6, 3),
     "tags": np.array([["a", "b", "", ""], [""] * 4, ["c", "", "", ""]]),
+    "counts": np.array([[2, 0, -1, -1], [-1] * 4, [5, -1, -1, -1]]),
     "prices": np.array([[0.5, 7, np.nan], [np.nan] * 3, [3, np.nan, np.nan]], np.float32),
     "photo": np.array([_png(4, 6), _png(10, 3), _png(1, 1)]),
 }
@@ -103,11 +105,20 @@ LISTS = {
     "tag": {"of": "tags", "steps": [{"vocabulary": {"values": ["c", "a"], "oov": 2}}]},
     "prices": {"steps": ["log1p", {"buckets": {"boundaries": [1, 2]}}]},
 }
+# Two ids of each value, of a list with weights and of single values.
+SEVERAL = {
+    "twice": {
+        "of": "tags",
+        "steps": [{"hash": {"buckets": 9, "functions": 2}}],
+        "embedding": {"weights": "counts"},
+    },
+    "twice_single": {"of": "carrier", "steps": [{"hash": {"buckets": 9, "functions": 2}}]},
+}
 
 
 @pytest.fixture(scope="module")
 def both():
-    job = make({**FEATURES, **LISTS}, columns=COLUMNS)
+    job = make({**FEATURES, **LISTS, **SEVERAL}, columns=COLUMNS)
     transforms = Transforms(job, contents(job))
     return transforms, KerasColumns(transforms)
 
@@ -150,6 +161,18 @@ def test_lists_are_those_of_the_transforms(both, made, name):
     assert wanted.shape[1] == 2 and found.dtype == wanted.dtype
     np.testing.assert_array_equal(found[:, :2], wanted)
     assert (found[:, 2:] == -1).all() and (wanted[1] == -1).all()
+
+
+@pytest.mark.parametrize("name", [*SEVERAL, "twice_item_weights"])
+def test_several_ids_of_each_value_are_those_of_the_transforms(both, made, name):
+    wanted = both[0].features({c: tf.constant(values) for c, values in ROWS.items()})[name]
+    width = wanted.shape[1]
+    assert width == (2 if name == "twice_single" else 4)
+    np.testing.assert_array_equal(made[name][:, :width], wanted)
+    padding = 0 if name == "twice_item_weights" else -1
+    assert (made[name][:, width:].numpy() == padding).all()
+    if name == "twice_item_weights":
+        assert wanted.numpy().tolist() == [[2, 2, 0, 0], [0] * 4, [5, 5, 0, 0]]
 
 
 def test_what_no_layer_can_do_is_fed(both):

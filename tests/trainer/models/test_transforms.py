@@ -148,3 +148,37 @@ def test_many_normalised_columns_are_a_few_ops_and_the_same_values():
     for name, values in found.items():
         assert values.dtype == np.float32
         assert values.tobytes() == single[name].tobytes(), name
+
+
+def _weighted(seconds):
+    """Returns the ids and weights of a row of two items, and of one without any."""
+    columns = {
+        "seen": {"type": "string", "list": True, "max_items": 3},
+        "seconds": {
+            **{"type": "int64", "list": True, "max_items": 3, "min": 0},
+            "same_length_as": "seen",
+        },
+    }
+    steps = [{"hash": {"buckets": 9, "functions": 2}}]
+    feature = {"steps": steps, "embedding": {"weights": "seconds"}}
+    job = make({"seen": feature}, columns=columns)
+    transforms = Transforms(job, contents(job))
+    assert transforms.feature_names == ("seen", "seen_item_weights")
+    rows = {"seen": [["a", "b", ""], ["", "", ""]], "seconds": seconds}
+    return transforms.features({name: tf.constant(values) for name, values in rows.items()})
+
+
+def test_items_and_their_weights():
+    found = _weighted([[0, 3, -1], [-1, -1, -1]])
+    assert found["seen"].shape == (2, 4) and found["seen"][1].numpy().tolist() == [-1] * 4
+    assert found["seen_item_weights"].numpy().tolist() == [[0, 0, 3, 3], [0] * 4]
+    assert found["seen_item_weights"].dtype == tf.float32
+
+
+@pytest.mark.parametrize(
+    "seconds", [[[1, -1, -1], [-1] * 3], [[1, 2, 3], [-1] * 3], [[1, 2, -1], [4, -1, -1]]]
+)
+def test_items_without_a_weight_are_refused(seconds):
+    message = r"features\.seen: seconds needs one weight for each item"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        _weighted(seconds)
