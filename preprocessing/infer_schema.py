@@ -30,6 +30,13 @@ def main() -> None:
     write_config.write(path, found.text)
     print(f"{path}: {found.seen}. Look it over, then:")
     print(hints.as_typed(f"  make train CONFIG={path}"))
+    if found.label and not _LABEL.value:
+        print(hints.as_typed(f"label: {found.label}, {found.why}; another: make schema LABEL="))
+    for name in found.telling:
+        print(
+            f"warning: each value of {name!r} has one label only. If it is not known before the "
+            f"label is, remove it from features: the model would be good in tests only"
+        )
     if found.damage:
         stops = (
             f"{found.damage}. make preprocess will stop at them: fix the data, or allow that many"

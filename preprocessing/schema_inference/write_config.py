@@ -17,6 +17,7 @@ from preprocessing.schema_inference import (
     detect_format,
     heuristics,
     image_config,
+    leaks,
     magic_bytes,
     profile,
     suggest_lists,
@@ -42,11 +43,15 @@ _ENDINGS = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Proposal:
-    """The text of a config, and in words what it was made from, and what of that is damaged."""
+    """The text of a config, and in words what it was made from, what of that is damaged, and why
+    its label is that. `telling` are columns with features that determine the label."""
 
     text: str
     seen: str
     damage: str = ""
+    label: str = ""
+    why: str = ""
+    telling: tuple[str, ...] = ()
 
 
 def propose(path: str, out: str, label: str = "") -> Proposal:
@@ -63,7 +68,12 @@ def propose(path: str, out: str, label: str = "") -> Proposal:
         text = render(guess, found, name, out, label)
         seen = f"{len(found.columns)} columns of {found.rows:,} rows"
         damage, _ = _damage(found, set(found.columns) - set(guess.left_out))
-        return Proposal(text, seen, damage)
+        target, why, _ = choose(guess, found, label)
+        columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
+        telling = leaks.find(sources.choose(guess.data()), target, columns)
+        made = {n: heuristics.column(n, columns[n], found.rows) for n in telling}
+        used = tuple(n for n, column in made.items() if column.steps or column.parts)
+        return Proposal(text, seen, damage, target, why, used)
     lines, seen, damage = images(path, lambda found: scalar(_from(out, found)))
     text = "\n".join([*_head(seen, out, name, path), *lines])
     config_file.validate(yaml.load(text, yaml.CSafeLoader), where=out)
@@ -164,23 +174,7 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     wide = len(columns) > _WIDE
     made = {n: heuristics.column(n, c, found.rows, wide=wide) for n, c in columns.items()}
-    key = heuristics.key(columns, found.rows)
-    _check_label(chosen, guess, columns)
-    if chosen == key:
-        key = None
-    label, why = chosen, "chosen by LABEL="
-    if not chosen:
-        single = {n: c for n, c in columns.items() if not c.listed}
-        others = {n: c for n, c in single.items() if n != key} or single
-        label, why = heuristics.label(others, found.rows)
-    if columns[label].listed:
-        raise errors.UsageError(f"LABEL={label}: is a list, and a label is one value")
-    if chosen and columns[label].kind == "string" and heuristics.occurs_once(columns[label]):
-        raise errors.UsageError(
-            f"LABEL={label}: {columns[label].count_of_different:,} different texts in "
-            f"{found.rows:,} rows: most occur once, and no model can learn these; choose a column "
-            "whose values return, or numbers"
-        )
+    label, why, key = choose(guess, found, chosen)
     for column in guess.absent.keys() & made.keys():
         texts = ", ".join(map(repr, sorted(guess.absent[column])))
         made[column].notes.append(f"{texts}: taken for missing")
@@ -201,6 +195,28 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     )
     config_file.validate(yaml.load(text, yaml.CSafeLoader), where=path)
     return text + "\n"
+
+
+def choose(guess: Guess, found: Survey, chosen: str = "") -> tuple[str, str, str | None]:
+    """Returns the label, which is the `chosen` column if there is one, why it is that, and the
+    column that names rows, if one does. Raises `UsageError` for a column that can be no label."""
+    columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
+    key = heuristics.key(columns, found.rows)
+    if not chosen:
+        single = {n: c for n, c in columns.items() if not c.listed}
+        others = {n: c for n, c in single.items() if n != key} or single
+        return *heuristics.label(others, found.rows), key
+    _check_label(chosen, guess, columns)
+    label = columns[chosen]
+    if label.listed:
+        raise errors.UsageError(f"LABEL={chosen}: is a list, and a label is one value")
+    if label.kind == "string" and heuristics.occurs_once(label):
+        raise errors.UsageError(
+            f"LABEL={chosen}: {label.count_of_different:,} different texts in {found.rows:,} rows: "
+            "most occur once, and no model can learn these; choose a column whose values return, "
+            "or numbers"
+        )
+    return chosen, "chosen by LABEL=", None if chosen == key else key
 
 
 def _check_label(label: str, guess: Guess, columns: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ def test_from_data_to_records(tmp_path):
     done = _run("preprocessing.infer_schema", *flags)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{out}: 19 columns of 5,000 rows. Look it over" in done.stdout
+    assert "\nlabel: arr_delay, a guess: its name is an outcome's; another: " in done.stdout
     done = _run("preprocessing.main", f"--config={out}", f"--storage={tmp_path}")
     assert (done.returncode, done.stderr) == (0, "")
     assert ": 4,841 records in" in done.stdout

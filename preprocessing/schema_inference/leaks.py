@@ -1,0 +1,63 @@
+"""Columns that determine the label: a model that has them looks perfect, and is worth nothing if
+they are not known before the label is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from preprocessing.schema_inference import heuristics
+from preprocessing.schema_inference.profile import Found
+from preprocessing.sources import together
+from preprocessing.sources.base import Source
+
+# Rows to look at; those of fewer may agree by chance.
+_ROWS, _LEAST_ROWS = 100_000, 200
+# Different values of a column, and rows of each on average.
+_VALUES, _OFTEN = 100, 10
+
+
+def find(source: Source, label: str, columns: Mapping[str, Found]) -> list[str]:
+    """Returns those of the `columns` each of whose values has one and the same label in all of the
+    first rows, if the label is a class."""
+    target = columns[label]
+    is_class = heuristics.is_class(target) or heuristics.threshold(target) is not None
+    if not is_class or not _returns(target):
+        return []
+    known: dict[str, set[tuple[object, object]]] = {
+        name: set() for name, found in columns.items() if name != label and _returns(found)
+    }
+    read = 0
+    source = together.over(source)
+    for chunk in (chunk for split in source.data.inputs for chunk in source.plan(split)):
+        for rows in source.read(chunk):
+            for name, pairs in list(known.items()):
+                pairs |= _pairs(rows.batch, name, label)
+                if len({value for value, _ in pairs}) < len(pairs):
+                    del known[name]
+            read += rows.batch.num_rows
+            if not known or read >= _ROWS:
+                return list(known)
+    return list(known)
+
+
+def _returns(found: Found) -> bool:
+    different = found.different
+    if different is None or found.lengths or found.listed:
+        return False
+    often = found.values >= max(_LEAST_ROWS, _OFTEN * len(different))
+    return often and 1 < len(different) <= _VALUES
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _pairs(batch: pa.RecordBatch, name: str, label: str) -> set[tuple[object, object]]:
+    """Returns the values of a column that occur, each with its labels; rows without a label are
+    left out."""
+    table = pa.table({"value": _plain(batch.column(name)), "label": _plain(batch.column(label))})
+    found = table.filter(table["label"].is_valid()).group_by(["value", "label"]).aggregate([])
+    columns = (found[place].to_pylist() for place in ("value", "label"))
+    return set(zip(*columns, strict=True))
