@@ -145,6 +145,7 @@ def _answers(folder: str, run: str, raw: str) -> list[dict[str, str]]:
 def _boosting(table: Table, data: Any, rows: dict[str, np.ndarray]) -> tuple[np.ndarray, Any]:
     """Returns the classes, if it are these that are predicted, and answers to the test rows."""
     import pandas as pd
+    import threadpoolctl
     from sklearn import ensemble
 
     x = data.drop(columns=table.label)
@@ -161,12 +162,14 @@ def _boosting(table: Table, data: Any, rows: dict[str, np.ndarray]) -> tuple[np.
             x[name] = values.cat.codes if many else values
     y = data[table.label].to_numpy()
     train, test = rows["train"], rows["test"]
-    if y.dtype.kind in "if":
-        model = ensemble.HistGradientBoostingRegressor(random_state=0)
-        return np.array([]), model.fit(x.iloc[train], y[train]).predict(x.iloc[test])
-    model = ensemble.HistGradientBoostingClassifier(random_state=0)
-    model.fit(x.iloc[train], y[train].astype(str))
-    return model.classes_, model.predict_proba(x.iloc[test])
+    # Threads of OpenMP that wait for each other spin, for minutes where other programs run.
+    with threadpoolctl.threadpool_limits(1):
+        if y.dtype.kind in "if":
+            model = ensemble.HistGradientBoostingRegressor(random_state=0)
+            return np.array([]), model.fit(x.iloc[train], y[train]).predict(x.iloc[test])
+        model = ensemble.HistGradientBoostingClassifier(random_state=0)
+        model.fit(x.iloc[train], y[train].astype(str))
+        return model.classes_, model.predict_proba(x.iloc[test])
 
 
 def _squared(truth: np.ndarray, guess: Any) -> float:
