@@ -70,15 +70,16 @@ def attempt(table: Table, folder: str) -> Outcome:
     """Writes the table, a config and a model, and compares that with boosting."""
     raw = first_try_tables.write(table, folder)
     written = os.path.join(folder, f"{table.name}.yaml")
+    name = f"{_RUN}-{table.name.lower()}"
     began, used = time.perf_counter(), _processor()
     _command("preprocessing.infer_schema", f"--data={raw}", f"--out={written}", label=table.label)
     _command(
         "pipeline.launch",
-        *(f"--config={written}", f"--storage={folder}", f"--run={_RUN}-{table.name}"),
+        *(f"--config={written}", f"--storage={folder}", f"--run={name}"),
         "--set=data.provenance=true",
     )
     seconds, processor = time.perf_counter() - began, _processor() - used
-    run = run_folder.find_run(folder, f"{_RUN}-{table.name}", None)
+    run = run_folder.find_run(folder, name, None)
     job = run.read_config()
     rows = {split: _rows(folder, run, job, split) for split in ("train", "test")}
     test = rows["test"]
