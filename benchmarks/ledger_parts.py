@@ -19,7 +19,7 @@ from pipeline.config import config_file
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 from trainer.exactly_once import counters
-from trainer.input import dataset, epoch_order, parsing, window_feed
+from trainer.input import dataset, epoch_order, parsing, shares, window_feed
 
 _ROUNDS, _BATCH = 9, 128
 _SHARDS, _BLOCKS, _RECORDS, _WORKERS = 1_000, 1_000, 1_000, 1_000
@@ -50,7 +50,7 @@ def _ours(records: dataset.Records) -> tf.data.Dataset:
     backlog = epoch_order.Backlog(
         blocks, records.job.train.seed, np.zeros(len(blocks.records), np.int64)
     )
-    feed.begin(lambda: window_feed.dealt(backlog, 0, 1))
+    feed.begin(lambda: shares.dealt(backlog, 0, 1))
     return records.train_input_fn(feed, 1)()
 
 

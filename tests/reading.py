@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from trainer.input import epoch_order, window_feed
+from trainer.input import epoch_order, shares, window_feed
 
 
 def train_dataset(records, rank=0, readers=1, applied=None):
@@ -14,7 +14,7 @@ def train_dataset(records, rank=0, readers=1, applied=None):
     train = records.job.train
     number = epoch_order.open_blocks(blocks, train.open_blocks, readers)
     feed = window_feed.Feed(blocks, train.seed, number)
-    feed.begin(lambda: window_feed.dealt(backlog, rank, readers))
+    feed.begin(lambda: shares.dealt(backlog, rank, readers))
     return records.train_input_fn(feed, readers)()
 
 

@@ -62,6 +62,7 @@ def build(
             job,
             records,
             position,
+            reporter,
             [
                 # Before the one that saves.
                 *([divergence.DivergenceHook(job, run, task, position.blocks)] if position else []),
@@ -138,7 +139,11 @@ def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
 
 
 def _train_spec(
-    job: config.Config, records: Records, position: Position | None, hooks: list[Any]
+    job: config.Config,
+    records: Records,
+    position: Position | None,
+    reporter: Reporter,
+    hooks: list[Any],
 ) -> Any:
     if position is None:
         return None
@@ -146,7 +151,11 @@ def _train_spec(
     return tf.estimator.TrainSpec(
         records.train_input_fn(position.feed, position.task.num_readers),
         max_steps=job.train.max_steps,
-        hooks=[*([PositionHook(position)] if position.shared else []), *hooks, *own],
+        hooks=[
+            *([PositionHook(position, reporter.progress)] if position.shared else []),
+            *hooks,
+            *own,
+        ],
     )
 
 

@@ -69,9 +69,12 @@ class Holdings:
         size: Sizes,
         *,
         in_turn: bool = True,
+        end: int | None = None,
     ) -> None:
+        """`end` is the position behind the last epoch; `None` if training ends by steps alone."""
         self._backlog, self._records = backlog, records
         self._batch_size, self._size, self._in_turn = batch_size, size, in_turn
+        self._end, self._exhausted = end, False
         self._waiting: dict[int, epoch_order.Piece] = {}
         self._ready: dict[int, epoch_order.Piece] = {}
         # Of the ready ones, those that no pipeline has asked for.
@@ -80,8 +83,36 @@ class Holdings:
         self._ahead = 0
 
     def add(self, positions: Iterable[int]) -> None:
-        """Takes in pieces, which wait for `release`."""
-        self._waiting |= {position: self._backlog[position] for position in positions}
+        """Takes in pieces, which wait for `release`, but none behind the last epoch."""
+        for position in positions:
+            if self._end is not None and position >= self._end:
+                self._exhausted = True
+            else:
+                self._waiting[position] = self._backlog[position]
+
+    @property
+    def exhausted(self) -> bool:
+        """True if all of the last epoch has been dealt."""
+        return self._exhausted
+
+    def left(self, reached: np.ndarray) -> int:
+        """Returns how many records are held and not yet applied; `reached` is that of
+        `waiting_blocks`."""
+        waiting = 0
+        for piece, far in zip(self._waiting.values(), reached, strict=True):
+            records = int(self._records[piece.block])
+            waiting += records - min(records, max(0, int(far) - piece.epoch * records))
+        return self._ahead + waiting
+
+    def read_on_alone(self, pieces: int) -> None:
+        """Adds so many pieces behind the last epoch, to fill its last batch with; once all that is
+        left is held here. What this reader does one after the other need not wait."""
+        assert self._end is not None
+        self._in_turn = False
+        beyond = range(self._end, self._end + pieces)
+        self._end += pieces
+        self.add(beyond)
+        self._waiting = dict(sorted(self._waiting.items()))
 
     @property
     def waiting_blocks(self) -> list[int]:

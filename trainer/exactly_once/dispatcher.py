@@ -10,6 +10,10 @@ told from those dealt after, whenever they were written. A token names a session
 whose token is no longer there was left behind, as the chief has started or has taken its pieces,
 and must begin again.
 
+A reader that cannot make a whole batch of what is left of the last epoch gives up: it says so in
+its row, and the chief reads what it held. So the last batches are of one reader, and all others
+are full.
+
 No step is let in while the dealer is closed. The chief closes it, and waits until no step is under
 way, before it puts parameters back to a checkpoint, so that nothing is applied to them which nobody
 counts; and before it saves for the last time.
@@ -45,13 +49,15 @@ _raw = tf.raw_ops
 @dataclasses.dataclass(frozen=True)
 class Start:
     """What a session begins with: the counts when the backlog was laid out (`base`) and now
-    (`reached`), `[blocks]`, and the positions that its reader holds of it."""
+    (`reached`), `[blocks]`, the positions that its reader holds of it, and whether that has given
+    them up."""
 
     token: int
     first: int
     base: np.ndarray
     reached: np.ndarray
     held: list[int]
+    gave_up: bool
 
 
 class Dealer:
@@ -73,6 +79,7 @@ class Dealer:
             # The last one is no token: it says whether the dealer is open.
             self._tokens = self._own("tokens", [num_readers + 1])
             self._held = self._own("held", [num_readers, width])
+            self._gave_up = self._own("gave_up", [num_readers])
             self._base = self._own("base", list(reached.shape), tf.int32)
         self.token = tf.compat.v1.placeholder(tf.int64, [], "input/token")
 
@@ -112,8 +119,12 @@ class Dealer:
                 self._begin = tf.equal(self._tokens.read_value()[state], _OPEN)
             self._state = (
                 *(self._first.read_value(), self._base.read_value(), self._reached.read_value()),
-                self._held.read_value()[rank],
+                *(self._held.read_value()[rank], self._gave_up.read_value()[rank]),
             )
+            self._give_up = _put(self._gave_up, rank, tf.constant(1, tf.int64))
+            self._given_up = self._gave_up.read_value()
+            self._read = tf.reduce_sum(tf.cast(self._reached.read_value(), tf.int64))
+            self._row_of = self._held.read_value()[self._row]
             self._take = self._taking()
             self._take_back = self._taking_back()
         self._reached_of = _raw.ResourceGather(
@@ -124,7 +135,10 @@ class Dealer:
         """What was dealt before counts no more: the rows first, then the border between before and
         after. It opens last, so that nobody begins in between."""
         none = tf.fill([self._num_readers, self.width], tf.constant(_NONE, tf.int64))
-        op = _set(self._held, none)
+        op = tf.group(
+            _set(self._held, none),
+            _set(self._gave_up, tf.zeros([self._num_readers], tf.int64)),
+        )
         with tf.control_dependencies([op]):
             op = tf.group(
                 _set(self._first, self._dealt.read_value()),
@@ -192,10 +206,11 @@ class Dealer:
             if not session.run(self._begin, {self.token: token}):
                 self.leave(session)
                 return None
-            first, base, reached, row = session.run(self._state)
+            first, base, reached, row, gave_up = session.run(self._state)
         except _WITHOUT_VALUE:
             return None
-        return Start(token, int(first), base, reached, _positions(row, int(first)))
+        held = _positions(row, int(first))
+        return Start(token, int(first), base, reached, held, bool(gave_up))
 
     def take(self, session: Any, kept: Sequence[int]) -> list[int]:
         """Takes the next pieces and returns their positions; `kept` are those still held."""
@@ -205,6 +220,22 @@ class Dealer:
     def take_back(self, session: Any, rank: int, first: int) -> list[int]:
         """Takes what another reader holds, and leaves its session behind."""
         return _positions(session.run(self._take_back, {self._row: rank}), first)
+
+    def give_up(self, session: Any) -> None:
+        """Leaves what this reader holds to the chief, for good."""
+        session.run(self._give_up)
+
+    def given_up(self, session: Any) -> list[int]:
+        """Returns the ranks of the readers that have given up."""
+        return [int(rank) for rank in np.flatnonzero(session.run(self._given_up))]
+
+    def held_by(self, session: Any, rank: int, first: int) -> list[int]:
+        """Returns what another reader holds."""
+        return _positions(session.run(self._row_of, {self._row: rank}), first)
+
+    def read(self, session: Any) -> int:
+        """Returns how many records have been read, of all blocks and epochs."""
+        return int(session.run(self._read))
 
     def reached_of(self, session: Any, blocks: Sequence[int]) -> np.ndarray:
         """Returns how far the reading of `blocks` is now."""

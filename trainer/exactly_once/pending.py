@@ -16,11 +16,19 @@ from trainer.exactly_once import counters
 
 
 class Pending:
-    """A queue on the server of the counts, of batches of `batch_size` records."""
+    """A queue on the server of the counts, of batches of `batch_size` records.
+
+    `reached` is how far they have been handed in, applied or not, `[blocks]`: a process may have
+    no more records for a step while its last ones wait in the queue.
+    """
 
     def __init__(self, counts: counters.Variables, batch_size: int) -> None:
         self._counts = counts
         self._device = counts.reached.device
+        with counters.server_of(counts.reached):
+            self.reached = counters.variable(
+                "input/handed_in", list(counts.reached.shape), tf.int32, saved=False
+            )
         with tf.device(self._device):
             self._queue = tf.queue.FIFOQueue(
                 -1, [tf.int32], [[batch_size, 3]], shared_name="input/pending", name="input/pending"
@@ -28,11 +36,24 @@ class Pending:
 
     def put(self, reads: tf.Tensor) -> Any:
         """Returns the op that hands in `Variables.reads` of a batch; gradients go after it."""
-        return self._queue.enqueue([reads])
+        blocks, places, _ = tf.unstack(reads, num=3, axis=1)
+        with tf.device(self._device):
+            farther = tf.raw_ops.ResourceScatterMax(
+                resource=self.reached.handle, indices=blocks, updates=places
+            )
+        with tf.control_dependencies([farther]):
+            return self._queue.enqueue([reads])
 
     def count(self) -> Any:
         """Returns the op that counts all that has been handed in."""
         return self._counts.add(tf.reshape(self.taken(), [-1, 3]))
+
+    def dropped(self) -> Any:
+        """Returns the op that forgets what has been handed in and was not counted."""
+        with tf.control_dependencies([self.taken()]):
+            return tf.raw_ops.AssignVariableOp(
+                resource=self.reached.handle, value=self._counts.reached.read_value()
+            )
 
     def taken(self) -> tf.Tensor:
         """Takes all that has been handed in, `[batches, batch, 3]`."""

@@ -8,6 +8,7 @@ to a checkpoint.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,9 +22,12 @@ from pipeline.processes import signals
 from trainer import optimizers
 from trainer.exactly_once import assignments, counters, dispatcher, pending
 from trainer.exactly_once.lost_readers import Absence
-from trainer.input import epoch_order, window_feed
+from trainer.input import epoch_order, shares, window_feed
 
 _POLL = 0.1  # seconds
+_WAITING = "waiting for the last records of other processes"
+# Says of a piece of work how much of it is done, and of how much.
+Progress = Callable[[str, int, int | None], None]
 
 
 class Position:
@@ -51,9 +55,24 @@ class Position:
         self.in_turn = not self.together and assignments.can_take_turns(
             blocks.due, topology.batch_per_replica(job), number, task.num_readers
         )
+        # How many are read whole, before any record of a later one.
+        self.epochs = None if job.train.epochs is None else math.ceil(round(job.train.epochs, 6))
         if not self.shared:
             backlog = epoch_order.Backlog(blocks, job.train.seed, reached)
-            self.feed.begin(lambda: window_feed.dealt(backlog, task.rank, task.num_readers))
+            end = self._end(reached)
+            self.feed.begin(lambda: shares.dealt(backlog, task.rank, task.num_readers, end))
+
+    def left(self, reached: np.ndarray) -> int:
+        """Returns how many records are left of the last epoch and those before it; `reached` is
+        `[blocks]`. 0 where training ends by steps alone."""
+        return int(np.maximum((self.epochs or 0) * self.blocks.due - reached, 0).sum())
+
+    def _end(self, reached: np.ndarray) -> shares.End | None:
+        if self.epochs is None:
+            return None
+        replicas = topology.replicas_per_process(self.job.cluster)
+        batch = topology.batch_per_replica(self.job) * replicas
+        return shares.End(self.left(reached), int(self.blocks.due.max()), batch)
 
     def let_in(self, batch: Any, blocks: tf.Tensor, places: tf.Tensor) -> Any:
         """Returns `batch`, any structure of tensors, as a step is to use it. On parameter
@@ -61,8 +80,10 @@ class Position:
         if not self.shared:
             return batch
         self.counts = counters.Variables(self.blocks, apart=True)
+        if self.together:
+            self.pending = pending.Pending(self.counts, topology.batch_per_replica(self.job))
         self.dealer = dispatcher.Dealer(
-            self.counts.reached,
+            self.pending.reached if self.together else self.counts.reached,
             rank=self.task.rank,
             num_readers=self.task.num_readers,
             width=self.sizes.width,
@@ -70,7 +91,6 @@ class Position:
         )
         admitted = self.dealer.let_in()
         if self.together:
-            self.pending = pending.Pending(self.counts, topology.batch_per_replica(self.job))
             with tf.control_dependencies([admitted]):
                 admitted = self.pending.put(self.counts.reads(blocks, places, self.task.rank))
             tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, self.pending.count)
@@ -109,12 +129,27 @@ class Position:
 class PositionHook(tf.compat.v1.train.SessionRunHook):
     """On parameter servers, keeps what a process is to read ahead of its steps.
 
-    It must come before the hooks that say that training goes on.
+    It must come before the hooks that say that training goes on. With `train.epochs` no block of a
+    later epoch is read while there are records left of the last: who has not enough of them for a
+    batch gives them up to the chief, and waits until training ends, as `progress` tells.
     """
 
-    def __init__(self, position: Position, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        position: Position,
+        progress: Progress = lambda what, done, total: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._position = position
+        self._progress = progress
         self._clock = clock
+        # The ranks whose pieces are held here since they gave them up.
+        self._taken_over: set[int] = set()
+        # True while another process makes the steps that this one has no records for.
+        self._out_of_step = False
+        # True when this process has no more steps to make.
+        self._ended = False
 
     def begin(self) -> None:
         """Builds the ops; the graph is finalized after this."""
@@ -122,7 +157,9 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         self._dealer.build()
         self._position.counts.build()
         if self._position.together:
-            self._left_over = self._position.pending.taken()
+            self._drop = self._position.pending.dropped()
+            self._let_step, self._join_step = optimizers.turns()
+        self._global_step = tf.compat.v1.train.get_global_step()
         self._readers = self._position.counts.readers.read_value()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
@@ -131,24 +168,31 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         if p.task.is_chief:
             p.counts.restore(session)
             if p.together:
-                session.run(self._left_over)
+                session.run(self._drop)
             self._dealer.lay_out(session)
         _recover_when_refused(session)
         start = self._begin(session)
         backlog = epoch_order.Backlog(p.blocks, p.job.train.seed, start.base)
         self._start = start
+        self._read_at_end = int(start.base.sum(dtype=np.int64)) + p.left(start.base)
+        end = None if p.epochs is None else backlog.end_of(p.epochs)
         self._held = assignments.Holdings(
             backlog,
             p.blocks.records,
             topology.batch_per_replica(p.job),
             p.sizes,
             in_turn=p.in_turn,
+            end=end,
         )
-        self._held.add(at - start.first for at in start.held)
+        self._taken_over, self._out_of_step, self._ended = set(), False, False
+        if not start.gave_up:
+            self._held.add(at - start.first for at in start.held)
         self._held.release(start.reached[self._held.waiting_blocks])
         applied = session.run(self._readers)[: p.task.num_readers]
         self._absence = Absence(p.job.cluster, applied, self._clock())
         self._refill(session)
+        if self._ended:
+            coord.request_stop()
         p.feed.begin(self._held.pieces)
 
     def _begin(self, session: Any) -> dispatcher.Start:
@@ -169,7 +213,10 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         )
 
     def before_run(self, run_context: Any) -> Any:
-        """Says with each step which session makes it."""
+        """Says with each step which session makes it. Ends as the end of an input does if there
+        is none to make: a session that was made again does not ask."""
+        if self._ended:
+            raise tf.errors.OutOfRangeError(None, None, "all records have been read")
         return tf.compat.v1.train.SessionRunArgs(
             None, feed_dict={self._dealer.token: self._start.token}
         )
@@ -180,28 +227,74 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         self._held.applied_batch()
         self._refill(run_context.session)
         self._replace_lost(run_context.session)
+        if self._ended:
+            run_context.request_stop()
 
     def _refill(self, session: Any) -> None:
         """Takes pieces until there is enough for some steps.
 
         Waits, if there are none that can be begun: all others are of blocks that slower processes
-        have not done with.
+        have not done with, or all have been dealt.
         """
         held, dealer, first = self._held, self._dealer, self._start.first
         while held.wants_more:
             if held.full:
                 held.drop_applied(dealer.reached_of(session, held.ready_blocks))
-            if not held.full:
+            if not (held.full or held.exhausted):
                 kept = [at + first for at in held.positions]
                 held.add(at - first for at in dealer.take(session, kept))
                 held.release(dealer.reached_of(session, held.waiting_blocks))
             elif not held.lacks_a_batch or signals.stop_requested.is_set():
+                break
+            elif held.exhausted and not self._position.task.is_chief:
+                self._give_up(session)
                 return
             else:
-                time.sleep(_POLL)
+                if held.exhausted:
+                    self._leave_step(session)
+                    self._take_over(session)
+                else:
+                    time.sleep(_POLL)
                 held.release(dealer.reached_of(session, held.waiting_blocks))
                 dealer.check(session, self._start.token)
                 self._replace_lost(session)
+        if self._out_of_step:
+            session.run(self._join_step)
+            self._out_of_step = False
+
+    def _leave_step(self, session: Any) -> None:
+        """Where all make each step together, lets another process make this one's part."""
+        if self._position.together and not self._out_of_step:
+            session.run(self._let_step)
+            self._out_of_step = True
+
+    def _give_up(self, session: Any) -> None:
+        """Leaves what is held to the chief, and waits for the end of training."""
+        self._dealer.give_up(session)
+        self._leave_step(session)
+        last = self._position.job.train.max_steps
+        self._ended = True
+        while not signals.stop_requested.is_set():
+            step = int(session.run(self._global_step))
+            if step >= last:
+                return
+            self._progress(_WAITING, step, last)
+            self._dealer.check(session, self._start.token)
+            time.sleep(_POLL)
+
+    def _take_over(self, session: Any) -> None:
+        """As the chief, adds what others have given up. When that is all there is left, adds as
+        much behind the last epoch as fills a batch; else waits a moment."""
+        held, dealer, first = self._held, self._dealer, self._start.first
+        for rank in set(dealer.given_up(session)) - self._taken_over:
+            held.add(at - first for at in dealer.held_by(session, rank, first))
+            self._taken_over.add(rank)
+        read = dealer.read(session)
+        if self._read_at_end - read <= held.left(dealer.reached_of(session, held.waiting_blocks)):
+            held.read_on_alone(self._position.sizes.chunk)
+        else:
+            self._progress(_WAITING, read, self._read_at_end)
+            time.sleep(_POLL)
 
     def end(self, session: Any) -> None:
         """Says that this process makes no more steps."""
@@ -214,7 +307,8 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         first = self._start.first
         for rank in self._absence.lost(session.run(self._readers), self._clock()):
             taken = self._dealer.take_back(session, rank, first)
-            self._held.add(at - first for at in taken)
+            if rank not in self._taken_over:
+                self._held.add(at - first for at in taken)
 
 
 def _recover_when_refused(session: Any) -> None:

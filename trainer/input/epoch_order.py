@@ -139,11 +139,13 @@ def open_blocks(blocks: Blocks, wanted: int, num_readers: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """What is to be read of one block: all its records of one epoch but the first `skip`."""
+    """What is to be read of one block: its records of one epoch but the first `skip`, up to `until`
+    or to the last."""
 
     block: int
     epoch: int
     skip: int
+    until: int | None = None
 
 
 class Backlog:
@@ -186,6 +188,15 @@ class Backlog:
         done = int(self._applied[block] - epoch * self._records[block])
         return Piece(int(self._blocks[block]), epoch, max(0, done))
 
+    def end_of(self, epochs: int) -> int:
+        """Returns the position behind the pieces of the first `epochs` epochs, counted from the
+        beginning of training."""
+        laps = max(0, epochs - self._first_epoch)
+        while len(self._laps) < min(laps, self._own_laps):
+            self._lay_out_next()
+        own = min(laps, self._own_laps)
+        return self._starts[own] + (laps - own) * len(self._records)
+
     def _order(self, epoch: int) -> np.ndarray:
         """Returns the order of a whole epoch. Readers go from one to the next, and for a while
         ask for both; few are kept, as each has an entry a block."""
@@ -199,7 +210,8 @@ class Backlog:
 
     def left(self, piece: Piece) -> int:
         """Returns how many records are to be read of a piece."""
-        return int(self._sizes[piece.block]) - piece.skip
+        end = int(self._sizes[piece.block]) if piece.until is None else piece.until
+        return end - piece.skip
 
     def _lay_out_next(self) -> None:
         """Appends the next epoch of which something may be done, or that comes behind such."""

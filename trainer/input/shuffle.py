@@ -33,10 +33,10 @@ def window(rows: Sequence[np.ndarray], seed: int) -> Window:
 
     None at all make a window without records.
     """
-    table = np.array(rows, np.int64).reshape(-1, 6)
-    records, skip, epoch, block = table[:, 2:].T
+    table = np.array(rows, np.int64).reshape(-1, 7)
+    records, skip, epoch, block, until = table[:, 2:].T
     orders = [_own_order(*row, seed=seed) for row in table[:, 2:]]
-    used = records - skip
+    used = until - skip
     piece = np.repeat(np.arange(len(table)), used)
     number = np.concatenate([np.empty(0, np.int64), *orders])
     nth = np.arange(len(piece)) - (np.cumsum(used) - used)[piece]
@@ -47,16 +47,18 @@ def window(rows: Sequence[np.ndarray], seed: int) -> Window:
     return Window(table[:, :3], (first[piece] + number)[turns].astype(np.int32), marks[turns])
 
 
-def _own_order(records: int, skip: int, epoch: int, block: int, *, seed: int) -> np.ndarray:
-    """Returns the numbers of a block's records in the order of this epoch, without the first."""
-    return _generator(seed, epoch, block + 1, 0).permutation(int(records))[skip:]
+def _own_order(
+    records: int, skip: int, epoch: int, block: int, until: int, *, seed: int
+) -> np.ndarray:
+    """Returns the numbers of a block's records in the order of this epoch, those to be used."""
+    return _generator(seed, epoch, block + 1, 0).permutation(int(records))[skip:until]
 
 
 def _turns(piece: np.ndarray, seed: int, table: np.ndarray) -> np.ndarray:
     """Returns which record comes when: a random one of those that are next in their pieces."""
     if not len(piece):
         return piece
-    epoch, block = table[0, 4:]
+    epoch, block = table[0, 4:6]
     # A few bits are sorted faster.
     small = piece.astype(np.min_scalar_type(len(table)))
     mixed = _generator(seed, epoch, _WHOSE_TURN, block).permutation(small)

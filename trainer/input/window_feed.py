@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import time
 from collections.abc import Callable, Iterator
 
@@ -23,10 +21,10 @@ WINDOW = (
     tf.TensorSpec([None], tf.int32),
     tf.TensorSpec([None, 3], tf.int32),
 )
-# A row is (shard, byte offset, records, records to skip, epoch, block).
+# A row is (shard, byte offset, records, records to skip, epoch, block, records to stop at).
 _RECORDS, _EPOCH = 2, 4
 # A row without records, which is read as nothing.
-_NOTHING = np.zeros(6, np.int64)
+_NOTHING = np.zeros(7, np.int64)
 _PAUSE = 0.002  # seconds
 Pieces = Callable[[], Iterator[epoch_order.Piece | None]]
 
@@ -67,7 +65,7 @@ class Feed:
         yield from self._begun[1]()
 
     def rows(self, pipeline: int = 0) -> Iterator[np.ndarray]:
-        """Yields a row of six int64 a piece; one without records if there is no piece yet. Ends
+        """Yields a row of seven int64 a piece; one without records if there is no piece yet. Ends
         when another pipeline has been started."""
         b = self._blocks
         for p in self._reads(pipeline):
@@ -78,7 +76,8 @@ class Feed:
                 yield _NOTHING
                 continue
             where = (b.shard[p.block], b.offset[p.block], b.records[p.block])
-            yield np.array([*where, p.skip, p.epoch, p.block], np.int64)
+            until = where[-1] if p.until is None else p.until
+            yield np.array([*where, p.skip, p.epoch, p.block, until], np.int64)
 
     def windows(self, pipeline: int = 0) -> Iterator[shuffle.Window]:
         """Yields what is to be read next, mixed, for `tf.data.Dataset.from_generator`.
@@ -99,18 +98,3 @@ class Feed:
             if len(group) == self._open_blocks:
                 yield shuffle.window(group, self._seed)
                 group = []
-
-
-def dealt(backlog: epoch_order.Backlog, rank: int, num_readers: int) -> Iterator[epoch_order.Piece]:
-    """Yields the pieces of one reader: each is whose records are the fewest so far.
-
-    So readers share the backlog without talking, and those that step together stay together,
-    however uneven the blocks.
-    """
-    had = [(0, reader) for reader in range(num_readers)]  # a heap
-    for position in itertools.count():
-        piece = backlog[position]
-        records, reader = had[0]
-        heapq.heapreplace(had, (records + backlog.left(piece), reader))
-        if reader == rank:
-            yield piece

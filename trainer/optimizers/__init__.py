@@ -36,6 +36,8 @@ _BY_NAME: dict[str, Callable[[Any, optimizer_config.Optimizer], Any]] = {
 HOOKS = "pipeline/training_hooks"
 # Functions that return ops: run with each update of all processes together, after it.
 WITH_UPDATE = "pipeline/with_update"
+# Two functions that return ops, see `turns`.
+_TURNS = "pipeline/turns"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +108,14 @@ def check(model: str, how: Updates) -> None:
             "cannot make wait for all processes; update with optimizers.train_op(loss, "
             "params['optimizer']) (docs/models.md), or use STRATEGY=parameter_server"
         )
+
+
+def turns() -> tuple[Any, Any]:
+    """Returns two ops, where processes make each update together: by the first, one that has come
+    to an end of its step lets another hand in a gradient in its place for the next, and by the
+    second it takes such a place. Each update waits for as many gradients as ever."""
+    let, join = tf.compat.v1.get_collection(_TURNS)
+    return let(), join()
 
 
 def _rate(how: Updates) -> Callable[[], Any]:
@@ -247,9 +257,18 @@ class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
         # usual ones the chief makes the first updates out of its own gradients alone.
         hook = self.make_session_run_hook(self._is_chief_process, num_tokens=0)
         tf.compat.v1.add_to_collection(HOOKS, hook)
+        tf.compat.v1.add_to_collection(_TURNS, self._let_another)
+        tf.compat.v1.add_to_collection(_TURNS, self._take_turn)
         if self._is_chief_process:
             tf.compat.v1.add_to_collection(HOOKS, _EndTogetherHook(self))
         return op
+
+    def _let_another(self) -> Any:
+        # The step that this process has been let into is the one under way.
+        return self._sync_token_queue.enqueue(_train.get_global_step().read_value())
+
+    def _take_turn(self) -> Any:
+        return self._local_step.assign(self._sync_token_queue.dequeue())
 
 
 class _EndTogetherHook(tf.compat.v1.train.SessionRunHook):

@@ -13,7 +13,7 @@ from pipeline import errors, storage
 from pipeline.records import tfrecord
 from tests import reading
 from trainer.input import dataset as trainer_input
-from trainer.input import epoch_order, window_feed
+from trainer.input import epoch_order, shares, window_feed
 from trainer.input.dataset import Records
 
 
@@ -80,7 +80,7 @@ def test_every_block_read_by_offset_is_the_one_of_the_sequential_read(small_reco
 
 def _left_of_epoch(backlog, rank, readers):
     """Number of records of the first epoch that one of the readers is dealt."""
-    dealt = window_feed.dealt(backlog, rank, readers)
+    dealt = shares.dealt(backlog, rank, readers)
     return sum(map(backlog.left, itertools.takewhile(lambda piece: piece.epoch == 0, dealt)))
 
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.records import manifest
-from trainer.input import epoch_order, window_feed
+from trainer.input import epoch_order, shares
 
 SEEDS = st.integers(0, 2**63)
 EPOCHS = st.integers(0, 10**6)
@@ -328,7 +328,7 @@ def test_readers_that_keep_pace_have_each_block_open_once(records, readers, want
 def _windows(backlog, rank, readers, number):
     """What a reader mixes at once, `number` blocks at most, of one epoch."""
     window: list[epoch_order.Piece] = []
-    for piece in window_feed.dealt(backlog, rank, readers):
+    for piece in shares.dealt(backlog, rank, readers):
         if window and (len(window) == number or piece.epoch != window[0].epoch):
             yield [p.block for p in window]
             window = []

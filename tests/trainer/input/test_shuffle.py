@@ -27,7 +27,7 @@ PIECES = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 19)), max_size=8)
 def _rows(pieces, epoch=0):
     """A row for each (records, records to skip), of blocks 10, 11, ..."""
     return [
-        np.array([0, 100 * n, records, skip % records, epoch, 10 + n])
+        np.array([0, 100 * n, records, skip % records, epoch, 10 + n, records])
         for n, (records, skip) in enumerate(pieces)
     ]
 
@@ -39,7 +39,7 @@ def test_what_is_left_of_each_block_comes_once_in_the_order_of_its_places(pieces
     assert where.tolist() == [row[:3].tolist() for row in rows]
     first = 0
     for row in rows:
-        _, _, records, skip, _, block = row.tolist()
+        _, _, records, skip, _, block, _ = row.tolist()
         mine = marks[:, 0] == block
         assert (index[mine] - first == marks[mine, 1]).all()
         assert len(set(marks[mine, 1].tolist())) == records - skip
@@ -53,6 +53,13 @@ def test_a_block_has_one_order_whatever_it_is_mixed_with():
     alone = shuffle.window(_rows([(9, 0)]), 1).marks[:, 1].tolist()
     after = shuffle.window(_rows([(9, 4), (5, 0), (7, 2)]), 1).marks
     assert after[after[:, 0] == 10, 1].tolist() == alone[4:]
+
+
+def test_a_part_of_a_block_is_of_its_order():
+    whole = shuffle.window(_rows([(9, 0)]), 1).marks.tolist()
+    (row,) = _rows([(9, 4)])
+    row[-1] = 7
+    assert shuffle.window([row], 1).marks.tolist() == whole[4:7]
 
 
 def test_orders_differ_by_seed_and_epoch_only():

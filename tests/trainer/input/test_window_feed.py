@@ -3,10 +3,9 @@
 import concurrent.futures
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from trainer.input import epoch_order, window_feed
+from trainer.input import epoch_order, shares, window_feed
 
 
 def _blocks():
@@ -23,14 +22,14 @@ def _feed(pieces=None, open_blocks=2):
 
 def test_rows_say_where_a_piece_lies_and_what_to_skip():
     feed = _feed([epoch_order.Piece(1, 4, 2), epoch_order.Piece(2, 5, 0)])
-    assert [row.tolist() for row in feed.rows()] == [[0, 400, 3, 2, 4, 1], [1, 0, 8, 0, 5, 2]]
+    assert [row.tolist() for row in feed.rows()] == [[0, 400, 3, 2, 4, 1, 3], [1, 0, 8, 0, 5, 2, 8]]
 
 
 def test_every_pipeline_begins_at_the_same_place():
     """A strategy drops all but the last; what the others were handed was not applied."""
     feed = _feed()
     backlog = epoch_order.Backlog(_blocks(), 1, np.zeros(3))
-    feed.begin(lambda: window_feed.dealt(backlog, 0, 1))
+    feed.begin(lambda: shares.dealt(backlog, 0, 1))
     dropped, kept = feed.rows(), feed.rows()
     assert [next(dropped).tolist() for _ in range(5)] == [next(kept).tolist() for _ in range(5)]
 
@@ -77,39 +76,6 @@ def test_a_pipeline_that_was_dropped_takes_nothing():
 def test_a_row_without_records_stands_for_nothing_yet():
     feed = _feed([None, epoch_order.Piece(0, 0, 0), None])
     assert [row[2] for row in feed.rows()] == [0, 8, 0]
-
-
-def test_readers_share_the_backlog():
-    """Each piece is the next of one of them, of the one that has had the fewest records."""
-    backlog = epoch_order.Backlog(_blocks(), 1, np.array([4, 0, 0]))
-    dealt = [window_feed.dealt(backlog, rank, 2) for rank in range(2)]
-    had = [0, 0]
-    for position in range(50):
-        rank = had.index(min(had))
-        piece = next(dealt[rank])
-        assert piece == backlog[position]
-        had[rank] += int(_blocks().records[piece.block]) - piece.skip
-
-
-@pytest.mark.parametrize("readers", [2, 3])
-def test_readers_that_step_together_stay_together(readers):
-    """However uneven the blocks: nobody is an epoch ahead, where others have not read a block."""
-    records = np.array([8, 8, 8, 1] * 15)
-    blocks = epoch_order.Blocks(("a",), np.zeros(60, np.int64), np.zeros(60, np.int64), records)
-    backlog = epoch_order.Backlog(blocks, 1, np.zeros(60))
-    dealt = [window_feed.dealt(backlog, rank, readers) for rank in range(readers)]
-    under_way = [next(pieces) for pieces in dealt]
-    left = [records[piece.block] for piece in under_way]
-    while under_way[0].epoch < 200:
-        assert len({piece.block for piece in under_way}) == readers
-        step = min(left)
-        left = [records_left - step for records_left in left]
-        for rank in range(readers):
-            if not left[rank]:
-                under_way[rank] = next(dealt[rank])
-                left[rank] = records[under_way[rank].block]
-        epochs = [piece.epoch for piece in under_way]
-        assert max(epochs) - min(epochs) <= 1
 
 
 def _blocks_of(windows):

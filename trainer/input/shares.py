@@ -1,0 +1,126 @@
+"""What each of several readers reads that make every step together: their shares of the backlog.
+
+They share it by whole blocks, so one has a few records more of an epoch than another, and training
+that ended there would leave some of them while others have begun the next epoch. So the last blocks
+of the last epoch are shared by batches: each step takes the next records there are, a batch for
+each reader. A block may then be read by several, but what a step applies comes before what the
+next one does, so that the counts of a checkpoint are right at every step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import itertools
+from collections.abc import Iterator
+
+from trainer.input.epoch_order import Backlog, Piece
+
+
+@dataclasses.dataclass(frozen=True)
+class End:
+    """The end of the last epoch: `left` records of the backlog come before it, in blocks of at most
+    `largest`, and are read in batches of `batch_size`."""
+
+    left: int
+    largest: int
+    batch_size: int
+
+
+def dealt(
+    backlog: Backlog, rank: int, num_readers: int, end: End | None = None
+) -> Iterator[Piece | None]:
+    """Yields the pieces of one reader: each is whose records are the fewest so far. So readers
+    share the backlog without talking, and stay together, however uneven the blocks.
+
+    With `end` what comes before it is read in the same step by all; a `None` is where no record
+    behind it may be mixed with those before. Without, and of a reader on its own, there are none.
+    """
+    had = [(0, reader) for reader in range(num_readers)]  # a heap
+    left = 0 if end is None else end.left
+    for position in itertools.count():
+        piece = backlog[position]
+        size = backlog.left(piece)
+        if end is not None and num_readers > 1:
+            # Enough for each to come as far as the one that has most, and a batch.
+            if left - size < num_readers * (end.largest + end.batch_size):
+                break
+            left -= size
+        records, reader = had[0]
+        heapq.heapreplace(had, (records + size, reader))
+        if reader == rank:
+            yield piece
+    assert end is not None
+    rest = _Rest(backlog, position)
+    yield from _come_level(rest, sorted(had), rank, end.batch_size)
+    yield from _by_batches(rest, rank, num_readers, end.batch_size)
+
+
+class _Rest:
+    """What has not been dealt, of which parts of blocks are taken."""
+
+    def __init__(self, backlog: Backlog, position: int) -> None:
+        self._backlog = backlog
+        self._position = position
+        # What is left of blocks that are read in part, and those behind of the same blocks.
+        self._later: list[Piece] = []
+
+    def take(self, records: int) -> tuple[Piece, int]:
+        """Returns a piece of at most so many records, and how many it has."""
+        piece = self._later.pop(0) if self._later else self._next()
+        first, rest = self._cut(piece, records)
+        if rest is not None:
+            self._later.insert(0, rest)
+        return first, self._size(first)
+
+    def take_apart(self, records: int) -> tuple[Piece, int]:
+        """As `take`, but of a block that nobody has a part of; the rest of it is taken last."""
+        blocks = {piece.block for piece in self._later}
+        while (piece := self._next()).block in blocks:
+            self._later.append(piece)
+        first, rest = self._cut(piece, records)
+        if rest is not None:
+            self._later.append(rest)
+        return first, self._size(first)
+
+    def _next(self) -> Piece:
+        self._position += 1
+        return self._backlog[self._position - 1]
+
+    def _size(self, piece: Piece) -> int:
+        return self._backlog.left(piece)
+
+    def _cut(self, piece: Piece, records: int) -> tuple[Piece, Piece | None]:
+        if self._size(piece) <= records:
+            return piece, None
+        at = piece.skip + records
+        return dataclasses.replace(piece, until=at), dataclasses.replace(piece, skip=at)
+
+
+def _come_level(
+    rest: _Rest, had: list[tuple[int, int]], rank: int, batch_size: int
+) -> Iterator[Piece | None]:
+    """Fills up what each has to as many whole batches."""
+    level = -(-had[-1][0] // batch_size) * batch_size
+    for records, reader in had:
+        while records < level:
+            piece, size = rest.take_apart(level - records)
+            records += size
+            if reader == rank:
+                yield piece
+    yield None
+
+
+def _by_batches(
+    rest: _Rest, rank: int, num_readers: int, batch_size: int
+) -> Iterator[Piece | None]:
+    """Deals a batch to each in turn, for ever."""
+    for reader in itertools.cycle(range(num_readers)):
+        room = batch_size
+        while room:
+            piece, size = rest.take(room)
+            room -= size
+            if reader == rank:
+                yield piece
+        if reader == rank:
+            yield None
