@@ -312,10 +312,9 @@ class Status:
     seconds: dict[str, float] | None = None
     # Of asynchronous processes: by how many updates of others how many of its own were late.
     staleness: dict[str, int] | None = None
-    # Of the chief: what has been read by the newest checkpoint, per epoch and by each process, and
-    # a line for each epoch that has ended since it started. See `trainer.exactly_once.report`.
+    # Of the chief: what has been read by the newest checkpoint, per epoch, and a line for each that
+    # has ended since it started. See `trainer.exactly_once.report`.
     input: list[dict[str, int]] | None = None
-    readers: dict[str, int] | None = None
     epochs: list[str] | None = None
     # If it has gone on with other records: {"step": int, "applied": int}, the step from which on,
     # and how many of the old ones had been applied.

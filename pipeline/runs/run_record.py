@@ -94,7 +94,7 @@ class RunRecord(pydantic.BaseModel):
     # never; skipped because they cannot be read; left to be read. Of more than a thousand epochs
     # the first ones are one row, by the number of the last of them.
     input: list[dict[str, int]] | None = None
-    # Task to records it has applied.
+    # Task to records it has applied, once training has ended.
     readers: dict[str, int] = {}
     # Split to cause to records that it did without: `quarantine.left_out`.
     left_out: dict[str, dict[str, int]] = {}

@@ -64,7 +64,7 @@ class Keeper:
                 self.record.new_data = [*self.record.new_data, status.new_data]
                 self._has_news = True
             if status.input is not None and status.input != self.record.input:
-                self.record.input, self.record.readers = status.input, status.readers or {}
+                self.record.input = status.input
                 self._has_news = True
         if self.beat(at_once=self._has_news):
             self._has_news = False  # what could not be written is tried again at the next look

@@ -33,7 +33,9 @@ _SETTINGS = (
     *(f"train.hooks=[{injected.HOOK}]", "train.batch_size=32", "train.save_steps=10"),
     *("train.summary_steps=1000", "eval.throttle_seconds=20"),
 )
-_STEPS, _PACE = 2000, 0.01  # of a run; pause after each step of a process, in seconds
+# Of a run, about; pause after each step of a process, in seconds.
+_STEPS, _PACE = 2000, 0.01
+_RECORDS = small_mnist.TRAIN * 95 // 100  # of an epoch, about
 _SHORT = 45  # steps of a run whose final save is what matters
 _PROGRESS = 10  # steps that training must advance between two kills
 _DELAY = 1.0  # seconds that a random kill waits at most after that
@@ -69,22 +71,26 @@ class Soak:
     def __init__(self, folder: pathlib.Path, tally: Tally, seed: int) -> None:
         self._folder, self._tally = folder, tally
         self._rng = random.Random(f"{seed} {tally.mode}")
-        self._counts = topology.role_counts(self._config(_STEPS).cluster)
+        job = self._config(_steps(_STEPS))
+        self._counts = topology.role_counts(job.cluster)
+        # Whole ones, so that the last is read to its end.
+        epochs = round(_STEPS * topology.examples_per_step(job) / _RECORDS)
+        self._length = f"train.steps=null train.epochs={epochs}"
         self._began, self._shown = time.monotonic(), 0.0
         self._runs = 0
 
-    def _settings(self, steps: int) -> list[str]:
+    def _settings(self, length: str) -> list[str]:
         mode = self._tally.mode
-        return [f"cluster.strategy={mode}", *SIZES[mode], *_SETTINGS, f"train.steps={steps}"]
+        return [f"cluster.strategy={mode}", *SIZES[mode], *_SETTINGS, *length.split()]
 
-    def _config(self, steps: int) -> config.Config:
-        return config_file.load(str(self._folder / "small.yaml"), self._settings(steps))
+    def _config(self, length: str) -> config.Config:
+        return config_file.load(str(self._folder / "small.yaml"), self._settings(length))
 
-    def _new_run(self, steps: int, faults: list[dict]) -> LaunchedRun:
+    def _new_run(self, length: str, faults: list[dict]) -> LaunchedRun:
         self._runs += 1
         name = f"{self._tally.mode}-{self._runs}"
         config_path = str(self._folder / "small.yaml")
-        run = LaunchedRun(self._folder, name, config_path, self._settings(steps))
+        run = LaunchedRun(self._folder, name, config_path, self._settings(length))
         run.set_faults(faults, _PACE)
         run.start()
         return run
@@ -97,10 +103,10 @@ class Soak:
 
     def matrix(self) -> None:
         """Runs in which every role is killed at every moment."""
-        plans = matrix(self._config(1), self._rng)
+        plans = matrix(self._config(_steps(1)), self._rng)
         number, done = sum(len(faults) for faults, _ in plans), 0
         for faults, steps in plans:
-            run = self._new_run(steps, faults)
+            run = self._new_run(_steps(steps), faults)
 
             def act(run=run, before=done) -> None:
                 now = before + _fired(run)
@@ -109,7 +115,7 @@ class Soak:
             lost = self._attend(run, act)
             done += len(faults)
             self._count(run, faults, lost)
-            self._examine(run, steps, lost)
+            self._examine(run, _steps(steps), lost)
 
     def _count(self, run: LaunchedRun, faults: list[dict], lost: bool) -> None:
         for at, fault in enumerate(faults):
@@ -123,7 +129,7 @@ class Soak:
         """Runs in which random processes are killed from outside, until there were `kills`."""
         self._began, before = time.monotonic(), sum(self._tally.kills.values())
         while (done := sum(self._tally.kills.values()) - before) < kills:
-            run = self._new_run(_STEPS, [])
+            run = self._new_run(self._length, [])
             together = topology.STRATEGIES[self._tally.mode].synchronous
             killer = Killer(
                 *(run, self._counts, self._rng, kills - done, self._tally.kills), together=together
@@ -134,7 +140,7 @@ class Soak:
                 now = sum(self._tally.kills.values()) - before
                 self._show(run, f"{now} of {kills} kills{self._remaining(now, kills)}")
 
-            self._examine(run, _STEPS, self._attend(run, act))
+            self._examine(run, self._length, self._attend(run, act))
 
     def _remaining(self, done: int, kills: int) -> str:
         if not done:
@@ -180,14 +186,13 @@ class Soak:
         print(line, flush=True)
         self._tally.wrong.append(line)
 
-    def _examine(self, run: LaunchedRun, steps: int, lost: bool) -> None:
+    def _examine(self, run: LaunchedRun, length: str, lost: bool) -> None:
         if lost:
             self._tally.lost += 1
             return
-        records = builds.of_run(str(self._folder), run.run, self._config(steps).name)
-        found = verdict.of(
-            run.run.path, records, self._config(steps), pids=(), workers_lost=run.workers_lost
-        )
+        job = self._config(length)
+        records = builds.of_run(str(self._folder), run.run, job.name)
+        found = verdict.of(run.run.path, records, job, pids=(), workers_lost=run.workers_lost)
         for what in found.wrong:
             self._wrong(run, what)
         self._tally.verdicts.append(found)
@@ -198,6 +203,10 @@ class Soak:
         if time.monotonic() - self._shown > _SHOWN_EVERY:
             self._shown = time.monotonic()
             print(f"{run.run.name}: step {run.top_step:,}, {what}", flush=True)
+
+
+def _steps(steps: int) -> str:
+    return f"train.steps={steps}"
 
 
 def _fired(run: LaunchedRun) -> int:
@@ -270,7 +279,7 @@ def matrix(job: config.Config, rng: random.Random) -> list[tuple[list[dict], int
 
     The final save has a run for each role: what is killed then may have been saved completely.
     """
-    per_epoch = small_mnist.TRAIN * 95 // 100 // topology.examples_per_step(job)
+    per_epoch = _RECORDS // topology.examples_per_step(job)
     counts = topology.role_counts(job.cluster)
     targets = [f"{role}-0" for role in (topology.WORKER, topology.CHIEF) if counts[role]]
     targets += ["launcher", *(["ps-0"] if counts[topology.PS] else []), "all"]

@@ -10,8 +10,8 @@ from pipeline.console import text_table
 from tests.faults.campaign import Tally
 
 _COLUMNS = (
-    *("mode", "kills", "runs", "lost", "steps right", "one export", "left", "more", "never"),
-    *("apart", "ledger more", "ledger never", "bound", "verdict"),
+    *("mode", "kills", "runs", "lost", "steps right", "one export", "processes", "more", "never"),
+    *("unread", "apart", "ledger more", "ledger never", "bound", "verdict"),
 )
 
 
@@ -26,7 +26,8 @@ def _row(tally: Tally) -> tuple[str, ...]:
     steps = sum(not any(w.startswith("final step") for w in v.wrong) for v in found)
     sums = [
         *(sum(v.left for v in found), sum(v.applied.more for v in found)),
-        *(sum(v.applied.never for v in found), sum(v.applied.apart for v in found)),
+        *(sum(v.applied.never for v in found), sum(v.applied.left for v in found)),
+        sum(v.applied.apart for v in found),
         *(sum(v.applied.ledger_more for v in found), sum(v.applied.ledger_never for v in found)),
         sum(v.bound for v in found),
     ]

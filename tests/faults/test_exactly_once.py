@@ -60,6 +60,48 @@ def test_a_slow_worker_reads_less_and_epochs_end_exactly(rig, mode):
     _Final(rig).check(twice=2 * BATCH)
 
 
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "parameter_server",
+        *map(slow, ("parameter_server_strategy", "parameter_server_sync", "multi_worker_mirrored")),
+    ],
+)
+def test_the_last_epoch_is_read_to_its_end_before_a_later_one_begins(rig, mode):
+    settings = (f"cluster.strategy={mode}", "cluster.workers=2", "train.batch_size=23")
+    result = rig.train(
+        *(*settings, *WITNESSED, "train.steps=null", "train.epochs=2", "train.save_steps=1000"),
+        pace={"chief-0": 0.01, "worker-0": 0.05, "worker-1": 0.0},
+    )
+    first, second, *filled = result["input"]
+    assert [row["once"] for row in (first, second)] == [row["due"] for row in (first, second)]
+    replicas = 3 if mode in ("parameter_server_sync", "multi_worker_mirrored") else 1
+    # The last batches are full.
+    assert sum(row["once"] for row in filled) < 23 * replicas
+    final = _Final(rig)
+    assert final.applied.exact
+    assert (final.by_name >= 2 * (final.by_name > 0)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["chief-0", "worker-0", "ps-0"])
+def test_a_process_killed_as_training_ends_leaves_no_more_than_its_batch(rig, target):
+    fault = {"by": "chief-0", "at": 240, "do": "kill", "target": target}
+    settings = ("train.steps=null", "train.epochs=3", "cluster.workers=2")
+    rig.train(
+        *ASYNC,
+        *settings,
+        *WITNESSED,
+        faults=(fault,),
+        pace={"chief-0": 0.0, "worker-0": 0.0, "worker-1": 0.1},
+    )
+    assert [restart.role for restart in rig.restarts][:1] == [target[:-2]]
+    final = _Final(rig)
+    # Also what was applied while the checkpoint was written that is restored.
+    final.check(twice=8 * BATCH)
+    assert np.maximum(3 * final.blocks.records - final.counts.reached, 0).sum() <= 3 * BATCH
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["worker-0"])
 def test_a_killed_worker_doubles_no_more_than_its_batch(rig, target):

@@ -17,7 +17,7 @@ import numpy as np
 
 from pipeline import config
 from pipeline.cluster import topology
-from pipeline.records import manifest
+from pipeline.records import epochs, manifest
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from tests.faults import moments, witness
@@ -33,7 +33,8 @@ class Applied:
 
     `more` and `never` are records beyond, and short of, what the ledger's position says is due;
     `ledger_more` and `ledger_never` what the ledger itself reports of them. `apart` is the number
-    of applied records by the witness less that by the ledger.
+    of applied records by the witness less that by the ledger, `left` how many of `train.epochs`
+    have not been read.
     """
 
     total: int
@@ -42,11 +43,12 @@ class Applied:
     apart: int
     ledger_more: int
     ledger_never: int
+    left: int = 0
 
     @property
     def exact(self) -> bool:
         """True if every record that is due was applied exactly once, and the ledger says so."""
-        return not (self.more or self.never or self.apart or self.ledger_more or self.ledger_never)
+        return not any(number for name, number in vars(self).items() if name != "total")
 
 
 def applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
@@ -57,13 +59,13 @@ def applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
     names = witness.names_of(folder, contents)
     found = witness.applied_in(checkpoint)
     block_of = np.repeat(np.arange(len(blocks.records)), blocks.records)
-    epochs, begun = np.divmod(counts.reached, blocks.records)
+    whole, begun = np.divmod(counts.reached, blocks.records)
 
     def by_name(of_blocks: np.ndarray) -> np.ndarray:
         due = np.bincount(names, weights=of_blocks[block_of], minlength=witness.NAMES)
         return due.astype(np.int64)
 
-    least, most = by_name(epochs), by_name(epochs + (begun > 0))
+    least, most = by_name(whole), by_name(whole + (begun > 0))
     more = int(np.maximum(found - most, 0).sum())
     never = int(np.maximum(least - found, 0).sum())
     # Of a block under way some records have been read: how many is known, which ones is not.
@@ -75,6 +77,7 @@ def applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
         apart=int(found.sum() - counts.applied.sum()),
         ledger_more=int(np.maximum(counts.applied - counts.reached, 0).sum()),
         ledger_never=int(np.maximum(counts.reached - counts.applied, 0).sum()),
+        left=int(np.maximum((job.train.epochs or 0) * blocks.due - counts.reached, 0).sum()),
     )
 
 
@@ -182,6 +185,7 @@ def of(
     exports = len(list(finals.iterdir())) if finals.exists() else 0
     left = {pid for pid in pids if is_alive(pid)}
     left |= {pid for pid in processes_of(path) if is_alive(pid)}
+    job = epochs.of_run(job, RunFolder(path))
     seen, most = applied(checkpoint, folder, job), bound(job, path, workers_lost)
     wrong = [
         *_wrong_step(job, step, seen),
@@ -209,7 +213,12 @@ def _wrong_counts(job: config.Config, seen: Applied, most: int) -> list[str]:
     if not _asynchronous(job) and not seen.exact:
         return [f"not exactly once: {seen}"]
     wrong = []
-    for name, number in (("more than once", seen.more), ("apart from the ledger", seen.apart)):
+    for name, number in (
+        ("more than once", seen.more),
+        ("apart from the ledger", seen.apart),
+        # A batch that is applied twice takes the step of another.
+        ("left of the last epoch", seen.left),
+    ):
         if number > most:
             wrong.append(f"{number} records {name}, {most} allowed")
     if seen.never or seen.ledger_never or seen.apart < 0:

@@ -102,8 +102,7 @@ class EpochEnds:
             tf.get_logger().info(line(epoch))
             self._lines.append(line(epoch))
         self._write(found, ended[known:])
-        rows = found.newest(_IN_STATUS)
-        self._reporter.note(input=rows, readers=found.readers, epochs=list(self._lines))
+        self._reporter.note(input=found.newest(_IN_STATUS), epochs=list(self._lines))
 
     def _write(self, found: Account, ended: list[epoch_order.Epoch]) -> None:
         values = {"epochs": sum((e.due - e.left) / e.due for e in found.epochs)}

@@ -37,7 +37,7 @@ class _Shown:
 def test_the_record_is_kept_up_to_date_while_others_watch(run, job):
     row = {"epoch": 0, "due": 30, "once": 20, "more": 0, "never": 0, "skipped": 0, "left": 10}
     status = run_folder.Status("chief-0", 1, "here", "training", 5.0)
-    told = dataclasses.replace(status, input=[row], readers={"chief-0": 20})
+    told = dataclasses.replace(status, input=[row])
     shown = _Shown()
     keeper = record_keeper.Keeper(run_record.begin(job, run), run, shown)
     keeper.say("a line")
@@ -45,7 +45,7 @@ def test_the_record_is_kept_up_to_date_while_others_watch(run, job):
     assert run_record.read(run).input is None
     keeper.show({"chief-0": told})
     kept = run_record.read(run)
-    assert (kept.input, kept.readers) == ([row], {"chief-0": 20})
+    assert kept.input == [row]
     assert shown.lines == ["a line"] and len(shown.shown) == 2
 
 

@@ -166,11 +166,15 @@ def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, recor
 class _Reader:
     """One of several readers of a backlog, with a pipeline that reads ahead of its steps."""
 
-    def __init__(self, shared, blocks, number, in_turn):
+    def __init__(self, shared, blocks, number, in_turn, epochs=None):
         self.shared, backlog = shared, epoch_order.Backlog(blocks, 1, np.zeros(len(blocks.records)))
         size = assignments.sizes(blocks.records, BATCH, number)
-        self.held = assignments.Holdings(backlog, blocks.records, BATCH, size, in_turn=in_turn)
-        self.chunk, self.read = size.chunk, []
+        self.held = assignments.Holdings(
+            *(backlog, blocks.records, BATCH, size),
+            in_turn=in_turn,
+            end=None if epochs is None else backlog.end_of(epochs),
+        )
+        self.chunk, self.read, self.gave_up = size.chunk, [], False
         feed = window_feed.Feed(blocks, 1, number)
         feed.begin(self.held.pieces)
         self.windows = feed.windows()
@@ -181,6 +185,8 @@ class _Reader:
         while held.wants_more:
             if held.full:
                 held.drop_applied(shared.reached[held.ready_blocks])
+            if held.exhausted:
+                return not held.lacks_a_batch
             if held.full:
                 held.release(shared.reached[held.waiting_blocks])
                 return not held.lacks_a_batch
@@ -201,12 +207,12 @@ class _Reader:
 
 
 class _Shared:
-    def __init__(self, blocks, readers):
+    def __init__(self, blocks, readers, epochs=None):
         number = epoch_order.open_blocks(blocks, 4096, 3 * readers)
         self.in_turn = assignments.can_take_turns(blocks.records, BATCH, number, readers)
         self.positions = itertools.count()
         self.reached, self.applied = np.zeros((2, len(blocks.records)), np.int64)
-        self.readers = [_Reader(self, blocks, number, self.in_turn) for _ in range(readers)]
+        self.readers = [_Reader(self, blocks, number, self.in_turn, epochs) for _ in range(readers)]
 
 
 @given(
@@ -227,6 +233,39 @@ def test_however_slow_some_are_there_is_always_one_that_need_not_wait(records, r
         turn.step()
     if shared.in_turn:
         assert (shared.applied == shared.reached).all()
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=3, max_size=60),
+    *(st.integers(2, 3), st.integers(1, 3)),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_last_epoch_is_read_to_its_end(records, readers, epochs, random):
+    """Who has not enough of it for a batch gives it to the first, who also fills the last batch."""
+    blocks = _blocks(records)
+    shared = _Shared(blocks, readers, epochs)
+    due = epochs * blocks.records
+    first, *others = shared.readers
+    steps = -(-int(due.sum()) // BATCH)
+    for _ in range(steps):
+        while not (able := [r for r in shared.readers if not r.gave_up and r.may_step()]):
+            for other in others:
+                if not other.gave_up:
+                    first.held.add(other.held.positions)
+                    other.gave_up = True
+            first.held.release(shared.reached[first.held.waiting_blocks])
+            if not first.may_step():
+                held = first.held.left(shared.reached[first.held.waiting_blocks])
+                # With little to share, blocks may be begun again before they are read.
+                assert held == due.sum() - shared.reached.sum() or not shared.in_turn
+                first.held.read_on_alone(first.chunk)
+                first.held.release(shared.reached[first.held.waiting_blocks])
+        random.choice(able).step()
+    if shared.in_turn:
+        assert (shared.reached >= due).all()
+        assert (shared.applied == shared.reached).all()
+    assert shared.applied.sum() == steps * BATCH
 
 
 def test_turns_are_taken_where_there_is_enough_to_share():

@@ -209,7 +209,7 @@ def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
         in_turn = dealer.in_turn()
         dealer.build()
     devices = [op.device for op in graph.get_operations() if op.type == "VarHandleOp"]
-    assert len(devices) == 6
+    assert len(devices) == 7
     assert {*devices} == {in_turn.device}
 
 

@@ -23,7 +23,11 @@ def made():
             tf.compat.v1.add_to_collection(
                 tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, variable.initializer
             )
-        yield counts, pending.Pending(counts, 2)
+        made = pending.Pending(counts, 2)
+        tf.compat.v1.add_to_collection(
+            tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, made.reached.initializer
+        )
+        yield counts, made
 
 
 def _put(counts, handed_in, rank, blocks, places):
@@ -38,6 +42,7 @@ def test_what_is_handed_in_is_counted_once(made):
     with tf.compat.v1.train.MonitoredSession() as session:
         session.run(puts)
         assert session.run(counts.applied).tolist() == [0, 0, 0, 0]
+        assert session.run(handed_in.reached).tolist() == [0, 3, 0, 1]
         for _ in range(2):
             session.run(count)
             assert session.run(counts.applied).tolist() == [0, 3, 0, 1]

@@ -110,7 +110,6 @@ def test_each_epoch_that_ends_is_told_once(tmp_path, ends, caplog):
     status = _status(tmp_path, ends)
     assert status.epochs == told
     assert [row["left"] for row in status.input] == [0, 0, 29]
-    assert status.readers == {"chief-0": 61}
 
 
 def test_epochs_of_an_earlier_start_are_not_told_again(tmp_path, ends):
