@@ -134,7 +134,8 @@ def _confusion(found: Binary, names: Sequence[str]) -> str:
         ("true negatives", f"{tn:,}", "specificity", tn, tn + fp),
         ("false negatives", f"{fn:,}", "accuracy", tp + tn, int(sizes.sum())),
     ]
-    cells = [(*row[:3], shown(intervals.wilson(*row[3:]))) for row in rows]
+    # A share of no examples has no value.
+    cells = [(*texts, shown(intervals.wilson(n, of) if of else None)) for *texts, n, of in rows]
     return shares_drawn + document.table(("", "records", "", "95 % interval"), cells, right={1})
 
 

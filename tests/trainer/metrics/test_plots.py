@@ -45,6 +45,9 @@ def test_one_label_alone_has_no_curves():
     found.add(np.zeros(5, int), np.full(5, 0.2))
     drawn = plots.of(found)
     assert "ROC" not in drawn and "Confusion at 0.5" in drawn
+    cells = re.findall("<tr>(.*?)</tr>", drawn, re.DOTALL)
+    shown = {name: next(row for row in cells if name in row) for name in ("recall", "specificity")}
+    assert "1.000" not in shown["recall"] and "1.000 [0.566, 1.000]" in shown["specificity"]
 
 
 def test_many_classes():
