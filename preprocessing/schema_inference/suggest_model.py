@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,6 +77,8 @@ def _task(label: Found) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 
 def _train(rows: int, passes: int, columns: int, *, hashed: bool) -> list[str]:
     batch = _BATCH if rows >= _FEW_ROWS else _BATCH_OF_FEW
+    # A batch that holds a record many times costs as many epochs, and teaches nothing more.
+    batch = min(batch, 2 ** int(math.log2(max(1, rows))))
     passes = _PASSES_OF_IDENTIFIERS if hashed else passes
     steps = min(max(_LEAST, round(passes * rows / batch, -2)), _MOST)
     checkpoints = _CHECKPOINTS_OF_WIDE if columns > _WIDE else _CHECKPOINTS

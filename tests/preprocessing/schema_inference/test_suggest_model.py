@@ -45,7 +45,10 @@ def test_tasks(label, section, params, metric):
 @pytest.mark.parametrize(
     ("label", "rows", "hashed", "steps", "batch"),
     [
-        ([0, 1], 50, False, 300, 128),
+        ([0, 1], 0, False, 300, 1),
+        ([0, 1], 6, False, 300, 4),
+        ([0, 1], 50, False, 300, 32),
+        ([0, 1], 128, False, 300, 128),
         ([0, 1], 6000, False, 500, 128),
         ([0.5, 1.5, 9.5], 6000, False, 1400, 128),
         ([0, 1], 43_000, False, 1700, 256),
@@ -62,7 +65,8 @@ def test_the_length_of_training_follows_label_and_rows(label, rows, hashed, step
 
 
 @pytest.mark.parametrize(
-    ("rows", "passes"), [(4, "9,600"), (7, "5,500"), (500, "77"), (50_000, "10"), (10**7, "0.15")]
+    ("rows", "passes"),
+    [(4, "300"), (7, "170"), (150, "260"), (500, "77"), (50_000, "10"), (10**7, "0.15")],
 )
 def test_passes_are_written_as_people_write_numbers(rows, passes):
     label = _found([0, 1])
