@@ -49,7 +49,7 @@ OVERRIDES = $(call given,SET,set)
 COMMON    = $(call given,CONFIG,config) $(call given,STORAGE,storage) $(OVERRIDES)
 CLOUD     = $(call setting,PROJECT,gcp.project) $(call setting,REGION,gcp.region) $(call setting,BUCKET,gcp.bucket) \
 	$(call setting,IMAGE,gcp.image) $(if $(call on,DRY_RUN),--dry_run)
-NEED_GCP  = tests/cloud/test_dataflow_runner.py tests/cloud/test_beam.py tests/pipeline/launchers/vertex/test_job_spec.py
+NEED_GCP  = tests/cloud/test_dataflow_runner.py tests/cloud/test_beam.py tests/pipeline/launchers/gcp/test_job_spec.py
 # CONFIG= if it was given, not its default.
 OF_CONFIG = $(if $(filter-out file,$(origin CONFIG)),$(call given,CONFIG,config))
 OF_RUN    = $(call given,STORAGE,storage) $(call given,RUN,run) $(OF_CONFIG)

@@ -4,8 +4,9 @@
 (`make lock` writes them again); pip users get the same names with open upper ends.
 """
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
+_PACKAGES = ("pipeline", "preprocessing", "serving", "trainer")
 # What of a checkout a wheel carries, by the package it lies in there.
 _CARRIED = {
     "pipeline.shipped.configs": "configs",
@@ -21,51 +22,7 @@ setup(
     # 3.9 is past its end of life.
     python_requires=">=3.10,<3.12",
     packages=[
-        "pipeline",
-        "pipeline.cluster",
-        "pipeline.command",
-        "pipeline.config",
-        "pipeline.console",
-        "pipeline.jobs",
-        "pipeline.launchers",
-        "pipeline.launchers.slurm",
-        "pipeline.launchers.vertex",
-        "pipeline.pages",
-        "pipeline.processes",
-        "pipeline.records",
-        "pipeline.reports",
-        "pipeline.runs",
-        "pipeline.scripts",
-        "pipeline.steps",
-        "pipeline.storage",
-        "pipeline.supervision",
-        "preprocessing",
-        "preprocessing.arrow",
-        "preprocessing.build",
-        "preprocessing.dead_letters",
-        "preprocessing.rows",
-        "preprocessing.runners",
-        "preprocessing.sample_data",
-        "preprocessing.schema_inference",
-        "preprocessing.shards",
-        "preprocessing.sources",
-        "preprocessing.statistics",
-        "serving",
-        "serving.batch",
-        "serving.rest",
-        "trainer",
-        "trainer.checkpoints",
-        "trainer.distribution",
-        "trainer.evaluation",
-        "trainer.exactly_once",
-        "trainer.export",
-        "trainer.input",
-        "trainer.lifecycle",
-        "trainer.metrics",
-        "trainer.migration",
-        "trainer.models",
-        "trainer.monitoring",
-        "trainer.optimizers",
+        *find_packages(include=[f"{name}*" for name in _PACKAGES]),
         *_CARRIED,
     ],
     package_dir=_CARRIED,

@@ -14,9 +14,9 @@ import time
 
 from absl import flags
 
-from pipeline import cli, launchers, versions
+from pipeline import cli, places, versions
 from pipeline.jobs import display, job
-from pipeline.launchers import dry_run
+from pipeline.launchers import base
 from pipeline.processes import isolation
 from pipeline.runs import run_record
 from pipeline.storage import gcs_preflight
@@ -24,9 +24,7 @@ from pipeline.storage import gcs_preflight
 _CONFIG = flags.DEFINE_string(
     "config", None, "Shipped config name, or path of a YAML file.", required=True
 )
-_CLUSTER = flags.DEFINE_enum_class(
-    "cluster", launchers.Place.LOCAL, launchers.Place, "Where the processes run."
-)
+_CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.training(), "Where the processes run.")
 _RUN = flags.DEFINE_string("run", None, "Name of the run. Default: named after the config.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
 _SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
@@ -38,9 +36,7 @@ _ISOLATE = flags.DEFINE_enum_class(
     isolation.Isolate,
     "Give a local cluster a network of its own, so that nobody else reaches its ports.",
 )
-_DRY_RUN = flags.DEFINE_bool(
-    "dry_run", False, "Only show the job, for --cluster=gcp, k8s or slurm."
-)
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --cluster but local.")
 _PS = flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0)
 
 
@@ -56,13 +52,13 @@ def main() -> None:
         storage_root=_STORAGE.value,
         look=not _DRY_RUN.value,
     )
+    launcher = base.choose(_CLUSTER.value)
     if _DRY_RUN.value:
-        shown = dry_run.show(_CLUSTER.value, wanted)
+        shown = launcher.show(wanted)
         print(shown.document, flush=True)
         print(shown.notes, file=sys.stderr)
         return
     wanted = dataclasses.replace(wanted, isolate=_ISOLATE.value)
-    launcher = launchers.choose(_CLUSTER.value)
     record = run_record.finished(wanted.config, wanted.run)
     if record is not None:
         print(f"run {wanted.name} is already finished; nothing to do")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import pydantic
 import pydantic_core
@@ -45,3 +45,15 @@ class Section(pydantic.BaseModel):
     """
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+_P = TypeVar("_P", bound="PlaceSection")
+
+
+class PlaceSection(Section):
+    """The settings of a place where jobs run (`pipeline.places`). They do not change a model."""
+
+    @classmethod
+    def of(cls: type[_P], config: Section) -> _P:
+        """Returns the section of this class in a config."""
+        return next(value for _, value in config if isinstance(value, cls))

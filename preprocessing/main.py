@@ -9,13 +9,15 @@ again on the same config and inputs it does nothing, unless --force is given. Re
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from absl import flags
 
-from pipeline import cli, config, errors
+from pipeline import cli, places
 from pipeline.config import config_file
+from pipeline.launchers.preprocessing import Request
 from pipeline.runs import run_folder
 from preprocessing.build import job
-from preprocessing.runners import dataflow, dataflow_job
 
 _CONFIG = flags.DEFINE_string(
     "config", None, "Name in configs/, or path of a config file.", required=True
@@ -27,56 +29,46 @@ _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated b
 
 
 _CLUSTER = flags.DEFINE_enum(
-    "cluster", "local", ["local", "gcp", "slurm"], "Here, on Dataflow, or in a Slurm job."
+    "cluster", places.HERE, places.preprocessing(), "Here, on Dataflow (gcp), or in a job there."
 )
 _FORCE = flags.DEFINE_bool("force", False, "Make the records again though they are up to date.")
 _RUN = flags.DEFINE_string("run", None, "Run that is to train on them. Default: none.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job, for --cluster=gcp or slurm.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --cluster but local.")
 
 
 def main() -> None:
     """Loads the config and hands over."""
     wanted = config_file.load(_CONFIG.value, _SET.value)
-    options = _BEAM.value
-    if _CLUSTER.value == "slurm":
-        _run_on_slurm(wanted)
+    request = Request(
+        wanted,
+        _STORAGE.value,
+        arguments=tuple(_arguments()),
+        beam_options=tuple(_BEAM.value),
+        num_workers=_WORKERS.value,
+        dry_run=_DRY_RUN.value,
+    )
+    beam = places.load(places.PLACES[_CLUSTER.value].preprocessing)(request)
+    if beam is None:
         return
-    if _CLUSTER.value == "gcp":
-        options = [*dataflow.options(wanted.name, wanted.gcp), *options]
-        if _DRY_RUN.value:
-            print("\n".join(options))
-            return
-        dataflow.check_installed()
-        dataflow.check_places(wanted, _STORAGE.value)
-    elif _DRY_RUN.value:
-        raise errors.UsageError("DRY_RUN=1: shows what CLUSTER=gcp or slurm would be asked for")
     job.run(
         wanted,
         _STORAGE.value,
         num_workers=_WORKERS.value,
-        pipeline_options=options,
+        pipeline_options=[*beam.options, *_BEAM.value],
         force=_FORCE.value,
         for_run=_run_folder(),
-        elsewhere=dataflow_job.follower(wanted.gcp) if _CLUSTER.value == "gcp" else None,
+        elsewhere=beam.elsewhere,
     )
 
 
-def _run_on_slurm(wanted: config.Config) -> None:
-    from pipeline.launchers.slurm import preprocess_job
-
-    given = [f"--config={_CONFIG.value}"]
-    given += [f"--set={override}" for override in _SET.value]
+def _arguments() -> Iterator[str]:
+    """Yields what makes the same records elsewhere."""
+    yield f"--config={_CONFIG.value}"
+    yield from (f"--set={override}" for override in _SET.value)
     if _BEAM.value:
-        given.append(f"--pipeline_options={','.join(_BEAM.value)}")
+        yield f"--pipeline_options={','.join(_BEAM.value)}"
     if _FORCE.value:
-        given.append("--force")
-    preprocess_job.run(
-        wanted,
-        _STORAGE.value,
-        given,
-        num_workers=_WORKERS.value,
-        dry_run=_DRY_RUN.value,
-    )
+        yield "--force"
 
 
 def _run_folder() -> run_folder.RunFolder | None:

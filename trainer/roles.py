@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage
 from pipeline.cluster import tolerance, topology
+from pipeline.launchers.gcp.settings import Gcp
 from pipeline.processes import signals
 from pipeline.records import builds, manifest, quarantine
 from pipeline.runs import run_folder
@@ -50,7 +51,7 @@ def run(
     if reporter is None:
         reporter = Reporter(run, task.name, job.train.steps, spread=task.spread)
         reporter.keep_alive()
-    shown_at = os.environ.get(event_files.VERTEX) if job.gcp.tensorboard else None
+    shown_at = os.environ.get(event_files.VERTEX) if Gcp.of(job).tensorboard else None
     with _explained(reporter), event_files.written_here(run.path, shown_at):
         if task.is_chief:
             records = _open_records(job, run, records_path, task, reporter)

@@ -6,9 +6,17 @@ import ast
 import dataclasses
 import importlib.util
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+
+from pipeline import places
 
 _PREFIX = "DEFINE_"
+# What sources take from the table of places, as they write it.
+_COMPUTED: Mapping[str, Callable[[], object]] = {
+    "places.HERE": lambda: places.HERE,
+    "places.preprocessing()": places.preprocessing,
+    "places.training()": places.training,
+}
 # Kinds of absl's that are given without a value.
 _SWITCHES = ("bool", "boolean")
 
@@ -86,6 +94,8 @@ def _value(node: ast.expr, constants: dict[str, object]) -> object:
     """Returns the value of an expression; `None` if the source alone does not say."""
     if isinstance(node, ast.Name):
         return constants.get(node.id)
+    if computed := _COMPUTED.get(ast.unparse(node)):
+        return computed()
     try:
         return ast.literal_eval(node)
     except ValueError:

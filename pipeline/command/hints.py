@@ -18,9 +18,10 @@ VIA = "PIPELINE_VIA"
 PROGRAM = "estimator-pipeline"
 # Settings that messages name.
 SETTINGS = (
-    *("A", "B", "BUCKET", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET"),
-    *("EXPORT", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP", "IMAGE", "INPUT", "LABEL"),
-    *("NUM_WORKERS", "OUT", "OUTPUT", "PORT", "PROJECT", "PS", "RECORDS", "REGION", "REPAIR"),
+    *(name.upper() for name in table.KEYS),
+    *("A", "B", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET"),
+    *("EXPORT", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP", "INPUT", "LABEL"),
+    *("NUM_WORKERS", "OUT", "OUTPUT", "PORT", "PS", "RECORDS", "REPAIR"),
     *("ROLE", "ROWS", "RUN", "SCHEMA", "SET", "SLICES", "SPLIT", "STORAGE", "STRATEGY", "WORKERS"),
 )
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from pipeline import places
+
 
 @dataclasses.dataclass(frozen=True)
 class Command:
@@ -58,9 +60,4 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 # Variables of make that stand for a key of the config, by command-line name.
-KEYS: Mapping[str, str] = {
-    "project": "gcp.project",
-    "region": "gcp.region",
-    "bucket": "gcp.bucket",
-    "image": "gcp.image",
-}
+KEYS: Mapping[str, str] = places.variables()

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
 
-from pipeline import storage
+from pipeline import places, storage
 from pipeline.config import feature_check, model_config, slices
 from pipeline.config.cluster_config import Cluster
 from pipeline.config.data_config import Data
 from pipeline.config.drift_config import Drift
 from pipeline.config.eval_config import Eval
 from pipeline.config.feature_config import Feature, Label
-from pipeline.config.gcp_config import Gcp
 from pipeline.config.model_config import Model
-from pipeline.config.slurm_config import Slurm
 from pipeline.config.train_config import Train
 from pipeline.sections import Like, Section
 
@@ -29,8 +27,8 @@ from pipeline.sections import Like, Section
 Name = Annotated[str, Like(storage.NAME_PATTERN, "flights-2024")]
 
 
-class Config(Section):
-    """One job."""
+class _Job(Section):
+    """One job, wherever it runs."""
 
     name: Name
     """Name of the job. Its records are in `records/<name>/`, and its runs start with it."""
@@ -43,11 +41,9 @@ class Config(Section):
     eval: Eval = Eval()
     cluster: Cluster = Cluster()
     drift: Drift = Drift()
-    gcp: Gcp = Gcp()
-    slurm: Slurm = Slurm()
 
     @pydantic.model_validator(mode="after")
-    def _features_can_be_made(self) -> Config:
+    def _features_can_be_made(self) -> _Job:
         feature_check.check(self.features, self.label, self.data.label, self.data.columns)
         if self.model.name in model_config.PARAMS:
             column = self.data.columns[self.data.label]
@@ -57,6 +53,21 @@ class Config(Section):
         if self.eval.group is not None:
             slices.check_group(self.eval.group, self.data.columns, "eval.group")
         return self
+
+
+if TYPE_CHECKING:
+
+    class Config(_Job):
+        """One job. The section of a place is `Slurm.of(config)`."""
+
+else:
+    # With a section for each place that has settings.
+    Config = pydantic.create_model(
+        "Config",
+        __base__=_Job,
+        __module__=__name__,
+        **{name: (section, section()) for name, section in places.settings().items()},
+    )
 
 
 def digest(section: pydantic.BaseModel | dict[str, Any]) -> str:

@@ -1,19 +1,58 @@
-"""What a launcher is: the way to run one job at one kind of place."""
+"""What a place must provide, and how commands get it.
+
+A place is a class in `pipeline/launchers/<name>/launcher.py`, which its row in `pipeline.places`
+names. Where this project looks after the processes itself, as on this machine, it is a `Launcher`.
+Where a scheduler or a service takes whole jobs, it is a `RemoteLauncher` of
+`pipeline.launchers.remote`, which submits, follows, finds, stops and reports jobs: the place adds
+how to talk to the service.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import abc
+import dataclasses
+from collections.abc import Iterator
 
+from pipeline import errors, places
 from pipeline.jobs.job import Job
+from pipeline.launchers import checks
 from pipeline.runs.run_record import RunRecord
 
 
-class Launcher(Protocol):
-    """Runs a job to its end, whatever it takes at its place."""
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """What DRY_RUN=1 prints. `document` is for a program, whole; `notes` are for whoever reads
+    along."""
 
+    document: str
+    notes: str
+
+
+class Launcher(abc.ABC):
+    """Runs jobs at one place. It is made without arguments."""
+
+    @abc.abstractmethod
     def run(self, job: Job, *, started: float) -> RunRecord:
-        """Returns the record of the run once it is done; every process is gone by then.
+        """Runs a job to its end and returns the record of the run; every process is gone by then.
 
         `started` is the Unix time at which the command began. Raises the `PipelineError` of
         what went wrong, after writing it to the run's record.
         """
+
+    def show(self, job: Job) -> Shown:
+        """Returns the job as it would be sent. Needs no credentials, and asks no service.
+
+        Raises `UsageError` for a config that the place cannot run, or a place that sends nothing.
+        """
+        raise errors.UsageError(f"DRY_RUN=1: shows jobs for {places.elsewhere(places.training())}")
+
+    def checks(self, storage_root: str) -> Iterator[checks.Finding]:
+        """Yields what `make doctor CLUSTER=` finds on this machine, quick checks first."""
+        yield from checks.of_installation(storage_root)
+
+
+def choose(place: str) -> Launcher:
+    """Returns the launcher of a place, importing only what that place needs."""
+    made = places.load(places.PLACES[place].launcher)()
+    assert isinstance(made, Launcher), place
+    return made

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipeline import errors, redaction, storage
+from pipeline import errors, places, redaction, storage
 from pipeline.storage import strict_json
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run_name(job: config.Config) -> str:
     runs is not part of the name. A key that a later version adds does not rename older runs."""
     from pipeline import config
 
-    given = job.model_dump(mode="json", exclude={"gcp", "slurm"}, exclude_defaults=True)
+    given = job.model_dump(mode="json", exclude={*places.settings()}, exclude_defaults=True)
     return f"{job.name[:50]}-{config.digest(given)[:8]}"
 
 

@@ -76,8 +76,8 @@ class RunRecord(pydantic.BaseModel):
     cluster: dict[str, list[str]] = {}
     # `None` if its roles were started by hand.
     launcher: Launcher | None
-    # What runs its processes elsewhere: projects/…/customJobs/… on Vertex AI, slurm/<number> on a
-    # Slurm cluster; of the newest launch there.
+    # What runs its processes elsewhere, of the newest launch there, such as slurm/<number>. Its
+    # beginning says which place it is at: `pipeline.places.Place.jobs`.
     job: str | None = None
     launches: int = 1
     # When the newest launch began, in Unix time; `None` in records of earlier versions.

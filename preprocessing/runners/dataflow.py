@@ -6,12 +6,12 @@ import importlib
 import re
 
 from pipeline import config, errors, storage
-from pipeline.config import gcp_config
+from pipeline.launchers.gcp.settings import Gcp
 from pipeline.storage import gcs_preflight
 from preprocessing.runners import beam_import
 
 
-def options(name: str, gcp: gcp_config.Gcp) -> list[str]:
+def options(name: str, gcp: Gcp) -> list[str]:
     """Returns Beam's flags for the job of the config `name`.
 
     Raises `UsageError` for a config without project, region, bucket and image.
@@ -58,7 +58,7 @@ def check_places(wanted: config.Config, storage_root: str) -> None:
     if not storage.is_remote(storage_root):
         raise errors.UsageError(
             f"CLUSTER=gcp: STORAGE is {storage_root!r}, which Google's machines do not see. Use "
-            f"STORAGE=gs://{wanted.gcp.bucket}/folder"
+            f"STORAGE=gs://{Gcp.of(wanted).bucket}/folder"
         )
     for split, inputs in wanted.data.inputs.items():
         for name, path in inputs.items():
@@ -70,4 +70,4 @@ def check_places(wanted: config.Config, storage_root: str) -> None:
                     "with CLUSTER=local and the same STORAGE=gs://"
                 )
     gcs_preflight.check_google(storage_root)
-    gcs_preflight.check_region(storage_root, wanted.gcp.region)
+    gcs_preflight.check_region(storage_root, Gcp.of(wanted).region)

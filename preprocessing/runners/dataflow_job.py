@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pipeline import errors, storage
-from pipeline.config import gcp_config
 from pipeline.console import interrupts
+from pipeline.launchers.gcp.settings import Gcp
 from pipeline.storage import gcs_errors, strict_json
 from pipeline.storage.google_api import Api
 from preprocessing.runners import error_transport
@@ -169,7 +169,7 @@ def explained(job: Job | None) -> Iterator[None]:
         raise job.explained(status, gcs_errors.explanation(text)) from None
 
 
-def follower(gcp: gcp_config.Gcp) -> Follower:
+def follower(gcp: Gcp) -> Follower:
     """Returns the follower for a config that has been checked."""
     return Follower(str(gcp.project), str(gcp.region))
 

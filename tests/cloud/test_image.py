@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from pipeline.launchers import image
-from pipeline.launchers.vertex import job_spec
+from pipeline.launchers.gcp import job_spec
 from tests.cloud.image import Image, made
 from tests.pipeline.jobs.jobs import plan
 from tests.pipeline.process_help import ROOT

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.config import config_file
 from pipeline.jobs import job
-from pipeline.launchers.vertex import job_spec
+from pipeline.launchers.gcp import job_spec
 from pipeline.runs import fatal
 from tests.cloud.fixtures import Cloud, of_service
 from tests.cloud.image import Image, made

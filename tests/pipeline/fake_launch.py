@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from pipeline import cli, launch, launchers
-from pipeline.launchers.local import LocalLauncher
+from pipeline import cli, launch
+from pipeline.launchers import base
+from pipeline.launchers.local.launcher import LocalLauncher
 from pipeline.supervision import plan
 from tests.pipeline import fake_roles
 
 
-def choose(place: launchers.Place) -> launchers.Launcher:
+def choose(place: str) -> base.Launcher:
     return LocalLauncher(
         preload=fake_roles.__name__,
         entry=fake_roles.ENTRY,
@@ -20,5 +21,5 @@ def choose(place: launchers.Place) -> launchers.Launcher:
 
 
 if __name__ == "__main__":
-    launch.launchers.choose = choose
+    base.choose = choose
     cli.run(launch.main)

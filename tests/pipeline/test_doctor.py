@@ -40,8 +40,8 @@ def test_what_is_wrong_is_told_with_what_to_do_and_code_64(tmp_path):
     (tmp_path / "file").write_text("")
     # Of the checks only that of the storage, which needs no TensorFlow.
     program = (
-        "from pipeline import cli, doctor, doctor_checks;"
-        "doctor_checks.checks = doctor_checks.check_storage;"
+        "from pipeline import cli, doctor; from pipeline.launchers import checks;"
+        "checks.of_machine = checks.check_storage;"
         "cli.run(doctor.main)"
     )
     done = run("-c", program, f"--storage={tmp_path}/file/x")

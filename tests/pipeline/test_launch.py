@@ -131,7 +131,7 @@ def test_flags_are_a_contract():
 
 def test_the_launcher_itself_does_not_load_tensorflow_or_beam():
     program = (
-        "import sys, pipeline.launch, pipeline.launchers.local;"
+        "import sys, pipeline.launch, pipeline.launchers.local.launcher;"
         "sys.exit(bool({'tensorflow', 'apache_beam', 'trainer', 'preprocessing'} & {*sys.modules}))"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=child_environment(), check=True)

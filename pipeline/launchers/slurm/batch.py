@@ -21,7 +21,8 @@ from pipeline.cluster import tolerance, topology
 from pipeline.jobs import job as jobs
 from pipeline.jobs import run_setup
 from pipeline.jobs.job import Job
-from pipeline.launchers.slurm import agent, commands, job_status, steps
+from pipeline.launchers.slurm import agent, commands, steps
+from pipeline.launchers.slurm.settings import Slurm
 from pipeline.processes import environment
 from pipeline.processes.fork_client import StopRequest, run_command
 from pipeline.records import builds
@@ -60,7 +61,7 @@ class Batch:
 
     def work(self) -> None:
         """Returns when the run is done. Raises the `PipelineError` of what went wrong."""
-        slurm = self._job.config.slurm
+        slurm = Slurm.of(self._job.config)
         allocation = steps.Allocation(
             self._run,
             self._job.storage_root,
@@ -112,7 +113,7 @@ class Batch:
         for name in (agent.LOST, run_folder.TRAINING_DONE, agent.RESTARTS, "status"):
             self._run.remove(name)
         self._noted, self._hang = {}, None
-        command = allocation.command(gpus=self._job.config.slurm.gpus)
+        command = allocation.command(gpus=Slurm.of(self._job.config).gpus)
         with steps.started(command, allocation.variables(first)) as step:
             self._follow(step)
         self._observe()
@@ -254,7 +255,7 @@ def _after_stop(job: Job, number: str) -> str | None:
     state, _ = commands.state(number)
     if state != "RUNNING":
         return None
-    if not job.config.slurm.requeue:
+    if not Slurm.of(job.config).requeue:
         return "slurm.requeue is off"
     submission, saved = os.environ.get(fatal.SUBMISSION), run_folder.saved_step(job.run)
     known = job.run.read(_REQUEUES) or {}
@@ -275,11 +276,11 @@ def _own_record(job: Job, number: str) -> RunRecord:
     deadline = time.monotonic() + _SUBMITTER
     while time.monotonic() < deadline:
         record = run_record.read(job.run)
-        if record is not None and record.job == f"{job_status.JOB}{number}":
+        if record is not None and record.job == f"{commands.JOB}{number}":
             return record
         time.sleep(0.2)
     record = run_record.read(job.run) or run_record.begin(job.config, job.run)
-    record.status, record.job = "running", f"{job_status.JOB}{number}"
+    record.status, record.job = "running", f"{commands.JOB}{number}"
     return record
 
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from pipeline import errors
 
+# How the record of a run names a job: slurm/<number>.
+JOB = "slurm/"
 # What Slurm's programs print before what they have to say.
 _WHO = re.compile(r"^(?:sbatch|srun|scontrol|squeue|scancel|slurmstepd[^:]*): (?:error|fatal): ")
 # In what they say when the controller does not answer: it may be back soon.
@@ -34,6 +36,12 @@ def require() -> None:
             f"CLUSTER=slurm: no {', '.join(missing)} on this machine. Run the command where jobs "
             "are submitted, such as a login node"
         )
+
+
+def ping() -> None:
+    """Raises `UsageError` without Slurm's programs, `RetryableError` if no controller answers."""
+    require()
+    ask("squeue", "--noheader", "--me", "--format=%i")
 
 
 def ask(*command: str, text: str | None = None) -> str:

@@ -3,46 +3,45 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from pipeline import config, errors, storage
+from pipeline import errors, storage
 from pipeline.console import interrupts
+from pipeline.launchers.preprocessing import Request
 from pipeline.launchers.slurm import commands, script
+from pipeline.launchers.slurm.settings import Slurm
 
 _MODULE = "preprocessing.main"
 _POLL = 2.0  # seconds
 
 
-def run(
-    job: config.Config,
-    storage_root: str,
-    arguments: Sequence[str],
+def submit(
+    request: Request,
     *,
-    num_workers: int,
-    dry_run: bool = False,
     say: Callable[[str], None] = lambda line: print(line, flush=True),
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Submits the job, and follows it to its end; only shows the script of a `dry_run`.
+    """Submits the job, and follows it to its end; only shows the script of a dry run.
 
-    `arguments` are what `preprocessing.main` is to be started with there. Raises `UsageError` where
-    Slurm refuses the job, and `ReportedError` with the exit code of a job that has failed.
+    Raises `UsageError` where Slurm refuses the job, and `ReportedError` with the exit code of a job
+    that has failed.
     """
-    root = storage.absolute(storage_root)
+    job, slurm = request.config, Slurm.of(request.config)
+    root = storage.absolute(request.storage_root)
     if storage.is_remote(root):
         log = f"slurm-preprocess-{job.name}.out"
     else:
         log = storage.join(root, "slurm", f"preprocess-{job.name}-{time.time_ns()}.out")
-    cpus = max(num_workers, job.slurm.cpus)
+    cpus = max(request.num_workers, slurm.cpus)
     text = script.render_one(
-        job.slurm,
+        slurm,
         f"preprocess-{job.name}",
-        ["-m", _MODULE, *arguments, f"--storage={root}", f"--num_workers={cpus}"],
+        ["-m", _MODULE, *request.arguments, f"--storage={root}", f"--num_workers={cpus}"],
         cpus=cpus,
         output=log,
         folder=None,
     )
-    if dry_run:
+    if request.dry_run:
         say(text.rstrip())
         return
     commands.require()

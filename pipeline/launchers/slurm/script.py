@@ -7,8 +7,8 @@ import shlex
 import sys
 
 from pipeline import errors, storage
-from pipeline.config.slurm_config import Slurm
 from pipeline.jobs.job import Job
+from pipeline.launchers.slurm.settings import Slurm
 from pipeline.runs import fatal
 from pipeline.runs.run_folder import RunFolder
 
@@ -28,7 +28,7 @@ def render(job: Job, submission: str, *, folder: str | None = None) -> str:
     Raises `UsageError` for a run whose name or place a script cannot hold.
     """
     processes = sum(job.counts.values())
-    slurm = job.config.slurm
+    slurm = Slurm.of(job.config)
     return _script(
         slurm,
         [

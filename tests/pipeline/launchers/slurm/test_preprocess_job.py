@@ -6,6 +6,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.config import config_file
+from pipeline.launchers.preprocessing import Request
 from pipeline.launchers.slurm import commands, preprocess_job
 
 
@@ -33,15 +34,14 @@ def slurm(monkeypatch, tmp_path):
         monkeypatch.setattr(commands, "exit_of", lambda number: exit_code)
         error = None
         try:
-            preprocess_job.run(
+            request = Request(
                 config_file.load("mnist", ["slurm.partition=cpu"]),
                 str(tmp_path),
-                ["--config=mnist", "--set=data.shards.train=3"],
+                arguments=("--config=mnist", "--set=data.shards.train=3"),
                 num_workers=4,
-                say=said.append,
-                sleep=lambda seconds: None,
                 **others,
             )
+            preprocess_job.submit(request, say=said.append, sleep=lambda seconds: None)
         except errors.PipelineError as raised:
             error = raised
         return said, submitted, error

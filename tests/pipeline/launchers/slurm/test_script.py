@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from pipeline import errors
-from pipeline.launchers import Place, dry_run
 from pipeline.launchers.slurm import script
+from pipeline.launchers.slurm.launcher import SlurmLauncher
 from tests.pipeline.jobs.jobs import plan
 
 
@@ -72,6 +72,6 @@ def test_a_value_cannot_become_a_line_of_its_own(override):
 
 
 def test_a_dry_run_shows_the_script():
-    shown = dry_run.show(Place.SLURM, plan(storage_root="/shared/out"))
+    shown = SlurmLauncher().show(plan(storage_root="/shared/out"))
     assert shown.document.startswith("#!/bin/bash\n#SBATCH --job-name=train-r1\n")
     assert "would give the script above to sbatch" in shown.notes

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.config import config_file
-from pipeline.launchers.vertex import job_status
+from pipeline.launchers import remote_jobs
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from tests.cloud.jobs import PLACE
@@ -64,7 +64,7 @@ def test_status_works_without_the_service(cloud, run):
     cloud.fault("customJobs", status=403, times=9)
     done = command(cloud, "status")
     assert done.returncode == 0
-    assert "its job cannot be asked about: Vertex AI, projects/" in done.stdout
+    assert "its job 1 on Vertex AI cannot be asked about: Vertex AI, projects/" in done.stdout
 
 
 def test_stop_asks_the_processes_of_a_job_at_work(cloud, run, jobs):
@@ -78,15 +78,17 @@ def test_stop_asks_the_processes_of_a_job_at_work(cloud, run, jobs):
 def test_stop_cancels_a_job_that_has_no_machines_yet(cloud, run, jobs, state):
     jobs.states = [state]
     done = command(cloud, "stop")
-    assert "run r: its job had no machines yet, and is cancelled" in done.stdout, done.stderr
+    assert "run r: its job 1 on Vertex AI had no machines yet, and is cancelled" in done.stdout, (
+        done.stderr
+    )
     assert run.read(run_folder.STOP) is None
-    assert job_status.has_ended(JOB)
+    assert remote_jobs.has_ended(JOB)
 
 
 def test_stop_refuses_what_has_ended(cloud, run, jobs):
     jobs.states = ["JOB_STATE_SUCCEEDED"]
     with pytest.raises(errors.UsageError, match=r"^run 'r': nothing to stop, its .* is succeeded"):
-        job_status.stop(run)
+        remote_jobs.stop(run)
 
 
 def test_logs_come_from_the_run_folder_and_the_service_is_named(cloud, run, jobs):
@@ -107,11 +109,11 @@ def test_logs_are_followed_until_the_job_has_ended(cloud, run, jobs):
 
 def test_a_job_that_cannot_be_asked_about_has_not_ended(cloud, run):
     cloud.fault("customJobs", status=503, times=9)
-    assert not job_status.has_ended(JOB)
+    assert not remote_jobs.has_ended(JOB)
 
 
 def test_runs_elsewhere_have_no_job(tmp_path):
     run = RunFolder(str(tmp_path))
-    assert job_status.described(run) == []
-    assert job_status.stop(run) is None
-    assert job_status.refuse_while_going(run) is None
+    assert remote_jobs.described(run) == []
+    assert remote_jobs.stop(run) is None
+    assert remote_jobs.refuse_while_going(run) is None

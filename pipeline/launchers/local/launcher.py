@@ -14,7 +14,7 @@ from pipeline import errors, storage
 from pipeline.cluster import compatibility, gpus, tolerance, topology
 from pipeline.jobs import display, run_setup
 from pipeline.jobs.job import Job
-from pipeline.launchers import remote_jobs
+from pipeline.launchers import base, checks, remote_jobs
 from pipeline.processes import environment, isolation
 from pipeline.processes.fork_client import ForkServer, StopRequest, run_command
 from pipeline.records import builds
@@ -38,7 +38,7 @@ _PREPROCESSING = (sys.executable, "-m", "preprocessing.main")
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalLauncher:
+class LocalLauncher(base.Launcher):
     """A launcher for this machine. The fields are what tests put others in place of."""
 
     preload: str = _PRELOAD
@@ -87,6 +87,10 @@ class LocalLauncher:
                 raise
             run_setup.close(job, record, None, stopped=False)
         return record
+
+    def checks(self, storage_root: str) -> Iterator[checks.Finding]:
+        """Yields, besides the usual, whether processes can listen and how fast the devices are."""
+        yield from checks.of_machine(storage_root)
 
     def _preprocess(
         self,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pydantic
 
-from pipeline.sections import Like, NotNegative, Positive, Section
+from pipeline.sections import Like, NotNegative, PlaceSection, Positive
 
 # One word, as Slurm names things; never an option of its own.
 Word = Annotated[str, Like(r"^[A-Za-z0-9_.][^\s'\"]*$", "gpu")]
@@ -15,7 +15,7 @@ TimeLimit = Annotated[str, Like(r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$", "1-12:00:00")]
 Option = Annotated[str, Like(r"^--[a-z][^\n\r]*$", "--exclude=n7")]
 
 
-class Slurm(Section):
+class Slurm(PlaceSection):
     """Jobs on a Slurm cluster (`CLUSTER=slurm`). The section does not change the model."""
 
     partition: Word | None = None

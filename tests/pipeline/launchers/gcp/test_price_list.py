@@ -1,26 +1,25 @@
 import re
 
-from pipeline.config import gcp_config
-from pipeline.launchers.vertex import price_list
+from pipeline.launchers.gcp import price_list, settings
 
 PRICES = price_list.Prices("2026-01-02", {"n1-standard-4": 0.25, "NVIDIA_TESLA_T4": 0.5})
-WITH_GPUS = gcp_config.Machine(type="n1-standard-4", accelerator="NVIDIA_TESLA_T4", accelerators=2)
+WITH_GPUS = settings.Machine(type="n1-standard-4", accelerator="NVIDIA_TESLA_T4", accelerators=2)
 
 
 def test_the_shipped_table_has_a_date_and_the_default_machine():
     prices = price_list.read()
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", prices.date)
-    assert prices.of(gcp_config.Machine()) > 0
+    assert prices.of(settings.Machine()) > 0
     assert all(0 < price < 50 for price in prices.usd.values())
 
 
 def test_accelerators_are_counted():
     assert PRICES.of(WITH_GPUS) == 1.25
-    assert PRICES.of(gcp_config.Machine(type="n2-standard-8")) is None
+    assert PRICES.of(settings.Machine(type="n2-standard-8")) is None
 
 
 def test_the_estimate_says_that_it_is_one_and_of_when():
-    gcp = gcp_config.Gcp(machines={"worker": WITH_GPUS})
+    gcp = settings.Gcp(machines={"worker": WITH_GPUS})
     said = price_list.estimate({"chief": 1, "worker": 2, "ps": 0}, gcp, PRICES)
     assert said.splitlines() == [
         "cost, an estimate by list prices of 2026-01-02 in us-central1 (configs/prices.csv):",
@@ -31,18 +30,18 @@ def test_the_estimate_says_that_it_is_one_and_of_when():
 
 
 def test_in_another_region_the_table_s_is_named_and_how_much_more_it_may_be():
-    gcp = gcp_config.Gcp(region="europe-west4")
+    gcp = settings.Gcp(region="europe-west4")
     said = price_list.estimate({"chief": 4}, gcp, PRICES)
     assert said.endswith(
         "all        1.00 USD/h in us-central1; up to 1.40 in europe-west4, for which there is no "
         "table"
     )
-    here = price_list.estimate({"chief": 4}, gcp_config.Gcp(region="us-central1"), PRICES)
+    here = price_list.estimate({"chief": 4}, settings.Gcp(region="us-central1"), PRICES)
     assert here.endswith("all        1.00 USD/h in us-central1")
 
 
 def test_what_has_no_price_makes_it_a_lower_bound():
-    gcp = gcp_config.Gcp(machines={"ps": gcp_config.Machine(type="n2-standard-8")}, spot=True)
+    gcp = settings.Gcp(machines={"ps": settings.Machine(type="n2-standard-8")}, spot=True)
     said = price_list.estimate({"chief": 1, "ps": 1}, gcp, PRICES)
     assert "ps         1 x n2-standard-8: not in the table" in said
     assert "all        at least 0.25 USD/h" in said

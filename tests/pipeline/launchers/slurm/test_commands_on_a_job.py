@@ -10,7 +10,7 @@ import pytest
 from pipeline import errors
 from pipeline.config import config_file
 from pipeline.launchers import remote_jobs
-from pipeline.launchers.slurm import commands, job_status
+from pipeline.launchers.slurm import commands
 from pipeline.runs import run_record
 from pipeline.runs.run_folder import RunFolder
 from tests.pipeline.process_help import ROOT
@@ -46,7 +46,10 @@ def test_status_says_what_slurm_says(slurm):
 def test_a_job_that_waits_is_cancelled_by_stop(slurm):
     assert remote_jobs.stop(slurm("RUNNING")) is None
     assert not slurm.cancelled
-    assert remote_jobs.stop(slurm("PENDING")) == "its Slurm job 12 had no nodes, and is cancelled"
+    assert (
+        remote_jobs.stop(slurm("PENDING"))
+        == "its Slurm job 12 had no machines yet, and is cancelled"
+    )
     assert slurm.cancelled == ["12"]
     with pytest.raises(errors.UsageError, match="nothing to stop, its Slurm job 12 is failed"):
         remote_jobs.stop(slurm("FAILED"))
@@ -56,23 +59,29 @@ def test_a_run_at_work_on_slurm_is_left_alone(slurm):
     with pytest.raises(errors.UsageError, match=r"is Slurm job 12. Follow it with CLUSTER=slurm"):
         remote_jobs.refuse_while_going(slurm("RUNNING"))
     assert remote_jobs.refuse_while_going(slurm("COMPLETED")) is None
-    assert job_status.has_ended("slurm/12")
+    assert remote_jobs.has_ended("slurm/12")
 
 
 def test_other_runs_have_no_job(tmp_path):
     run = RunFolder(str(tmp_path / "other"))
-    assert remote_jobs.described(run) == [] and job_status.described(run) == []
-    assert remote_jobs.stop(run) is None and job_status.stop(run) is None
+    assert remote_jobs.described(run) == []
+    assert remote_jobs.stop(run) is None
     assert remote_jobs.refuse_while_going(run) is None
 
 
-@pytest.mark.parametrize("module", ["pipeline.launchers.local", "pipeline.status", "trainer.task"])
-def test_what_runs_here_does_not_import_slurm(module):
+@pytest.mark.parametrize(
+    "module", ["pipeline.launchers.local.launcher", "pipeline.status", "trainer.task"]
+)
+def test_what_runs_here_imports_only_the_settings_of_other_places(module):
     code = (
         f"import sys, {module}\n"
-        "print([name for name in sys.modules if 'launchers.slurm' in name or 'vertex' in name])"
+        "print(*sorted(name for name in sys.modules if name.startswith('pipeline.launchers.')"
+        " and name.split('.')[2] in ('gcp', 'k8s', 'slurm')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
+    assert set(done.stdout.split()) <= {
+        *("pipeline.launchers.gcp", "pipeline.launchers.gcp.settings"),
+        *("pipeline.launchers.slurm", "pipeline.launchers.slurm.settings"),
+    }

@@ -16,7 +16,8 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.jobs.job import Job
-from pipeline.launchers.vertex import job_spec
+from pipeline.launchers import container as containers
+from pipeline.launchers.gcp.settings import Gcp
 
 _NAMES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
 _PORT = 2222
@@ -43,7 +44,7 @@ def documents(job: Job, submission: str) -> list[dict[str, Any]]:
 
 def render(job: Job, submission: str) -> dict[str, Any]:
     """Returns the TFJob. Raises `UsageError` as `documents` does."""
-    if job.config.gcp.image is None:
+    if Gcp.of(job.config).image is None:
         raise errors.UsageError("CLUSTER=k8s: missing: IMAGE=")
     if not job.run.path.startswith("gs://"):
         raise errors.UsageError(
@@ -60,7 +61,7 @@ def render(job: Job, submission: str) -> dict[str, Any]:
             "runPolicy": {
                 "cleanPodPolicy": "None",
                 "backoffLimit": 10,
-                "activeDeadlineSeconds": round(job.config.gcp.timeout_hours * 3600),
+                "activeDeadlineSeconds": round(Gcp.of(job.config).timeout_hours * 3600),
             },
             "successPolicy": "AllWorkers",
             "tfReplicaSpecs": {
@@ -75,7 +76,7 @@ def render(job: Job, submission: str) -> dict[str, Any]:
 def _metadata(job: Job) -> dict[str, Any]:
     return {
         "name": _name(job),
-        "labels": {"pipeline": "estimator-pipeline", **job.config.gcp.labels},
+        "labels": {"pipeline": "estimator-pipeline", **Gcp.of(job.config).labels},
     }
 
 
@@ -94,14 +95,15 @@ def _check_name(job: Job) -> None:
 
 
 def _replicas(job: Job, role: str, submission: str) -> dict[str, Any]:
-    machine = job.config.gcp.machine(role)
+    gcp = Gcp.of(job.config)
+    machine = gcp.machine(role)
     resources = {"limits": {"nvidia.com/gpu": machine.accelerators}} if machine.accelerators else {}
     container = {
         "name": "tensorflow",  # the operator looks for this name
-        "image": job.config.gcp.image,
+        "image": gcp.image,
         "command": ["python"],
-        "args": job_spec.arguments(job, f"{_FOLDER}/{_FILE}"),
-        "env": job_spec.environment(submission),
+        "args": containers.arguments(job, f"{_FOLDER}/{_FILE}"),
+        "env": containers.environment(submission),
         "ports": [{"name": "tfjob-port", "containerPort": _PORT}],
         "resources": resources,
         "volumeMounts": [{"name": _VOLUME, "mountPath": _FOLDER, "readOnly": True}],

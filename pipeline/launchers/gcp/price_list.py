@@ -6,7 +6,8 @@ import csv
 import dataclasses
 from collections.abc import Mapping
 
-from pipeline.config import config_file, gcp_config
+from pipeline.config import config_file
+from pipeline.launchers.gcp.settings import Gcp, Machine
 
 PATH = config_file.SHIPPED / "prices.csv"
 _DATE = "# date: "
@@ -22,7 +23,7 @@ class Prices:
     date: str
     usd: Mapping[str, float]
 
-    def of(self, machine: gcp_config.Machine) -> float | None:
+    def of(self, machine: Machine) -> float | None:
         """Returns what a machine with its accelerators costs, or `None` if the table lacks one."""
         parts = [(machine.type, 1), (machine.accelerator, machine.accelerators)]
         needed = [(name, count) for name, count in parts if name is not None]
@@ -39,7 +40,7 @@ def read() -> Prices:
     return Prices(date, {row["name"]: float(row["usd_per_hour"]) for row in rows})
 
 
-def estimate(counts: Mapping[str, int], gcp: gcp_config.Gcp, prices: Prices) -> str:
+def estimate(counts: Mapping[str, int], gcp: Gcp, prices: Prices) -> str:
     """Returns a table by role; `counts` are the processes of each."""
     lines, total, unknown = [], 0.0, False
     for role, count in counts.items():

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pipeline import errors
-from pipeline.launchers import Place, dry_run
+from pipeline.launchers import base
 from tests.pipeline.jobs.jobs import PLACE, plan
 from tests.pipeline.process_help import ROOT
 
@@ -41,11 +41,11 @@ def test_a_dry_run_needs_neither_credentials_nor_a_network(tmp_path):
 
 def test_a_job_that_would_be_refused_is_not_shown():
     with pytest.raises(errors.UsageError, match=r"do not see. Use STORAGE=gs://my-bucket/folder"):
-        dry_run.show(Place.GCP, plan(storage_root="/local"))
+        base.choose("gcp").show(plan(storage_root="/local"))
 
 
 def test_a_tfjob_is_yaml_and_says_that_its_operator_is_a_legacy_one():
-    shown = dry_run.show(Place.K8S, plan())
+    shown = base.choose("k8s").show(plan())
     assert shown.document.startswith("# For the Training Operator v1, a legacy one")
     kinds = [document["kind"] for document in yaml.safe_load_all(shown.document)]
     assert kinds == ["ConfigMap", "TFJob"]
@@ -54,7 +54,7 @@ def test_a_tfjob_is_yaml_and_says_that_its_operator_is_a_legacy_one():
 
 def test_every_tfjob_is_a_submission_of_its_own():
     """It is submitted as it is shown, and what failed for good in another must not end it."""
-    one, other = (dry_run.show(Place.K8S, plan()).document for _ in range(2))
+    one, other = (base.choose("k8s").show(plan()).document for _ in range(2))
     differing = [line for line in one.splitlines() if line not in other.splitlines()]
     assert len(differing) == 4  # a container of each role
     for line in differing:
@@ -63,4 +63,4 @@ def test_every_tfjob_is_a_submission_of_its_own():
 
 def test_local_jobs_are_not_shown():
     with pytest.raises(errors.UsageError, match=r"^DRY_RUN=1: shows jobs for CLUSTER=gcp, "):
-        dry_run.show(Place.LOCAL, plan())
+        base.choose("local").show(plan())

@@ -11,12 +11,9 @@ from typing import Any
 
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
-from pipeline.config import gcp_config
 from pipeline.jobs.job import Job
-from pipeline.runs import fatal
-
-MODULE = "trainer.task"
-_VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
+from pipeline.launchers import container
+from pipeline.launchers.gcp.settings import Gcp
 
 
 def render(job: Job, submission: str) -> dict[str, Any]:
@@ -25,7 +22,7 @@ def render(job: Job, submission: str) -> dict[str, Any]:
     Raises `UsageError` for a config without project, region, bucket and image, and for a run that
     the machines would not find.
     """
-    gcp = job.config.gcp
+    gcp = Gcp.of(job.config)
     gcp.check()
     check_storage(job)
     pools = [_pool(job, role, job.counts.get(role, 0), submission) for role in topology.ROLES]
@@ -51,7 +48,7 @@ def check_storage(job: Job) -> None:
     if not storage.is_remote(job.run.path):
         raise errors.UsageError(
             f"CLUSTER=gcp: STORAGE is {job.storage_root!r}, which Google's machines do not see. "
-            f"Use STORAGE=gs://{job.config.gcp.bucket}/folder"
+            f"Use STORAGE=gs://{Gcp.of(job.config).bucket}/folder"
         )
 
 
@@ -60,26 +57,11 @@ def label(run: str) -> str:
     return run.replace(".", "_")
 
 
-def arguments(job: Job, config_path: str) -> list[str]:
-    """Returns what each process is started with; its place in the cluster it is told otherwise."""
-    return [
-        *("-m", MODULE),
-        f"--config={config_path}",
-        f"--run={job.name}",
-        f"--storage={job.storage_root}",
-    ]
-
-
-def environment(submission: str) -> list[dict[str, str]]:
-    """Returns the environment variables of each process."""
-    variables = {**_VARIABLES, fatal.SUBMISSION: submission}
-    return [{"name": name, "value": value} for name, value in variables.items()]
-
-
 def _pool(job: Job, role: str, count: int, submission: str) -> dict[str, Any]:
     if not count:
         return {}
-    machine = job.config.gcp.machine(role)
+    gcp = Gcp.of(job.config)
+    machine = gcp.machine(role)
     specification: dict[str, Any] = {"machineType": machine.type}
     if machine.accelerator is not None:
         specification["acceleratorType"] = machine.accelerator
@@ -89,15 +71,15 @@ def _pool(job: Job, role: str, count: int, submission: str) -> dict[str, Any]:
         "replicaCount": count,
         "diskSpec": {"bootDiskType": "pd-ssd", "bootDiskSizeGb": machine.disk_gb},
         "containerSpec": {
-            "imageUri": job.config.gcp.image,
+            "imageUri": gcp.image,
             "command": ["python"],
-            "args": arguments(job, job.run.config_path),
-            "env": environment(submission),
+            "args": container.arguments(job, job.run.config_path),
+            "env": container.environment(submission),
         },
     }
 
 
-def _scheduling(cluster: config.Cluster, gcp: gcp_config.Gcp) -> dict[str, Any]:
+def _scheduling(cluster: config.Cluster, gcp: Gcp) -> dict[str, Any]:
     together = topology.STRATEGIES[cluster.strategy].restart_unit == "gang"
     return {
         "timeout": f"{round(gcp.timeout_hours * 3600)}s",

@@ -1,7 +1,8 @@
 import pytest
 
 from pipeline import errors
-from pipeline.config import config_file, gcp_config
+from pipeline.config import config_file
+from pipeline.launchers.gcp import settings
 from pipeline.runs import run_folder
 
 
@@ -33,9 +34,9 @@ def test_what_google_would_refuse_is_refused_here(override, words):
 
 
 def test_roles_without_a_machine_of_their_own_get_the_default():
-    gcp = gcp_config.Gcp(machines={"ps": gcp_config.Machine(type="n1-highmem-8")})
+    gcp = settings.Gcp(machines={"ps": settings.Machine(type="n1-highmem-8")})
     assert gcp.machine("ps").type == "n1-highmem-8"
-    assert gcp.machine("worker") == gcp_config.Machine()
+    assert gcp.machine("worker") == settings.Machine()
 
 
 def test_where_a_job_runs_does_not_change_the_name_of_its_run():

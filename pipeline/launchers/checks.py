@@ -1,4 +1,4 @@
-"""Can this machine run jobs? What `make doctor` finds, each with what to do about it."""
+"""What `make doctor` finds on this machine, each with what to do about it."""
 
 from __future__ import annotations
 
@@ -41,16 +41,38 @@ def report(findings: Iterator[Finding], show: Callable[[str], None] = print) -> 
     return well
 
 
-def checks(storage_root: str) -> Iterator[Finding]:
-    """Yields what is found, quick checks first. Those that need TensorFlow are left out when
-    the installed one cannot be used."""
-    yield _try("Python", versions.require_python, versions.installed()["python"])
+def of_installation(storage_root: str) -> Iterator[Finding]:
+    """Yields what a machine needs that only submits jobs."""
+    yield check_python()
+    yield check_tensorflow()
+    yield from check_storage(storage_root)
+
+
+def of_machine(storage_root: str) -> Iterator[Finding]:
+    """Yields what a machine needs that runs the processes of a job, quick checks first. Checks that
+    need TensorFlow are left out when the installed one cannot be used."""
+    yield check_python()
     usable = check_tensorflow()
     yield usable
     yield check_ports()
     yield from check_storage(storage_root)
     if not usable.fix:
         yield from check_devices()
+
+
+def attempt(check: Callable[[], None], well: str) -> Finding:
+    """Returns the finding `well` if a check raises nothing, and otherwise one of its error."""
+    try:
+        check()
+    except errors.PipelineError as error:
+        return _bad(error)
+    return Finding(well)
+
+
+def check_python() -> Finding:
+    """Is this a Python that TensorFlow has wheels for?"""
+    python = versions.installed()["python"]
+    return attempt(versions.require_python, f"Python {python}")
 
 
 def check_tensorflow(version: Callable[[str], str] = metadata.version) -> Finding:
@@ -132,14 +154,6 @@ def _flops(tf: Any, device: str, clock: Callable[[], float]) -> float:
 def _short(device: str) -> str:
     """Returns `CPU:0` of `/device:CPU:0`."""
     return device.rpartition("device:")[2]
-
-
-def _try(what: str, check: Callable[[], None], found: str) -> Finding:
-    try:
-        check()
-    except errors.UsageError as error:
-        return _bad(error)
-    return Finding(f"{what} {found}")
 
 
 def _bad(error: Exception, text: str = "") -> Finding:

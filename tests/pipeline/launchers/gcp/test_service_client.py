@@ -1,8 +1,8 @@
 import pytest
 
 from pipeline import errors
-from pipeline.launchers.vertex import service_client
-from pipeline.launchers.vertex.service_client import Service
+from pipeline.launchers.gcp import service_client
+from pipeline.launchers.gcp.service_client import Service
 
 REGION = "europe-west4"
 RUN = "gs://bucket/out/runs/r"

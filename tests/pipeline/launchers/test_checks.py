@@ -1,11 +1,12 @@
 import pytest
 
-from pipeline import doctor_checks, errors
+from pipeline import errors
+from pipeline.launchers import checks
 from tests.pipeline.test_versions import having
 
 
 def test_a_tensorflow_without_estimators():
-    finding = doctor_checks.check_tensorflow(having(tensorflow="2.16.1"))
+    finding = checks.check_tensorflow(having(tensorflow="2.16.1"))
     assert str(finding) == (
         "FIX  tensorflow 2.16.1 has no Estimators; 2.15 is the last that has: run make setup"
     )
@@ -15,21 +16,21 @@ def test_no_ports():
     def reserve(_):
         raise errors.RetryableError("cannot find 3 free ports. End the programs that listen there")
 
-    assert str(doctor_checks.check_ports(reserve)).startswith("FIX  cannot find 3 free ports")
+    assert str(checks.check_ports(reserve)).startswith("FIX  cannot find 3 free ports")
 
 
 @pytest.mark.parametrize(("free", "start"), [(3 << 30, "ok   3.0 GiB"), (1 << 30, "FIX  1.0 GiB")])
 def test_free_disk(free, start):
-    assert str(doctor_checks.check_disk("output", free)).startswith(start)
+    assert str(checks.check_disk("output", free)).startswith(start)
 
 
 def test_the_report_is_bad_if_one_finding_is():
     lines = []
     findings = [
-        doctor_checks.Finding("a"),
-        doctor_checks.Finding("b", "mend it"),
-        doctor_checks.Finding("c"),
+        checks.Finding("a"),
+        checks.Finding("b", "mend it"),
+        checks.Finding("c"),
     ]
-    assert doctor_checks.report(iter(findings), lines.append) is False
+    assert checks.report(iter(findings), lines.append) is False
     assert lines == ["ok   a", "FIX  b: mend it", "ok   c"]
-    assert doctor_checks.report(iter(findings[:1]), lines.append) is True
+    assert checks.report(iter(findings[:1]), lines.append) is True

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from pipeline import errors
-from pipeline.sections import Like, NotNegative, Positive, Section
+from pipeline.sections import Like, NotNegative, PlaceSection, Positive, Section
 
 Label = Annotated[str, Like(r"^[a-z0-9_-]{0,63}$", "team-7")]
 LabelKey = Annotated[str, Like(r"^[a-z][a-z0-9_-]{0,62}$", "team")]
@@ -57,7 +57,7 @@ class Dataflow(Section):
     decides."""
 
 
-class Gcp(Section):
+class Gcp(PlaceSection):
     """Jobs on Google Cloud (`CLUSTER=gcp`) and Kubernetes (`CLUSTER=k8s`). The section does not
     change the model."""
 

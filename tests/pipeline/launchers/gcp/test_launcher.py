@@ -7,9 +7,9 @@ import pytest
 from pipeline import errors
 from pipeline.jobs import job
 from pipeline.jobs.job import Job
-from pipeline.launchers import local
-from pipeline.launchers.vertex import job_status
-from pipeline.launchers.vertex.launcher import GcpLauncher
+from pipeline.launchers import remote_jobs
+from pipeline.launchers.gcp.launcher import GcpLauncher
+from pipeline.launchers.local.launcher import LocalLauncher
 from pipeline.runs import fatal, run_folder
 from tests.pipeline.jobs.jobs import PLACE
 
@@ -86,7 +86,9 @@ def test_every_submission_has_a_name_of_its_own(wanted, jobs):
 def test_a_job_that_is_at_work_is_followed_and_not_sent_again(wanted, jobs, capsys):
     launcher = GcpLauncher(sleep=interrupt)
     jobs.states = ["JOB_STATE_RUNNING"]
-    with pytest.raises(errors.RetryableError, match=r"goes on without us. The same command follow"):
+    with pytest.raises(
+        errors.RetryableError, match=r"keeps running as job 1 on Vertex AI. The same"
+    ):
         launcher.run(wanted, started=0)
     assert wanted.run.read("run.json")["status"] == "running"
     jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
@@ -114,7 +116,7 @@ def test_ctrl_c_may_also_cancel_the_job(wanted, jobs):
 def leave_at_work(wanted: Job, jobs) -> None:
     """Submits a job, and presses Ctrl-C while it is at work."""
     jobs.states = ["JOB_STATE_RUNNING"]
-    with pytest.raises(errors.RetryableError, match="goes on without us"):
+    with pytest.raises(errors.RetryableError, match="keeps running as job 1 on V"):
         GcpLauncher(sleep=interrupt).run(wanted, started=0)
 
 
@@ -147,9 +149,9 @@ def test_settings_that_a_job_at_work_does_not_have_are_named(cloud, wanted, jobs
 def test_launchers_elsewhere_are_kept_off_a_run_that_is_at_work(wanted, jobs):
     leave_at_work(wanted, jobs)
     with pytest.raises(errors.UsageError, match=r"^run 'r.1': is at work on Vertex AI \(https:"):
-        local.LocalLauncher().run(wanted, started=0.0)
+        LocalLauncher().run(wanted, started=0.0)
     jobs.states = ["JOB_STATE_SUCCEEDED"]
-    job_status.refuse_while_going(wanted.run)
+    remote_jobs.refuse_while_going(wanted.run)
 
 
 def test_requests_that_fail_now_and_then_do_not_end_the_following(wanted, cloud, jobs):
@@ -169,7 +171,7 @@ def test_a_job_that_cannot_be_followed_any_more_goes_on(wanted, cloud, jobs, sta
     cloud.api.faults.clear()
     assert wanted.run.read("run.json")["status"] == "running"
     with pytest.raises(errors.UsageError, match="is at work on Vertex AI"):
-        local.LocalLauncher().run(wanted, started=0.0)
+        LocalLauncher().run(wanted, started=0.0)
     jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
     assert launch(wanted)["status"] == "done"
     assert len(jobs.created) == 1

@@ -1,0 +1,25 @@
+"""A process of a job in the image of the `Dockerfile`: what it is started with."""
+
+from __future__ import annotations
+
+from pipeline.jobs.job import Job
+from pipeline.runs import fatal
+
+MODULE = "trainer.task"
+_VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
+
+
+def arguments(job: Job, config_path: str) -> list[str]:
+    """Returns what each process is started with; its place in the cluster it is told otherwise."""
+    return [
+        *("-m", MODULE),
+        f"--config={config_path}",
+        f"--run={job.name}",
+        f"--storage={job.storage_root}",
+    ]
+
+
+def environment(submission: str) -> list[dict[str, str]]:
+    """Returns the environment variables of each process."""
+    variables = {**_VARIABLES, fatal.SUBMISSION: submission}
+    return [{"name": name, "value": value} for name, value in variables.items()]

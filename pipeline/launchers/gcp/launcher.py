@@ -1,0 +1,142 @@
+"""Google Cloud: jobs run on Vertex AI.
+
+Their processes are those of `trainer.task` in the image of the `Dockerfile`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pipeline import errors
+from pipeline.jobs import run_setup
+from pipeline.jobs.job import Job
+from pipeline.launchers import base, image
+from pipeline.launchers.gcp import job_spec, price_list, service_client
+from pipeline.launchers.gcp.service_client import ENDED, WAITING, Service
+from pipeline.launchers.gcp.settings import Gcp
+from pipeline.launchers.remote import Phase, RemoteLauncher, State, failed_for_good
+from pipeline.records import builds
+from pipeline.runs import run_folder
+from pipeline.runs.run_record import RunRecord
+from pipeline.storage import gcs_preflight, google_api
+
+# Stands for what only a submission has.
+_SHOWN = "dry-run"
+# Canonical codes of what a job has failed with: RESOURCE_EXHAUSTED; and of what its user can fix,
+# INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED and FAILED_PRECONDITION.
+_QUOTA, _OF_USER = 8, (3, 5, 7, 9)
+
+
+@dataclasses.dataclass(frozen=True)
+class GcpLauncher(RemoteLauncher):
+    """A launcher for Vertex AI. Its names of jobs are `projects/…/customJobs/…`."""
+
+    poll: float = 15.0
+    service: ClassVar[str] = "Vertex AI"
+
+    def prepare(self, job: Job) -> Job:
+        """Checks config, storage and records, and returns the job with the build it asks for."""
+        gcp = Gcp.of(job.config)
+        gcp.check()
+        job_spec.check_storage(job)
+        gcs_preflight.check_region(job.storage_root, gcp.region)
+        moves = job.config.train.on_new_data != "refuse"
+        wanted = builds.wanted(job.storage_root, job.config, job.run, moves=moves)
+        job = job.with_records(wanted)
+        run_setup.checked_manifest(job)
+        return job
+
+    def begin(self, job: Job, record: RunRecord) -> Job:
+        """Pins the run to its records."""
+        contents = run_setup.checked_manifest(job)
+        builds.pin_to(job.storage_root, job.run, job.config.name, job.records)
+        record.manifest = contents.sha256
+        return run_setup.resolved(job, contents)
+
+    def submit(self, job: Job, submission: str) -> str:
+        """Creates the CustomJob."""
+        return _service(job).create(job_spec.render(job, submission))
+
+    def find(self, job: Job) -> str | None:
+        """Finds the job by its label and its folder."""
+        return _service(job).find(job_spec.label(job.name), job.run.path)
+
+    def look(self, name: str) -> State:
+        """Asks the service."""
+        found = service_client.of(name).get(name)
+        state = str(found.get("state", "JOB_STATE_UNSPECIFIED"))
+        phase = Phase.ENDED if state in ENDED else Phase.RUNNING
+        word = service_client.word(state)
+        said = str(found.get("error", {}).get("message", ""))
+        return State(
+            Phase.WAITING if state in WAITING else phase,
+            word,
+            f"{word}: {said}" if said else word,
+            answer=found,
+        )
+
+    def cancel(self, name: str) -> None:
+        """Cancels the job; nothing is saved first."""
+        service_client.of(name).cancel(name)
+
+    def failure(self, job: Job, name: str, state: State) -> errors.PipelineError | None:
+        """Returns the error of the process that failed, or else of the service."""
+        if state.word != "succeeded":
+            return failed_for_good(job) or _of_service(job, state)
+        if job.run.read(run_folder.RESULT) is None:
+            return errors.PipelineError(f"{name}: ended well, but left no {run_folder.RESULT}")
+        return None
+
+    def link(self, name: str) -> str:
+        """Returns the page of the job in the console."""
+        return service_client.link(name)
+
+    def logs_link(self, name: str) -> str:
+        """Returns the page of Cloud Logging."""
+        _, project, _, _, _, number = name.split("/")
+        query = f'resource.type="ml_job"\nresource.labels.job_id="{number}"'
+        return (
+            "https://console.cloud.google.com/logs/query;query="
+            f"{urllib.parse.quote(query, safe='')}?project={project}"
+        )
+
+    def show(self, job: Job) -> base.Shown:
+        """Returns the body of the request; notes on what is in its package and what it costs."""
+        gcp = Gcp.of(job.config)
+        body = json.dumps(job_spec.render(job, _SHOWN), indent=2)
+        url = f"https://{gcp.region}-aiplatform.googleapis.com/v1"
+        head = f"POST {url}/projects/{gcp.project}/locations/{gcp.region}/customJobs"
+        cost = price_list.estimate(job.counts, gcp, price_list.read())
+        notes = [f"would {head}, with the JSON above", image.described(), cost]
+        return base.Shown(body, "\n\n".join(notes))
+
+
+def _service(job: Job) -> Service:
+    gcp = Gcp.of(job.config)
+    return Service(str(gcp.project), str(gcp.region))
+
+
+def _of_service(job: Job, state: State) -> errors.PipelineError:
+    """Returns what the service says that a job has failed with, or the job's processes do."""
+    error: Mapping[str, Any] = state.answer.get("error", {})
+    told = [
+        f"{name}: {status.error}"
+        for name, status in run_folder.read_statuses(job.run).items()
+        if status.error
+    ]
+    said = str(error.get("message", "")) or "; ".join(told) or "the service gives no reason"
+    line = f"the job {state.word}: {said.splitlines()[0].rstrip('.')}"
+    if error.get("code") == _QUOTA:
+        return errors.RetryableError(f"{line}. {google_api.QUOTA}")
+    if error.get("code") in _OF_USER and "image" in said.lower():
+        return errors.UsageError(
+            f"{line}. Look that IMAGE={Gcp.of(job.config).image} is pushed, and that the service "
+            "agent of Vertex AI may read it (roles/artifactregistry.reader)"
+        )
+    return errors.RetryableError(
+        f"{line}. make logs shows more; the same command goes on from the last checkpoint"
+    )

@@ -1,0 +1,1 @@
+"""Kubernetes: a TFJob, which is only shown."""

@@ -1,0 +1,1 @@
+"""This machine: preprocessing if needed, then every process of the cluster, supervised."""

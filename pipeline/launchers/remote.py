@@ -1,0 +1,310 @@
+"""A place that takes whole jobs: they are submitted, followed, found again, stopped and cancelled.
+
+Nobody has to follow a job: its processes write the run folder, as anywhere, and that it has ended
+may be known to the service alone. The name of a job, in `run.json`, is what the service calls it,
+after `pipeline.places.Place.jobs`.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import enum
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from pipeline import errors, places, redaction
+from pipeline.console import interrupts
+from pipeline.jobs import display, run_setup
+from pipeline.jobs import job as jobs
+from pipeline.jobs.job import Job
+from pipeline.launchers import base, remote_jobs
+from pipeline.runs import fatal, run_folder, run_lock, run_record
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.run_record import RunRecord
+
+_SETTLE = "The command that submitted it, once more, takes note of the end"
+
+
+class Phase(enum.Enum):
+    """Whether a job waits for machines, has them, or will not run any more."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """How a job is doing, as its service reports it: `word` is the service's own, in lower case;
+    `text`, by default the same, may add a reason. `answer` is for the place itself."""
+
+    phase: Phase
+    word: str
+    text: str = ""
+    was_cancelled: bool = False
+    answer: Any = None
+
+    def __str__(self) -> str:
+        return self.text or self.word
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteLauncher(base.Launcher):
+    """Runs jobs at a place that takes them whole. The fields are what tests put others in place of.
+
+    A place provides `service`, `prepare`, `submit`, `find`, `look`, `cancel`, `failure` and `show`;
+    the rest has a default. All but `show` raise `RetryableError` if the service does not answer,
+    and `UsageError` with its own words if it refuses.
+    """
+
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.time
+    # Seconds between two looks at a job.
+    poll: float = 5.0
+    wants_to_cancel: Callable[[str], bool] = interrupts.wants_to_cancel
+
+    # What people call the service.
+    service: ClassVar[str]
+    # So many looks in a row may fail before it is given up to follow: the job itself goes on.
+    missed: ClassVar[int] = 20
+
+    @abc.abstractmethod
+    def prepare(self, job: Job) -> Job:
+        """Checks what can be checked before anything is written, and returns the job with what it
+        settles, such as the records. Raises the `PipelineError` of what cannot work there."""
+
+    def begin(self, job: Job, record: RunRecord) -> Job:
+        """Adds to the run folder and the record what the processes expect, right before the
+        submission; returns the job to submit."""
+        return job
+
+    @abc.abstractmethod
+    def submit(self, job: Job, submission: str) -> str:
+        """Submits a job and returns its name, as in `run.json`. `submission` is what its processes
+        must have in the environment variable `fatal.SUBMISSION`."""
+
+    @abc.abstractmethod
+    def find(self, job: Job) -> str | None:
+        """Returns the name of a job of the same run that has not ended, or `None`: the answer to
+        its submission may have been lost."""
+
+    @abc.abstractmethod
+    def look(self, name: str) -> State:
+        """Returns how a job is doing; one that the service does not know any more has ended."""
+
+    @abc.abstractmethod
+    def cancel(self, name: str) -> None:
+        """Ends a job at once."""
+
+    @abc.abstractmethod
+    def failure(self, job: Job, name: str, state: State) -> errors.PipelineError | None:
+        """Returns what a job that has ended, without a word of its own in the run's record, has
+        failed with; `None` if it ended well."""
+
+    @abc.abstractmethod
+    def show(self, job: Job) -> base.Shown:
+        """Returns the job as `base.Launcher` says."""
+
+    def new_output(self, job: Job) -> Callable[[], list[str]]:
+        """Returns what gives the lines that the job itself has put out since the last call."""
+        return list
+
+    def title(self, name: str) -> str:
+        """Returns what a job is called in a sentence."""
+        return f"job {name.rpartition('/')[2]} on {self.service}"
+
+    def headline(self, name: str) -> str:
+        """Returns what `make status` writes before the state of a job."""
+        return self.service
+
+    def where(self, name: str) -> str:
+        """Returns what a run is whose job has not ended."""
+        page = self.link(name)
+        return f"at work on {self.service}" + (f" ({page})" if page else "")
+
+    def link(self, name: str) -> str | None:
+        """Returns the page of a job, if it has one."""
+        return None
+
+    def logs_link(self, name: str) -> str | None:
+        """Returns the page with all that a job's processes have put out, if there is one."""
+        return None
+
+    # What follows is the same at all places.
+
+    def run(self, job: Job, *, started: float) -> RunRecord:
+        """Runs a job as `base.Launcher` says. Ctrl-C leaves it running, or cancels it."""
+        job = self.prepare(job)
+        output = self.new_output(job)
+        with run_lock.held(job.run):  # while it runs, its chief holds it
+            name = self._at_work(job)
+            if name is None:
+                job, name = self._submitted(job)
+            else:
+                _note_found(job, name)
+                output()  # has been shown before
+        page = self.link(name)
+        leave = f"{self.title(name)}: Ctrl-C leaves it running"
+        print(f"job      {page}" if page else leave, flush=True)
+        try:
+            # If it cannot be followed any more, nothing is recorded: the job goes on.
+            state = self._follow(job, name, output)
+        except KeyboardInterrupt:
+            if self.wants_to_cancel(f"the job of run {job.name}"):
+                self.cancel(name)
+                raise _cancelled(job) from None
+            raise errors.RetryableError(
+                f"the job of run {job.name!r} keeps running as {self.title(name)}. The same "
+                "command follows it again; make status, make logs and make stop work on it"
+            ) from None
+        return self._ended(job, name, state, started)
+
+    def has_ended(self, name: str) -> bool:
+        """True if the service says that a job is over."""
+        try:
+            return self.look(name).phase is Phase.ENDED
+        except errors.RetryableError:
+            return False
+
+    def stop(self, run: RunFolder, name: str) -> str | None:
+        """Returns what has been done to end the job of a run, or `None` if its processes are to be
+        asked. A job that waits for machines has nothing to save: it is cancelled.
+
+        Raises `UsageError` if it has ended, and its end is not recorded yet.
+        """
+        state = self.look(name)
+        if state.phase is Phase.ENDED:
+            raise errors.UsageError(
+                f"run {run.name!r}: nothing to stop, its {self.title(name)} is {state.word}. "
+                f"{_SETTLE}"
+            )
+        if state.phase is Phase.RUNNING:
+            return None
+        self.cancel(name)
+        return f"its {self.title(name)} had no machines yet, and is cancelled"
+
+    def refuse_while_going(self, run: RunFolder, name: str) -> None:
+        """Raises `UsageError` if the job of a run has not ended."""
+        if self.look(name).phase is not Phase.ENDED:
+            raise errors.UsageError(
+                f"run {run.name!r}: is {self.where(name)}. Follow it with "
+                f"CLUSTER={places.of_job(name)}, end it with make stop, or use another RUN="
+            )
+
+    def described(self, name: str) -> list[str]:
+        """Returns what the service says of a job, in lines."""
+        pages = {"job      ": self.link(name), "all logs ": self.logs_link(name)}
+        links = [f"{label}{page}" for label, page in pages.items() if page]
+        try:
+            state = self.look(name)
+        except errors.PipelineError as error:
+            return [f"its {self.title(name)} cannot be asked about: {error}", *links]
+        settle = [_SETTLE] if state.phase is Phase.ENDED else []
+        return [f"{self.headline(name)}: {state}", *settle, *links]
+
+    def _at_work(self, job: Job) -> str | None:
+        """Returns the run's job, if it has one that has not ended, or whose end is not recorded.
+        Raises `UsageError` if its processes are at work at another place."""
+        name = run_record.job_at_work(run_record.read(job.run))
+        if name is None:
+            return self.find(job)
+        if type(remote_jobs.launcher(name)) is type(self):
+            return name
+        remote_jobs.refuse_while_going(job.run)
+        return None
+
+    def _submitted(self, job: Job) -> tuple[Job, str]:
+        """Prepares the run folder and submits the job; returns both, and the name of what runs."""
+        record = run_setup.open_run(job)
+        try:
+            job.run.remove(fatal.MARKER)
+            submission = secrets.token_hex(8)
+            fatal.begin(job.run, submission)
+            job = self.begin(job, record)
+            name = self.submit(job, submission)
+        except errors.PipelineError as error:
+            run_setup.close(job, record, error, stopped=False)
+            raise
+        record.job = name
+        run_record.write(job.run, record)
+        return job, name
+
+    def _follow(self, job: Job, name: str, output: Callable[[], list[str]]) -> State:
+        """Returns the state of a job when it has ended. Raises the `PipelineError` of why it cannot
+        be followed any more."""
+        before = ""
+        with display.Display(job.config.train.steps) as shown:
+            while True:
+                state = self._look(name)
+                if str(state) != before:
+                    shown.say(f"{self.service}: {state}")
+                before = str(state)
+                for line in output():
+                    shown.say(line)
+                if state.phase is not Phase.WAITING:
+                    shown.show(run_folder.read_statuses(job.run))
+                if state.phase is Phase.ENDED:
+                    return state
+                self.sleep(self.poll)
+
+    def _look(self, name: str) -> State:
+        """Returns how a job is doing; looks may fail, though not many in a row."""
+        for _ in range(self.missed):
+            try:
+                return self.look(name)
+            except errors.RetryableError:
+                self.sleep(self.poll)
+        return self.look(name)
+
+    def _ended(self, job: Job, name: str, state: State, started: float) -> RunRecord:
+        """Returns the record of a run that is done. Raises the `PipelineError` of another end."""
+        record = run_record.read(job.run) or run_record.begin(job.config, job.run)
+        if record.status == "done":  # the job has recorded its end itself
+            return record
+        if record.status in ("failed", "stopped"):
+            raise errors.of_exit_code(record.exit_code or 1, record.reason)
+        error = self.failure(job, name, state)
+        if error is not None:
+            run_setup.close(job, record, error, stopped=state.was_cancelled)
+            raise error
+        record.reason = run_record.reason_of_end(job.run)
+        record.seconds["total"] = round(self.clock() - started, 3)
+        run_setup.close(job, record, None, stopped=False)
+        return record
+
+
+def failed_for_good(job: Job) -> errors.PipelineError | None:
+    """Returns what a process of a job has failed with for good, in its own words, if one has."""
+    marker = job.run.read(fatal.MARKER)
+    if marker is None:
+        return None
+    text = f"{marker['task']}: {marker['error']}"
+    return errors.of_exit_code(int(marker["exit_code"]), text)
+
+
+def _note_found(job: Job, name: str) -> None:
+    """Prints that the run has a job already, and notes it: the answer to its submission may have
+    been lost, or the record."""
+    print(f"run {job.name} has been submitted already; following it")
+    for line in jobs.changes(job):
+        print(redaction.redact(f"changed since then, so not for this job: {line}"))
+    record = run_record.read(job.run)
+    if record is None or record.status != "running" or record.job != name:
+        record = record or run_record.begin(job.config, job.run)
+        record.status, record.reason, record.exit_code = "running", "training", None
+        record.job = name
+        run_record.write(job.run, record)
+
+
+def _cancelled(job: Job) -> errors.PipelineError:
+    error = errors.RetryableError(
+        f"the job of run {job.name!r} is cancelled. The same command continues from its last "
+        "checkpoint"
+    )
+    record = run_record.read(job.run)
+    if record is not None:
+        run_setup.close(job, record, error, stopped=True)
+    return error
