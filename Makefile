@@ -19,6 +19,8 @@ $(foreach v,$(VARIABLES),$(if $(findstring $(newline),$($(v))),$(error $(v)= mus
 
 CONFIG   ?= mnist
 CLUSTER  ?= local
+# A place is a folder with a launcher; the table is pipeline/places.py.
+PLACES   := $(patsubst pipeline/launchers/%/launcher.py,%,$(sort $(wildcard pipeline/launchers/*/launcher.py)))
 STORAGE  ?= $(if $(and $(filter-out local,$(CLUSTER)),$(BUCKET)),gs://$(BUCKET)/estimator-pipeline,output)
 # A target below calls make with another one; an exported VENV is of something else.
 $(if $(filter command,$(firstword $(origin VENV))),$(if $(filter-out .venv-gcp,$(value VENV)),$(error VENV= cannot be given)))
@@ -73,7 +75,7 @@ help: ## list the targets
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo '  CONFIG=mnist|path.yaml  CLUSTER=local|gcp|k8s|slurm  STRATEGY=none|parameter_server  WORKERS=n  PS=n  RUN=name'
+	@echo '  CONFIG=mnist|path.yaml  CLUSTER=$(subst $(space),|,$(PLACES))  STRATEGY=none|parameter_server  WORKERS=n  PS=n  RUN=name'
 	@echo '  SET="train.steps=500 train.batch_size=64"  STORAGE=output  INPUT=rows.csv (predict)  ONLY=name (bench)'
 
 setup: $(VENV)/.installed ## install into .venv from the hash-pinned lock file
@@ -186,8 +188,8 @@ logs: $(VENV)/.installed ## what the processes of RUN (or ROLE=worker, worker-1)
 stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end
 	@$(CLI) stop $(OF_RUN)
 
-doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE
-	@$(CLI) doctor $(call given,STORAGE,storage)
+doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE; what CLUSTER= needs here
+	@$(CLI) doctor $(call given,STORAGE,storage) $(call given,CLUSTER,cluster)
 
 # Every test is fast, or else heavy, or slow.
 PYTEST    = $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m
