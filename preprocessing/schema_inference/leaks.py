@@ -46,8 +46,9 @@ def _returns(found: Found) -> bool:
     different = found.different
     if different is None or found.lengths or found.listed:
         return False
-    often = found.values >= max(_LEAST_ROWS, _OFTEN * len(different))
-    return often and 1 < len(different) <= _VALUES
+    count = len(different) + bool(found.missing)  # that there is none may say all
+    often = found.values + found.missing >= max(_LEAST_ROWS, _OFTEN * count)
+    return often and 1 < count <= _VALUES
 
 
 def _plain(array: pa.Array) -> pa.Array:

@@ -60,6 +60,12 @@ def test_rows_without_a_label_do_not_count(tmp_path):
     assert _telling(tmp_path, columns).telling == ("answer", "code")
 
 
+def test_values_that_are_there_for_one_label_only(tmp_path):
+    columns = _table()
+    columns["closed"] = np.where(columns["agreed"], "on paper", "")
+    assert _telling(tmp_path, columns).telling == ("answer", "code", "closed")
+
+
 def test_the_label_and_why_it_is_that(tmp_path):
     columns = _table()
     found = _telling(tmp_path, columns, label="")
