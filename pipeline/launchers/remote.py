@@ -160,7 +160,7 @@ class RemoteLauncher(base.Launcher):
                 f"the job of run {job.name!r} keeps running as {self.title(name)}. The same "
                 "command follows it again; make status, make logs and make stop work on it"
             ) from None
-        return self._ended(job, name, state, started)
+        return self._ended(job, name, state, started=started)
 
     def has_ended(self, name: str) -> bool:
         """True if the service says that a job is over."""
@@ -209,12 +209,11 @@ class RemoteLauncher(base.Launcher):
         """Returns the run's job, if it has one that has not ended, or whose end is not recorded.
         Raises `UsageError` if its processes are at work at another place."""
         name = run_record.job_at_work(run_record.read(job.run))
-        if name is None:
-            return self.find(job)
-        if type(remote_jobs.launcher(name)) is type(self):
-            return name
-        remote_jobs.refuse_while_going(job.run)
-        return None
+        if name is not None:
+            if type(remote_jobs.launcher(name)) is type(self):
+                return name
+            remote_jobs.refuse_while_going(job.run)
+        return self.find(job)
 
     def _submitted(self, job: Job) -> tuple[Job, str]:
         """Prepares the run folder and submits the job; returns both, and the name of what runs."""
@@ -259,7 +258,7 @@ class RemoteLauncher(base.Launcher):
                 self.sleep(self.poll)
         return self.look(name)
 
-    def _ended(self, job: Job, name: str, state: State, started: float) -> RunRecord:
+    def _ended(self, job: Job, name: str, state: State, *, started: float) -> RunRecord:
         """Returns the record of a run that is done. Raises the `PipelineError` of another end."""
         record = run_record.read(job.run) or run_record.begin(job.config, job.run)
         if record.status == "done":  # the job has recorded its end itself

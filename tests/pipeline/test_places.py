@@ -111,7 +111,7 @@ def test_a_place_is_launched_followed_stopped_and_looked_at(attic, tmp_path):
 
     done = attic(*train)
     assert "run r has been submitted already; following it" in done
-    assert "result   step 7, test accuracy 0.5000" in done
+    assert "result   step 7 (stop requested), test accuracy 0.5000" in done
     assert json.loads((tmp_path / "output/runs/r/run.json").read_text())["status"] == "done"
 
 
@@ -130,7 +130,7 @@ def test_help_completion_config_and_doctor_know_a_registered_place(attic, tmp_pa
     )
     assert "--cluster=local|gcp|slurm|attic" in attic("pipeline", "preprocess", "--help")
     made = attic("pipeline", "preprocess", "CONFIG=mnist", "CLUSTER=attic", "SHELF=2")
-    assert made == "would make records with --config=mnist --set=attic.shelf=2\n"
+    assert made == 'would make records with --config=mnist --set=attic.shelf="2"\n'
 
 
 @pytest.mark.slow

@@ -45,6 +45,7 @@ class AtticLauncher(RemoteLauncher):
             [sys.executable, "-m", "tests.pipeline.launchers.attic.machine", state_file(name)],
             start_new_session=True,
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         return name
 
