@@ -48,9 +48,8 @@ class Linear(_OfLogits):
     """A linear model: one weight for every number and every id. It needs `features`."""
 
 
-class Dnn(_OfLogits):
-    """A network of fully connected layers; `dnn_linear_combined` adds a linear model to it. Both
-    need `features`."""
+class Layers(_OfLogits):
+    """Settings of fully connected layers."""
 
     hidden_units: Annotated[tuple[Positive, ...], pydantic.Field(min_length=1)] = (128, 64)
     """Units of each hidden layer."""
@@ -58,8 +57,42 @@ class Dnn(_OfLogits):
     """Activation function of the hidden layers."""
     dropout: Fraction = 0.0
     """Share of the units that are dropped in training."""
+
+
+class Dnn(Layers):
+    """A network of fully connected layers; `dnn_linear_combined` adds a linear model to it. Both
+    need `features`."""
+
     batch_norm: bool = False
     """Normalizes each hidden layer over the batch."""
+
+
+class DeepFm(Layers):
+    """A linear model, the products of each two vectors of ids, and a network, added. It needs
+    `features`, of which one is ids."""
+
+    factors: Positive = 8
+    """Width of the vectors of all ids."""
+
+    @pydantic.model_validator(mode="after")
+    def _one_logit(self) -> DeepFm:
+        if self.task == "classification" and self.classes != 2:
+            raise ValueError(
+                f"deepfm predicts one of two classes or a number, got classes: {self.classes}; "
+                "use dcn or dnn"
+            )
+        return self
+
+
+class Dcn(Layers):
+    """Cross layers, each of which multiplies all features once more, beside a network of fully
+    connected layers. It needs `features`."""
+
+    cross_layers: Positive = 3
+    """Number of cross layers; n of them make products of up to n + 1 features."""
+    rank: Positive | None = None
+    """Makes the square matrix of each cross layer the product of two that are this narrow. Not
+    set: the matrix is whole."""
 
 
 class Keras(_Canned):
@@ -79,10 +112,12 @@ PARAMS: Mapping[str, type[Section]] = {
     "linear": Linear,
     "dnn": Dnn,
     "dnn_linear_combined": Dnn,
+    "deepfm": DeepFm,
+    "dcn": Dcn,
     "keras": Keras,
 }
 # These are built from the features of the config.
-CANNED = ("linear", "dnn", "dnn_linear_combined")
+CANNED = ("linear", "dnn", "dnn_linear_combined", "deepfm", "dcn")
 
 
 class WarmStart(Section):
@@ -123,6 +158,12 @@ def params(model: Model) -> dict[str, Any]:
     if model.name not in PARAMS:
         return dict(model.params)
     return PARAMS[model.name].model_validate(model.params).model_dump()
+
+
+def settings(name: str, params: Mapping[str, Any]) -> Any:
+    """Returns the settings of a shipped model, of what it is told when it is built."""
+    given = {key: value for key, value in params.items() if key != "optimizer"}
+    return PARAMS[name].model_validate(given)
 
 
 def check(model: Model, *, has_features: bool) -> None:

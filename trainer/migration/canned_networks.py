@@ -16,7 +16,7 @@ from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
 from trainer.input import parsing
 from trainer.migration.keras_columns import KerasColumns
-from trainer.models import feature_columns, heads
+from trainer.models import feature_columns, heads, interactions
 
 _layers = tf.keras.layers
 _LINEAR = "linear/linear_model"
@@ -44,6 +44,39 @@ def dnn_linear_combined(
     deep = network.dnn(feature_columns.of_part(columns.planned, "deep"))
     wide = network.linear(feature_columns.of_part(columns.planned, "wide"))
     return network.model(_layers.Add(name="deep_and_wide")([deep, wide]))
+
+
+def deepfm(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
+    """Returns `deepfm`."""
+    network, settings = (
+        _Network(params, columns, parameters),
+        model_config.settings("deepfm", params),
+    )
+    planned = interactions.of_one_width(columns.planned, settings.factors)
+    inputs = network.inputs(planned)
+    vectors = [inputs[f"{one.name}_embedding"] for one in planned if one.ids]
+    fields = tf.stack(vectors, axis=1)
+    products = tf.square(tf.reduce_sum(fields, axis=1)) - tf.reduce_sum(tf.square(fields), axis=1)
+    second = tf.reduce_sum(products, axis=1, keepdims=True) / 2
+    hidden = network.hidden(_joined(inputs), settings)
+    deep = network.logits(hidden, "dnn/logits")
+    return network.model(_layers.Add(name="added")([network.linear(planned), second, deep]))
+
+
+def dcn(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
+    """Returns `dcn`."""
+    network, settings = _Network(params, columns, parameters), model_config.settings("dcn", params)
+    x = _joined(network.inputs(columns.planned))
+    crossed = x
+    for number in range(settings.cross_layers):
+        y, scope = crossed, f"cross/layer_{number}"
+        if settings.rank is not None:
+            reduced = _layers.Dense(settings.rank, use_bias=False, name=f"reduced{number}")
+            y = network.loaded(reduced, y, f"{scope}/reduced")
+        full = _layers.Dense(x.shape[-1], name=f"full{number}")
+        crossed = x * network.loaded(full, y, f"{scope}/full") + crossed
+    both = _layers.Concatenate(name="crossed_and_deep")([crossed, network.hidden(x, settings)])
+    return network.model(network.logits(both, "logits"))
 
 
 class _Network:
@@ -104,22 +137,28 @@ class _Network:
 
     def dnn(self, chosen: Sequence[Planned]) -> Any:
         """Returns logits of fully connected layers."""
-        names = [name for name in self._params if name != "optimizer"]
-        settings = model_config.Dnn.model_validate({name: self._params[name] for name in names})
-        x = self._dense(chosen)
+        settings = model_config.settings("dnn", self._params)
+        return self.logits(self.hidden(_joined(self.inputs(chosen)), settings), "dnn/logits")
+
+    def hidden(self, x: Any, settings: model_config.Layers) -> Any:
+        """Returns the last of the fully connected layers on `x`."""
         for number, units in enumerate(settings.hidden_units):
             scope = f"dnn/hiddenlayer_{number}"
             hidden = _layers.Dense(units, settings.activation, name=f"hidden{number}")
-            x = self._loaded(hidden, x, scope)
+            x = self.loaded(hidden, x, scope)
             if settings.dropout:
                 x = _layers.Dropout(settings.dropout)(x)
-            if settings.batch_norm:
+            if isinstance(settings, model_config.Dnn) and settings.batch_norm:
                 norm = _layers.BatchNormalization(momentum=0.999, name=f"norm{number}")
-                x = self._loaded(norm, x, f"{scope}/batchnorm_{number}")
-        return self._loaded(_layers.Dense(self._units, name="logits"), x, "dnn/logits")
+                x = self.loaded(norm, x, f"{scope}/batchnorm_{number}")
+        return x
 
-    def _dense(self, chosen: Sequence[Planned]) -> Any:
-        """Returns all features side by side, in the order of `tf.feature_column`: by name."""
+    def logits(self, x: Any, scope: str) -> Any:
+        """Returns the last layer."""
+        return self.loaded(_layers.Dense(self._units, name="logits"), x, scope)
+
+    def inputs(self, chosen: Sequence[Planned]) -> dict[str, Any]:
+        """Returns all features, `[batch, width]` each, by what `tf.feature_column` calls them."""
         x = {name: self._number(name) for name in _numbers(chosen)}
         for planned in chosen:
             if not planned.ids:
@@ -131,9 +170,10 @@ class _Network:
                 x[f"{planned.name}_embedding"] = vectors
             else:
                 x[f"{planned.name}_indicator"] = self._counts(planned)
-        return _joined([x[name] for name in sorted(x)])
+        return x
 
-    def _loaded(self, layer: Any, x: Any, scope: str) -> Any:
+    def loaded(self, layer: Any, x: Any, scope: str) -> Any:
+        """Returns what a layer makes of `x`, with the parameters of a scope."""
         y = layer(x)
         self._read.load(layer, scope)
         return y
@@ -192,7 +232,9 @@ def _numbers(chosen: Sequence[Planned]) -> list[str]:
     return indicators + [planned.name for _, planned in pairs if not planned.ids]
 
 
-def _joined(x: Sequence[Any]) -> Any:
+def _joined(inputs: Mapping[str, Any]) -> Any:
+    """Returns features side by side, in the order of `tf.feature_column`: by name."""
+    x = [inputs[name] for name in sorted(inputs)]
     return x[0] if len(x) == 1 else _layers.Concatenate()(x)
 
 

@@ -25,6 +25,8 @@ _NETWORKS = {
     "linear": canned_networks.linear,
     "dnn": canned_networks.dnn,
     "dnn_linear_combined": canned_networks.dnn_linear_combined,
+    "deepfm": canned_networks.deepfm,
+    "dcn": canned_networks.dcn,
     "keras": keras.network,
 }
 

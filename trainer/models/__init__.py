@@ -24,6 +24,8 @@ NAMED = {
     "linear": "trainer.models.canned:linear",
     "dnn": "trainer.models.canned:dnn",
     "dnn_linear_combined": "trainer.models.canned:dnn_linear_combined",
+    "deepfm": "trainer.models.interactions:deepfm",
+    "dcn": "trainer.models.interactions:dcn",
     "keras": "trainer.models.keras:estimator",
 }
 

@@ -91,8 +91,8 @@ class _Renaming:
 
 
 def _settings(params: Mapping[str, Any]) -> model_config.Dnn:
-    given = {name: value for name, value in params.items() if name != "optimizer"}
-    return model_config.Dnn.model_validate(given)
+    found: model_config.Dnn = model_config.settings("dnn", params)
+    return found
 
 
 def _activation(settings: model_config.Dnn) -> Any:

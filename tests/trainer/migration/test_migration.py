@@ -100,6 +100,8 @@ def _fresh(path, rows):
         slow("{name: dnn, params: {hidden_units: [6, 4], batch_norm: true, dropout: 0.1}}"),
         slow("{name: dnn, params: {classes: 3, activation: tanh}}"),
         "{name: dnn_linear_combined, params: {hidden_units: [8]}}",
+        slow("{name: deepfm, params: {hidden_units: [8]}}"),
+        slow("{name: dcn, params: {hidden_units: [8], dropout: 0.1, rank: 3}}"),
     ],
 )
 def test_canned_models(tmp_path, model):
