@@ -66,6 +66,7 @@ else:
         "Config",
         __base__=_Job,
         __module__=__name__,
+        __doc__="One job.",
         **{name: (section, section()) for name, section in places.settings().items()},
     )
 

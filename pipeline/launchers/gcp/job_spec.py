@@ -25,7 +25,7 @@ def render(job: Job, submission: str) -> dict[str, Any]:
     gcp = Gcp.of(job.config)
     gcp.check()
     check_storage(job)
-    pools = [_pool(job, role, job.counts.get(role, 0), submission) for role in topology.ROLES]
+    pools = [_pool(job, role, submission) for role in topology.ROLES]
     while not pools[-1]:
         pools.pop()
     specification = {
@@ -57,7 +57,8 @@ def label(run: str) -> str:
     return run.replace(".", "_")
 
 
-def _pool(job: Job, role: str, count: int, submission: str) -> dict[str, Any]:
+def _pool(job: Job, role: str, submission: str) -> dict[str, Any]:
+    count = job.counts.get(role, 0)
     if not count:
         return {}
     gcp = Gcp.of(job.config)

@@ -75,7 +75,7 @@ class LocalLauncher(base.Launcher):
                     held=[lock],
                     isolated=network.isolated,
                 ) as server:
-                    self._preprocess(job, stop, children, beat)
+                    self._preprocess(job, stop, children, beat=beat)
                     pinned = builds.of_run(job.storage_root, job.run, job.config.name)
                     job = job.with_records(pinned)
                     contents = run_setup.checked_manifest(job)
@@ -97,6 +97,7 @@ class LocalLauncher(base.Launcher):
         job: Job,
         stop: StopRequest,
         children: dict[str, str],
+        *,
         beat: run_record.Heartbeat,
     ) -> None:
         """Makes the records, or lets preprocessing see that they are there already."""

@@ -46,7 +46,7 @@ _END_BY_SLURM = 600.0
 class Batch:
     """One start of a job: the first, or one from the queue again."""
 
-    def __init__(self, job: Job, record: RunRecord, number: str, stop: StopRequest) -> None:
+    def __init__(self, job: Job, record: RunRecord, number: str, *, stop: StopRequest) -> None:
         self._job, self._record, self._number, self._stop = job, record, number, stop
         self._run = job.run
         self._policy = restart_policy.Policy("gang")
@@ -313,7 +313,7 @@ def run_part(run: RunFolder, storage_root: str) -> None:
         record = _own_record(job, number)
         record.status, record.reason, record.exit_code = "running", "training", None
         try:
-            Batch(job, record, number, stop).work()
+            Batch(job, record, number, stop=stop).work()
         except errors.PipelineError as error:
             if stop.count:
                 why = _after_stop(job, number)

@@ -49,7 +49,7 @@ def submit(
     number = commands.submit(text)
     say(f"Slurm job {number}, which says the same in {log}")
     try:
-        _follow(number, log, say, sleep)
+        _follow(number, log, say=say, sleep=sleep)
     except KeyboardInterrupt:
         if interrupts.wants_to_cancel(f"Slurm job {number}"):
             commands.cancel(number)
@@ -58,7 +58,7 @@ def submit(
 
 
 def _follow(
-    number: str, log: str, say: Callable[[str], None], sleep: Callable[[float], None]
+    number: str, log: str, *, say: Callable[[str], None], sleep: Callable[[float], None]
 ) -> None:
     """Says what the job says, until it has ended. Raises the error of one that failed."""
     before, read = "", 0

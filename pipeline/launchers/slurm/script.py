@@ -39,8 +39,11 @@ def render(job: Job, submission: str, *, folder: str | None = None) -> str:
             f"--output={_output(job.run)}",
         ],
         {fatal.SUBMISSION: submission},
-        [*("-m", MODULE), "--part=batch", f"--run={job.name}", f"--storage={job.storage_root}"],
-        folder or os.getcwd(),
+        arguments=[
+            *("-m", MODULE, "--part=batch"),
+            *(f"--run={job.name}", f"--storage={job.storage_root}"),
+        ],
+        folder=folder or os.getcwd(),
     )
 
 
@@ -51,7 +54,7 @@ def render_one(
     sizes = ["--ntasks=1", "--nodes=1", f"--cpus-per-task={cpus}"]
     signal = f"--signal=B:TERM@{slurm.warn_seconds}"
     options = [f"--job-name={name}", *sizes, signal, f"--output={output.replace('%', '%%')}"]
-    return _script(slurm, options, {}, arguments, folder or os.getcwd())
+    return _script(slurm, options, {}, arguments=arguments, folder=folder or os.getcwd())
 
 
 def _output(run: RunFolder) -> str:
@@ -82,6 +85,7 @@ def _script(
     slurm: Slurm,
     options: list[str],
     variables: dict[str, str],
+    *,
     arguments: list[str],
     folder: str,
 ) -> str:
