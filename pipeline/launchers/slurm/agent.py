@@ -21,7 +21,8 @@ from multiprocessing import connection
 from typing import Any
 
 from pipeline import errors, storage
-from pipeline.cluster import task_discovery, topology
+from pipeline.cluster import topology
+from pipeline.launchers.slurm import ranks
 from pipeline.processes import environment, parent_death
 from pipeline.processes.fork_client import StopRequest
 from pipeline.runs import run_folder
@@ -207,7 +208,7 @@ def step_of(variables: Mapping[str, str]) -> str:
 
 def _tasks_here(variables: Mapping[str, str]) -> int:
     """Returns how many tasks of the step this node has."""
-    counts = task_discovery.per_node_counts(variables["SLURM_STEP_TASKS_PER_NODE"])
+    counts = ranks.per_node_counts(variables["SLURM_STEP_TASKS_PER_NODE"])
     return counts[int(variables["SLURM_NODEID"])]
 
 
@@ -222,7 +223,7 @@ def _local_folder(run: RunFolder) -> str:
 def run_part(run: RunFolder, storage_root: str) -> None:
     """Looks after the process that this task of the step is to be. Raises `ReportedError` with the
     exit code that ends the step."""
-    task = task_discovery.from_slurm(os.environ)
+    task = ranks.task_of(os.environ)
     with StopRequest().installed() as stop:
         code = Agent(run, storage_root, task, stop=stop).work()
     if code:

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline import errors, versions
-from pipeline.cluster import task_discovery
-from pipeline.launchers.slurm import check, commands
+from pipeline.launchers.slurm import check, commands, ranks
 from pipeline.runs.run_folder import RunFolder
 
 MODULE = "pipeline.launchers.slurm.main"
@@ -63,7 +62,7 @@ class Allocation:
         the code or of Python, or cannot run it at all; `RetryableError` without free ports.
         """
         for number in range(attempt * _ATTEMPTS, (attempt + 1) * _ATTEMPTS):
-            first = task_discovery.first_port(
+            first = ranks.first_port(
                 int(self.job), number, self.processes, lowest=lowest, highest=highest
             )
             found = self._look(first)
@@ -140,7 +139,7 @@ class Allocation:
             "port": first,
             "counts": dict(self.counts),
         }
-        return {**os.environ, task_discovery.SLURM: json.dumps(told)}
+        return {**os.environ, ranks.SLURM: json.dumps(told)}
 
 
 @contextlib.contextmanager
