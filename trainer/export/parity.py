@@ -243,7 +243,8 @@ class _Comparison:
     def _by_swapping(self, wrong: Row, right: Row) -> str:
         """Looks for the column whose value, put in place from a row that agrees, mends it."""
         columns = list(wrong.columns or self._gate.columns)
-        swapped = [parity_rows.swapped(wrong, name, right) for name in columns]
+        every = self._gate.columns
+        swapped = [parity_rows.swapped(wrong, name, right, every) for name in columns]
         still = self.differences(swapped).wrong
         for name, differs in zip(columns, still, strict=False):
             if not differs:

@@ -203,12 +203,13 @@ _EDGES: Mapping[str, Callable[[Column, manifest.ColumnStatistics | None], _Found
 }
 
 
-def swapped(row: Row, column: str, other: Row) -> Row:
-    """Returns `row` with the value of one column as `other` has it."""
+def swapped(row: Row, column: str, other: Row, columns: Mapping[str, Column]) -> Row:
+    """Returns `row` with the value of one column as `other` has it, and with the lists among all
+    `columns` that have to be as long."""
     features = tf.train.Example.FromString(other.example).features.feature
-    present = column in features  # asking for one that is not would add it
-    changed = _with(row.example, {column: features[column] if present else None})
-    return dataclasses.replace(row, example=changed)
+    # By [] one that is not there would be added.
+    changes = {name: features.get(name) for name in (column, *_as_long(column, columns))}
+    return dataclasses.replace(row, example=_with(row.example, changes))
 
 
 def _with(example: bytes, changes: Mapping[str, tf.train.Feature | None]) -> bytes:
