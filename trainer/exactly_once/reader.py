@@ -258,7 +258,8 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
                 held.release(dealer.reached_of(session, held.waiting_blocks))
                 dealer.check(session, self._start.token)
                 self._replace_lost(session)
-        if self._out_of_step:
+        # A process that is asked to stop makes no further step, and would wait for its turn.
+        if self._out_of_step and not signals.stop_requested.is_set():
             session.run(self._join_step)
             self._out_of_step = False
 

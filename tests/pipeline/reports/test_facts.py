@@ -86,3 +86,11 @@ def test_a_run_that_has_never_begun(tmp_path):
     (pathlib.Path(run.path) / "run.json").unlink()
     with pytest.raises(errors.UsageError, match=r"run 'r': has no run.json, so it has never begun"):
         facts.gather(run)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"run": 3}'])
+def test_a_record_that_cannot_be_used_is_not_taken_for_none(tmp_path, content):
+    run = scene.make(tmp_path)
+    pathlib.Path(run.record_path).write_text(content)
+    with pytest.raises(errors.DataError, match=r"run.json': is damaged, or of another version"):
+        facts.gather(run)
