@@ -53,6 +53,11 @@ class Server:
             reply = self._process.stdout.readline()
         except BrokenPipeError:
             reply = ""
+        except BaseException:
+            # Its late reply would be taken for that to the next request.
+            self._process.kill()
+            self._process.wait()
+            raise
         if not reply:
             raise errors.RetryableError(
                 f"the process that checks exports ended with {self._process.wait()}. Run the same "

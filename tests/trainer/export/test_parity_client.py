@@ -40,6 +40,17 @@ def test_a_process_that_is_lost_is_told_and_replaced(tmp_path):
     assert parity_client.shared() is not first
 
 
+def test_an_interrupted_request_leaves_no_reply_for_the_next(server, tmp_path, monkeypatch):
+    class Interrupted:
+        def readline(self):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(server._process, "stdout", Interrupted())
+        server.ask(_request(tmp_path / "first"))
+    assert not server.lives
+
+
 def test_it_ends_with_who_asks(server):
     pid = server.pid
     server.close()
