@@ -12,7 +12,7 @@ from absl import flags
 
 from pipeline import cli, errors, versions
 from pipeline.records import builds, manifest, quarantine
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, run_record
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -40,7 +40,10 @@ def main() -> None:
     found, counts = report.account(checkpoint, blocks)
     print(f"run {run.name}, step {found.step:,}: records of split train")
     troubles = report.troubles(blocks, counts, report.dropping(job.cluster))
-    for line in (*report.table(found), *troubles, *quarantine.told(records.left_out)):
+    record = run_record.read(run)
+    starts = len(record.restarts) + record.launches - 1 if record else 0
+    unseen = report.not_counted(job.cluster, starts)
+    for line in (*report.table(found), *troubles, *unseen, *quarantine.told(records.left_out)):
         print(line)
 
 

@@ -274,12 +274,19 @@ def _explained(reporter: Reporter) -> Iterator[None]:
         raise
 
 
+def _first_line(error: Exception) -> str:
+    """Returns the first line that is not a heading: "Graph execution error:", "From task:"."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.endswith(":")]
+    return [*telling, *lines, type(error).__name__][0]
+
+
 def _as_ours(error: Exception) -> Exception:
     of_storage = gcs_errors.of_tensorflow(error) if isinstance(error, tf.errors.OpError) else None
     known = of_storage if isinstance(of_storage, errors.PipelineError) else errors.of_disk(error)
     if known is not None:
         return known
-    first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    first_line = _first_line(error)
     kinds: list[tuple[Any, type[errors.PipelineError], str]] = [
         (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),
         (tf.errors.DataLossError, errors.DataError, "a record is damaged"),

@@ -278,6 +278,8 @@ def beat_interval(run: RunFolder) -> float:
 
 # What a save is called as a piece of work: nothing is known of how far it is until it is over.
 SAVING = "saving"
+# And of a process that has no records left for a step, while others have.
+WAITING = "waiting for the last records of other processes"
 # The states of a process after which it says no more.
 ENDED = ("done", "stopped", "failed")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping
 
 from pipeline import storage
 from pipeline.cluster import topology
-from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.runs.run_folder import WAITING, RunFolder, Status
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +34,13 @@ class Hang:
 
 @dataclasses.dataclass
 class _Sign:
-    """The last sign of life, when it came, and how long it may last."""
+    """The last sign of life, when it came, how long it may last, and whether the process waits
+    for records of others."""
 
     word: Hashable
     since: float
     limit: float
+    waits: bool = False
 
 
 # A single process gets this times the limit: when all hang together, their last reports still come
@@ -85,7 +87,7 @@ class Watchdog:
         word = (pid, _progress(status))
         known = self._signs.get(name)
         if known is None or known.word != word:
-            self._signs[name] = _Sign(word, now, self._limit(status))
+            self._signs[name] = _Sign(word, now, self._limit(status), _waits(status))
 
     def _limit(self, status: Status | None) -> float:
         if status is None or (status.work is not None and not status.work["done"]):
@@ -101,7 +103,8 @@ class Watchdog:
         self._asked = silent
 
     def _of_training(self, training: Mapping[str, _Sign], now: float) -> Hang | None:
-        """Training hangs when no process of it has made progress."""
+        """Training hangs when no process of it has made progress; one alone, if the others wait
+        for it."""
         if not training:
             return None
         newest = max(training.values(), key=lambda sign: sign.since)
@@ -110,7 +113,12 @@ class Watchdog:
         if silent < limit:
             return None
         what = "step" if limit == self._limits.step else "first step"
-        return Hang(None, f"no {what} for {silent:.0f} s")
+        busy = {name: sign for name, sign in training.items() if not sign.waits}
+        if not busy or len(busy) == len(training):
+            return Hang(None, f"no {what} for {silent:.0f} s")
+        # The others say that they wait for those: the one that has been silent longest hangs.
+        name = min(busy, key=lambda task: busy[task].since)
+        return Hang(name, f"no {what} for {now - busy[name].since:.0f} s, and the others wait")
 
     def _alone(self, now: float) -> Hang | None:
         for name, sign in self._patient(self._signs).items():
@@ -159,6 +167,10 @@ class Saving:
 
 def _trains(name: str) -> bool:
     return name.rpartition("-")[0] in topology.TRAINING_ROLES
+
+
+def _waits(status: Status | None) -> bool:
+    return status is not None and status.work is not None and status.work["what"] == WAITING
 
 
 def _progress(status: Status | None) -> Hashable:

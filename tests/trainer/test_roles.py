@@ -32,6 +32,13 @@ def run(tmp_path):
         (_tf.DataLossError(None, None, "corrupted\nmore"), errors.DataError, "is damaged: corrupt"),
         (_tf.UnavailableError(None, None, "gone"), errors.RetryableError, "a peer was lost: gone"),
         (_tf.AbortedError(None, None, "reset"), errors.RetryableError, "a peer was lost: reset"),
+        (
+            _tf.UnavailableError(
+                None, None, "Graph execution error:\n\nFrom /job:ps/task:0:\nSocket closed\nMore"
+            ),
+            errors.RetryableError,
+            "a peer was lost: Socket closed",
+        ),
         (_tf.ResourceExhaustedError(None, None, "oom"), errors.RetryableError, "out of memory or"),
         (
             OSError(errno.ENOSPC, "full", "f"),

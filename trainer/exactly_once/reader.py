@@ -19,13 +19,13 @@ import tensorflow as tf
 from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.processes import signals
+from pipeline.runs import run_folder
 from trainer import optimizers
 from trainer.exactly_once import assignments, counters, dispatcher, pending
 from trainer.exactly_once.lost_readers import Absence
 from trainer.input import epoch_order, shares, window_feed
 
 _POLL = 0.1  # seconds
-_WAITING = "waiting for the last records of other processes"
 # Says of a piece of work how much of it is done, and of how much.
 Progress = Callable[[str, int, int | None], None]
 
@@ -279,7 +279,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             step = int(session.run(self._global_step))
             if step >= last:
                 return
-            self._progress(_WAITING, step, last)
+            self._progress(run_folder.WAITING, step, last)
             self._dealer.check(session, self._start.token)
             time.sleep(_POLL)
 
@@ -294,7 +294,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         if self._read_at_end - read <= held.left(dealer.reached_of(session, held.waiting_blocks)):
             held.read_on_alone(self._position.sizes.chunk)
         else:
-            self._progress(_WAITING, read, self._read_at_end)
+            self._progress(run_folder.WAITING, read, self._read_at_end)
             time.sleep(_POLL)
 
     def end(self, session: Any) -> None:

@@ -156,6 +156,16 @@ def dropping(cluster: config.Cluster) -> str | None:
     )
 
 
+def not_counted(cluster: config.Cluster, starts: int) -> Iterator[str]:
+    """Yields what the ledger cannot show of a run whose processes have been started again so
+    often."""
+    if starts and topology.STRATEGIES[cluster.strategy].asynchronous:
+        yield (
+            f"started again {starts:,} times: a process that was killed may have applied its batch "
+            "in flight without counting it, and then that was applied twice"
+        )
+
+
 def troubles(
     blocks: epoch_order.Blocks, counts: counters.Counts, dropped: str | None = None
 ) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
 
 import pytest
 
-from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.runs.run_folder import WAITING, RunFolder, Status
 from pipeline.supervision.watchdog import Hang, Limits, Watchdog, checkpoint_files, is_stopped
 from tests.pipeline.process_help import wait_until
 
@@ -44,6 +45,23 @@ def test_no_step_for_the_limit_is_a_hang_of_training(dog):
     assert dog.look(said(4), PIDS, 9) is None
     assert dog.look(said(4), PIDS, 18.9) is None
     assert dog.look(said(4), PIDS, 19) == Hang(None, "no step for 10 s")
+
+
+def test_who_keeps_the_others_waiting_hangs_alone(dog):
+    """What it holds is read by whoever replaces it, and nothing goes back to a checkpoint."""
+    piece = {"what": WAITING, "done": 90, "total": 100}
+    statuses = said(4)
+    statuses["chief-0"] = dataclasses.replace(statuses["chief-0"], work=piece)
+    assert dog.look(statuses, PIDS, 0) is None
+    assert dog.look(statuses, PIDS, 9.9) is None
+    assert dog.look(statuses, PIDS, 10) == Hang("worker-0", "no step for 10 s, and the others wait")
+
+
+def test_if_all_wait_training_hangs(dog):
+    piece = {"what": WAITING, "done": 90, "total": 100}
+    statuses = {n: dataclasses.replace(s, work=piece) for n, s in said(4).items()}
+    assert dog.look(statuses, PIDS, 0) is None
+    assert dog.look(statuses, PIDS, 10) == Hang(None, "no step for 10 s")
 
 
 def test_telling_the_same_step_again_is_no_progress(dog):

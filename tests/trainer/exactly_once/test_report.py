@@ -214,6 +214,21 @@ def test_records_whose_gradients_may_be_dropped_were_handed_in():
     assert list(twice) == ["shard-0: block 0 at byte 7: 2 records applied again", dropped]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "starts", "lines"),
+    [
+        ("parameter_server", 0, 0),
+        ("parameter_server", 3, 1),
+        ("parameter_server_sync", 3, 0),
+        ("none", 3, 0),
+    ],
+)
+def test_what_no_ledger_can_show_is_told(strategy, starts, lines):
+    found = list(report.not_counted(config.Cluster(strategy=strategy), starts))
+    assert len(found) == lines
+    assert all(line.startswith("started again 3 times: a process that was") for line in found)
+
+
 def test_troubles_name_shards_and_blocks():
     counts = _counts([33, 30, 30, 27, 30, 5], [30, 30, 30, 30, 30, 5])
     assert list(report.troubles(_blocks(6, 2), counts)) == [
