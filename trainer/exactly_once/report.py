@@ -160,9 +160,10 @@ def not_counted(cluster: config.Cluster, starts: int) -> Iterator[str]:
     """Yields what the ledger cannot show of a run whose processes have been started again so
     often."""
     if starts and topology.STRATEGIES[cluster.strategy].asynchronous:
+        restarts = "1 restart" if starts == 1 else f"{starts:,} restarts"
         yield (
-            f"started again {starts:,} times: a process that was killed may have applied its batch "
-            "in flight without counting it, and then that was applied twice"
+            f"{restarts}: a process that was killed may have applied its batch in flight without "
+            "counting it, and then that was applied twice"
         )
 
 

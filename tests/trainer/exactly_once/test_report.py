@@ -226,7 +226,7 @@ def test_records_whose_gradients_may_be_dropped_were_handed_in():
 def test_what_no_ledger_can_show_is_told(strategy, starts, lines):
     found = list(report.not_counted(config.Cluster(strategy=strategy), starts))
     assert len(found) == lines
-    assert all(line.startswith("started again 3 times: a process that was") for line in found)
+    assert all(line.startswith("3 restarts: a process that was") for line in found)
 
 
 def test_troubles_name_shards_and_blocks():
