@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from pipeline.launchers import image
+from pipeline.launchers import container, image
 from pipeline.launchers.gcp import job_spec
 from tests.cloud.image import Image, made
 from tests.pipeline.jobs.jobs import plan
@@ -40,7 +40,7 @@ def test_it_holds_what_a_dry_run_lists(unpacked):
     assert sorted(map(str, files)) == sorted(name for name, _ in image.contents())
 
 
-@pytest.mark.parametrize("module", [job_spec.MODULE, "preprocessing.main", "pipeline.launch"])
+@pytest.mark.parametrize("module", [container.MODULE, "preprocessing.main", "pipeline.launch"])
 def test_commands_start_from_its_files_and_find_shipped_configs(unpacked, module):
     done = run(unpacked, "-m", module, "--help")
     assert done.returncode == 0 and "--config" in done.stdout, done.stderr
@@ -51,9 +51,9 @@ def test_commands_start_from_its_files_and_find_shipped_configs(unpacked, module
 
 
 def test_what_vertex_ai_starts_is_in_it(unpacked):
-    container = job_spec.render(plan(), "s")["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
-    assert container["command"] == ["python"]
-    done = run(unpacked, *container["args"][:2], "--help")
+    made_of = job_spec.render(plan(), "s")["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    assert made_of["command"] == ["python"]
+    done = run(unpacked, *made_of["args"][:2], "--help")
     assert "One process of a training run" in done.stdout, done.stderr
 
 

@@ -139,7 +139,7 @@ def _accept(path: pathlib.Path) -> None:
         # Rows without the guessed label are dropped, which may be all of those that are readable.
         dropped = "none of" in str(error) and " dropped" in str(error)
         # A guessed label may be nan or infinite.
-        assert dropped or str(error).partition(". They")[0].endswith(": finite")
+        assert dropped or str(error).partition(". They")[0].endswith(" finite")
 
 
 def test_parquet(tmp_path):
