@@ -21,8 +21,7 @@ from pipeline.runs.run_record import RunRecord
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """What DRY_RUN=1 prints. `document` is for a program, whole; `notes` are for whoever reads
-    along."""
+    """What DRY_RUN=1 prints. `document` is for a program, whole; `notes` are for people."""
 
     document: str
     notes: str

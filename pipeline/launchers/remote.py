@@ -68,7 +68,7 @@ class RemoteLauncher(base.Launcher):
 
     # What people call the service.
     service: ClassVar[str]
-    # So many looks in a row may fail before it is given up to follow: the job itself goes on.
+    # After so many failed looks in a row it is no longer followed; the job itself continues.
     missed: ClassVar[int] = 20
 
     @abc.abstractmethod
@@ -150,7 +150,7 @@ class RemoteLauncher(base.Launcher):
         leave = f"{self.title(name)}: Ctrl-C leaves it running"
         print(f"job      {page}" if page else leave, flush=True)
         try:
-            # If it cannot be followed any more, nothing is recorded: the job goes on.
+            # If it cannot be followed any more, nothing is recorded: the job continues.
             state = self._follow(job, name, output)
         except KeyboardInterrupt:
             if self.wants_to_cancel(f"the job of run {job.name}"):

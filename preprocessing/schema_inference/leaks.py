@@ -46,7 +46,7 @@ def _returns(found: Found) -> bool:
     different = found.different
     if different is None or found.lengths or found.listed:
         return False
-    count = len(different) + bool(found.missing)  # that there is none may say all
+    count = len(different) + bool(found.missing)  # a missing value may tell, too
     often = found.values + found.missing >= max(_LEAST_ROWS, _OFTEN * count)
     return often and 1 < count <= _VALUES
 

@@ -129,9 +129,9 @@ class Position:
 class PositionHook(tf.compat.v1.train.SessionRunHook):
     """On parameter servers, keeps what a process is to read ahead of its steps.
 
-    It must come before the hooks that say that training goes on. With `train.epochs` no block of a
-    later epoch is read while there are records left of the last: who has not enough of them for a
-    batch gives them up to the chief, and waits until training ends, as `progress` tells.
+    It must come before the hooks that say that training continues. With `train.epochs` no block of
+    a later epoch is read while there are records left of the last. A process that has not enough of
+    them for a batch gives them to the chief and waits until training ends, as `progress` tells.
     """
 
     def __init__(

@@ -138,5 +138,5 @@ def _of_service(job: Job, state: State) -> errors.PipelineError:
             "agent of Vertex AI may read it (roles/artifactregistry.reader)"
         )
     return errors.RetryableError(
-        f"{line}. make logs shows more; the same command goes on from the last checkpoint"
+        f"{line}. make logs shows more; the same command continues from the last checkpoint"
     )

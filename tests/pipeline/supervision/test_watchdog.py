@@ -48,7 +48,7 @@ def test_no_step_for_the_limit_is_a_hang_of_training(dog):
 
 
 def test_who_keeps_the_others_waiting_hangs_alone(dog):
-    """What it holds is read by whoever replaces it, and nothing goes back to a checkpoint."""
+    """It alone is started again and reads what it held; nothing returns to a checkpoint."""
     piece = {"what": WAITING, "done": 90, "total": 100}
     statuses = said(4)
     statuses["chief-0"] = dataclasses.replace(statuses["chief-0"], work=piece)

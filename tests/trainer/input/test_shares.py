@@ -34,7 +34,7 @@ def test_readers_share_the_backlog():
 
 @pytest.mark.parametrize("readers", [2, 3])
 def test_readers_that_step_together_stay_together(readers):
-    """However uneven the blocks: nobody is an epoch ahead, where others have not read a block."""
+    """However uneven the blocks: no reader begins an epoch more than one before another."""
     records = np.array([8, 8, 8, 1] * 15)
     blocks = epoch_order.Blocks(("a",), np.zeros(60, np.int64), np.zeros(60, np.int64), records)
     backlog = epoch_order.Backlog(blocks, 1, np.zeros(60))

@@ -227,7 +227,7 @@ def test_a_job_that_fails_without_words_of_ours_has_those_of_the_service(wanted,
     jobs.states, jobs.error = ["JOB_STATE_FAILED"], "worker pool 0 is gone."
     with pytest.raises(
         errors.RetryableError,
-        match=r"the job failed: worker pool 0 is gone. make logs shows more; the same command goes",
+        match=r"the job failed: worker pool 0 is gone. make logs shows more; the same",
     ):
         launch(wanted)
 
