@@ -169,7 +169,7 @@ class Soak:
                     return True
                 time.sleep(0.05)
                 continue
-            code, left = run.ended(), run.left()
+            code, left = run.ended(), verdict.left(run.run.path)
             if left:
                 self._wrong(run, f"processes outlive the launcher: {sorted(left)}")
                 run.close()

@@ -15,10 +15,9 @@ from pipeline.processes import parent_death
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from tests.faults import injected, verdict
-from tests.pipeline.process_help import ROOT, child_environment, is_alive
+from tests.pipeline.process_help import ROOT, child_environment
 
 _FORK_SERVER = b"pipeline.processes.fork_server"
-_ORPHANS_MAY_TAKE = 20.0  # seconds, to end after their launcher was killed
 
 
 class LaunchedRun:
@@ -103,7 +102,8 @@ class LaunchedRun:
         return [
             pid
             for pid in verdict.processes_of(self.run.path)
-            if verdict.parent_of(pid) == self._launcher.pid and verdict.runs(pid, _FORK_SERVER)
+            if verdict.parent_of(pid) == self._launcher.pid
+            and _FORK_SERVER in verdict.command_line(pid)
         ]
 
     def pause(self, target: str, seconds: float) -> None:
@@ -122,20 +122,11 @@ class LaunchedRun:
             self.codes.append(code)
         return code
 
-    def left(self) -> set[int]:
-        """Returns the processes that outlive the launcher for longer than they may."""
-        deadline = time.monotonic() + _ORPHANS_MAY_TAKE
-        while True:
-            left = {pid for pid in verdict.processes_of(self.run.path) if is_alive(pid)}
-            if not left or time.monotonic() > deadline:
-                return left
-            time.sleep(0.05)
-
     def close(self) -> None:
         """Ends whatever is left of it."""
         if self._launcher is not None and self._launcher.poll() is None:
             self._launcher.kill()
             self._launcher.wait()
-        for pid in self.left():
+        for pid in verdict.left(self.run.path):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

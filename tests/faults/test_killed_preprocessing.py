@@ -4,6 +4,7 @@ with the same, what was finished is used, and the records are those of a run tha
 from __future__ import annotations
 
 import contextlib
+import glob
 import multiprocessing
 import os
 import pathlib
@@ -109,11 +110,12 @@ CHUNK_BYTES = 8_000
 
 def _finished(folder: pathlib.Path) -> int:
     """Returns how many pieces the runs have finished that were killed."""
-    return len({path.name for path in folder.glob("_tmp-*/*.piece.json")})
+    # Unlike that of `pathlib`, this `glob` lets the runs remove folders meanwhile.
+    return len({pathlib.Path(p).name for p in glob.glob(f"{folder}/_tmp-*/*.piece.json")})
 
 
 def _is_writing(folder: pathlib.Path) -> bool:
-    return any(folder.glob("*/*.tfrecord"))
+    return bool(glob.glob(f"{folder}/*/*.tfrecord"))
 
 
 def _await(condition, process) -> None:

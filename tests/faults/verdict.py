@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import time
 from collections.abc import Iterable
 
 import numpy as np
@@ -25,6 +26,8 @@ from tests.pipeline.process_help import is_alive
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import counters
 from trainer.input.dataset import Records
+
+_MAY_TAKE = 20.0  # seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +138,18 @@ def processes_of(path: str) -> set[int]:
     return found
 
 
+def left(path: str, pids: Iterable[int] = ()) -> dict[int, str]:
+    """Returns the command lines of `pids` and of all processes that name the run's folder `path`,
+    as far as they outlive its launcher for longer than they may: the kernel needs a moment to end
+    one that was killed, and one whose launcher was killed has to notice."""
+    deadline = time.monotonic() + _MAY_TAKE
+    while True:
+        found = {pid for pid in {*pids, *processes_of(path)} if is_alive(pid)}
+        if not found or time.monotonic() > deadline:
+            return {pid: command_line(pid).replace(b"\0", b" ").decode() for pid in sorted(found)}
+        time.sleep(0.05)
+
+
 def parent_of(pid: int) -> int:
     """Returns the parent of a process; 0 if it is gone."""
     try:
@@ -144,12 +159,12 @@ def parent_of(pid: int) -> int:
     return int(stat.rpartition(")")[2].split()[1])
 
 
-def runs(pid: int, module: bytes) -> bool:
-    """True if `module` is in the command line of a process."""
+def command_line(pid: int) -> bytes:
+    """Returns the words of a process's command, each ended by a zero; nothing if it is gone."""
     try:
-        return module in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return b""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,17 +198,16 @@ def of(
     step = checkpoint_files.step_of(checkpoint)
     finals = pathlib.Path(path, "export", "final")
     exports = len(list(finals.iterdir())) if finals.exists() else 0
-    left = {pid for pid in pids if is_alive(pid)}
-    left |= {pid for pid in processes_of(path) if is_alive(pid)}
+    remaining = left(path, pids)
     job = epochs.of_run(job, RunFolder(path))
     seen, most = applied(checkpoint, folder, job), bound(job, path, workers_lost)
     wrong = [
         *_wrong_step(job, step, seen),
         *_wrong_counts(job, seen, most),
         *([] if exports == 1 else [f"{exports} final exports"]),
-        *([f"processes left: {sorted(left)}"] if left else []),
+        *(f"process {pid} left: {about}" for pid, about in remaining.items()),
     ]
-    return Verdict(job.cluster.strategy, step, exports, len(left), seen, most, tuple(wrong))
+    return Verdict(job.cluster.strategy, step, exports, len(remaining), seen, most, tuple(wrong))
 
 
 def _wrong_step(job: config.Config, step: int, seen: Applied) -> list[str]:
