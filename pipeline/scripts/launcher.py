@@ -38,7 +38,7 @@ class Options:
     isolate: isolation.Isolate = isolation.Isolate.OFF
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ScriptPlan(plan.Plan):
     """The plan of a run whose checkpoints, if there are any, are in a folder of the script's."""
 
@@ -146,15 +146,16 @@ def _plan(script: Script, folder: RunFolder, options: Options, *, isolated: bool
     # A script whose steps are unknown would look as if it hung: only on request.
     limit = options.watchdog_seconds or float("inf")
     return ScriptPlan(
-        folder,
-        script.to_json(),
-        process.ENTRY,
-        script.counts,
-        script.steps or sys.maxsize,
-        script.logs,
-        watchdog.Limits(limit, max(limit, watchdog.Limits.start)),
-        isolated,
-        script,
+        run=folder,
+        records=script.to_json(),
+        entry=process.ENTRY,
+        counts=script.counts,
+        steps=script.steps or sys.maxsize,
+        logs=script.logs,
+        patience=watchdog.Limits(limit, max(limit, watchdog.Limits.start)),
+        graces=plan.Graces(training=options.stop_seconds),
+        isolated=isolated,
+        script=script,
     )
 
 
@@ -176,7 +177,6 @@ def _supervise(
             observer=record_keeper.Keeper(record, plan_.run, shown),
             policy=restart_policy.Policy(options.unit),
             booked=record.restarts,
-            graces=plan.Graces(training=options.stop_seconds),
         )
         try:
             boss.run()

@@ -1,4 +1,4 @@
-"""What a supervisor is given: what to run, how patient to be, and where to tell of it."""
+"""What a supervisor is given: what to run, how patient to be, and where to report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.supervision import watchdog
 
 
 class Observer(Protocol):
-    """Where a supervisor tells what is going on."""
+    """Where a supervisor reports what happens."""
 
     def say(self, line: str) -> None:
         """Shows one line."""
@@ -24,7 +24,7 @@ class Observer(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Graces:
-    """Seconds given after SIGTERM, before SIGKILL; `stragglers` is how long workers may go on
+    """Seconds given after SIGTERM, before SIGKILL; `stragglers` is how long workers may run
     after the chief has ended. `training` is `cluster.stop_seconds`; a save that is under way then
     is finished all the same."""
 
@@ -35,7 +35,7 @@ class Graces:
     poll: float = 0.25
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
     """What to run: `entry` is called in each process with the run's path, the path of the records
     (or what else it takes) and the `Task`. `logs` is a local folder."""
@@ -47,7 +47,8 @@ class Plan:
     steps: int
     logs: str
     patience: watchdog.Limits = dataclasses.field(default_factory=watchdog.Limits)
-    # True if nobody outside the run can reach its ports.
+    graces: Graces = dataclasses.field(default_factory=Graces)
+    # True if no process outside the run can reach its ports.
     isolated: bool = False
 
     @property
@@ -64,7 +65,7 @@ class Plan:
         )
 
     def reason_of_end(self, steps: int) -> str:
-        """Returns why training has ended, in the chief's words: "steps", or what stopped it before.
+        """Returns why training has ended: "steps", or what the chief reports as the reason.
 
         `steps` are those that were to be made, as far as is known in the end. Raises
         `PipelineError` without a result, `ModelError` if steps are missing for no reason.

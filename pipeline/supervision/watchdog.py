@@ -148,7 +148,7 @@ class Watchdog:
 
 
 class Saving:
-    """Tells whether a save that processes report goes on, while they are to end."""
+    """Tells whether a save that processes report makes progress, while they are to end."""
 
     def __init__(self, limit: float, files: Callable[[], Hashable]) -> None:
         """`limit` is for how many seconds one may stand still."""
@@ -156,7 +156,7 @@ class Saving:
         self._sign: Hashable = None
         self._since = 0.0
 
-    def goes_on(self, statuses: Mapping[str, Status], now: float) -> bool:
+    def continues(self, statuses: Mapping[str, Status], now: float) -> bool:
         """Returns true if a training process of `statuses` saves, and has not stood still."""
         saving = [(n, s.time) for n, s in statuses.items() if _trains(n) and s.is_saving]
         sign = (tuple(saving), self._files() if saving else None)

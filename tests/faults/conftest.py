@@ -90,13 +90,13 @@ class Rig:
         strategy = topology.STRATEGIES[cluster.strategy]
         self.boss = Supervisor(
             Plan(
-                run,
-                records or self.records.folder,
-                injected.ENTRY,
-                topology.role_counts(cluster),
-                job.train.steps,
-                str(self.path / "logs"),
-                watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds),
+                run=run,
+                records=records or self.records.folder,
+                entry=injected.ENTRY,
+                counts=topology.role_counts(cluster),
+                steps=job.train.steps,
+                logs=str(self.path / "logs"),
+                patience=watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds),
             ),
             self.server,
             self.stop,

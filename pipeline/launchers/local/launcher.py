@@ -134,21 +134,21 @@ class LocalLauncher(base.Launcher):
         with display.Display(job.config.train.steps) as shown:
             boss = supervisor.Supervisor(
                 plan.Plan(
-                    dataclasses.replace(job.run, patience=tolerance.patience(cluster)),
-                    job.records,
-                    self.entry,
-                    job.counts,
-                    job.config.train.max_steps,
-                    logs,
-                    patience,
-                    server.isolated,
+                    run=dataclasses.replace(job.run, patience=tolerance.patience(cluster)),
+                    records=job.records,
+                    entry=self.entry,
+                    counts=job.counts,
+                    steps=job.config.train.max_steps,
+                    logs=logs,
+                    patience=patience,
+                    graces=self.graces or plan.Graces(training=cluster.stop_seconds),
+                    isolated=server.isolated,
                 ),
                 server,
                 stop,
                 observer=record_keeper.Keeper(record, job.run, shown),
                 policy=restart_policy.Policy(strategy.restart_unit),
                 booked=record.restarts,
-                graces=self.graces or plan.Graces(training=cluster.stop_seconds),
             )
             try:
                 boss.run()

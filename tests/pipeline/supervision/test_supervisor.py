@@ -64,7 +64,14 @@ class Stage:
             "script.json", {name.replace("_", "-"): plays for name, plays in script.items()}
         )
         plan = Plan(
-            self.run_folder, "records", fake_roles.ENTRY, counts, steps, str(self.logs), patience
+            run=self.run_folder,
+            records="records",
+            entry=fake_roles.ENTRY,
+            counts=counts,
+            steps=steps,
+            logs=str(self.logs),
+            patience=patience,
+            graces=graces,
         )
         policy = restart_policy.Policy(unit, most=3, delays=(0.0, 0.05))
         self.boss = Supervisor(
@@ -73,7 +80,6 @@ class Stage:
             self.stop,
             observer=self.notes,
             policy=policy,
-            graces=graces,
             **self.options,
         )
         try:
@@ -473,7 +479,9 @@ def kill_server(stage, when, *, times=1):
 
 @pytest.mark.parametrize("unit", ["task", "gang"])
 def test_a_lost_fork_server_is_started_again_with_all_processes(stage, unit):
-    kill_server(stage, lambda statuses: "chief-0" in statuses and "worker-0" in statuses)
+    kill_server(
+        stage, lambda statuses: {"chief-0", "worker-0"} <= {*statuses} and len(stage.names()) == 4
+    )
     stage.run(unit=unit, chief_0=["train", "work"], worker_0=["train", "work"])
     assert {name: len(stage.attempts(name)) for name in stage.names()} == {
         **dict.fromkeys(("chief-0", "worker-0", "ps-0", "evaluator-0"), 2)
