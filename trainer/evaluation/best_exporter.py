@@ -45,6 +45,7 @@ class Judge(tf.estimator.Exporter):
         self._publisher = publisher
         self._run = run
         self._reporter = reporter
+        self._newest: tuple[str, dict[str, float]] | None = None
 
     @property
     def name(self) -> str:
@@ -62,6 +63,7 @@ class Judge(tf.estimator.Exporter):
         """Exports and keeps `checkpoint_path` if its metric beats the recorded best; returns the
         path of the export."""
         metrics = plain(eval_result)
+        self._newest = checkpoint_files.digest(checkpoint_path), metrics
         step = int(metrics["global_step"])
         self._reporter.say("evaluating", step=step, evaluation={"step": step, **metrics})
         metric = self._job.eval.metric
@@ -93,6 +95,12 @@ class Judge(tf.estimator.Exporter):
         path = self._publish(estimator, checkpoint_path, metrics, old, new)
         self._reporter.say("evaluating")
         return path
+
+    def metrics_of(self, checkpoint: str) -> dict[str, float] | None:
+        """Returns the metrics of `checkpoint` if it is the newest that was looked at."""
+        if self._newest is None or self._newest[0] != checkpoint_files.digest(checkpoint):
+            return None
+        return self._newest[1]
 
     def _recorded(self, estimator: Any) -> dict[str, Any] | None:
         """Returns the record of the best so far. Finishes a replacement first that a kill has

@@ -86,8 +86,6 @@ class Evaluation:
         hooks = [SignOfLife(reporter, "evaluating slices")]
         self._publisher = exporters.Publisher(job, run, records, hooks, reporter)
         self.judge = best_exporter.Judge(job, run, records, reporter, self._publisher)
-        self._newest: dict[str, float] = {}
-        self._newest_digest: str | None = None
 
     def check_metric(self) -> None:
         """Raises `UsageError` if the model does not report `eval.metric`.
@@ -161,11 +159,9 @@ class Evaluation:
                 with self._reporter.counting("fetching the checkpoint"):
                     copy = stack.enter_context(checkpoint_files.pinned(checkpoint))
                 metrics, judged = self._evaluate("eval", copy)
-                self._newest_digest = checkpoint_files.digest(judged)
                 self.judge.export(self._estimator, "", judged, metrics, False)
         except FileNotFoundError:
             return None
-        self._newest = metrics
         return version if judged == copy else _version(judged)
 
     def _evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
@@ -201,11 +197,12 @@ class Evaluation:
         if checkpoint is None:
             raise errors.ModelError(f"{self._run.path!r}: training ended without a checkpoint")
         step = checkpoint_files.step_of(checkpoint)
-        if self._newest_digest != checkpoint_files.digest(checkpoint):
-            self._newest, checkpoint = self._evaluate("eval", checkpoint)
-            self.judge.export(self._estimator, "", checkpoint, self._newest, True)
+        found = self.judge.metrics_of(checkpoint)
+        if found is None:
+            found, checkpoint = self._evaluate("eval", checkpoint)
+            self.judge.export(self._estimator, "", checkpoint, found, True)
         passed_over = self._tell_skipped()
-        metrics = {"eval": self._newest}
+        metrics = {"eval": found}
         if self._records.has("test"):
             metrics["test"], _ = self._evaluate("test", checkpoint)
         self._reporter.say("exporting")

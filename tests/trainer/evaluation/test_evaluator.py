@@ -169,6 +169,25 @@ def test_a_finished_step_saved_again_is_exported_again(finished, evaluation_of, 
     assert parameters(f"{best.path}/variables/variables") == parameters(kept)
 
 
+def test_what_was_judged_at_the_end_is_not_evaluated_again(
+    finished, evaluation_of, tmp_path, monkeypatch
+):
+    """In a single process `train_and_evaluate` has called the judge for the last checkpoint."""
+    run = finished.copy(tmp_path, 300)
+    evaluation, checkpoint = evaluation_of(run), f"{run.path}/model.ckpt-300"
+    metrics, _ = evaluation._evaluate("eval", checkpoint)
+    evaluation.judge.export(evaluation._estimator, "", checkpoint, metrics, True)
+    evaluate, splits = evaluation._evaluate, []
+
+    def counted(split, path):
+        splits.append(split)
+        return evaluate(split, path)
+
+    monkeypatch.setattr(evaluation, "_evaluate", counted)
+    evaluation.finish()
+    assert splits == ["test"] and run.read(run_folder.RESULT)["metrics"]["eval"] == metrics
+
+
 def test_an_evaluator_that_starts_late_judges_once(finished, evaluation_of, tmp_path):
     run = finished.copy(tmp_path, 100, 300)
     _done(run, 300)
