@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import ALL_STEPS, RunRecord
 
 _DEFAULT = "mnist"  # what make takes without CONFIG=
+_BETWEEN_STEPS = ("evaluating", "exporting")  # of a process that also trains
 # Metrics in the result line; the report has all of them.
 _SHOWN = ("accuracy", "loss", "normalized_entropy", "grouped_auc")
 
@@ -151,6 +153,8 @@ def _trains(task_name: str) -> bool:
 
 def _notes(training: list[Status]) -> list[str]:
     newest = max(training, key=lambda status: status.time)
+    if newest.state in _BETWEEN_STEPS:
+        return [newest.activity]
     parts = []
     if newest.loss is not None:
         parts.append(f"loss {figure(newest.loss)}")
@@ -224,17 +228,26 @@ def _next_steps(job: Job) -> list[str]:
 def _result(record: RunRecord) -> str:
     early = "" if record.reason == ALL_STEPS else f" ({record.reason})"
     parts = [f"step {record.final_step}{early}"]
+    metric = (record.best or {}).get("metric")
     for split in ("test", "eval"):
-        values = record.metrics.get(split, {})
+        values, simple = record.metrics.get(split, {}), record.baselines.get(split, {})
         parts += [
             f"{split} {name} {figure(value)}"
+            + (f" (baseline {figure(simple[name])})" if name in simple else "")
             for name, value in values.items()
-            if name in (*_SHOWN, (record.best or {}).get("metric"))
+            if name in (*_SHOWN, metric) and not _repeats(name, metric, values)
         ]
     best = record.best
     if best:
         parts.append(f"best {best['metric']} {figure(best['value'])} at step {best['step']}")
     return ", ".join(parts)
+
+
+def _repeats(name: str, metric: str | None, values: Mapping[str, float]) -> bool:
+    """True of a loss without regularization, which is `average_loss` again."""
+    if name != "loss" or metric != "average_loss" or metric not in values:
+        return False
+    return math.isclose(values[name], values[metric], rel_tol=1e-5)
 
 
 def _time(record: RunRecord) -> str:

@@ -85,6 +85,8 @@ class RunRecord(pydantic.BaseModel):
     final_step: int | None = None
     # Split to metric to value, of the final evaluation.
     metrics: dict[str, dict[str, float]] = {}
+    # Split to metric to the value of a constant answer, where it is known.
+    baselines: dict[str, dict[str, float]] = {}
     best: dict[str, Any] | None = None
     exports: dict[str, str | None] = {}
     # Export to SHA-256 of each of its files.
@@ -223,6 +225,7 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
         return
     record.final_step = result["final_step"]
     record.metrics = result.get("metrics", {})
+    record.baselines = result.get("baselines", {})
     record.best = result.get("best")
     record.exports = result.get("exports", {})
     record.sha256 = result.get("sha256", {})

@@ -19,7 +19,7 @@ from pipeline.records import epochs
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
-from trainer.evaluation import best_exporter, early_stopping, skipped
+from trainer.evaluation import baseline, best_exporter, early_stopping, skipped
 from trainer.exactly_once import report
 from trainer.export import exporters
 from trainer.input.dataset import Records
@@ -225,6 +225,9 @@ class Evaluation:
                 "final_step": step,
                 "epochs": self._job.train.epochs if done.get("reason") == "steps" else None,
                 "metrics": metrics,
+                "baselines": baseline.metrics(
+                    self._job, self._records.manifest, self._records.excluded, metrics
+                ),
                 "best": best,
                 "exports": {
                     "final": self._run.relative(final.path),

@@ -1,3 +1,4 @@
+import dataclasses
 import io
 import json
 import sys
@@ -51,6 +52,18 @@ def test_without_a_terminal_there_is_a_plain_line_now_and_then(shown, stream):
     shown.show(both)
     assert stream.getvalue().splitlines()[-1].startswith("training: 41 of 100 steps, ")
     assert stream.getvalue().endswith(" left, loss 0.2500, 1,500 examples/s\n")
+
+
+def test_a_process_that_evaluates_between_steps_is_shown_to_do_so(shown, stream):
+    """A loss and a rate of minutes ago would say that it trains, and slower every time."""
+    shown.show(status("chief-0", step=0))
+    old = {"step": 40, "loss": 0.5, "examples_per_second": 1000.0, "time": 2.0}
+    work = {"what": "checking the exported model", "done": 0, "total": None}
+    one = status("chief-0", **old)["chief-0"]
+    shown.show({"chief-0": dataclasses.replace(one, state="exporting", work=work)})
+    line = stream.getvalue().splitlines()[-1]
+    assert line.startswith("training: 40 of 100 steps, ")
+    assert line.endswith(" left, exporting, checking the exported model")
 
 
 def test_each_evaluation_is_told_once(shown, stream):
@@ -155,6 +168,31 @@ def test_the_summary_says_result_time_places_and_what_to_try(wanted, record, tmp
     assert not any("best)" in line for line in lines)
     for command in ("make predict", "make tensorboard", "make train STRATEGY=none"):
         assert f"{command} STORAGE={tmp_path}" in text
+
+
+def test_the_result_is_next_to_what_a_constant_answer_reaches(wanted, record):
+    better = {"test": {"accuracy": 0.1135, "auc": 0.5}, "eval": {"accuracy": 0.125}}
+    text = display.summary(wanted, record.model_copy(update={"baselines": better}))
+    assert text.splitlines()[0] == (
+        "result   step 1501, test accuracy 0.9912 (baseline 0.1135), eval accuracy 0.9900 "
+        "(baseline 0.1250), best accuracy 0.9905 at step 1200"
+    )
+
+
+def test_a_loss_that_is_the_average_loss_is_shown_once(wanted, record):
+    regression = {
+        "metrics": {
+            "eval": {"average_loss": 9.81346, "loss": 9.81345},
+            "test": {"average_loss": 43.77, "loss": 44.5},  # with regularization
+        },
+        "baselines": {"test": {"average_loss": 27.64}},
+        "best": {"metric": "average_loss", "value": 9.7982, "step": 240, "export": "x"},
+    }
+    text = display.summary(wanted, record.model_copy(update=regression))
+    assert text.splitlines()[0] == (
+        "result   step 1501, test average_loss 43.7700 (baseline 27.6400), test loss 44.5000, "
+        "eval average_loss 9.8135, best average_loss 9.7982 at step 240"
+    )
 
 
 def test_what_to_try_is_of_this_job_and_can_be_typed(wanted, record, tmp_path):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipeline import errors
 from pipeline.runs import exported, run_folder, run_record
@@ -48,6 +51,17 @@ def _steps_judged(run) -> list[int]:
     return [int(metrics["global_step"]) for metrics in found["evaluations"]]
 
 
+def _labels(evaluation, split: str) -> np.ndarray:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        batches = evaluation._records.eval_input_fn(split)()
+        _, labels = tf.compat.v1.data.make_one_shot_iterator(batches).get_next()
+        found = []
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                found.append(session.run(labels))
+    return np.concatenate(found)
+
+
 def test_a_wrong_metric_is_found_before_there_is_a_checkpoint(evaluation_of, tmp_path):
     run = run_folder.RunFolder(str(tmp_path))
     evaluation_of(run).check_metric()
@@ -75,6 +89,9 @@ def test_follows_until_training_is_done(finished, evaluation_of, tmp_path):
     result = run.read(run_folder.RESULT)
     assert result["final_step"] == 300
     assert result["metrics"]["test"] == pytest.approx(finished.result["metrics"]["test"])
+    labels = _labels(evaluation_of(run), "test")
+    constant = np.bincount(labels).max() / len(labels)
+    assert result["baselines"]["test"] == pytest.approx({"accuracy": constant})
     assert set(result["exports"]) == {"final", "best"}
     for path in result["exports"].values():
         assert (pathlib.Path(run.path) / path / "saved_model.pb").exists()
