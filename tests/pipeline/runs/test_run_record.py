@@ -14,11 +14,12 @@ FIELDS = {
     *("job", "launches", "final_step", "metrics", "best", "exports", "sha256", "restarts"),
     *("input", "readers", "left_out", "seconds"),
     *("examples_per_second", "versions", "manifest", "new_data", "step_seconds", "staleness"),
-    *("skipped", "started", "command"),
+    *("skipped", "started", "command", "baselines"),
 }
 RESULT = {
     "final_step": 1500,
     "metrics": {"test": {"accuracy": 0.99}},
+    "baselines": {"test": {"accuracy": 0.25}},
     "best": {"step": 1200},
     "exports": {"final": "export/final/1500", "best": None},
 }
@@ -83,6 +84,7 @@ def test_the_result_is_taken_over(run, job):
     run.write(run_folder.RESULT, RESULT)
     run_record.add_result(record, run)
     assert record.final_step == 1500 and record.metrics["test"]["accuracy"] == 0.99
+    assert record.baselines == RESULT["baselines"]
     assert record.best == {"step": 1200} and record.exports == RESULT["exports"]
 
 
