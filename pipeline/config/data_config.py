@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
-from pipeline.config import splits
+from pipeline.config import own_input, splits
 from pipeline.sections import AtLeast0, NotNegative, Positive, Section
 
 OneCharacter = Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]$")]
@@ -232,11 +232,18 @@ class Data(Section):
     source: str = "idx"
     """Raw format: `csv`, `jsonl`, `parquet`, `tfrecord`, `tfds`, `image_folder`, `idx`, or
     `package.module:Class` of your own (see [sources.md](sources.md))."""
-    inputs: Annotated[dict[splits.SplitName, dict[str, str]], pydantic.Field(min_length=1)]
+    input_fn: str | None = None
+    """A function of your own that returns the examples, as `package.module:function`, in place of
+    records. Of the keys of `data` only `serving_input_fn` goes with it. See
+    [own-input.md](own-input.md)."""
+    serving_input_fn: str | None = None
+    """A function that returns the `ServingInputReceiver` of exported models, as
+    `package.module:function`. Not set: they take the features of `input_fn` as they are."""
+    inputs: dict[splits.SplitName, dict[str, str]]
     """Raw files of each split, by names the source knows: `idx` takes `images` and `labels`; `csv`,
     `jsonl` and `parquet` take any names. A value is a path or a pattern such as `part-*.csv`.
     Relative paths start at the folder of the config file."""
-    columns: Annotated[dict[str, Column], pydantic.Field(min_length=1)]
+    columns: dict[str, Column]
     """The columns of a record, by name. Other columns of the raw data are not read."""
     label: str
     """The column to predict."""
@@ -273,6 +280,28 @@ class Data(Section):
     download: Download | None = None
     generate: Generate | None = None
 
+    @property
+    def has_records(self) -> bool:
+        """False if examples come from a function of the user's own."""
+        return self.input_fn is None
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _own_input_needs_no_columns(cls, given: Any) -> Any:
+        return own_input.without_records(given)
+
+    @pydantic.field_validator("inputs", "columns")
+    @classmethod
+    def _records_have_some(cls, given: Any, info: pydantic.ValidationInfo) -> Any:
+        if not given and info.data.get("input_fn") is None:
+            raise ValueError("should have at least 1 item, got {}")
+        return given
+
+    @pydantic.model_validator(mode="after")
+    def _records_or_own_input(self) -> Data:
+        own_input.check(self)
+        return self
+
     @pydantic.model_validator(mode="after")
     def _data_come_from_one_place(self) -> Data:
         if self.download is not None and self.generate is not None:
@@ -281,6 +310,8 @@ class Data(Section):
 
     @pydantic.model_validator(mode="after")
     def _named_columns_exist(self) -> Data:
+        if not self.has_records:
+            return self
         names = [("key", name) for name in self.key]
         names += [("split", name) for name in self.split.columns]
         for role, name in [("label", self.label), *names]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pydantic
 
 from pipeline import places, storage
-from pipeline.config import feature_check, model_config, slices
+from pipeline.config import feature_check, model_config, own_input, slices
 from pipeline.config.cluster_config import Cluster
 from pipeline.config.data_config import Data
 from pipeline.config.drift_config import Drift
@@ -44,6 +44,9 @@ class _Job(Section):
 
     @pydantic.model_validator(mode="after")
     def _features_can_be_made(self) -> _Job:
+        if not self.data.has_records:
+            own_input.check_job(self)
+            return self
         feature_check.check(self.features, self.label, self.data.label, self.data.columns)
         if self.model.name in model_config.PARAMS:
             column = self.data.columns[self.data.label]
