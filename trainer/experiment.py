@@ -21,10 +21,10 @@ from trainer.evaluation import skipped
 from trainer.evaluation.evaluator import Evaluation, SignOfLife
 from trainer.exactly_once import counters, report
 from trainer.exactly_once.reader import Position, PositionHook
-from trainer.input.dataset import Records
+from trainer.input.own_input import OwnInput, Source
 from trainer.lifecycle.stopping import StopHook
 from trainer.models.transforms import Transforms
-from trainer.monitoring import divergence, staleness, trace_hook
+from trainer.monitoring import divergence, finite_loss, staleness, trace_hook
 from trainer.monitoring.progress_hook import ProgressHook
 from trainer.monitoring.status_reporter import Reporter
 
@@ -42,7 +42,7 @@ class Experiment:
 
 
 def build(
-    job: config.Config, run: RunFolder, records: Records, task: topology.Task, reporter: Reporter
+    job: config.Config, run: RunFolder, records: Source, task: topology.Task, reporter: Reporter
 ) -> Experiment:
     """Builds the experiment as the process `task` needs it; no op runs yet."""
     training = task.job_name in topology.TRAINING_ROLES
@@ -64,14 +64,15 @@ def build(
             position,
             reporter,
             [
-                # Before the one that saves.
-                *([divergence.DivergenceHook(job, run, task, position.blocks)] if position else []),
+                _finite(job, run, task, position),  # before the one that saves
                 stop,
                 _progress(job, run, task, reporter),
-                *(_savers(job, run, records, position, reporter) if position else []),
+                *_savers(job, run, records, task, position=position, reporter=reporter),
                 *_instruments(job, run, task, reporter),
             ],
-        ),
+        )
+        if training
+        else None,
         # Every checkpoint, at once, and the whole split: the framework's defaults wait two minutes,
         # then ten, and look at 100 batches (docs/tensorflow-pitfalls.md#evaluation-delays).
         tf.estimator.EvalSpec(
@@ -90,8 +91,10 @@ def build(
 
 
 def _position(
-    job: config.Config, run: RunFolder, records: Records, task: topology.Task
-) -> Position:
+    job: config.Config, run: RunFolder, records: Source, task: topology.Task
+) -> Position | None:
+    if isinstance(records, OwnInput):
+        return None
     blocks = records.blocks("train")
     return Position(
         job, task, blocks, counters.counts_in(checkpoint_files.newest(run.path), blocks).reached
@@ -102,7 +105,7 @@ def estimator(
     job: config.Config,
     run: RunFolder,
     task: topology.Task,
-    transforms: Transforms,
+    transforms: Transforms | None,
     position: Position | None = None,
 ) -> Any:
     """Returns the Estimator of the config's model in one process; to train it needs a position."""
@@ -140,54 +143,78 @@ def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
 
 def _train_spec(
     job: config.Config,
-    records: Records,
+    records: Source,
     position: Position | None,
     reporter: Reporter,
     hooks: list[Any],
 ) -> Any:
-    if position is None:
-        return None
     own = [models.load_attribute(hook, "train.hooks")() for hook in job.train.hooks]
     return tf.estimator.TrainSpec(
-        records.train_input_fn(position.feed, position.task.num_readers),
+        _train_input_fn(records, position),
         max_steps=job.train.max_steps,
         hooks=[
-            *([PositionHook(position, reporter.progress)] if position.shared else []),
+            *([PositionHook(position, reporter.progress)] if position and position.shared else []),
             *hooks,
             *own,
         ],
     )
 
 
+def _train_input_fn(records: Source, position: Position | None) -> Any:
+    if isinstance(records, OwnInput):
+        return records.train_input_fn()
+    assert position is not None
+    return records.train_input_fn(position.feed, position.task.num_readers)
+
+
+def _finite(
+    job: config.Config, run: RunFolder, task: topology.Task, position: Position | None
+) -> Any:
+    if position is None:
+        return finite_loss.FiniteLoss()
+    return divergence.DivergenceHook(job, run, task, position.blocks)
+
+
 def _savers(
-    job: config.Config, run: RunFolder, records: Records, position: Position, reporter: Reporter
+    job: config.Config,
+    run: RunFolder,
+    records: Source,
+    task: topology.Task,
+    *,
+    position: Position | None,
+    reporter: Reporter,
 ) -> list[Any]:
     def before_save(session: Any) -> None:
         reporter.progress(run_folder.SAVING)
-        position.before_save(session)
+        if position is not None:
+            position.before_save(session)
 
     actions = _after_save(job, run, records, reporter)
     actions.append(lambda step, seconds: reporter.progress(run_folder.SAVING, 1, 1))
     return saving.hooks(
         job,
         run,
-        position.task,
+        task,
         actions,
         before_save,
-        before_last=position.before_last_save,
+        before_last=position.before_last_save if position else lambda session: None,
         between=[save_pace.SavePace(run.path, job.train.save_steps)],
     )
 
 
 def _after_save(
-    job: config.Config, run: RunFolder, records: Records, reporter: Reporter
+    job: config.Config, run: RunFolder, records: Source, reporter: Reporter
 ) -> list[saving.AfterSave]:
     janitor = Janitor(run.path, job.train.keep_checkpoints)
     return [
         lambda step, seconds: janitor.clean(),
         skipped.Saved(run),
         trace_hook.CheckpointTimes(run.path, reporter),
-        report.EpochEnds(run.path, records.blocks("train"), reporter),
+        *(
+            []
+            if isinstance(records, OwnInput)
+            else [report.EpochEnds(run.path, records.blocks("train"), reporter)]
+        ),
     ]
 
 

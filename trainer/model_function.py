@@ -48,8 +48,9 @@ class ModelFunction:
     def __call__(self, features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
         """Returns the `EstimatorSpec` of one mode."""
         names = (window_feed.BLOCK, window_feed.RECORD, window_feed.PLACE)
-        origin = _Origin(*(features.pop(name, None) for name in names))
-        ids = features.pop(grouping.FEATURE, None)
+        marks = features if isinstance(features, dict) else {}  # own input may give a tensor
+        origin = _Origin(*(marks.pop(name, None) for name in names))
+        ids = marks.pop(grouping.FEATURE, None)
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
         if mode == _MODES.TRAIN:
             spec = self._train(features, offered, origin)

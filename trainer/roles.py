@@ -25,6 +25,7 @@ from trainer.distribution import session_manager
 from trainer.exactly_once import changed_records
 from trainer.input import damaged
 from trainer.input.dataset import Records
+from trainer.input.own_input import OwnInput, Source
 from trainer.lifecycle import length, stopping
 from trainer.monitoring import divergence, event_files, tf_logging
 from trainer.monitoring.status_reporter import Reporter
@@ -56,8 +57,9 @@ def run(
         if task.is_chief:
             records = _open_records(job, run, records_path, task, reporter)
             _warn(run, records, reporter)
-            _settle_records(job, run, records, reporter)
-            job = length.decide(job, run, records.blocks("train"), reporter)
+            if isinstance(records, Records):
+                _settle_records(job, run, records, reporter)
+                job = length.decide(job, run, records.blocks("train"), reporter)
         # The chief's first word is what the others wait for before they look at checkpoints.
         reporter.say("starting")
         if task.job_name == topology.PS:
@@ -73,6 +75,8 @@ def run(
         try:
             _work(job, run, task, parts, reporter)
         except damaged.ERRORS as error:
+            if isinstance(records, OwnInput):
+                raise
             raise damaged.explained(error, run, records) from error
         reporter.say("done")
 
@@ -90,7 +94,7 @@ def _checks_metric(run: RunFolder, task: topology.Task) -> bool:
     return task.is_chief if begins else task.job_name == topology.EVALUATOR
 
 
-def _warn(run: RunFolder, records: Records, reporter: Reporter) -> None:
+def _warn(run: RunFolder, records: Source, reporter: Reporter) -> None:
     """Says which records the run does without. Passes over checkpoints that are damaged, or were
     saved after the loss had become no number, and says so too."""
     diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
@@ -115,8 +119,11 @@ def _counter(reporter: Reporter, what: str, total: int | None = None) -> Callabl
 
 def _open_records(
     job: config.Config, run: RunFolder, folder: str, task: topology.Task, reporter: Reporter
-) -> Records:
-    """Checks the records against their manifest; the chief alone reads them whole for it."""
+) -> Source:
+    """Checks the records against their manifest; the chief alone reads them whole for it. Of an
+    input of the user's own it is known only that there is such a function."""
+    if not job.data.has_records:
+        return OwnInput(job, task)
     contents = manifest.read(folder)
     manifest.check_schema(contents, job.data, folder)
     records = Records(job, folder, contents)
@@ -244,6 +251,11 @@ def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> Non
     that ends early looks like success to the framework
     (docs/tensorflow-pitfalls.md#empty-input-counts-as-success)."""
     step = checkpoint_files.current_step(run.path)
+    if step < job.train.max_steps and reason is None and not job.data.has_records:
+        raise errors.DataError(
+            f"data.input_fn {job.data.input_fn!r}: its examples ended at step {step} of "
+            f"{job.train.max_steps}; repeat() them in mode 'train', or train less"
+        )
     if step < job.train.max_steps and reason is None:
         raise errors.ModelError(
             f"training ended at step {step} of {job.train.max_steps} without being asked to"

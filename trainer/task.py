@@ -23,7 +23,7 @@ from absl import flags
 
 from pipeline import cli, config, errors, storage, versions
 from pipeline.cluster import compatibility, task_discovery, tolerance, topology
-from pipeline.config import config_file
+from pipeline.config import config_file, own_input
 from pipeline.jobs import by_hand
 from pipeline.jobs import job as jobs
 from pipeline.processes import environment, isolation
@@ -107,7 +107,8 @@ def _run(wanted: jobs.Job, task: topology.Task, ending: by_hand.Ending) -> None:
     reporter.keep_alive()
     try:
         if task.is_chief:
-            builds.pin_to(wanted.storage_root, run, job.name, wanted.records)
+            if job.data.has_records:
+                builds.pin_to(wanted.storage_root, run, job.name, wanted.records)
             _make_ready(run, job, ending)
             preflight.Answering(run, job).start()
         else:
@@ -159,6 +160,8 @@ def _remove_statuses(run: run_folder.RunFolder) -> None:
 def _make_ready(run: run_folder.RunFolder, job: config.Config, ending: by_hand.Ending) -> None:
     """Makes the run folder what the other roles expect."""
     storage.write_text(run.config_path, config_file.dump(job))
+    if not job.data.has_records:
+        print(own_input.describe(job), flush=True)
     for line in config_file.warnings(job):
         print(f"warning: {line}", flush=True)
     stale = [run_folder.TRAINING_DONE, run_folder.EXCLUDED]  # of an earlier start

@@ -18,7 +18,7 @@ from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import best, early_stopping, skipped
 from trainer.export import exporters
-from trainer.input.dataset import Records
+from trainer.input.own_input import Source
 from trainer.monitoring.status_reporter import Reporter
 
 # Holds the checkpoint of the best, which training would delete when it has saved others.
@@ -36,9 +36,9 @@ class Judge(tf.estimator.Exporter):
         self,
         job: config.Config,
         run: RunFolder,
-        records: Records,
+        records: Source,
         reporter: Reporter,
-        publisher: exporters.Publisher,
+        publisher: exporters.Publishing,
     ) -> None:
         self._job = job
         self._records = records

@@ -21,8 +21,8 @@ from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import baseline, best_exporter, early_stopping, skipped
 from trainer.exactly_once import report
-from trainer.export import exporters
-from trainer.input.dataset import Records
+from trainer.export import exporters, own_exports
+from trainer.input.own_input import OwnInput, Source
 from trainer.monitoring.status_reporter import Reporter
 
 # Seconds between looks for a new checkpoint; each takes several requests of gs://.
@@ -74,7 +74,7 @@ class Evaluation:
         self,
         job: config.Config,
         run: RunFolder,
-        records: Records,
+        records: Source,
         estimator: Any,
         reporter: Reporter,
     ) -> None:
@@ -84,7 +84,11 @@ class Evaluation:
         self._estimator = estimator
         self._reporter = reporter
         hooks = [SignOfLife(reporter, "evaluating slices")]
-        self._publisher = exporters.Publisher(job, run, records, hooks, reporter)
+        self._publisher: exporters.Publishing = (
+            own_exports.Publisher(job, run, records, reporter)
+            if isinstance(records, OwnInput)
+            else exporters.Publisher(job, run, records, hooks, reporter)
+        )
         self.judge = best_exporter.Judge(job, run, records, reporter, self._publisher)
 
     def check_metric(self) -> None:
@@ -92,6 +96,8 @@ class Evaluation:
 
         Builds the graph of an evaluation, but runs nothing: after training it would be too late.
         """
+        if isinstance(self._records, OwnInput):
+            self._records.check()
         with tf.Graph().as_default():
             tf.compat.v1.train.create_global_step()
             batches = self._records.eval_input_fn("eval")()
@@ -217,7 +223,7 @@ class Evaluation:
             lambda export: self._run.remove(run_folder.RESULT),
             like=self._exported(best),
         )
-        read, _ = report.account(checkpoint, self._records.blocks("train"))
+        rows, readers = self._usage(checkpoint)
         done = self._run.read(run_folder.TRAINING_DONE) or {}
         self._run.write(
             run_folder.RESULT,
@@ -234,12 +240,20 @@ class Evaluation:
                     "best": best["export"] if best else None,
                 },
                 "sha256": {"final": final.sha256, "best": best.get("sha256", {}) if best else {}},
-                "input": read.rows,
-                "readers": read.readers,
+                "input": rows,
+                "readers": readers,
                 "left_out": self._records.left_out,
                 "skipped": passed_over,
             },
         )
+
+    def _usage(self, checkpoint: str) -> tuple[list[dict[str, int]] | None, dict[str, int]]:
+        """Returns what has been read per epoch, and by whom; nothing of an input that is not
+        counted."""
+        if isinstance(self._records, OwnInput):
+            return None, {}
+        read, _ = report.account(checkpoint, self._records.blocks("train"))
+        return read.rows, read.readers
 
     def _exported(self, best: Mapping[str, Any] | None) -> exporters.Export | None:
         if best is None or "sha256" not in best:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import dataclasses
 import tempfile
@@ -31,21 +32,33 @@ _STAGING = ".staging-"
 _quiet = contextlib.nullcontext()
 
 
-class Publisher:
-    """Exports models of one run, and publishes those that answer as the Estimator does."""
+class Publishing(abc.ABC):
+    """Exports models of one run, and publishes those that answer as the Estimator does. What they
+    are fed and compared on depends on where the examples of the run come from."""
 
     def __init__(
-        self,
-        job: config.Config,
-        run: RunFolder,
-        records: Records,
-        hooks: Sequence[Any] = (),
-        reporter: Reporter | None = None,
+        self, job: config.Config, run: RunFolder, reporter: Reporter | None = None
     ) -> None:
-        """`hooks` are called while slices are evaluated. The `reporter` is told how far it is."""
-        self._job, self._run, self._records, self._hooks = job, run, records, hooks
-        self._reporter = reporter
-        self._gate = parity.Gate(records)
+        """The `reporter` is told how far it is."""
+        self._job, self._run, self._reporter = job, run, reporter
+
+    @abc.abstractmethod
+    def _receiver(self) -> Any:
+        """Returns the `serving_input_fn` of exported models."""
+
+    @abc.abstractmethod
+    def _check(self, estimator: Any, checkpoint: str, folder: str) -> None:
+        """Raises `ModelError` if the model in a folder answers otherwise than the Estimator."""
+
+    @abc.abstractmethod
+    def _made_from(self, checkpoint: str) -> dict[str, str]:
+        """Returns the files of an export that tell what it was made from."""
+
+    @abc.abstractmethod
+    def _extras(
+        self, estimator: Any, checkpoint: str, step: int, metrics: model_card.Metrics
+    ) -> dict[str, str]:
+        """Returns the other files that go with the model, for people and machines."""
 
     def publish(
         self,
@@ -79,8 +92,10 @@ class Publisher:
         try:
             folder = self._copied(like, made_from, storage.join(beside, "copy"))
             folder = folder or self._written(estimator, checkpoint, beside)
-            judged = {split: self._judged(estimator, checkpoint, split) for split in metrics}
-            self._add_extras(folder, step, metrics, judged, made_from)
+            extras = self._extras(estimator, checkpoint, step, metrics)
+            storage.makedirs(storage.join(folder, exported.EXTRAS))
+            for name, text in {**made_from, **extras}.items():
+                storage.write_text(storage.join(folder, exported.EXTRAS, name), text)
             found = Export(target, self._digests(folder))
             with self._counting("publishing the model"):
                 if storage.exists(target):
@@ -110,13 +125,13 @@ class Publisher:
 
     def _written(self, estimator: Any, checkpoint: str, beside: str) -> str:
         """Writes the model of a checkpoint to a folder in `beside`, and checks it."""
-        receiver = serving_input_fn(self._records.transforms)
+        receiver = self._receiver()
         with self._reporter.watching("writing the model", beside) if self._reporter else _quiet:
             written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
         folder: str = written.decode()
         _name_signatures(folder)
         with self._counting("checking the exported model"):
-            self._gate.check(estimator, checkpoint, folder)
+            self._check(estimator, checkpoint, folder)
         return folder
 
     def _counting(self, what: str) -> contextlib.AbstractContextManager[None]:
@@ -126,8 +141,30 @@ class Publisher:
         with self._counting("reading checksums"):
             return export_files.digests(folder)
 
+
+class Publisher(Publishing):
+    """Exports models of a run on records."""
+
+    def __init__(
+        self,
+        job: config.Config,
+        run: RunFolder,
+        records: Records,
+        hooks: Sequence[Any] = (),
+        reporter: Reporter | None = None,
+    ) -> None:
+        """`hooks` are called while slices are evaluated. The `reporter` is told how far it is."""
+        super().__init__(job, run, reporter)
+        self._records, self._hooks = records, hooks
+        self._gate = parity.Gate(records)
+
+    def _receiver(self) -> Any:
+        return serving_input_fn(self._records.transforms)
+
+    def _check(self, estimator: Any, checkpoint: str, folder: str) -> None:
+        self._gate.check(estimator, checkpoint, folder)
+
     def _made_from(self, checkpoint: str) -> dict[str, str]:
-        """Returns the files of an export that tell what it was made from."""
         return {
             "checkpoint.sha256": f"{checkpoint_files.digest(checkpoint)}\n",
             "config.yaml": config_file.dump(self._job, redacted=True),
@@ -140,14 +177,10 @@ class Publisher:
             return slice_metrics.Judgement([])
         return slice_metrics.judge(self._records, estimator, checkpoint, split, by, self._hooks)
 
-    def _add_extras(
-        self,
-        folder: str,
-        step: int,
-        metrics: model_card.Metrics,
-        judged: Mapping[str, slice_metrics.Judgement],
-        made_from: Mapping[str, str],
-    ) -> None:
+    def _extras(
+        self, estimator: Any, checkpoint: str, step: int, metrics: model_card.Metrics
+    ) -> dict[str, str]:
+        judged = {split: self._judged(estimator, checkpoint, split) for split in metrics}
         contents = self._records.manifest
         slices, notes = (
             {split: report_page.content(one)[name] for split, one in judged.items()}
@@ -155,7 +188,6 @@ class Publisher:
         )
         found = {"step": step, "metrics": metrics, "slices": slices, "notes": notes}
         extras = {
-            **made_from,
             "metrics.json": strict_json.dumps(found, indent=1) + "\n",
             "model_card.md": model_card.render(
                 self._job,
@@ -173,9 +205,7 @@ class Publisher:
         classes = self._records.transforms.plan.label.values
         if classes is not None:
             extras[exported.CLASSES] = strict_json.dumps(list(classes)) + "\n"
-        storage.makedirs(storage.join(folder, exported.EXTRAS))
-        for name, text in extras.items():
-            storage.write_text(storage.join(folder, exported.EXTRAS, name), text)
+        return extras
 
 
 def _is_made_from(folder: str, made_from: Mapping[str, str]) -> bool:

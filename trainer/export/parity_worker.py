@@ -7,8 +7,10 @@ It is run as a script, and needs TensorFlow alone. Each line of JSON on its stan
    "answers": file to write}
 
 Of a file of Keras, which must end with `.keras`, "rows" is a file of NumPy arrays, its inputs, and
-"classes" are those of its layers that Keras does not know, `module:Class`. Each request is answered
-by a line of JSON: `{}`, or `{"error": text}`. Before the first batch counts, each signature is
+"classes" are those of its layers that Keras does not know, `module:Class`. With "arrays" in place
+of "columns" and "missing", "rows" is a file of NumPy arrays: for each input of `serving_default`,
+the one signature that is then called, a serialized `TensorProto` of all rows. Each request is
+answered by a line of JSON: `{}`, or `{"error": text}`. Before the first batch counts, each is
 called `calls_before` times with it. The file holds NumPy arrays named `signature/output`, of as
 many rows as the model answered before it refused a batch. The signature `examples` and those that
 begin with `examples:` get the rows as they are, all others get their columns as arrays; a file of
@@ -30,17 +32,20 @@ if __name__ == "__main__":
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 EXAMPLES, KERAS = "examples", "keras"
+_SERVING = "serving_default"
 
 
 def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
     """Returns what each signature answers, `[rows, ...]`."""
     if request["export"].endswith(".keras"):
         return _of_keras(request)
-    names = _signatures(request["export"])
-    rows = list(tf.data.TFRecordDataset(request["rows"]).as_numpy_iterator())
+    arrays = _arrays(request["rows"]) if request.get("arrays") else None
+    names = _signatures(request["export"]) if arrays is None else [_SERVING]
+    rows = [] if arrays else list(tf.data.TFRecordDataset(request["rows"]).as_numpy_iterator())
     found = {}
     for name in names:
         # As TensorFlow Serving does. A session for each: what is random begins again.
@@ -49,10 +54,17 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
                 session, [tf.saved_model.SERVING], request["export"]
             )
             for output, parts in _answers(
-                session, model.signature_def[name], name, rows, request
+                session, model.signature_def[name], name, rows, request, arrays
             ).items():
                 found[f"{name}/{output}"] = np.concatenate(parts)
     return found
+
+
+def _arrays(path: str) -> dict[str, np.ndarray]:
+    """Returns arrays of `[rows, ...]`, by name of the input."""
+    with np.load(path) as file:
+        protos = {name: tensor_pb2.TensorProto.FromString(file[name].tobytes()) for name in file}
+    return {name: tf.make_ndarray(proto) for name, proto in protos.items()}
 
 
 def _signatures(export: str) -> list[str]:
@@ -87,16 +99,25 @@ def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _answers(
-    session: Any, signature: Any, name: str, rows: list[bytes], request: dict[str, Any]
+    session: Any,
+    signature: Any,
+    name: str,
+    rows: list[bytes],
+    request: dict[str, Any],
+    arrays: dict[str, np.ndarray] | None,
 ) -> dict[str, list[np.ndarray]]:
     outputs = {n: session.graph.get_tensor_by_name(x.name) for n, x in signature.outputs.items()}
     # What refuses its first batch has answered no rows.
     found: dict[str, list[np.ndarray]] = {n: [_nothing(x)] for n, x in outputs.items()}
     # Without its feeds being looked up again for each batch.
     call = session.make_callable(outputs, [x.name for _, x in sorted(signature.inputs.items())])
-    for start in range(0, len(rows), request["batch"]):
+    count = len(rows) if arrays is None else len(next(iter(arrays.values())))
+    for start in range(0, count, request["batch"]):
         batch = rows[start : start + request["batch"]]
-        if name.partition(":")[0] == EXAMPLES:
+        if arrays is not None:
+            stop = start + request["batch"]
+            feeds = [arrays[given][start:stop] for given in sorted(signature.inputs)]
+        elif name.partition(":")[0] == EXAMPLES:
             feeds = [np.array(batch, object)]
         else:
             feeds = _columns(signature, batch, request)

@@ -48,6 +48,10 @@ def model(name: str, params: Mapping[str, Any], config: Any, transforms: Any) ->
     if "features" in takes:
         return Model(found)
     offered = {"params": params, "config": config, "transforms": transforms}
+    if transforms is None and "transforms" in takes:
+        raise errors.UsageError(
+            f"model.name {name!r}: takes transforms, which are of columns; data.input_fn has none"
+        )
     built = found(**{key: offered[key] for key in offered if key in takes})
     # Not isinstance: tf.estimator.Estimator is one of two classes without a common base.
     if not callable(getattr(built, "model_fn", None)):

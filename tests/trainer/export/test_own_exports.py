@@ -1,0 +1,121 @@
+"""Exports of runs on an input_fn: what they take, and what is compared before publishing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.config import config_file
+from trainer.export import own_exports
+from trainer.input.own_input import OwnInput
+
+HERE = __name__
+_v1 = tf.compat.v1
+_ROWS = 70
+
+
+def rows():
+    draw = np.random.default_rng(0)
+    features = {
+        "x": draw.normal(size=(_ROWS, 2)).astype(np.float32),
+        "raw": np.array([b"a\0", b"b"] * (_ROWS // 2), object),
+    }
+    return tf.data.Dataset.from_tensor_slices((features, np.zeros(_ROWS, np.int64))).batch(16)
+
+
+def one_tensor():
+    return rows().map(lambda features, label: (features["x"], label))
+
+
+def sparse():
+    return rows().map(lambda f, label: ({"s": tf.sparse.from_dense(f["x"])}, label))
+
+
+def serving():
+    text = _v1.placeholder(tf.string, [None], "text")
+    return tf.estimator.export.ServingInputReceiver(
+        {"x": tf.strings.to_number(tf.stack([text, text], 1)), "raw": text}, {"text": text}
+    )
+
+
+def given(name="rows", serving_input_fn=None):
+    tree = {
+        "name": "own",
+        "data": {"input_fn": f"{HERE}:{name}", "serving_input_fn": serving_input_fn},
+        "model": {"name": "m:model"},
+        "train": {"steps": 1},
+    }
+    return OwnInput(config_file.validate(tree, "own.yaml"), topology.Task("chief", 0))
+
+
+def model_fn(features, labels, mode):
+    x = features["x"] if isinstance(features, dict) else features
+    answer = tf.reduce_sum(x, axis=1) * _v1.get_variable("w", initializer=2.0)
+    if isinstance(features, dict):
+        # Only a text that is whole, its last byte included, has this length.
+        answer += tf.cast(tf.strings.length(features["raw"]), tf.float32)
+    step = _v1.train.get_or_create_global_step()
+    return tf.estimator.EstimatorSpec(
+        mode,
+        predictions={"answer": answer},
+        loss=tf.reduce_mean(answer),
+        train_op=_v1.assign_add(step, 1),
+        export_outputs={"serving_default": tf.estimator.export.PredictOutput({"answer": answer})},
+    )
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """Returns an Estimator after a step on an input, with its checkpoint."""
+
+    def train(name="rows"):
+        estimator = tf.estimator.Estimator(model_fn, str(tmp_path / name))
+        estimator.train(given(name).eval_input_fn("eval"), max_steps=1)
+        return estimator, estimator.latest_checkpoint()
+
+    return train
+
+
+def exported(estimator, source, folder):
+    receiver = source.serving_input_fn or own_exports.receiver_of(source)
+    return estimator.export_saved_model(str(folder), receiver).decode()
+
+
+@pytest.mark.parametrize("name", ["rows", pytest.param("one_tensor", marks=pytest.mark.slow)])
+def test_rows_are_answered_as_by_the_estimator(trained, tmp_path, name):
+    estimator, checkpoint = trained(name)
+    folder = exported(estimator, given(name), tmp_path / "export")
+    told = own_exports.check(given(name), estimator, checkpoint, folder)
+    assert told.startswith(f"export of step 1: {_ROWS} rows of the examples to evaluate are")
+
+
+def test_a_model_that_answers_otherwise_is_not_published(trained, tmp_path):
+    estimator, checkpoint = trained()
+    folder = exported(estimator, given(), tmp_path / "export")
+    other = tf.estimator.Estimator(
+        lambda features, labels, mode: model_fn(
+            {**features, "x": features["x"] * 1.01}, labels, mode
+        ),
+        estimator.model_dir,
+    )
+    with pytest.raises(errors.ModelError, match=rf"answers \d+ of {_ROWS} rows otherwise than"):
+        own_exports.check(given(), other, checkpoint, folder)
+
+
+@pytest.mark.slow
+def test_inputs_of_its_own_are_not_compared_and_that_is_said(trained, tmp_path):
+    estimator, checkpoint = trained()
+    source = given(serving_input_fn=f"{HERE}:serving")
+    folder = exported(estimator, source, tmp_path / "export")
+    assert own_exports.check(source, estimator, checkpoint, folder) == (
+        "export of step 1: its answers were not compared with Estimator.predict, because "
+        "data.serving_input_fn takes text, which the examples do not have (x, raw)"
+    )
+
+
+def test_a_sparse_feature_needs_a_serving_input_fn():
+    with pytest.raises(errors.UsageError, match=r"feature 's' is .*give data.serving_input_fn"):
+        own_exports.receiver_of(given("sparse"))

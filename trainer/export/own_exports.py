@@ -1,0 +1,226 @@
+"""Exports of runs on an `input_fn` of the user's own.
+
+Their models take what the function gives: a tensor for each feature, of any number of rows; or what
+`data.serving_input_fn` says. The check compares what it can: see `Publisher.compared`.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline import config, errors
+from pipeline.config import config_file, own_input
+from pipeline.console.figures import figure
+from pipeline.runs.run_folder import RunFolder
+from pipeline.storage import strict_json
+from trainer.checkpoints import checkpoint_files
+from trainer.export import exporters, model_card, parity, parity_client, rounding
+from trainer.input.own_input import OwnInput
+from trainer.models import heads
+from trainer.monitoring.status_reporter import Reporter
+
+# Rows of the eval examples that are compared, and sizes of batches they are answered in.
+_ROWS = 256
+_BATCH, _OTHER_BATCHES = 64, (13, 5)
+# What a feature is called that is a tensor by itself.
+_ALONE = "features"
+_export = tf.estimator.export
+
+
+class Publisher(exporters.Publishing):
+    """Exports models of a run on an `input_fn`."""
+
+    def __init__(
+        self, job: config.Config, run: RunFolder, given: OwnInput, reporter: Reporter | None = None
+    ) -> None:
+        super().__init__(job, run, reporter)
+        self._given = given
+
+    def _receiver(self) -> Any:
+        return self._given.serving_input_fn or receiver_of(self._given)
+
+    def _check(self, estimator: Any, checkpoint: str, folder: str) -> None:
+        """Compares the answers of rows to evaluate, if the model takes the features by their names;
+        else checks only that the model can be loaded and called like the Estimator's."""
+        found = check(self._given, estimator, checkpoint, folder)
+        if self._reporter is not None:
+            self._reporter.add_note(found)
+
+    def _made_from(self, checkpoint: str) -> dict[str, str]:
+        return {
+            "checkpoint.sha256": f"{checkpoint_files.digest(checkpoint)}\n",
+            "config.yaml": config_file.dump(self._job, redacted=True),
+        }
+
+    def _extras(
+        self, estimator: Any, checkpoint: str, step: int, metrics: model_card.Metrics
+    ) -> dict[str, str]:
+        found = {"step": step, "metrics": metrics, "slices": {}, "notes": {}}
+        return {
+            "metrics.json": strict_json.dumps(found, indent=1) + "\n",
+            "model_card.md": _card(self._job, step, metrics),
+        }
+
+
+def receiver_of(given: OwnInput) -> Any:
+    """Returns a `serving_input_fn` that takes the features of an input as they are, in batches of
+    any size. Raises `UsageError` for one that is no dense tensor."""
+    with tf.Graph().as_default():
+        spec, _ = given.eval_input_fn("eval")().element_spec
+    alone = not isinstance(spec, Mapping)
+    tensors = {_ALONE: spec} if alone else dict(spec)
+    for name, one in tensors.items():
+        if not isinstance(one, tf.TensorSpec) or one.shape.rank in (None, 0):
+            raise errors.UsageError(
+                f"{given.called}: feature {name!r} is {one!r}, not a dense tensor of a batch, so "
+                "nothing is known of how to serve it; give data.serving_input_fn"
+            )
+
+    def receiver() -> Any:
+        fed = {
+            name: tf.compat.v1.placeholder(one.dtype, [None, *one.shape[1:]], name)
+            for name, one in tensors.items()
+        }
+        if alone:
+            return _export.TensorServingInputReceiver(fed[_ALONE], fed)
+        return _export.ServingInputReceiver(dict(fed), fed)
+
+    return receiver
+
+
+def check(given: OwnInput, estimator: Any, checkpoint: str, folder: str) -> str:
+    """Returns one line on what was compared. Raises `ModelError` if the exported model cannot be
+    loaded, or answers otherwise than `Estimator.predict`."""
+    rows = _rows(given)
+    inputs = exported_inputs(folder)
+    missing = [name for name, one in inputs.items() if not _fits(one, rows.get(name))]
+    if missing or not inputs:
+        return (
+            f"export of step {checkpoint_files.step_of(checkpoint)}: its answers were not compared "
+            f"with Estimator.predict, because data.serving_input_fn takes {', '.join(inputs)}, "
+            f"which the examples do not have ({', '.join(rows)})"
+        )
+    wanted, *others = _predicted(rows, estimator, checkpoint)
+    count = len(next(iter(rows.values())))
+    extreme = np.zeros(count, bool)
+    known = rounding.measure(wanted, others, extreme)
+    served = _served({name: rows[name] for name in inputs}, folder)
+    found = parity.compare(wanted, served, known, extreme=extreme, signatures=(heads.SERVING,))
+    wrong = int(found.wrong.sum())
+    if wrong or len(found.wrong) < count:
+        what = f"{wrong} of {count} rows otherwise than Estimator.predict ({found.worst})"
+        if len(found.wrong) < count:
+            what = f"only {len(found.wrong)} of {count} rows"
+        raise errors.ModelError(
+            f"export of {checkpoint!r}: the exported model answers {what}. Nothing was published"
+        )
+    return (
+        f"export of step {checkpoint_files.step_of(checkpoint)}: {count} rows of the examples to "
+        "evaluate are answered as by Estimator.predict; rows with missing or extreme values were "
+        "not tried"
+    )
+
+
+def exported_inputs(folder: str) -> Mapping[str, Any]:
+    """Returns the inputs of the serving signature of an exported model, a `TensorInfo` each."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        model = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], folder)
+        return dict(model.signature_def[heads.SERVING].inputs)
+
+
+def _fits(taken: Any, rows: np.ndarray | None) -> bool:
+    """Tells if rows can be fed to an input."""
+    if rows is None or tf.as_dtype(taken.dtype) != tf.as_dtype(rows.dtype):
+        return False
+    return tf.TensorShape(taken.tensor_shape).is_compatible_with([None, *rows.shape[1:]])
+
+
+def _rows(given: OwnInput) -> dict[str, np.ndarray]:
+    """Reads the first rows to evaluate, `[rows, ...]` by feature; of batches that are padded to
+    different lengths those like the first."""
+    parts: list[dict[str, np.ndarray]] = []
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        batches = tf.compat.v1.data.make_initializable_iterator(given.eval_input_fn("eval")())
+        features, _ = batches.get_next()
+        named = features if isinstance(features, Mapping) else {_ALONE: features}
+        dense = {name: x for name, x in named.items() if isinstance(x, tf.Tensor)}
+        session.run([tf.compat.v1.tables_initializer(), batches.initializer])
+        found = 0
+        while found < _ROWS:
+            try:
+                part = session.run(dense)
+            except tf.errors.OutOfRangeError:
+                break
+            if parts and any(x.shape[1:] != parts[0][name].shape[1:] for name, x in part.items()):
+                continue
+            parts.append(part)
+            found += len(next(iter(part.values()), ()))
+            if not part:
+                break
+    if not found:
+        raise errors.DataError(f"{given.called}: gives no examples to evaluate")
+    return {name: np.concatenate([part[name] for part in parts])[:_ROWS] for name in parts[0]}
+
+
+def _predicted(
+    rows: Mapping[str, np.ndarray], estimator: Any, checkpoint: str
+) -> list[rounding.Answers]:
+    """Returns what `Estimator.predict` answers, and that again in batches of other sizes."""
+    count = len(next(iter(rows.values())))
+    features = rows[_ALONE] if list(rows) == [_ALONE] else dict(rows)
+
+    def input_fn() -> tf.data.Dataset:
+        whole = tf.data.Dataset.from_tensor_slices(features)
+        first, *more = (whole.batch(size) for size in (_BATCH, *_OTHER_BATCHES))
+        for one in more:
+            first = first.concatenate(one)
+        return first
+
+    found: dict[str, list[np.ndarray]] = {}
+    for batch in heads.answering(estimator).predict(
+        input_fn, checkpoint_path=checkpoint, yield_single_examples=False
+    ):
+        for name, values in batch.items():
+            found.setdefault(name, []).append(values)
+    answers = {name: np.concatenate(values) for name, values in found.items()}
+    return [
+        {name: values[at : at + count] for name, values in answers.items()}
+        for at in range(0, count * (1 + len(_OTHER_BATCHES)), count)
+    ]
+
+
+def _served(rows: Mapping[str, np.ndarray], folder: str) -> rounding.Answers:
+    """Returns what the exported model answers, in another process."""
+    with tempfile.TemporaryDirectory(prefix="parity-") as scratch:
+        asked, answered = pathlib.Path(scratch, "rows"), pathlib.Path(scratch, "answers.npz")
+        protos = {name: tf.make_tensor_proto(x).SerializeToString() for name, x in rows.items()}
+        with asked.open("wb") as file:
+            np.savez(file, **{name: np.frombuffer(x, np.uint8) for name, x in protos.items()})
+        request = {"export": folder, "rows": str(asked), "batch": _BATCH, "calls_before": 1}
+        parity_client.shared().ask({**request, "arrays": True, "answers": str(answered)})
+        with np.load(answered) as found:
+            return dict(found)
+
+
+def _card(job: config.Config, step: int, metrics: model_card.Metrics) -> str:
+    lines: Sequence[str] = [
+        f"# {job.name}, step {step}",
+        f"`{job.model.name}`, trained for {step:,} steps under `{job.cluster.strategy}`, seed "
+        f"{job.train.seed}. The whole config is in `config.yaml`.",
+        "## Data",
+        f"{own_input.describe(job).capitalize()}.",
+        "## Metrics",
+        "\n".join(
+            f"- {split} {name}: {figure(value, 5)}"
+            for split, values in metrics.items()
+            for name, value in sorted(values.items())
+            if name != "global_step"
+        ),
+    ]
+    return "\n\n".join(lines) + "\n"

@@ -1,0 +1,118 @@
+"""Examples from an `input_fn` of the user's own, in place of records.
+
+What it returns is trained on as it is: nobody counts it, and where training goes on after a stop it
+is called again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import config, errors
+from pipeline.cluster import topology
+from trainer import models
+from trainer.input.dataset import InputFn, Records
+
+_MODES = tf.estimator.ModeKeys
+_WANTED = "a tf.data.Dataset of (features, labels)"
+
+
+class OwnInput:
+    """The input of a job with `data.input_fn`, next to `Records` for those with records."""
+
+    # Of records: there are no features but what the function gives, and nothing is left out.
+    transforms = None
+    left_out: Mapping[str, Mapping[str, int]] = {}
+
+    def __init__(self, job: config.Config, task: topology.Task) -> None:
+        """Imports the functions. Raises `UsageError` if there is no such function, or if it takes
+        arguments that nobody gives."""
+        assert job.data.input_fn is not None
+        self.job = job
+        self._task = task
+        self._function = models.load_attribute(job.data.input_fn, "data.input_fn")
+        self._check_arguments()
+        serving = job.data.serving_input_fn
+        self.serving_input_fn: Callable[[], Any] | None = (
+            None if serving is None else models.load_attribute(serving, "data.serving_input_fn")
+        )
+
+    @property
+    def called(self) -> str:
+        """What messages call the function."""
+        return f"data.input_fn {self.job.data.input_fn!r}"
+
+    def has(self, split: str) -> bool:
+        """True for what the function is asked for: to train and to evaluate."""
+        return split in ("train", "eval")
+
+    def identity(self, split: str) -> str:
+        """Names what the function gives for a split, as far as anyone can know: by its name."""
+        return config.digest({"input_fn": self.job.data.input_fn, "split": split})[:16]
+
+    def train_input_fn(self) -> InputFn:
+        """Returns the training input of this process, one of `num_readers`."""
+        context = tf.distribute.InputContext(
+            self._task.num_readers,
+            self._task.rank,
+            topology.replicas_in_step(self.job.cluster),
+        )
+        return lambda: self._dataset(_MODES.TRAIN, topology.batch_per_replica(self.job), context)
+
+    def eval_input_fn(self, split: str) -> InputFn:
+        """Returns one pass over the examples to evaluate."""
+        replicas = topology.evaluating_replicas(self.job.cluster)
+        context = tf.distribute.InputContext(1, 0, replicas)
+
+        return lambda: self._dataset(_MODES.EVAL, self.job.eval.batch_size, context)
+
+    def check(self) -> None:
+        """Calls the function once for each mode, and reads nothing. Raises `UsageError` if it
+        returns something else than it must, or if examples to evaluate have no end."""
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            self.train_input_fn()()
+            size = session.run(self.eval_input_fn("eval")().cardinality())
+        if size == tf.data.INFINITE_CARDINALITY:
+            raise errors.UsageError(
+                f"{self.called}: its examples of mode {_MODES.EVAL!r} have no end, so no "
+                "evaluation would; repeat() them for training only"
+            )
+
+    def _dataset(self, mode: str, batch_size: int, context: Any) -> tf.data.Dataset:
+        offered = {
+            "mode": mode,
+            "params": {**self.job.model.params, "batch_size": batch_size},
+            "input_context": context,
+        }
+        takes = inspect.signature(self._function).parameters
+        found = self._function(**{name: offered[name] for name in offered if name in takes})
+        if not isinstance(found, tf.data.Dataset):
+            raise errors.UsageError(f"{self.called}: returned {found!r}; it must return {_WANTED}")
+        spec = found.element_spec
+        if not isinstance(spec, tuple) or len(spec) != 2:
+            raise errors.UsageError(
+                f"{self.called}: its dataset has elements {spec!r}; it must return {_WANTED}"
+            )
+        return found
+
+    def _check_arguments(self) -> None:
+        known = ("mode", "params", "input_context")
+        for name, parameter in inspect.signature(self._function).parameters.items():
+            given = name in known and parameter.kind is not parameter.POSITIONAL_ONLY
+            optional = parameter.default is not parameter.empty or parameter.kind in (
+                parameter.VAR_POSITIONAL,
+                parameter.VAR_KEYWORD,
+            )
+            if not given and not optional:
+                raise errors.UsageError(
+                    f"{self.called}: takes {name!r}; it may take {', '.join(known)}"
+                    f"{errors.nearest(name, known)}"
+                )
+
+
+# What a run trains on and is evaluated on.
+Source = Records | OwnInput
