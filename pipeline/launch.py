@@ -15,6 +15,7 @@ import time
 from absl import flags
 
 from pipeline import cli, places, versions
+from pipeline.config import own_input
 from pipeline.jobs import display, job
 from pipeline.launchers import base
 from pipeline.processes import isolation
@@ -52,6 +53,8 @@ def main() -> None:
         storage_root=_STORAGE.value,
         look=not _DRY_RUN.value,
     )
+    if _CLUSTER.value != places.HERE:
+        own_input.refuse(wanted.config, f"--cluster={_CLUSTER.value}", instead="train it here")
     launcher = base.choose(_CLUSTER.value)
     if _DRY_RUN.value:
         shown = launcher.show(wanted)

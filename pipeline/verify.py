@@ -13,7 +13,7 @@ from __future__ import annotations
 from absl import flags
 
 from pipeline import cli, storage
-from pipeline.config import config_file
+from pipeline.config import config_file, own_input
 from pipeline.records import builds, repair
 from pipeline.runs import run_folder
 
@@ -31,6 +31,7 @@ def main() -> None:
         folder = storage.absolute(_RECORDS.value)
     else:
         job = config_file.load(_CONFIG.value)
+        own_input.refuse(job, "verify")
         folder = run_folder.records_folder(_STORAGE.value, job.name)
     folder = builds.current(folder)
     repair.run(folder) if _REPAIR.value else repair.verify(folder)

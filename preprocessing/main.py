@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from absl import flags
 
 from pipeline import cli, places
-from pipeline.config import config_file
+from pipeline.config import config_file, own_input
 from pipeline.launchers.preprocessing import Request
 from pipeline.runs import run_folder
 from preprocessing.build import job
@@ -39,6 +39,7 @@ _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --clu
 def main() -> None:
     """Loads the config and hands over."""
     wanted = config_file.load(_CONFIG.value, _SET.value)
+    own_input.refuse(wanted, "preprocess")
     request = Request(
         wanted,
         _STORAGE.value,

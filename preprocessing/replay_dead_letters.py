@@ -12,7 +12,7 @@ from __future__ import annotations
 from absl import flags
 
 from pipeline import cli
-from pipeline.config import config_file
+from pipeline.config import config_file, own_input
 from preprocessing.build import replay
 
 _CONFIG = flags.DEFINE_string(
@@ -27,8 +27,10 @@ _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated b
 
 def main() -> None:
     """Loads the config and hands over."""
+    job = config_file.load(_CONFIG.value, _SET.value)
+    own_input.refuse(job, "replay-dead-letter")
     replay.run(
-        config_file.load(_CONFIG.value, _SET.value),
+        job,
         _STORAGE.value,
         _FIXED.value,
         num_workers=_WORKERS.value,

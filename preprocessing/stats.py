@@ -10,7 +10,7 @@ from __future__ import annotations
 from absl import flags
 
 from pipeline import cli, storage
-from pipeline.config import config_file
+from pipeline.config import config_file, own_input
 from pipeline.console import terminal
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
@@ -26,6 +26,7 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written
 def main() -> None:
     """Reads the manifest, writes the page, and says where it is."""
     job = config_file.load(_CONFIG.value, _SET.value)
+    own_input.refuse(job, "stats")
     folder = builds.current(run_folder.records_folder(_STORAGE.value, job.name))
     contents = manifest.read(folder)
     path = storage.join(folder, "stats.html")

@@ -15,6 +15,7 @@ import os
 from absl import flags
 
 from pipeline import cli, versions
+from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.records import builds
 from pipeline.runs import exported, run_folder
@@ -42,7 +43,9 @@ def main() -> None:
     """Finds the model and the rows, and hands over."""
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
-    job, export = run.read_config(), exported.find(run, _EXPORT.value)
+    job = run.read_config()
+    own_input.refuse(job, "predict", instead=exported.ELSEWHERE)
+    export = exported.find(run, _EXPORT.value)
     given, budget = _INPUT.value or None, _BUDGET.value
     output = predictions.output(run, export, given, _OUTPUT.value or None, _FORMAT.value)
     if given is None:

@@ -15,6 +15,7 @@ import os
 from absl import flags
 
 from pipeline import cli, versions
+from pipeline.config import own_input
 from pipeline.records import builds
 from pipeline.runs import exported, run_folder
 from serving.rest import session
@@ -32,7 +33,9 @@ def main() -> None:
     """Finds the model and hands over."""
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
-    job, export = run.read_config(), exported.find(run, _EXPORT.value)
+    job = run.read_config()
+    own_input.refuse(job, "serve", instead=exported.ELSEWHERE)
+    export = exported.find(run, _EXPORT.value)
     records = builds.of_run(_STORAGE.value, run, job.name)
     session.serve(job, export, _PORT.value, records)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from pipeline import cli, storage, versions
+from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
@@ -39,6 +40,7 @@ def main() -> None:
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
     job, slices = run.read_config(), [s for s in _SLICES.value if s]
+    own_input.refuse(job, "evaluate", instead="estimator-pipeline report has the evaluations made")
     job = request.grouped(job, _GROUP.value or None)
     request.check_slices(slices, job)
     request.check_checkpoint(run, _CHECKPOINT.value or None)

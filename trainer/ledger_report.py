@@ -11,6 +11,7 @@ import os
 from absl import flags
 
 from pipeline import cli, errors, versions
+from pipeline.config import own_input
 from pipeline.records import builds, manifest, quarantine
 from pipeline.runs import run_folder, run_record
 
@@ -23,6 +24,8 @@ def main() -> None:
     """Prints a row an epoch, and what is not exactly once."""
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    job = run.read_config()
+    own_input.refuse(job, "ledger")
     if run_folder.saved_step(run) is None:  # found before TensorFlow is imported
         raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
     from trainer.checkpoints import checkpoint_files
@@ -32,7 +35,6 @@ def main() -> None:
     checkpoint = checkpoint_files.newest(run.path)
     if checkpoint is None:
         raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
-    job = run.read_config()
     folder = builds.of_run(_STORAGE.value, run, job.name)
     contents = manifest.read(folder)
     records = trainer_input.Records(job, folder, contents, quarantine.read(run))

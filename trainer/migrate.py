@@ -11,6 +11,7 @@ import os
 from absl import flags
 
 from pipeline import cli, versions
+from pipeline.config import own_input
 from pipeline.records import builds
 from pipeline.runs import run_folder
 
@@ -24,6 +25,7 @@ def main() -> None:
     """Migrates each checkpoint that is wanted, and says where it is."""
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    own_input.refuse(run.read_config(), "migrate")
     from trainer.checkpoints import checkpoint_files
     from trainer.migration import migration
     from trainer.monitoring import tf_logging

@@ -11,6 +11,7 @@ import os
 from absl import flags
 
 from pipeline import cli, errors, storage, versions
+from pipeline.config import own_input
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 
@@ -23,6 +24,7 @@ def main() -> None:
     """Prints a line a step, and what is not finite."""
     versions.require_estimators()
     run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    own_input.refuse(run.read_config(), "replay")
     if not storage.exists(storage.join(run.path, run_folder.DIVERGENCE)):
         raise errors.UsageError(f"run {run.name!r}: its loss was always finite; nothing to repeat")
     from trainer import divergence_replay

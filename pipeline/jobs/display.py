@@ -14,7 +14,7 @@ import tqdm
 from pipeline import config, redaction, storage
 from pipeline.cluster import topology
 from pipeline.command import hints
-from pipeline.config import config_file
+from pipeline.config import config_file, own_input
 from pipeline.console import terminal, text_table
 from pipeline.console.figures import figure
 from pipeline.console.progress import Progress, duration
@@ -174,7 +174,10 @@ def introduction(job: Job, *, resumes: bool) -> str:
 
 
 def _each_step(job: config.Config) -> str:
-    """Says what batch size, replicas and scaling of the learning rate come to."""
+    """Says what batch size, replicas and scaling of the learning rate come to; of an input that
+    makes its batches by itself, what a run on it does not have."""
+    if not job.data.has_records:
+        return own_input.describe(job)
     replicas = topology.replicas_in_step(job.cluster)
     shared = f"{replicas} replicas of {topology.batch_per_replica(job):,}: " if replicas > 1 else ""
     rate = topology.learning_rate(job)
@@ -212,10 +215,10 @@ def summary(job: Job, record: RunRecord) -> str:
 def _next_steps(job: Job) -> list[str]:
     root = terminal.shown(job.storage_root)
     where = "" if root == "output" else f" STORAGE={shlex.quote(root)}"
-    steps = {
-        f"make predict{where}": "what the exported model says on the test split",
-        f"make tensorboard{where}": "curves of loss and accuracy",
-    }
+    steps = {f"make predict{where}": "what the exported model says on the test split"}
+    if not job.config.data.has_records:
+        steps = {}
+    steps[f"make tensorboard{where}"] = "curves of loss and accuracy"
     name = job.config.name
     shipped = (config_file.SHIPPED / f"{name}.yaml").is_file()  # others may be anywhere
     if topology.STRATEGIES[job.config.cluster.strategy].own_evaluator and shipped:

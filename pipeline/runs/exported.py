@@ -31,6 +31,8 @@ CLASSES = "classes.json"
 
 # The signatures: of raw columns by name, and of serialized `tf.train.Example`s.
 COLUMNS, EXAMPLES = "serving_default", "examples"
+# What to do with exports whose inputs are not columns.
+ELSEWHERE = "load its export with tf.saved_model or TensorFlow Serving"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -75,12 +75,13 @@ class LocalLauncher(base.Launcher):
                     held=[lock],
                     isolated=network.isolated,
                 ) as server:
-                    self._preprocess(job, stop, children, beat=beat)
-                    pinned = builds.of_run(job.storage_root, job.run, job.config.name)
-                    job = job.with_records(pinned)
-                    contents = run_setup.checked_manifest(job)
-                    record.manifest = contents.sha256
-                    job = run_setup.resolved(job, contents)
+                    if job.config.data.has_records:
+                        self._preprocess(job, stop, children, beat=beat)
+                        pinned = builds.of_run(job.storage_root, job.run, job.config.name)
+                        job = job.with_records(pinned)
+                        contents = run_setup.checked_manifest(job)
+                        record.manifest = contents.sha256
+                        job = run_setup.resolved(job, contents)
                     self._train(job, server, stop, record=record, logs=logs, started=started)
             except errors.PipelineError as error:
                 run_setup.close(job, record, error, stopped=bool(stop.count))

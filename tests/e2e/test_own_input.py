@@ -1,0 +1,59 @@
+"""Whole jobs on an input_fn of the user's own: the example of the docs, and a lost worker."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from tests.pipeline.process_help import ROOT, child_environment
+
+
+def example(folder: pathlib.Path) -> None:
+    """Writes the two files of the page."""
+    page = (ROOT / "docs" / "own-input.md").read_text()
+    for language, name in (("python", "mine.py"), ("yaml", "mine.yaml")):
+        [text] = re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
+        (folder / name).write_text(text)
+
+
+def launch(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pipeline", *arguments],
+        cwd=folder,
+        env={**child_environment(), "PYTHONPATH": f"{ROOT}:{folder}"},
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["none", "mirrored", "parameter_server"])
+def test_the_example_of_the_docs_trains_as_printed(tmp_path, strategy):
+    example(tmp_path)
+    counts = ("--workers=1", "--ps=1") if strategy == "parameter_server" else ()
+    sizes = ("--set=cluster.workers=null", "--set=cluster.ps=null")
+    done = launch(
+        tmp_path,
+        *("train", "--config=mine.yaml", "--run=r", f"--strategy={strategy}"),
+        *(counts or sizes),
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    run = tmp_path / "output" / "runs" / "r"
+    record = json.loads((run / "run.json").read_text())
+    assert (record["status"], record["input"]) == ("done", None)
+    assert record["metrics"]["eval"]["accuracy"] > 0.9
+    assert "examples come from mine:rows: no ledger" in done.stdout
+    assert re.search(r"export of step \d+: 256 rows of the examples to evaluate are", done.stdout)
+    export = tf.saved_model.load(str(run / record["exports"]["final"]))
+    answers = export.signatures["predict"](x=tf.constant([[3.0, -3, 3], [-3, 3, -3]]))
+    assert answers["class_ids"].numpy().ravel().tolist() == [1, 0]
+    refused = launch(tmp_path, "ledger", "--run=r")
+    assert (refused.returncode, refused.stdout) == (64, "")
+    assert "ledger: needs records" in refused.stderr
