@@ -231,9 +231,7 @@ class Evaluation:
                 "final_step": step,
                 "epochs": self._job.train.epochs if done.get("reason") == "steps" else None,
                 "metrics": metrics,
-                "baselines": baseline.metrics(
-                    self._job, self._records.manifest, self._records.excluded, metrics
-                ),
+                "baselines": self._baselines(metrics),
                 "best": best,
                 "exports": {
                     "final": self._run.relative(final.path),
@@ -254,6 +252,12 @@ class Evaluation:
             return None, {}
         read, _ = report.account(checkpoint, self._records.blocks("train"))
         return read.rows, read.readers
+
+    def _baselines(self, metrics: Mapping[str, Mapping[str, float]]) -> Any:
+        """Returns what always the same answer would get, which is known of records only."""
+        if isinstance(self._records, OwnInput):
+            return {}
+        return baseline.metrics(self._job, self._records.manifest, self._records.excluded, metrics)
 
     def _exported(self, best: Mapping[str, Any] | None) -> exporters.Export | None:
         if best is None or "sha256" not in best:
