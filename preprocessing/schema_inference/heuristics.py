@@ -107,7 +107,7 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
             rules["vocabulary"] = {}
     elif times := suggest_dates.find(name, found):
         made.notes.append(suggest_dates.note(times[0], found))
-        made.parts = suggest_dates.parts(name, *times)
+        made.parts = suggest_dates.parts(name, *times, found.values)
         if not made.parts:
             made.notes.append("of one day and hour: no feature")
     elif is_prose(found):

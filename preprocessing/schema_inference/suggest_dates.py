@@ -16,6 +16,8 @@ _TIME = re.compile(
 )
 _TWO_MONTHS, _INTERVALS = 60, 8
 _YEAR = 365.25
+# A day such as a holiday can be learned if it has returned so often, and has so many rows.
+_RETURNS, _LEARNED = 4, 5
 
 
 def find(name: str, found: Found) -> tuple[str, dates.Span] | None:
@@ -39,9 +41,10 @@ def note(form: str, found: Found) -> str:
     return "dates" if form == "iso" else f"dates, {form}"
 
 
-def parts(name: str, form: str, span: dates.Span) -> dict[str, list[Any]]:
+def parts(name: str, form: str, span: dates.Span, rows: int) -> dict[str, list[Any]]:
     """Returns features by name: day of the week, month and hour as categories, the season, and the
-    day itself in even intervals; only those that differ."""
+    day itself in even intervals; only those that differ. Dates of several years also make a
+    category of each day of the year, if their `rows` are enough to learn it."""
     days = span.last - span.first
 
     def part(what: str) -> dict[str, Any]:
@@ -54,6 +57,8 @@ def parts(name: str, form: str, span: dates.Span) -> dict[str, list[Any]]:
     if days >= _TWO_MONTHS and len(span.months) > 1:
         found[f"{name}_month"] = [part("month"), {"identity": {"ids": 13}}]
         found[f"{name}_season"] = [part("day_of_year"), {"cycle": {"period": _YEAR}}]
+    if days >= _RETURNS * _YEAR and len(span.hours) <= 1 and rows >= _LEARNED * _YEAR:
+        found[f"{name}_day"] = [part("day_of_year"), {"identity": {"ids": 368}}]
     if len(span.hours) > 1:
         found[f"{name}_hour"] = [part("hour"), {"identity": {"ids": 25}}]
     if days:

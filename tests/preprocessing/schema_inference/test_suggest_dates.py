@@ -63,6 +63,22 @@ def test_only_parts_that_differ_are_features():
     assert not made.parts and made.notes[-1] == "of one day and hour: no feature"
 
 
+def _days(count, apart=1):
+    first = datetime.date(2001, 1, 1)
+    return [str(first + datetime.timedelta(days=apart * n)) for n in range(count)]
+
+
+def test_days_that_return_each_year_are_a_category():
+    made = _column(_days(2200)).parts["when_day"]
+    assert made == [{"date": {"part": "day_of_year"}}, {"identity": {"ids": 368}}]
+    few_years = _days(1000) * 3
+    assert "when_day" not in _column(few_years).parts
+    few_rows_of_each = _days(1500, apart=2)
+    assert "when_day" not in _column(few_rows_of_each).parts
+    with_hours = [f"{day} {n % 24:02}:00" for n, day in enumerate(_days(2200))]
+    assert "when_day" not in _column(with_hours).parts
+
+
 def test_arrow_timestamps():
     made = _column(
         [datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=9 * n) for n in range(400)]
