@@ -25,7 +25,7 @@ from benchmarks import first_try_tables
 from benchmarks.first_try_tables import Table
 from benchmarks.result import Result
 from pipeline import config
-from pipeline.records import builds
+from pipeline.records import builds, tfrecord
 from pipeline.runs import run_folder
 
 _RUN = "first"
@@ -120,12 +120,13 @@ def _command(module: str, *arguments: str, label: str = "") -> None:
 
 def _rows(folder: str, run: Any, job: config.Config, split: str) -> np.ndarray:
     """Returns the numbers of the rows of a split, from 0."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
     built = builds.of_run(folder, run, job.name)
     found = []
     for path in sorted(pathlib.Path(built).glob(f"{split}-*.tfrecord")):
-        for record in tf.compat.v1.io.tf_record_iterator(str(path)):
+        for record in tfrecord.read(str(path)):
             feature = tf.train.Example.FromString(record).features.feature["provenance/row"]
             found.append(feature.int64_list.value[0])
     return np.sort(np.array(found)) - 2  # the first row is the header
