@@ -61,6 +61,8 @@ _PERSONAL = re.compile(
     r"e.?mail|phone|passw|secret|token|\bssn\b|iban|birth|address|(first|last|full|sur)_?name",
     re.IGNORECASE,
 )
+# Values of a flag, at most: yes, no, unknown.
+_FLAGS = 3
 _AMOUNT = re.compile(r"[$€£¥] ?-?[\d.,]+|-?[\d.,]+ ?([$€£¥%]|[A-Za-z]{1,3})")
 
 
@@ -92,7 +94,7 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     if found.missing:
         rules["missing"] = "allow"
     made = Column(rules, _notes(found, rows))
-    if is_personal(name):
+    if is_personal(name, found):
         rules["sensitive"] = True
         made.notes.append("looks personal: its values are shown nowhere")
     elif found.different is not None and len(found.different) == 1 and not found.missing:
@@ -127,9 +129,15 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     return made
 
 
-def is_personal(name: str) -> bool:
-    """Tells if a column is called as those are that hold data about people."""
-    return _PERSONAL.search(name) is not None
+def is_personal(name: str, found: Found) -> bool:
+    """Tells if a column is called as those are that hold data about people, and is no flag, as
+    whether there is a phone."""
+    flag = (
+        found.different is not None
+        and len(found.different) <= _FLAGS
+        and found.values >= _OFTEN * len(found.different)
+    )
+    return _PERSONAL.search(name) is not None and not flag
 
 
 def is_name(found: Found, rows: int) -> bool:
@@ -173,7 +181,7 @@ def key(columns: Mapping[str, Found], rows: int) -> str | None:
 def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
     """Returns the column that is most likely to be predicted, and why it is."""
     single = {n: f for n, f in columns.items() if not f.lengths} or dict(columns)
-    usable = {n: f for n, f in single.items() if not (is_personal(n) or _CALENDAR.search(n))}
+    usable = {n: f for n, f in single.items() if not (is_personal(n, f) or _CALENDAR.search(n))}
     classes = [n for n, f in usable.items() if is_class(f) or threshold(f) is not None]
     pairs = [n for n in classes if not is_class(f := usable[n]) or len(f.different or ()) == 2]
     numbers = [n for n, f in usable.items() if f.kind != "string" and not is_name(f, rows)]
@@ -274,7 +282,7 @@ def _text_rules(name: str, found: Found) -> dict[str, Any]:
     fixed = about.least == about.greatest and about.greatest
     rules = {"min_length": about.least, "max_length": about.greatest} if fixed else {}
     few = different is not None and 1 < len(different) <= _FEW and not about.refused
-    if few and found.values >= _OFTEN * len(different or ()) and not is_personal(name):
+    if few and found.values >= _OFTEN * len(different or ()) and not is_personal(name, found):
         return {"allowed": sorted(map(_text, different or ()))}
     return rules
 

@@ -101,8 +101,15 @@ def test_notes_are_for_people():
 
 @pytest.mark.parametrize("name", ["e_mail", "Phone", "first_name", "home_address", "SSN"])
 def test_personal_values_are_not_written_down(name):
-    made = _column(["ann", "bob"] * 50, name)
+    made = _column(["ann", "bob", "cay", "dan"] * 50, name)
     assert made.rules["sensitive"] and "allowed" not in made.rules and not made.steps
+
+
+@pytest.mark.parametrize("name", ["voice_mail_plan", "phone_service", "has_address"])
+def test_a_flag_is_not_personal(name):
+    made = _column(["yes", "no"] * 50, name)
+    assert "sensitive" not in made.rules and made.steps == ["vocabulary"]
+    assert _column(["yes", "no"], name).rules["sensitive"]  # too few rows to tell
 
 
 def test_what_differs_in_all_rows_but_names_none():

@@ -21,7 +21,7 @@ def _table(count=600):
         "code": answer * 7,
         "group": rng.integers(0, 4, count),
         "amount": rng.normal(size=count),
-        "first_name": ANSWERS[answer],  # personal: no feature
+        "first_name": np.char.add(ANSWERS[answer], rng.integers(0, 2, count).astype(str)),
         "agreed": (answer > 0).astype(int),
     }
 
