@@ -97,7 +97,7 @@ def attempt(table: Table, folder: str) -> Outcome:
         errors = [_area(truth == learnt[1], a) for a in (ours, of_peer[:, 1], np.zeros(len(test)))]
         metric = "1 - auc"
     else:
-        named = np.array([answers[row]["class"] for row in test])
+        named = np.array([answers[row]["prediction"] for row in test])
         values, counts = np.unique(seen, return_counts=True)
         guesses = (named, learnt[of_peer.argmax(axis=1)], values[counts.argmax()])
         errors = [float(np.mean(truth != guess)) for guess in guesses]
