@@ -46,8 +46,11 @@ class Date(Step):
     takes = ("text", "integer")
     gives = "integer"
     takes_missing = True
-    part: Literal["year", "month", "day", "hour", "minute", "weekday", "day_of_year", "days"]
-    """The part. `weekday`: Monday is 0. `day_of_year`: 1 January is 1. `days`: days since
+    part: Literal[
+        "year", "month", "day", "hour", "minute", "weekday", "day_of_year", "calendar_day", "days"
+    ]
+    """The part. `weekday`: Monday is 0. `day_of_year`: 1 January is 1. `calendar_day`: 31 times the
+    months before it, plus the day, so that 4 July is 190 in leap years, too. `days`: days since
     1970-01-01."""
     form: Literal["iso", "y/m/d", "m/d/y", "d/m/y", "d.m.y", "seconds", "milliseconds"] = "iso"
     """How dates are written. `iso`: `2013-01-31` or `2013-01-31T23:59:00Z`; the zone is ignored.
@@ -128,6 +131,8 @@ def _part(part: str, of: dict[str, tf.Tensor]) -> tf.Tensor:
 
     if part in of:
         return of[part]
+    if part == "calendar_day":
+        return (of["month"] - 1) * 31 + of["day"]
     days = _days(of["year"], of["month"], of["day"])
     if part == "days":
         return days

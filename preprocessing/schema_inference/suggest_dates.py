@@ -44,7 +44,7 @@ def note(form: str, found: Found) -> str:
 def parts(name: str, form: str, span: dates.Span, rows: int) -> dict[str, list[Any]]:
     """Returns features by name: day of the week, month and hour as categories, the season, and the
     day itself in even intervals; only those that differ. Dates of several years also make a
-    category of each day of the year, if their `rows` are enough to learn it."""
+    category of each day of the calendar, if their `rows` are enough to learn it."""
     days = span.last - span.first
 
     def part(what: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def parts(name: str, form: str, span: dates.Span, rows: int) -> dict[str, list[A
         found[f"{name}_month"] = [part("month"), {"identity": {"ids": 13}}]
         found[f"{name}_season"] = [part("day_of_year"), {"cycle": {"period": _YEAR}}]
     if days >= _RETURNS * _YEAR and len(span.hours) <= 1 and rows >= _LEARNED * _YEAR:
-        found[f"{name}_day"] = [part("day_of_year"), {"identity": {"ids": 368}}]
+        found[f"{name}_day"] = [part("calendar_day"), {"identity": {"ids": 374}}]
     if len(span.hours) > 1:
         found[f"{name}_hour"] = [part("hour"), {"identity": {"ids": 25}}]
     if days:

@@ -22,6 +22,7 @@ OF = {
     "minute": lambda d: d.minute,
     "weekday": lambda d: d.weekday(),
     "day_of_year": lambda d: d.timetuple().tm_yday,
+    "calendar_day": lambda d: 31 * (d.month - 1) + d.day,
 }
 
 

@@ -70,7 +70,7 @@ def _days(count, apart=1):
 
 def test_days_that_return_each_year_are_a_category():
     made = _column(_days(2200)).parts["when_day"]
-    assert made == [{"date": {"part": "day_of_year"}}, {"identity": {"ids": 368}}]
+    assert made == [{"date": {"part": "calendar_day"}}, {"identity": {"ids": 374}}]
     few_years = _days(1000) * 3
     assert "when_day" not in _column(few_years).parts
     few_rows_of_each = _days(1500, apart=2)

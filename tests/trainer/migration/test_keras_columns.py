@@ -91,12 +91,21 @@ FEATURES = {
     "scale": {"of": "picture", "steps": [{"augment": {"flip": True}}, {"scale": {"min": -1}}]},
     **{
         f"date_{part}": {"of": "when", "steps": [{"date": {"part": part}}, {"clip": {"min": -1}}]}
-        for part in ("year", "month", "day", "hour", "minute", "weekday", "day_of_year")
+        for part in ("year", "month", "day", "hour", "minute", "weekday", "calendar_day")
     },
     **{
         f"{column}_{part}": {"of": column, "steps": [{"date": {"part": part, "form": form}}]}
         for column, form in (("us", "m/d/y"), ("time", "seconds"))
-        for part in ("year", "month", "day", "hour", "weekday", "day_of_year", "days")
+        for part in (
+            "year",
+            "month",
+            "day",
+            "hour",
+            "weekday",
+            "day_of_year",
+            "calendar_day",
+            "days",
+        )
     },
 }
 # Ids behind the last of a list are -1; the Estimator has as many places as the longest list.
