@@ -281,6 +281,7 @@ def run(
     chunks: list[Chunk],
     source: Source,
     data: config.Data,
+    *,
     folders: record_folders.Folders,
     runner: PipelineRunner | str,
     options: PipelineOptions,

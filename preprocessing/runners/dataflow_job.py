@@ -81,7 +81,7 @@ class Follower:
 class Job:
     """The job that makes a build of a base in a folder, of what has a certain fingerprint."""
 
-    def __init__(self, follower: Follower, records: str, base: str, fingerprint: str) -> None:
+    def __init__(self, follower: Follower, records: str, base: str, *, fingerprint: str) -> None:
         self._follower, self._records, self._fingerprint = follower, records, fingerprint
         self._path = record_folders.elsewhere(records, base)
 
@@ -127,14 +127,14 @@ class Job:
                 self._forget()
                 raise errors.RetryableError("the job on Dataflow is cancelled") from None
             raise errors.RetryableError(
-                "the job on Dataflow goes on without us. The same command follows it again, and "
+                "the job on Dataflow keeps running. The same command follows it again, and "
                 "publishes the records at its end"
             ) from None
         self._forget()
         if state != "JOB_STATE_DONE":
             raise _failure(name, state, self._follower.problems(name))
 
-    def goes_on(self) -> bool:
+    def is_at_work(self) -> bool:
         """True if the job still has to be followed, and so needs its folders."""
         return self._kept() is not None
 

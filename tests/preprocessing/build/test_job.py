@@ -17,7 +17,7 @@ from pipeline import config, errors
 from pipeline.config import config_file
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
-from preprocessing.build import fingerprint, job
+from preprocessing.build import attempt, fingerprint, finished, job
 from preprocessing.runners import beam_options
 from preprocessing.shards import record_folders
 from preprocessing.sources.idx import IdxSource
@@ -157,7 +157,7 @@ def test_a_second_run_does_nothing_and_needs_no_beam(tiny, root, monkeypatch):
     first, _ = _run(tiny, root)
     records = _records(root, tiny)
     before = {p: p.stat().st_mtime_ns for p in records.rglob("[!.]*") if p.is_file()}
-    monkeypatch.setattr(job, "import_beam", lambda **_: pytest.fail("imported Beam"))
+    monkeypatch.setattr(attempt, "import_beam", lambda **_: pytest.fail("imported Beam"))
     again, said = _run(tiny, root)
     assert again == first
     assert "up to date" in said and "nothing to do" in said
@@ -190,7 +190,7 @@ def test_another_config_makes_another_build_and_the_first_is_found_again(tiny, r
     assert first.sha256 != second.sha256
     assert _folder(root, tiny) != kept and _files(kept) == whole
     assert "1 other build of these records takes 0.1 MB; make clean-records lists them" in said
-    monkeypatch.setattr(job, "import_beam", lambda **_: pytest.fail("imported Beam"))
+    monkeypatch.setattr(attempt, "import_beam", lambda **_: pytest.fail("imported Beam"))
     again, said = _run(tiny, root)
     assert again == first and f"{kept}: up to date" in said
     assert _folder(root, tiny) == kept, "what was asked for last is current"
@@ -252,7 +252,7 @@ def test_what_another_process_is_making_is_left_alone(tiny, root):
 def test_inputs_that_cannot_be_hashed_are_made_again_and_kept_once(tiny, root, monkeypatch):
     first, _ = _run(tiny, root)
     whole = _files(_records(root, tiny))
-    monkeypatch.setattr(job, "_without_files", lambda source: True)
+    monkeypatch.setattr(finished, "up_to_date", lambda *_, **__: None)
     again, said = _run(tiny, root)
     assert again == first and "80 records in " in said
     assert _files(_records(root, tiny)) == whole
@@ -265,7 +265,7 @@ def test_records_of_an_earlier_version_are_used_again(tiny, root, monkeypatch):
     whole = _files(build)
     _as_earlier_version(folder, build.name)
     assert manifest.read(builds.current(str(folder))).splits["train"].records > 0
-    monkeypatch.setattr(job, "import_beam", lambda **_: pytest.fail("imported Beam"))
+    monkeypatch.setattr(attempt, "import_beam", lambda **_: pytest.fail("imported Beam"))
     again, said = _run(tiny, root)
     assert "up to date" in said and _folder(root, tiny) == build
     assert again == made.model_copy(update={"settings": None})

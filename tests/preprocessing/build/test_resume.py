@@ -12,7 +12,7 @@ import pytest
 from pipeline import config, errors, storage
 from pipeline.records import builds
 from pipeline.runs import run_folder
-from preprocessing.build import job, resume
+from preprocessing.build import beam_pipeline, finished, job, reporting, resume
 from preprocessing.dead_letters import corrections
 from preprocessing.shards import record_folders
 from preprocessing.sources import base
@@ -71,7 +71,7 @@ def _kill(job_config, root, monkeypatch, after: int = 5) -> None:
 
 def _end(job_config, root, monkeypatch, error: BaseException, after: int = 5) -> None:
     """Runs until so many chunks are read; `error` ends it then."""
-    run_beam, read, chunks = job._run_beam, CsvSource.read, []
+    run_beam, read, chunks = beam_pipeline.run, CsvSource.read, []
 
     def counted(self, chunk):
         chunks.append(chunk)
@@ -79,15 +79,15 @@ def _end(job_config, root, monkeypatch, error: BaseException, after: int = 5) ->
             raise _Killed
         return read(self, chunk)
 
-    def ended(*args):
+    def ended(*args, **options):
         try:
-            run_beam(*args)
+            run_beam(*args, **options)
         except RuntimeError:
             raise error from None
 
     with monkeypatch.context() as patched:
         patched.setattr(CsvSource, "read", counted)
-        patched.setattr(job, "_run_beam", ended)
+        patched.setattr(beam_pipeline, "run", ended)
         with pytest.raises(type(error)):
             _run(job_config, root)
 
@@ -136,7 +136,9 @@ def test_a_run_killed_when_all_is_read(table, root, tmp_path, monkeypatch):
         for name in ("remove", "abandon"):
             patched.setattr(record_folders, name, lambda path: None)
         patched.setattr(
-            job, "_judge_rows", lambda data, folders: (_ for _ in ()).throw(_Killed("_Killed"))
+            reporting,
+            "check_dead_letters",
+            lambda data, folders: (_ for _ in ()).throw(_Killed("_Killed")),
         )
         with pytest.raises(RuntimeError, match="_Killed"):
             _run(table, root)
@@ -282,7 +284,7 @@ def test_records_that_are_up_to_date_need_nothing_of_a_killed_run(table, root, m
     _run(table, root)
     whole = _files(root, table)
     with monkeypatch.context() as patched:
-        patched.setattr(job, "_finished", lambda records, base: iter(()))
+        patched.setattr(finished, "up_to_date", lambda *_, **__: None)
         _kill(table, root, monkeypatch)
     assert "nothing to do" in _run(table, root)
     assert _files(root, table) == whole

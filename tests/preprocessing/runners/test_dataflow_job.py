@@ -92,7 +92,7 @@ def test_a_job_is_followed_to_its_end_and_its_records_published(cloud, dataflow,
 
 def leave(cloud, dataflow, wanted: config.Config) -> None:
     dataflow.states = [RUNNING]
-    with pytest.raises(errors.RetryableError, match=r"goes on without us. The same command follow"):
+    with pytest.raises(errors.RetryableError, match=r"keeps running. The same command follow"):
         run(cloud, wanted, sleep=interrupt)
 
 
@@ -127,12 +127,12 @@ def test_a_job_for_other_settings_does_not_disturb_one_that_was_left(cloud, data
 
 
 def test_a_job_on_other_raw_data_is_not_disturbed_until_it_has_ended(cloud, dataflow):
-    made = dataflow_job.Job(follower(), cloud.path("records"), BASE, "f")
+    made = dataflow_job.Job(follower(), cloud.path("records"), BASE, fingerprint="f")
     dataflow.states = [RUNNING]
     kept = {"job": f"{PLACE}/jobs/1", "fingerprint": "f", "build": BASE, "temporary": "_tmp-1"}
     cloud.put(f"records/dataflow-{BASE}.json", json.dumps(kept).encode())
     assert made.folders().build_name == BASE
-    other = dataflow_job.Job(follower(), cloud.path("records"), BASE, "g")
+    other = dataflow_job.Job(follower(), cloud.path("records"), BASE, fingerprint="g")
     with pytest.raises(errors.UsageError, match=r"a job for other raw data is at work \(https://"):
         other.folders()
     dataflow.states = [FAILED]
@@ -180,7 +180,7 @@ class HttpError(Exception):
 
 
 def test_what_the_service_says_to_beam_is_one_line(cloud):
-    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), BASE, "f")
+    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), BASE, fingerprint="f")
     with (
         pytest.raises(
             errors.RetryableError, match=rf"^Dataflow, {PLACE}: too many jobs \(429\). T"
@@ -193,7 +193,7 @@ def test_what_the_service_says_to_beam_is_one_line(cloud):
 
 
 def test_a_service_that_beam_does_not_reach_is_one_line(cloud):
-    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), BASE, "f")
+    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), BASE, fingerprint="f")
     with (
         pytest.raises(errors.RetryableError, match=r"^Dataflow cannot be reached \(no server\). L"),
         dataflow_job.explained(made),

@@ -1,0 +1,201 @@
+"""One attempt to make the records of a job: here, on Dataflow, or by a job that was left there."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+from pipeline import config, storage
+from pipeline.processes.fork_client import ForkServer
+from pipeline.records import builds, manifest
+from preprocessing import sources
+from preprocessing.build import enough, fingerprint, finished, reporting, resume
+from preprocessing.build.background_hash import Hashes
+from preprocessing.rows import placement
+from preprocessing.rows.split import existing
+from preprocessing.runners import dataflow_job, worker_server
+from preprocessing.runners.beam_import import import_beam
+from preprocessing.shards import record_folders, spill
+from preprocessing.sources.base import Chunk, Source
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How records are made: `follower` follows a job on Dataflow."""
+
+    num_workers: int
+    pipeline_options: tuple[str, ...]
+    force: bool
+    follower: dataflow_job.Follower | None
+
+    @property
+    def names_a_runner(self) -> bool:
+        """True if another of Beam's runners is asked for than the local one."""
+        return any(option.startswith("--runner") for option in self.pipeline_options)
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """Makes a build of `base` in the folder `records`; `taken` are the names of earlier builds,
+    `left` is what killed attempts have left, and `hashes` are those of the raw files."""
+
+    data: config.Data
+    source: Source
+    records: str
+    base: str
+    taken: list[str]
+    left: resume.Left
+    hashes: Hashes
+    options: Options
+
+    def make(self) -> tuple[str, manifest.Manifest]:
+        """Returns the name of the build that holds the records, and its manifest."""
+        with self._workers() as server:
+            chunks = [c for split in sorted(self.data.inputs) for c in self.source.plan(split)]
+            reporting.say_what_is_read(self.data, chunks, self.source)
+            job = self._dataflow_job()
+            submitted = job.folders() if job else None
+            folders = submitted or record_folders.prepare(self.records, self.base, self.taken)
+            with self._cleaned_up(folders, job):
+                if job and submitted:
+                    with reporting.reporting(folders, None):
+                        job.follow()
+                else:
+                    self._run_beam(chunks, folders, server, job=job)
+                build, result = self._finish(folders)
+        if build != folders.build_name:
+            record_folders.remove(folders.build)
+        return build, result
+
+    def _workers(self) -> contextlib.AbstractContextManager[ForkServer | None]:
+        """Starts the server of worker processes as early as it is known that there will be any."""
+        if self.options.num_workers == 1 or self.options.names_a_runner:
+            return contextlib.nullcontext()
+        return worker_server.start(self._needs_cloud)
+
+    @property
+    def _needs_cloud(self) -> bool:
+        """True if Beam may be asked for Google Cloud, by its flags or by a transform of the
+        user's."""
+        return bool(self.options.pipeline_options) or self.data.source not in sources.SOURCES
+
+    def _dataflow_job(self) -> dataflow_job.Job | None:
+        if self.options.follower is None:
+            return None
+        made_of = fingerprint.fingerprint(self.data, self.hashes.result())
+        return dataflow_job.Job(self.options.follower, self.records, self.base, fingerprint=made_of)
+
+    @contextlib.contextmanager
+    def _cleaned_up(
+        self, folders: record_folders.Folders, job: dataflow_job.Job | None
+    ) -> Iterator[None]:
+        """Removes the temporary folder and an unfinished build after the body, unless a job on
+        Dataflow still writes there, or the next attempt can use finished pieces."""
+        stays = False
+        try:
+            yield
+        except BaseException as error:
+            stays = resume.can_be_used(folders.temporary, error)
+            raise
+        finally:
+            if job is None or not job.is_at_work():
+                if not stays:
+                    record_folders.remove(folders.temporary)
+                if not builds.is_published(self.records, folders.build_name):
+                    record_folders.abandon(folders.build)
+
+    def _run_beam(
+        self,
+        chunks: list[Chunk],
+        folders: record_folders.Folders,
+        server: ForkServer | None,
+        *,
+        job: dataflow_job.Job | None,
+    ) -> None:
+        """Reads all chunks and writes the shards; returns when that is done, wherever it is."""
+        keeping = resume.begin(self.left, chunks, folders.temporary)
+        with self.hashes.noted(lambda found: self._note_fingerprint(found, folders)):
+            import_beam(cloud=self._needs_cloud)
+            from preprocessing.build import beam_pipeline
+            from preprocessing.runners import beam_options
+
+            beam = beam_options.build(self.options.pipeline_options, self.options.num_workers)
+            local = beam_options.is_local(beam)
+            workers = f", workers: {beam_options.workers(beam)}" if local else ""
+            print(f"running on Beam's {beam_options.runner_name(beam)}{workers}", flush=True)
+            counts = [chunk.rows for chunk in chunks]
+            rows = None if None in counts else sum(count or 0 for count in counts)
+            runner = beam_options.runner(beam, server)
+            with (
+                reporting.reporting(folders, rows),
+                beam_options.quiet(beam),
+                dataflow_job.explained(job),
+            ):
+                beam_pipeline.run(
+                    chunks,
+                    self.source,
+                    self.data,
+                    folders=folders,
+                    runner=runner,
+                    options=beam,
+                    follow=functools.partial(job.submitted, folders) if job else None,
+                    keeping=keeping,
+                )
+
+    def _note_fingerprint(
+        self, found: tuple[manifest.Source, ...], folders: record_folders.Folders
+    ) -> None:
+        made_of = fingerprint.fingerprint(self.data, found)
+        resume.note_fingerprint(self.left, folders.temporary, made_of)
+
+    def _finish(self, folders: record_folders.Folders) -> tuple[str, manifest.Manifest]:
+        """Checks what was made, and writes its manifest, unless an earlier build is equal."""
+        reporting.check_dead_letters(self.data, folders)
+        result = _manifest(self.data, folders, self.hashes.result())
+        resume.check(self.left, result.fingerprint, folders.temporary)
+        enough.check(self.data, result)
+        same = None if self.options.force else finished.equal(self.records, self.base, result)
+        if same is None:
+            manifest.write(folders.build, result, new=True)
+        return same or folders.build_name, result
+
+
+def _manifest(
+    data: config.Data,
+    folders: record_folders.Folders,
+    found: tuple[manifest.Source, ...],
+) -> manifest.Manifest:
+    receipts = folders.receipts()
+    splits: dict[str, manifest.Split] = {}
+    for split in existing(data):
+        total = placement.shards_of(data, split)
+        shards = tuple(
+            receipts.get((split, index)) or _empty_shard(folders, split, index, total=total)
+            for index in range(total)
+        )
+        splits[split] = manifest.Split(records=sum(s.records for s in shards), shards=shards)
+    written, read = sum(s.records for s in splits.values()), spill.rows_written(folders.temporary)
+    # Rows whose key is there already are left out between the two.
+    assert written == read or (data.key and written < read), f"{read} were read, {written} written"
+    return manifest.Manifest(
+        fingerprint=fingerprint.fingerprint(data, found),
+        settings=config.digest(builds.deciding(data)),
+        columns=data.columns,
+        label=data.label,
+        block_records=data.block_records,
+        sources=found,
+        splits=splits,
+        statistics=folders.statistics(),
+    )
+
+
+def _empty_shard(
+    folders: record_folders.Folders, split: str, index: int, *, total: int
+) -> manifest.Shard:
+    """Writes the file of a shard to which no row was assigned."""
+    from preprocessing.shards import merge
+
+    name = folders.shard_name(split, index, total)
+    return merge.write_shard(storage.join(folders.build, name), name, [], block_records=1)[0]

@@ -1,0 +1,121 @@
+"""What preprocessing shows: its progress, its dead letters, and what it has made."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from pipeline import config, storage
+from pipeline.console import progress, terminal
+from pipeline.records import builds, manifest
+from preprocessing.build import enough
+from preprocessing.dead_letters import letter_files
+from preprocessing.shards import record_folders, spill
+from preprocessing.sources.base import Chunk, Source
+
+# Seconds between two looks at how far the workers are.
+_POLL, _REMOTE_POLL = 0.2, 2.0
+
+
+@contextlib.contextmanager
+def reporting(folders: record_folders.Folders, rows: int | None) -> Iterator[None]:
+    """Shows progress while the body runs, by looking at the files that workers leave.
+
+    Files are what workers in this process, in others and on other hosts have in common.
+    """
+    finished = threading.Event()
+    thread = threading.Thread(target=_report, args=(folders, rows, finished), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
+
+
+def _report(folders: record_folders.Folders, rows: int | None, finished: threading.Event) -> None:
+    read = 0
+    poll = _REMOTE_POLL if storage.is_remote(folders.temporary) else _POLL
+    with progress.Progress("reading", rows) as reading:
+        reading.begin_at(spill.rows_written(folders.temporary))
+        while not finished.wait(poll) and not folders.rows_finished():
+            read = spill.rows_written(folders.temporary)
+            bad = letter_files.letters_written(folders.temporary)
+            reading.reach(read, f"{bad:,} dead letters" if bad else "")
+            if read == rows:
+                break
+    with progress.Progress("writing", rows or read) as writing:
+        while not finished.wait(poll):
+            writing.reach(folders.rows_finished())
+
+
+def check_dead_letters(data: config.Data, folders: record_folders.Folders) -> None:
+    """Stores the dead letters and prints a summary. Raises `DataError` if there are too many."""
+    tallies = letter_files.gather(folders)
+    for split, tally in sorted(tallies.items()):
+        if tally.dropped:
+            print(f"{split}: {tally.dropped:,} of {tally.read:,} rows dropped as configured")
+        for name, count in sorted(tally.truncated.items()):
+            column = data.columns[name]
+            end = "last" if column.on_longer == "keep_last" else "first"
+            print(
+                f"{split}: {count:,} rows had more than {column.max_items} items in {name}; "
+                f"the {end} were kept"
+            )
+        if tally.rejected:
+            print(f"{split}: {tally.rejected:,} of {tally.read:,} rows are dead letters:")
+            print("\n".join(f"  {line}" for line in tally.lines()))
+    if any(tally.rejected for tally in tallies.values()):
+        print(f"see {terminal.shown(folders.dead_letters)}", flush=True)
+    letter_files.check_budget(tallies, data, folders.dead_letters)
+
+
+def say_warnings(data: config.Data, result: manifest.Manifest) -> None:
+    """Prints what may be wrong with records that are complete."""
+    for line in enough.warnings(data, result):
+        print(f"warning: {line}", flush=True)
+
+
+def say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> None:
+    """Prints how much there is to read, and from where."""
+    for split in sorted(data.inputs):
+        counts = [chunk.rows for chunk in chunks if chunk.split == split]
+        rows = "" if None in counts else f"{sum(c or 0 for c in counts):,} records of "
+        paths = ", ".join(map(terminal.shown, data.inputs[split].values()))
+        print(f"reading {rows}{split} from {paths}")
+    size = sum(storage.size(file.path) for file in source.files())
+    print(f"{size / 1e6:,.1f} MB in all", flush=True)
+
+
+def say_up_to_date(found: manifest.Manifest, folder: str) -> None:
+    """Prints that there is nothing to do."""
+    shown = terminal.shown(folder)
+    print(f"{shown}: up to date ({_counts(found)}), nothing to do", flush=True)
+
+
+def say_what_was_made(result: manifest.Manifest, folder: str, seconds: float) -> None:
+    """Prints how many records were made, how fast, and where they are."""
+    records = sum(split.records for split in result.splits.values())
+    print(
+        f"{_counts(result)}: {records:,} records in {seconds:.1f} s "
+        f"({records / seconds:,.0f}/s), in {terminal.shown(folder)}",
+        flush=True,
+    )
+
+
+def say_what_is_kept(records: str, current: str) -> None:
+    """Prints how many bytes other builds than the current one take, by their manifests."""
+    others = [build for build in builds.published(records) if build != current]
+    if others:
+        size = sum(builds.size(storage.join(records, build)) for build in others)
+        print(
+            f"{len(others)} other {'build' if len(others) == 1 else 'builds'} of these records "
+            f"{'takes' if len(others) == 1 else 'take'} {size / 1e6:,.1f} MB; make clean-records "
+            "lists them, and removes those that no run uses",
+            flush=True,
+        )
+
+
+def _counts(result: manifest.Manifest) -> str:
+    return ", ".join(f"{name} {split.records:,}" for name, split in result.splits.items())
