@@ -253,7 +253,7 @@ def _head(seen: str, path: str, name: str, pattern: str) -> list[str]:
         "# features are guesses. What is not known yet when predicting must not be a feature.",
         "#",
         f"#   make train CONFIG={name if shipped else path}",
-        f"name: {name}",
+        f"name: {scalar(name)}",
         "",
     ]
 

@@ -211,6 +211,14 @@ def test_names(path, name):
     assert write_config.name_of(path) == name
 
 
+@pytest.mark.parametrize("name", ["2024", "750.5", "1e5", "2013-01-31", "null", "yes", "0x1f"])
+def test_names_are_texts_to_yaml_too(tmp_path, name):
+    (tmp_path / f"{name}.csv").write_text("a,b\n" + "1,2\n2,5\n" * 9)
+    out = tmp_path / f"{name}.yaml"
+    write_config.write(str(out), write_config.propose(str(tmp_path / f"{name}.csv"), str(out)).text)
+    assert config_file.load(str(out)).name == name
+
+
 def test_paths_start_at_the_config(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "raw").mkdir()
