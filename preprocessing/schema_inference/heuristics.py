@@ -328,14 +328,19 @@ def _number_feature(name: str, found: Found, made: Column, *, wide: bool) -> Non
     if found.kind == "int64" and few and often and not found.lengths:
         made.rules["vocabulary"] = {}
         made.steps = ["vocabulary"]
+        if not (wide or len(found.different or ()) == 2):
+            made.parts[f"{name}_amount"] = [*_filled(found), *_clipped(found), "z_score"]
         return
     if found.about.not_finite:
         return
     filled = [{"missing": {"fill": "mean", "indicator": True}}] if found.missing else []
     made.steps = [*filled, *_clipped(found), "z_score"]
     if not (few or wide or found.lengths):
-        filled = [{"missing": {"fill": "mean"}}] if found.missing else []
-        made.parts[f"{name}_quantiles"] = [*filled, {"piecewise": {"count": _INTERVALS}}]
+        made.parts[f"{name}_quantiles"] = [*_filled(found), {"piecewise": {"count": _INTERVALS}}]
+
+
+def _filled(found: Found) -> list[Any]:
+    return [{"missing": {"fill": "mean"}}] if found.missing else []
 
 
 def _clipped(found: Found) -> list[Any]:

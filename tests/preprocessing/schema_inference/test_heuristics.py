@@ -88,6 +88,14 @@ def test_few_texts_or_short_ones_are_no_sentences():
     assert _column(["a b c d e"] * 9 + ["b c d e f"] * 9).steps == ["vocabulary"]
 
 
+def test_few_whole_numbers_are_categories_and_amounts():
+    made = _column([3, 1, 2] * 10, "calls")
+    assert made.steps == ["vocabulary"] and made.parts == {"calls_amount": ["z_score"]}
+    made = _column([3, 1, 2, None] * 10, "calls")
+    assert made.parts["calls_amount"] == [{"missing": {"fill": "mean"}}, "z_score"]
+    assert not _column([0, 1] * 10, "called").parts
+
+
 def test_notes_are_for_people():
     assert _column(["01", "02", "02"]).notes[-1] == "digits with leading zeros: kept as text"
     for values in (["$1,200.50", "$ 7", "€ -3"], ["5%", "12.5 %", "-1%"], ["3 kg", "4.5kg"]):
