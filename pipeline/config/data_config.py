@@ -230,8 +230,8 @@ class Data(Section):
     OF_READING: ClassVar[tuple[str, ...]] = ("on_corrupt", "corrupt_budget")
 
     source: str = "idx"
-    """Raw format: `csv`, `jsonl`, `parquet`, `tfrecord`, `tfds`, `image_folder`, `idx`, or
-    `package.module:Class` of your own (see [sources.md](sources.md))."""
+    """Raw format: `csv`, `jsonl`, `parquet`, `orc`, `avro`, `tfrecord`, `tfds`, `image_folder`,
+    `idx`, or `package.module:Class` of your own (see [sources.md](sources.md))."""
     input_fn: str | None = None
     """A function of your own that returns the examples, as `package.module:function`, in place of
     records. Of the keys of `data` only `serving_input_fn` goes with it. See
@@ -241,8 +241,8 @@ class Data(Section):
     `package.module:function`. Not set: they take the features of `input_fn` as they are."""
     inputs: dict[splits.SplitName, dict[str, str]]
     """Raw files of each split, by names the source knows: `idx` takes `images` and `labels`; `csv`,
-    `jsonl` and `parquet` take any names. A value is a path or a pattern such as `part-*.csv`.
-    Relative paths start at the folder of the config file."""
+    `jsonl`, `parquet`, `orc` and `avro` take any names. A value is a path or a pattern such as
+    `part-*.csv`. Relative paths start at the folder of the config file."""
     columns: dict[str, Column]
     """The columns of a record, by name. Other columns of the raw data are not read."""
     label: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def of(array: pa.Array, wanted: str) -> pa.Array:
@@ -13,6 +14,14 @@ def of(array: pa.Array, wanted: str) -> pa.Array:
         return of(array.storage, wanted)
     kind = _kind(array.type, wanted)
     return array if array.type == kind else array.cast(kind)
+
+
+def readable(array: pa.Array, wanted: str) -> pa.Array:
+    """Returns the same, without the NaN that pandas and NumPy write where there is no value."""
+    found = of(array, wanted)
+    if not pa.types.is_floating(found.type):
+        return found
+    return pc.if_else(pc.is_nan(found), pa.scalar(None, found.type), found)
 
 
 def _kind(kind: pa.DataType, wanted: str) -> pa.DataType:

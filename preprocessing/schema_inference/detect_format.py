@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipeline import config, errors, storage
 from preprocessing import sources
 from preprocessing.schema_inference import detect_examples, magic_bytes
 from preprocessing.schema_inference.profile import EXACT, KINDS
 from preprocessing.schema_inference.raw_format import Guess
-from preprocessing.sources import files, lakes, partitions
+from preprocessing.sources import avro, files, lakes, orc, parquet, partitions
 
 # Unpacked bytes, and rows of them, by which a dialect is recognised.
 _HEAD, _ROWS = 1 << 20, 200
@@ -31,6 +30,7 @@ _INT64 = range(-(2**63), 2**63)
 _WHOLE, _HUGE = "whole", "huge"
 _CALLED = {_WHOLE: "float", _HUGE: "int"}
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+_SCHEMAS = {"parquet": parquet.schema, "orc": orc.schema, "avro": avro.schema}
 ONLY_LISTS = "all columns are lists, and a label is one value; add a column to predict"
 # Characters of a name; YAML has keys of up to 1,024, in which some are written as two.
 _NAME = 500
@@ -54,8 +54,8 @@ def sniff(path: str) -> Guess:
         # Who writes many files leaves some of them empty.
         found.insert(0, next((path for path in found if storage.size(path)), found[0]))
     kind = magic_bytes.kind_of(found[0])
-    if kind == "parquet":
-        guess = _parquet(pattern, found[0])
+    if kind in _SCHEMAS:
+        guess = _table(kind, pattern, found[0])
     elif kind == "tfrecord":
         guess = detect_examples.sniff(pattern, found[0])
     elif kind == "idx":
@@ -113,15 +113,9 @@ def _pattern(path: str) -> str:
     return storage.join(folder, f"*{endings[0]}")
 
 
-def _parquet(pattern: str, path: str) -> Guess:
-    with files.translated(path), storage.open_file(path) as raw:
-        try:
-            fields = list(pq.ParquetFile(raw).schema_arrow)
-        except (pa.ArrowInvalid, pa.ArrowException) as error:
-            line = str(error).splitlines()[0]
-            raise errors.DataError(f"{path!r}: not readable as Parquet: {line}") from None
-    guess = Guess("parquet", pattern)
-    for field in fields:
+def _table(kind: str, pattern: str, path: str) -> Guess:
+    guess = Guess(kind, pattern)
+    for field in _SCHEMAS[kind](path):
         listed = any(is_one(field.type) for is_one in _LISTS)
         if pa.types.is_nested(field.type.value_type if listed else field.type):
             guess.left_out[field.name] = f"is {field.type}, neither one value nor a list of them"

@@ -10,7 +10,7 @@ from pipeline.records import tfrecord
 from preprocessing.sources import files
 from preprocessing.sources.image_folder import ENDINGS
 
-Kind = Literal["parquet", "tfrecord", "idx", "text"]
+Kind = Literal["parquet", "orc", "avro", "tfrecord", "idx", "text"]
 
 _FOLDER = "source image_folder reads <folder>/<class>/<name>.png: name the folder"
 _SAVE = "save it as CSV or Parquet first"
@@ -22,8 +22,6 @@ _OTHERS = (
     (b"GIF8", "a GIF image", "source image_folder reads PNG and JPEG"),
     (b"ARROW1", "an Arrow (Feather) file", "save it as Parquet first"),
     (b"FEA1", "a Feather file of version 1", "save it as Parquet first"),
-    (b"Obj\x01", "an Avro file", "save it as Parquet first, or read it by a PTransform of yours"),
-    (b"ORC", "an ORC file", "save it as Parquet first"),
     (b"\x89HDF", "an HDF5 file", _SAVE),
     (b"\x93NUMPY", "a NumPy array", _SAVE),
     (b"SQLite format 3", "an SQLite database", "export the table as CSV first"),
@@ -41,6 +39,11 @@ _OTHERS = (
     (b"\x80\x04", "a Python pickle", _SAVE),
     (b"\x80\x05", "a Python pickle", _SAVE),
 )
+_TABLES: tuple[tuple[bytes, Kind], ...] = (
+    (b"PAR1", "parquet"),
+    (b"ORC", "orc"),
+    (b"Obj\x01", "avro"),
+)
 _OFFICE = "[Content_Types].xml"
 _TAR, _TAR_AT = b"ustar", 257
 _HEAD = 4096
@@ -55,8 +58,9 @@ def kind_of(path: str) -> Kind:
     and no source reads it, or if it is neither known nor text."""
     with files.translated(path), storage.open_file(path) as raw:
         head = raw.read(_HEAD)
-    if head.startswith(b"PAR1"):
-        return "parquet"
+    for magic, table in _TABLES:
+        if head.startswith(magic):
+            return table
     if _is_records(head):
         return "tfrecord"
     if _is_idx(head):
@@ -77,8 +81,9 @@ def kind_of(path: str) -> Kind:
     if _is_binary(inside):
         raise errors.DataError(
             f"{path!r}: is no text, nor a kind of file that is known here (it begins with "
-            f"{inside[:8]!r}). Sources read CSV, JSON lines, Parquet, TFRecord, IDX and folders of "
-            "images; other data by data.source: package.module:Class, see docs/sources.md"
+            f"{inside[:8]!r}). Sources read CSV, JSON lines, Parquet, ORC, Avro, TFRecord, IDX "
+            "and folders of images; other data by data.source: package.module:Class, see "
+            "docs/sources.md"
         )
     return "text"
 

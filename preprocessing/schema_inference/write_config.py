@@ -33,11 +33,11 @@ _SHARE, _SHARE_OF_FEW, _MANY = 0.1, 0.2, 200
 # Columns from which on each number is one input only.
 _WIDE = 100
 # Sources in which a list may be one text.
-_LISTS_AS_TEXT = ("csv", "parquet")
+_LISTS_AS_TEXT = ("avro", "csv", "orc", "parquet")
 # Columns that an error names.
 _LISTED = 20
 _ENDINGS = re.compile(
-    r"(\.(csv|tsv|txt|jsonl|ndjson|json|parquet|pq|gz|zip|yaml|yml))+$", re.IGNORECASE
+    r"(\.(csv|tsv|txt|jsonl|ndjson|json|parquet|pq|orc|avro|gz|zip|yaml|yml))+$", re.IGNORECASE
 )
 
 

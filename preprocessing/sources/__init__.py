@@ -11,10 +11,12 @@ from preprocessing.sources.base import Source
 
 # Name in the config -> module and class; modules are imported only when chosen.
 SOURCES = {
+    "avro": "preprocessing.sources.avro:AvroSource",
     "csv": "preprocessing.sources.csv:CsvSource",
     "idx": "preprocessing.sources.idx:IdxSource",
     "image_folder": "preprocessing.sources.image_folder:ImageFolderSource",
     "jsonl": "preprocessing.sources.jsonl:JsonlSource",
+    "orc": "preprocessing.sources.orc:OrcSource",
     "parquet": "preprocessing.sources.parquet:ParquetSource",
     "tfds": "preprocessing.sources.tfds:TfdsSource",
     "tfrecord": "preprocessing.sources.tfrecord:TfrecordSource",
@@ -22,7 +24,7 @@ SOURCES = {
 
 
 # Those whose files may have columns in their paths.
-IN_FOLDERS = ("csv", "jsonl", "parquet")
+IN_FOLDERS = ("avro", "csv", "jsonl", "orc", "parquet")
 
 
 def choose(data: config.Data) -> Source:

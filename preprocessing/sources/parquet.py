@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline import errors, storage
@@ -58,7 +57,7 @@ class ParquetSource(base.Source):
         with _opened(path) as file:
             for batch in file.iter_batches(at_once, [group.index], wanted, use_threads=False):
                 arrays = [
-                    _without_nan(plain_types.of(batch.column(name), self.data.columns[name].type))
+                    plain_types.readable(batch.column(name), self.data.columns[name].type)
                     for name in wanted
                 ]
                 yield base.Rows(
@@ -87,11 +86,10 @@ class ParquetSource(base.Source):
                 first += found.num_rows
 
 
-def _without_nan(array: pa.Array) -> pa.Array:
-    """Takes away what pandas and NumPy write where there is no value."""
-    if not pa.types.is_floating(array.type):
-        return array
-    return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+def schema(path: str) -> pa.Schema:
+    """Returns the columns of a file. Raises `DataError` if it is not readable as Parquet."""
+    with _opened(path) as file:
+        return file.schema_arrow
 
 
 @contextlib.contextmanager
