@@ -35,6 +35,19 @@ class Embedding(Section):
     """A column with a number for each item of the list, by which its vector counts; not with `max`.
     Its `same_length_as` is the list, and its `min` 0 or more. The linear part multiplies by it,
     too. Not set: all items count the same."""
+    sequence: bool = False
+    """Keeps the vector of each item of a list, in order, for a model of sequences: `din`, or one of
+    your own. Not with `combiner` and `weights`."""
+
+    @pydantic.model_validator(mode="after")
+    def _sequences_are_not_combined(self) -> Embedding:
+        given = {"combiner", "weights"} & self.model_fields_set
+        if self.sequence and given:
+            raise ValueError(
+                f"sequence keeps the vectors of all items, and {min(given)} is for combining them; "
+                "leave one of the two out"
+            )
+        return self
 
     @pydantic.model_validator(mode="after")
     def _weights_add_up(self) -> Embedding:
@@ -81,6 +94,11 @@ class Feature(Section):
     def combiner(self) -> str:
         """What becomes of the vectors of several ids."""
         return self.embedding.combiner if isinstance(self.embedding, Embedding) else "mean"
+
+    @property
+    def sequence(self) -> bool:
+        """Whether the vectors of a list stay in order, and are not combined."""
+        return isinstance(self.embedding, Embedding) and self.embedding.sequence
 
     @property
     def weights(self) -> str | None:

@@ -95,6 +95,19 @@ class Dcn(Layers):
     set: the matrix is whole."""
 
 
+class Din(Layers):
+    """A network of fully connected layers over all features, of which those with `embedding:
+    {sequence: true}` become one vector each. It needs `features`, of which one is a sequence."""
+
+    reduction: Literal["attention", "mean", "last", "gru"] = "attention"
+    """What becomes of the vectors of a sequence. `attention`: their sum, each times what a small
+    network makes of it and the candidate, the feature that `embedding.table` names. `mean`; `last`,
+    the vector of the last item; `gru`, the last state of a recurrent layer. An empty list gives
+    zeros."""
+    attention_units: Annotated[tuple[Positive, ...], pydantic.Field(min_length=1)] = (36,)
+    """Units of each hidden layer of that small network. Only for `attention`."""
+
+
 class Keras(_Canned):
     """Any `tf.keras` model. Its last layer gives probabilities, or a number for regression."""
 
@@ -114,10 +127,11 @@ PARAMS: Mapping[str, type[Section]] = {
     "dnn_linear_combined": Dnn,
     "deepfm": DeepFm,
     "dcn": Dcn,
+    "din": Din,
     "keras": Keras,
 }
 # These are built from the features of the config.
-CANNED = ("linear", "dnn", "dnn_linear_combined", "deepfm", "dcn")
+CANNED = ("linear", "dnn", "dnn_linear_combined", "deepfm", "dcn", "din")
 
 
 class WarmStart(Section):

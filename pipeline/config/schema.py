@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pydantic
 
 from pipeline import places, storage
-from pipeline.config import feature_check, model_config, own_input, slices
+from pipeline.config import feature_check, model_config, own_input, sequences, slices
 from pipeline.config.cluster_config import Cluster
 from pipeline.config.data_config import Data
 from pipeline.config.drift_config import Drift
@@ -52,6 +52,7 @@ class _Job(Section):
             column = self.data.columns[self.data.label]
             feature_check.check_label(self.label, self.data.label, column)
         model_config.check(self.model, has_features=bool(self.features))
+        sequences.check(self.features, self.data.columns, self.model)
         slices.check(self.eval.slices, self.data.columns, "eval.slices")
         if self.eval.group is not None:
             slices.check_group(self.eval.group, self.data.columns, "eval.group")

@@ -26,13 +26,13 @@ _INPUTS = "dnn/input_from_feature_columns/input_layer"
 
 def linear(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns `linear`."""
-    network = _Network(params, columns, parameters)
+    network = Network(params, columns, parameters)
     return network.model(network.linear(columns.planned))
 
 
 def dnn(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns `dnn`."""
-    network = _Network(params, columns, parameters)
+    network = Network(params, columns, parameters)
     return network.model(network.dnn(columns.planned))
 
 
@@ -40,7 +40,7 @@ def dnn_linear_combined(
     params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters
 ) -> Any:
     """Returns `dnn_linear_combined`."""
-    network = _Network(params, columns, parameters)
+    network = Network(params, columns, parameters)
     deep = network.dnn(feature_columns.of_part(columns.planned, "deep"))
     wide = network.linear(feature_columns.of_part(columns.planned, "wide"))
     return network.model(_layers.Add(name="deep_and_wide")([deep, wide]))
@@ -49,7 +49,7 @@ def dnn_linear_combined(
 def deepfm(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns `deepfm`."""
     network, settings = (
-        _Network(params, columns, parameters),
+        Network(params, columns, parameters),
         model_config.settings("deepfm", params),
     )
     planned = interactions.of_one_width(columns.planned, settings.factors)
@@ -58,15 +58,15 @@ def deepfm(params: Mapping[str, Any], columns: KerasColumns, parameters: Paramet
     fields = tf.stack(vectors, axis=1)
     products = tf.square(tf.reduce_sum(fields, axis=1)) - tf.reduce_sum(tf.square(fields), axis=1)
     second = tf.reduce_sum(products, axis=1, keepdims=True) / 2
-    hidden = network.hidden(_joined(inputs), settings)
+    hidden = network.hidden(joined(inputs), settings)
     deep = network.logits(hidden, "dnn/logits")
     return network.model(_layers.Add(name="added")([network.linear(planned), second, deep]))
 
 
 def dcn(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns `dcn`."""
-    network, settings = _Network(params, columns, parameters), model_config.settings("dcn", params)
-    x = _joined(network.inputs(columns.planned))
+    network, settings = Network(params, columns, parameters), model_config.settings("dcn", params)
+    x = joined(network.inputs(columns.planned))
     crossed = x
     for number in range(settings.cross_layers):
         y, scope = crossed, f"cross/layer_{number}"
@@ -79,13 +79,13 @@ def dcn(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters
     return network.model(network.logits(both, "logits"))
 
 
-class _Network:
+class Network:
     """A network under construction."""
 
     def __init__(
         self, params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters
     ) -> None:
-        self._params, self._read = params, parameters
+        self._params, self.read = params, parameters
         self._units = heads.Head(params).logits_dimension
         self._inputs = {name: spec.input(name) for name, spec in columns.features.items()}
         self._tables: dict[str, Any] = {}
@@ -108,7 +108,7 @@ class _Network:
         """
         parts: dict[str, Any] = {}
         for name in _numbers(chosen):
-            layer = _layers.Dense(self._units, use_bias=False, name=_name(name, "weights"))
+            layer = _layers.Dense(self._units, use_bias=False, name=name_of_layer(name, "weights"))
             parts[name] = layer(self._number(name))
             layer.set_weights([self._weights(name)])
         for planned in chosen:
@@ -127,18 +127,18 @@ class _Network:
             x = x[:, 0]
         layer = _layers.Embedding(1, self._units, name="bias")
         y = layer(_layers.Subtract()([x, x]))
-        layer.set_weights([self._read(_BIAS)[np.newaxis]])
+        layer.set_weights([self.read(_BIAS)[np.newaxis]])
         return y
 
     def _weights(self, name: str) -> np.ndarray:
-        return self._read(f"{_LINEAR}/{feature_columns.name_of(name)}/weights").reshape(
+        return self.read(f"{_LINEAR}/{feature_columns.name_of(name)}/weights").reshape(
             -1, self._units
         )
 
     def dnn(self, chosen: Sequence[Planned]) -> Any:
         """Returns logits of fully connected layers."""
         settings = model_config.settings("dnn", self._params)
-        return self.logits(self.hidden(_joined(self.inputs(chosen)), settings), "dnn/logits")
+        return self.logits(self.hidden(joined(self.inputs(chosen)), settings), "dnn/logits")
 
     def hidden(self, x: Any, settings: model_config.Layers) -> Any:
         """Returns the last of the fully connected layers on `x`."""
@@ -164,18 +164,26 @@ class _Network:
             if not planned.ids:
                 continue
             if feature_columns.embedding_width(planned):
-                name = feature_columns.name_of(feature_columns.table_of(planned))
-                table = self._read(f"{_INPUTS}/{name}/embedding_weights")
-                vectors = self._looked_up(planned, table, "vectors", planned.feature.combiner)
+                combiner = planned.feature.combiner
+                vectors = self._looked_up(planned, self._table(planned), "vectors", combiner)
                 x[f"{planned.name}_embedding"] = vectors
             else:
                 x[f"{planned.name}_indicator"] = self._counts(planned)
         return x
 
+    def sequence(self, planned: Planned) -> tuple[Any, Any]:
+        """Returns the ids of a list, `[batch, items]`, and their vectors, zeros where -1 is no id:
+        `[batch, items, width]`."""
+        return self._inputs[planned.name], self._vectors(planned, self._table(planned), "vectors")
+
+    def _table(self, planned: Planned) -> np.ndarray:
+        name = feature_columns.name_of(feature_columns.table_of(planned))
+        return self.read(f"{_INPUTS}/{name}/embedding_weights")
+
     def loaded(self, layer: Any, x: Any, scope: str) -> Any:
         """Returns what a layer makes of `x`, with the parameters of a scope."""
         y = layer(x)
-        self._read.load(layer, scope)
+        self.read.load(layer, scope)
         return y
 
     def _number(self, name: str) -> Any:
@@ -214,7 +222,7 @@ class _Network:
         x, shared = self._inputs[planned.name], planned.table if kind == "vectors" else None
         # A row of zeros before all others is that of no id.
         padded = planned.kind == "bag" or shared is not None
-        name = _name(shared or planned.name, kind)
+        name = name_of_layer(shared or planned.name, kind)
         layer = self._tables.get(name) if shared else None
         if layer is None:
             layer = _layers.Embedding(len(table) + padded, table.shape[1], name=name)
@@ -232,12 +240,12 @@ def _numbers(chosen: Sequence[Planned]) -> list[str]:
     return indicators + [planned.name for _, planned in pairs if not planned.ids]
 
 
-def _joined(inputs: Mapping[str, Any]) -> Any:
+def joined(inputs: Mapping[str, Any]) -> Any:
     """Returns features side by side, in the order of `tf.feature_column`: by name."""
     x = [inputs[name] for name in sorted(inputs)]
     return x[0] if len(x) == 1 else _layers.Concatenate()(x)
 
 
-def _name(feature: str, kind: str) -> str:
+def name_of_layer(feature: str, kind: str) -> str:
     """Returns the name of a layer."""
     return parsing.of_op(f"{feature}_{kind}")

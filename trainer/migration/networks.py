@@ -15,7 +15,7 @@ from pipeline import errors
 from pipeline.config import model_config
 from trainer.checkpoints.parameters import Parameters
 from trainer.input import parsing
-from trainer.migration import canned_networks, mnist_networks
+from trainer.migration import canned_networks, mnist_networks, sequence_networks
 from trainer.migration.keras_columns import KerasColumns
 from trainer.models import heads, keras
 
@@ -27,6 +27,7 @@ _NETWORKS = {
     "dnn_linear_combined": canned_networks.dnn_linear_combined,
     "deepfm": canned_networks.deepfm,
     "dcn": canned_networks.dcn,
+    "din": sequence_networks.din,
     "keras": keras.network,
 }
 

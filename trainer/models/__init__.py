@@ -26,6 +26,7 @@ NAMED = {
     "dnn_linear_combined": "trainer.models.canned:dnn_linear_combined",
     "deepfm": "trainer.models.interactions:deepfm",
     "dcn": "trainer.models.interactions:dcn",
+    "din": "trainer.models.din:din",
     "keras": "trainer.models.keras:estimator",
 }
 

@@ -61,8 +61,8 @@ def _of_width(planned: Planned, factors: int) -> Planned:
     return dataclasses.replace(planned, feature=feature)
 
 
-class _Network:
-    """What both have: features as columns, fully connected layers, and the head."""
+class Network:
+    """What all have: features as columns, fully connected layers, and the head."""
 
     def __init__(
         self, params: Mapping[str, Any], settings: model_config.Layers, transforms: Transforms
@@ -102,7 +102,7 @@ class _Network:
         return x
 
 
-class _DeepFm(_Network):
+class _DeepFm(Network):
     def __init__(
         self, params: Mapping[str, Any], settings: model_config.DeepFm, transforms: Transforms
     ) -> None:
@@ -121,7 +121,7 @@ class _DeepFm(_Network):
             return first + second + v1.layers.dense(hidden, 1, name="logits")
 
 
-class _Dcn(_Network):
+class _Dcn(Network):
     def __init__(
         self, params: Mapping[str, Any], settings: model_config.Dcn, transforms: Transforms
     ) -> None:

@@ -1,0 +1,83 @@
+"""Sequences: which are refused, and in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from tests.pipeline.feature_tables import make
+
+LIST = {"type": "int64", "list": True, "max_items": 3}
+COLUMNS = {"clicked": LIST, "item": {"type": "int64"}}
+IDS = [{"identity": {"ids": 9}}]
+TWO = [{"hash": {"buckets": 9, "functions": 2}}]
+ITEM = {"steps": IDS, "embedding": 4}
+DIN, MEAN = {"name": "din"}, {"name": "din", "params": {"reduction": "mean"}}
+
+
+def _job(model, steps=IDS, item=ITEM, **embedding):
+    given = {"table": "item", "sequence": True, **embedding}
+    given = {key: value for key, value in given.items() if value is not None}
+    features = {"item": item, "clicked": {"steps": steps, "embedding": given}}
+    return make(features, columns=COLUMNS, model=model)
+
+
+def test_what_can_be():
+    assert _job(DIN).features["clicked"].sequence
+    assert _job(MEAN, table=None).features["clicked"].sequence
+    assert _job({"name": "my:model_fn"}).features["clicked"].sequence
+    assert not _job({"name": "dnn"}, sequence=False).features["clicked"].sequence
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "message"),
+    [
+        (
+            {"name": "dnn"},
+            {},
+            r"features\.clicked\.embedding\.sequence: dnn takes one vector of each list; leave "
+            r"sequence out, or use model\.name: din",
+        ),
+        (DIN, {"combiner": "sum"}, r"sequence keeps the vectors of all items, and combiner is for"),
+        (DIN, {"weights": "w"}, r"and weights is for combining them; leave one of the two out"),
+        (
+            DIN,
+            {"sequence": False},
+            r"model\.name: din is for sequences, and no feature is one; write embedding: "
+            r"\{sequence: true\} for a list of ids, or use dnn or dcn",
+        ),
+        (
+            DIN,
+            {"table": None},
+            r"features\.clicked\.embedding: din compares the items with a candidate from the same "
+            r"table, and table is not set; write table: item",
+        ),
+        (
+            DIN,
+            {"table": "itme"},
+            r"embedding\.table: 'itme' is no feature \(did you mean 'item'\?\)",
+        ),
+        (
+            DIN,
+            {"item": {"of": "clicked", **ITEM}},
+            r"table: din compares the items with one id, and 'item' has several per row; name a "
+            r"feature of one, or write model\.params\.reduction: mean",
+        ),
+        (MEAN, {"steps": TWO, "table": None}, r"takes one id of each item, and hash gives 2"),
+        (
+            MEAN,
+            {"steps": [{"pool": {"by": "count"}}], "table": None},
+            r"features\.clicked\.embedding\.sequence: pool makes one value of the list; leave one",
+        ),
+    ],
+)
+def test_what_cannot_be(model, given, message):
+    with pytest.raises(errors.UsageError, match=message) as caught:
+        _job(model, **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_sequence_is_of_a_list():
+    features = {"item": {"steps": IDS, "embedding": {"sequence": True}}}
+    with pytest.raises(errors.UsageError, match="is for the items of one column with list: true"):
+        make(features, columns=COLUMNS, model=MEAN)
