@@ -67,8 +67,10 @@ PLACES: dict[str, Place] = {
         preprocessing="preprocessing.runners.places:on_dataflow",
     ),
     "k8s": Place(
-        "Kubernetes: a TFJob, which is only shown",
-        launcher="pipeline.launchers.k8s.launcher:TfJobLauncher",
+        "Kubernetes",
+        launcher="pipeline.launchers.k8s.launcher:K8sLauncher",
+        settings="pipeline.launchers.k8s.settings:K8s",
+        jobs="k8s/",
     ),
     "slurm": Place(
         "a Slurm cluster",

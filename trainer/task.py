@@ -28,7 +28,15 @@ from pipeline.jobs import by_hand
 from pipeline.jobs import job as jobs
 from pipeline.processes import environment, isolation
 from pipeline.records import builds
-from pipeline.runs import fatal, liveness, log_writer, run_folder, run_lock, run_record
+from pipeline.runs import (
+    fatal,
+    liveness,
+    log_writer,
+    run_folder,
+    run_lock,
+    run_record,
+    start_patience,
+)
 from trainer.lifecycle import preflight
 from trainer.monitoring.status_reporter import Reporter
 
@@ -112,7 +120,7 @@ def _run(wanted: jobs.Job, task: topology.Task, ending: by_hand.Ending) -> None:
             _make_ready(run, job, ending)
             preflight.Answering(run, job).start()
         else:
-            preflight.check(run, job, task)
+            preflight.check(run, job, task, patience=start_patience.seconds(os.environ))
         records = builds.of_run(wanted.storage_root, run, job.name)
     except errors.PipelineError as error:
         reporter.say("failed", error=str(error), exit_code=error.exit_code)

@@ -104,6 +104,11 @@ class RemoteLauncher(base.Launcher):
         """Returns what a job that has ended, without a word of its own in the run's record, has
         failed with; `None` if it ended well."""
 
+    def hopeless(self, job: Job, state: State) -> errors.PipelineError | None:
+        """Returns why a job that has not ended waits for what will not come: it is cancelled then.
+        By default none does."""
+        return None
+
     @abc.abstractmethod
     def show(self, job: Job) -> base.Shown:
         """Returns the job as `base.Launcher` says."""
@@ -247,7 +252,18 @@ class RemoteLauncher(base.Launcher):
                     shown.show(run_folder.read_statuses(job.run))
                 if state.phase is Phase.ENDED:
                     return state
+                self._give_up(job, name, state)
                 self.sleep(self.poll)
+
+    def _give_up(self, job: Job, name: str, state: State) -> None:
+        """Cancels a job that is hopeless, and raises why."""
+        error = self.hopeless(job, state)
+        if error is None:
+            return
+        self.cancel(name)
+        record = run_record.read(job.run) or run_record.begin(job.config, job.run)
+        run_setup.close(job, record, error, stopped=False)
+        raise error
 
     def _look(self, name: str) -> State:
         """Returns how a job is doing; looks may fail, though not many in a row."""

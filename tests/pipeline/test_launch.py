@@ -387,7 +387,7 @@ def test_changes_are_told_and_what_checkpoints_hold_needs_another_run(launch):
     ("arguments", "text"),
     [
         (["--cluster=gcp"], "CLUSTER=gcp: missing: PROJECT=, REGION=, BUCKET=, "),
-        (["--cluster=k8s"], "CLUSTER=k8s: the job is only shown, with DRY_RUN=1"),
+        (["--cluster=k8s"], "CLUSTER=k8s: missing: IMAGE= or k8s.image. Build one with"),
         (["--dry_run"], "DRY_RUN=1: shows jobs for CLUSTER=gcp, CLUSTER=k8s and"),
         (["--cluster=moon"], "local"),
         (["--wrokers=2"], "Unknown command line flag 'wrokers'"),

@@ -18,7 +18,7 @@ from pipeline import config, errors, storage, versions
 from pipeline.cluster import topology
 from pipeline.cluster.tolerance import Tolerance
 from pipeline.jobs import job as jobs
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, start_patience
 from pipeline.runs.run_folder import RunFolder
 
 _FOLDER = "preflight"
@@ -26,7 +26,6 @@ _FOLDER = "preflight"
 # looks less often the longer it waits.
 _ANSWER, _REMOTE_ANSWER = 0.2, 5.0
 _FIRST, _LAST, _GROWTH = 0.1, 1.0, 1.3
-_PATIENCE = 300.0  # seconds a role waits for the chief: hosts are started by hand, in any order
 # After training there is none any more; one that goes on with the run has answered by then.
 _PATIENCE_AFTER_TRAINING = 20.0
 _QUIET = 2.0  # seconds before a role says that it waits
@@ -94,7 +93,7 @@ def check(
     job: config.Config,
     task: topology.Task,
     *,
-    patience: float = _PATIENCE,
+    patience: float = start_patience.BY_HAND,
     after_training: float = _PATIENCE_AFTER_TRAINING,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,

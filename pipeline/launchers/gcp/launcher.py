@@ -12,14 +12,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pipeline import errors
-from pipeline.jobs import run_setup
 from pipeline.jobs.job import Job
-from pipeline.launchers import base, image
+from pipeline.launchers import base, image, remote_records
 from pipeline.launchers.gcp import job_spec, price_list, service_client
 from pipeline.launchers.gcp.service_client import ENDED, WAITING, Service
 from pipeline.launchers.gcp.settings import Gcp
 from pipeline.launchers.remote import Phase, RemoteLauncher, State, failed_for_good
-from pipeline.records import builds
 from pipeline.runs import run_folder
 from pipeline.runs.run_record import RunRecord
 from pipeline.storage import gcs_preflight, google_api
@@ -44,18 +42,11 @@ class GcpLauncher(RemoteLauncher):
         gcp.check()
         job_spec.check_storage(job)
         gcs_preflight.check_region(job.storage_root, gcp.region)
-        moves = job.config.train.on_new_data != "refuse"
-        wanted = builds.wanted(job.storage_root, job.config, job.run, moves=moves)
-        job = job.with_records(wanted)
-        run_setup.checked_manifest(job)
-        return job
+        return remote_records.with_records(job)
 
     def begin(self, job: Job, record: RunRecord) -> Job:
         """Pins the run to its records."""
-        contents = run_setup.checked_manifest(job)
-        builds.pin_to(job.storage_root, job.run, job.config.name, job.records)
-        record.manifest = contents.sha256
-        return run_setup.resolved(job, contents)
+        return remote_records.pin(job, record)
 
     def submit(self, job: Job, submission: str) -> str:
         """Creates the CustomJob."""

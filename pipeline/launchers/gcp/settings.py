@@ -21,7 +21,7 @@ Role = Literal["chief", "worker", "ps", "evaluator"]
 
 
 class Machine(Section):
-    """The machine of each process of a role. A pod of a TFJob uses only `accelerators` of it."""
+    """The machine of each process of a role."""
 
     type: MachineType = "n1-standard-4"
     """Machine type of Compute Engine."""
@@ -58,8 +58,7 @@ class Dataflow(Section):
 
 
 class Gcp(PlaceSection):
-    """Jobs on Google Cloud (`CLUSTER=gcp`) and Kubernetes (`CLUSTER=k8s`). The section does not
-    change the model."""
+    """Jobs on Google Cloud (`CLUSTER=gcp`). The section does not change the model."""
 
     project: Annotated[str, Like(r"^[a-z][a-z0-9:.-]{4,62}$", "my-project")] | None = None
     """Project that jobs run in; also `PROJECT=`. Required with `CLUSTER=gcp`."""
@@ -69,8 +68,8 @@ class Gcp(PlaceSection):
     """Bucket for temporary files of Dataflow; also `BUCKET=`, which sets the default of `STORAGE=`
     too. Required with `CLUSTER=gcp`."""
     image: str | None = None
-    """Container image built from the `Dockerfile`; also `IMAGE=`. Required with `CLUSTER=gcp` and
-    `CLUSTER=k8s`."""
+    """Container image built from the `Dockerfile`; also `IMAGE=`. Required with `CLUSTER=gcp`;
+    `CLUSTER=k8s` uses it unless `k8s.image` is set."""
     service_account: ServiceAccount | None = None
     """Account that jobs run as. Not set: the default of the service."""
     network: (

@@ -1,1 +1,1 @@
-"""Kubernetes: a TFJob, which is only shown."""
+"""Kubernetes: jobs are JobSets, submitted by kubectl."""

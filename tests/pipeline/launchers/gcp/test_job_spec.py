@@ -13,7 +13,6 @@ from google.protobuf import json_format
 
 from pipeline import errors
 from pipeline.launchers.gcp import job_spec
-from pipeline.launchers.k8s import tfjob
 from tests.cloud.fixtures import of_service
 from tests.golden import vertex_messages
 from tests.pipeline.jobs.jobs import plan
@@ -40,7 +39,6 @@ WITHOUT_PS = ("cluster.strategy=multi_worker_mirrored",)
         ("vertex-everything", job_spec.render, EVERYTHING),
         ("vertex-single", job_spec.render, SINGLE),
         ("vertex-without-ps", job_spec.render, WITHOUT_PS),
-        ("tfjob", tfjob.render, EVERYTHING),
     ],
 )
 def test_jobs_are_those_of_the_golden_files(name, render, overrides):

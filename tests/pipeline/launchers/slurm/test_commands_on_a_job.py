@@ -83,5 +83,6 @@ def test_what_runs_here_imports_only_the_settings_of_other_places(module):
     )
     assert set(done.stdout.split()) <= {
         *("pipeline.launchers.gcp", "pipeline.launchers.gcp.settings"),
+        *("pipeline.launchers.k8s", "pipeline.launchers.k8s.settings"),
         *("pipeline.launchers.slurm", "pipeline.launchers.slurm.settings"),
     }

@@ -1,0 +1,252 @@
+"""The pods of a job: names, labels and template. Pure.
+
+Pods pass the "restricted" Pod Security Standard. All processes listen on the same port, each in a
+pod with an address of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+from typing import Any
+
+from pipeline import errors, storage
+from pipeline.cluster import topology
+from pipeline.config import config_file
+from pipeline.jobs.job import Job
+from pipeline.launchers import container as containers
+from pipeline.launchers.gcp.settings import Gcp
+from pipeline.launchers.k8s.settings import K8s
+from pipeline.runs import start_patience
+
+_NAME = "estimator-pipeline"
+RUN, FOLDER, SET, ROLE = (f"{_NAME}/{name}" for name in ("run", "folder", "set", "role"))
+CONTAINER = "trainer"
+# Where pods find the config.
+_FOLDER, FILE = "/etc/estimator-pipeline", "config.yaml"
+# Pod names are <set>-<role>-0-<index>-<5 characters>, in at most 63 characters.
+_LONGEST_RUN = 30
+_SAVING = 90  # seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Rendering:
+    """A job and a submission of it; `name` is that of its objects, and its pods' domain."""
+
+    job: Job
+    submission: str
+
+    @property
+    def settings(self) -> K8s:
+        """The `k8s` section of the config."""
+        return K8s.of(self.job.config)
+
+    @property
+    def run_label(self) -> str:
+        """The name of the run as Kubernetes allows names."""
+        plain = re.sub(r"[^a-z0-9]+", "-", self.job.name.lower()).strip("-")
+        begins = plain if plain[:1].isalpha() else f"run-{plain}"
+        return begins[:_LONGEST_RUN].strip("-")
+
+    @property
+    def name(self) -> str:
+        """Differs for each submission: what JobSets and Jobs run cannot be changed later."""
+        return f"{self.run_label}-{self.submission[:6]}"
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles that the job has processes of."""
+        return [role for role in topology.ROLES if self.job.counts.get(role)]
+
+    @property
+    def decides(self) -> str:
+        """The role whose success is that of the job."""
+        return self.roles[-1]  # the evaluator, or a chief alone
+
+    @property
+    def unit(self) -> str:
+        """What is restarted when a process is lost: `task` or `gang`."""
+        strategy = topology.STRATEGIES[self.job.config.cluster.strategy]
+        return strategy.restart_unit if strategy.own_evaluator else "task"
+
+    def metadata(self) -> dict[str, Any]:
+        """Returns the metadata of an object."""
+        return {"name": self.name, "labels": self.labels()}
+
+    def queued(self) -> dict[str, Any]:
+        """Returns the metadata of the object that runs the pods."""
+        queue = self.settings.queue
+        labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+        return {
+            "name": self.name,
+            "labels": {**self.labels(), **labels},
+            "annotations": {FOLDER: self.job.run.path},
+        }
+
+    def labels(self) -> dict[str, str]:
+        """Returns the labels of all objects."""
+        return {
+            **self.settings.labels,
+            "app.kubernetes.io/name": _NAME,
+            RUN: self.run_label,
+            FOLDER: folder_label(self.job),
+            SET: self.name,
+        }
+
+
+def folder_label(job: Job) -> str:
+    """Returns the label by which the job of a run is found again: paths are no labels."""
+    return hashlib.sha256(job.run.path.encode()).hexdigest()[:16]
+
+
+def check(job: Job) -> None:
+    """Raises `UsageError` for a job that pods cannot run."""
+    if image(job) is None:
+        raise errors.UsageError(
+            "CLUSTER=k8s: missing: IMAGE= or k8s.image. Build one with the Dockerfile"
+        )
+    settings = K8s.of(job.config)
+    if settings.pvc is None and not storage.is_remote(job.run.path):
+        raise errors.UsageError(
+            f"CLUSTER=k8s: STORAGE is {job.storage_root!r}, which pods do not see. Use "
+            "STORAGE=gs://bucket/folder, or name the claim that holds it with k8s.pvc"
+        )
+    mount = _mount(job)
+    if settings.pvc and not f"{job.storage_root}/".startswith(f"{mount.rstrip('/')}/"):
+        raise errors.UsageError(
+            f"CLUSTER=k8s: STORAGE is {job.storage_root!r}, which is not in k8s.mount_path "
+            f"{mount!r}. Use a folder in it"
+        )
+    secret = [line.partition(" looks like ")[0] for line in config_file.warnings(job.config)]
+    if secret:
+        raise errors.UsageError(
+            f"CLUSTER=k8s: {secret[0]} looks like a secret, and the config would be in a "
+            "ConfigMap. Let your code read it from the environment, from a Secret in k8s.env_from"
+        )
+
+
+def image(job: Job) -> str | None:
+    """Returns the image of the pods, if the config names one."""
+    return K8s.of(job.config).image or Gcp.of(job.config).image
+
+
+def _mount(job: Job) -> str:
+    return K8s.of(job.config).mount_path or job.storage_root
+
+
+def template(
+    wanted: Rendering, role: str, flags: list[str], *, container: str = CONTAINER
+) -> dict[str, Any]:
+    """Returns the pod template of a role; `flags` tell a process its place in the cluster."""
+    settings = wanted.settings
+    optional = {
+        "serviceAccountName": settings.service_account,
+        "priorityClassName": settings.priority_class,
+        "nodeSelector": settings.node_selector,
+        "tolerations": [_toleration(one) for one in settings.tolerations],
+        "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
+    }
+    return {
+        "metadata": {"labels": {**wanted.labels(), ROLE: role}},
+        "spec": {
+            "restartPolicy": "Never",
+            **{name: value for name, value in optional.items() if value},
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": _grace(wanted),
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": settings.run_as_user,
+                "runAsGroup": settings.run_as_user,
+                "fsGroup": settings.run_as_user,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [_container(wanted, role, flags, container)],
+            "volumes": _volumes(wanted, role),
+        },
+    }
+
+
+def _grace(wanted: Rendering) -> int:
+    """Seconds until a process is killed that was asked to end: to end its step, and to save."""
+    return math.ceil(wanted.job.config.cluster.stop_seconds) + _SAVING
+
+
+def _toleration(one: Any) -> dict[str, Any]:
+    return {name: value for name, value in one.model_dump().items() if value}
+
+
+def _container(wanted: Rendering, role: str, flags: list[str], name: str) -> dict[str, Any]:
+    settings = wanted.settings
+    env = [
+        *containers.environment(wanted.submission),
+        {"name": start_patience.VARIABLE, "value": str(round(settings.wait_minutes * 60))},
+        {"name": "HOME", "value": "/tmp"},  # all else is read only
+    ]
+    secrets = [{"secretRef": {"name": secret}} for secret in settings.env_from]
+    port = [{"name": "tf", "containerPort": settings.port}]
+    return {
+        "name": name,
+        "image": image(wanted.job),
+        "command": ["python"],
+        "args": [*containers.arguments(wanted.job, f"{_FOLDER}/{FILE}"), *flags],
+        "env": env,
+        **({"envFrom": secrets} if secrets else {}),
+        **({"ports": port} if role != topology.EVALUATOR else {}),
+        "resources": _resources(wanted, role),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        # The last lines of a process that could not write to the run folder.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": _mounts(wanted),
+    }
+
+
+def _resources(wanted: Rendering, role: str) -> dict[str, Any]:
+    asked = wanted.settings.of_role(role)
+    fixed = {"memory": asked.memory, "ephemeral-storage": asked.disk}
+    limits: dict[str, Any] = {"cpu": asked.cpu_limit} if asked.cpu_limit else {}
+    gpus = {"nvidia.com/gpu": str(asked.gpus)} if asked.gpus else {}
+    return {"requests": {"cpu": asked.cpu, **fixed, **gpus}, "limits": {**limits, **fixed, **gpus}}
+
+
+def _mounts(wanted: Rendering) -> list[dict[str, Any]]:
+    shared = [{"name": "storage", "mountPath": _mount(wanted.job)}]
+    return [
+        {"name": "config", "mountPath": _FOLDER, "readOnly": True},
+        {"name": "tmp", "mountPath": "/tmp"},
+        *(shared if wanted.settings.pvc else []),
+    ]
+
+
+def _volumes(wanted: Rendering, role: str) -> list[dict[str, Any]]:
+    claim = {"claimName": wanted.settings.pvc}
+    shared = [{"name": "storage", "persistentVolumeClaim": claim}]
+    return [
+        {"name": "config", "configMap": {"name": wanted.name}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": wanted.settings.of_role(role).disk}},
+        *(shared if wanted.settings.pvc else []),
+    ]
+
+
+def flags(wanted: Rendering, role: str, hosts: dict[str, list[str]]) -> list[str]:
+    """Returns the flags of a process; `hosts` are the names of the pods of each role. Kubernetes
+    puts the index of a pod in the place of the variable."""
+    cluster = {
+        one: [f"{host}:{wanted.settings.port}" for host in hosts[one]]
+        for one in wanted.roles
+        if one != topology.EVALUATOR
+    }
+    alone = sum(map(len, cluster.values())) == 1
+    spec = json.dumps(cluster, separators=(",", ":"))
+    return [
+        f"--job_name={role}",
+        "--task_index=$(JOB_COMPLETION_INDEX)",
+        *([] if alone else [f"--cluster_spec={spec}"]),
+    ]

@@ -1,0 +1,111 @@
+"""The `k8s:` section of a config: what Kubernetes is asked for. Nothing of it changes a model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from pipeline.sections import Above0, Like, NotNegative, PlaceSection, Positive, Section
+
+Name = Annotated[str, Like(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", "team-7")]
+Label = Annotated[str, Like(r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$", "team-7")]
+LabelKey = Annotated[
+    str,
+    Like(r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$", "example.org/a"),
+]
+Amount = Annotated[str, Like(r"^[0-9]+(\.[0-9]+)?(m|[kMGT]i?)?$", "500m or 10Gi")]
+Role = Literal["chief", "worker", "ps", "evaluator"]
+
+
+class Resources(Section):
+    """What each pod of a role asks for."""
+
+    cpu: Amount = "1"
+    """Processors that are reserved, such as `500m` or `4`."""
+    cpu_limit: Amount | None = None
+    """Processors that it may use at most. Not set: no limit."""
+    memory: Amount = "4Gi"
+    """Memory that is reserved, which is also the limit."""
+    disk: Amount = "10Gi"
+    """Temporary disk space that is reserved, which is also the limit."""
+    gpus: NotNegative = 0
+    """GPUs. They need an image with CUDA."""
+
+
+class Toleration(Section):
+    """A taint of nodes that pods may run on in spite of it."""
+
+    key: LabelKey | None = None
+    """Key of the taint. Not set: every key."""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    """How `value` is compared."""
+    value: str = ""
+    """Value of the taint."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """Effect of the taint. Not set: every effect."""
+
+    @pydantic.model_validator(mode="after")
+    def _has_what_its_operator_needs(self) -> Toleration:
+        if self.operator == "Exists" and self.value:
+            raise ValueError(f"operator=Exists takes no value, got {self.value!r}: leave it out")
+        if self.operator == "Equal" and self.key is None:
+            raise ValueError("operator=Equal needs a key; for every taint use operator=Exists")
+        return self
+
+
+class K8s(PlaceSection):
+    """Jobs on Kubernetes (`CLUSTER=k8s`). The section does not change the model."""
+
+    context: str | None = None
+    """Context of your kubeconfig. Not set: the current one."""
+    namespace: Name | None = None
+    """Namespace that jobs run in. Not set: that of the context."""
+    kind: Literal["jobset", "job", "tfjob"] | None = None
+    """What a job is rendered as. `job` are plain Indexed Jobs, for strategies that restart one
+    process at a time; `tfjob` is for a legacy operator. Not set: `jobset` where the cluster has
+    JobSet, otherwise `job`."""
+    image: str | None = None
+    """Container image built from the `Dockerfile`. Not set: `gcp.image`, which is also `IMAGE=`.
+    Required."""
+    image_pull_secrets: tuple[Name, ...] = ()
+    """Secrets with which the image is pulled."""
+    service_account: Name | None = None
+    """Service account of the pods, which must exist. Not set: the namespace's default."""
+    pvc: Name | None = None
+    """PersistentVolumeClaim that holds `STORAGE`; pods on several nodes need `ReadWriteMany`. Not
+    set: `STORAGE` is on `gs://`."""
+    mount_path: Annotated[str, Like(r"^/[^:]+$", "/shared")] | None = None
+    """Where the claim is mounted. This machine must see the same folder under the same path. Not
+    set: at `STORAGE` itself."""
+    env_from: tuple[Name, ...] = ()
+    """Secrets whose keys become environment variables of the pods."""
+    queue: Name | None = None
+    """Local queue of Kueue. Not set: none."""
+    priority_class: Name | None = None
+    """Priority class of the pods. Not set: the cluster's default."""
+    labels: dict[LabelKey, Label] = pydantic.Field(default={})
+    """Labels of all objects, in addition to those of the pipeline."""
+    node_selector: dict[LabelKey, Label] = pydantic.Field(default={})
+    """Labels that nodes must have."""
+    tolerations: tuple[Toleration, ...] = ()
+    resources: dict[Role, Resources] = pydantic.Field(default={})
+    """Resources by role. A role that is not named gets the defaults below."""
+    run_as_user: Positive = 1000
+    """User and group id of the processes; it must be able to write to `STORAGE`."""
+    port: Annotated[int, pydantic.Field(ge=1024, le=65535)] = 2222
+    """Port that processes listen on, each in its own pod."""
+    max_restarts: NotNegative = 10
+    """Restarts of a process, or of all together, after which the job fails. Evictions do not count
+    where one process is restarted at a time."""
+    wait_minutes: Above0 = 60.0
+    """How long a process waits for the chief, whose node may take its time to appear."""
+    timeout_hours: Above0 | None = None
+    """Hours after which the job fails. Not set: no limit."""
+    keep_hours: Above0 = 24.0
+    """Hours after its end at which the job is deleted from the cluster."""
+
+    def of_role(self, role: str) -> Resources:
+        """Returns what each pod of a role asks for."""
+        resources: dict[Any, Resources] = self.resources
+        return resources.get(role, Resources())

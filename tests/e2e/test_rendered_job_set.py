@@ -1,0 +1,180 @@
+"""The processes of a rendered JobSet, on hosts of their own, by the rules that Kubernetes follows.
+
+Each pod is a process in a network namespace, with the command and the variables of its container,
+`JOB_COMPLETION_INDEX`, and the names of all pods as DNS would give them. A pod that fails is
+started again by its Job's `podFailurePolicy` and `backoffLimitPerIndex`, or all are by the JobSet's
+failure policy; each start has an address that no pod had before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.jobs import job as jobs
+from pipeline.launchers.k8s import manifest
+from pipeline.runs import fatal, run_folder
+from tests.e2e import hosts
+from tests.pipeline.process_help import ROOT, wait_until
+
+IMPOSSIBLE = hosts.why_not()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(IMPOSSIBLE is not None, reason=str(IMPOSSIBLE)),
+]
+SUBMISSION = "5f2c41aa00112233"
+
+
+@dataclasses.dataclass
+class Pod:
+    name: str  # as DNS knows it
+    role: str
+    index: int
+    spec: dict
+    process: subprocess.Popen | None = None
+    starts: int = 0
+
+
+class Cluster:
+    """Runs the pods of a JobSet."""
+
+    def __init__(self, documents: list[dict], hosts_made: list, folder: pathlib.Path) -> None:
+        config_map, _, self.job_set = documents
+        self._free, self._folder = [*hosts_made], folder
+        for name, text in config_map["data"].items():
+            (folder / name).write_text(text)
+        name, subdomain = (
+            self.job_set["metadata"]["name"],
+            self.job_set["spec"]["network"]["subdomain"],
+        )
+        self.jobs = {
+            one["name"]: one["template"]["spec"] for one in self.job_set["spec"]["replicatedJobs"]
+        }
+        self.pods = [
+            Pod(f"{name}-{role}-0-{i}.{subdomain}", role, i, spec["template"]["spec"])
+            for role, spec in self.jobs.items()
+            for i in range(spec["completions"])
+        ]
+        self._addresses: dict[str, str] = {}
+        self._namespaces: list[str] = []
+
+    def start(self, pod: Pod) -> None:
+        """Starts a pod on the next host, under a name that all pods find."""
+        namespace, self._addresses[pod.name] = self._free.pop()
+        pathlib.Path("/etc/netns", namespace).mkdir(parents=True)
+        self._namespaces.append(namespace)
+        lines = ["127.0.0.1 localhost", *(f"{a} {n}" for n, a in self._addresses.items())]
+        for one in self._namespaces:  # in place: the file is mounted
+            pathlib.Path("/etc/netns", one, "hosts").write_text("\n".join([*lines, ""]))
+        (container,) = pod.spec["containers"]
+        variables = {one["name"]: one["value"] for one in container["env"]}
+        variables["JOB_COMPLETION_INDEX"] = str(pod.index)
+        arguments = [
+            re.sub(r"\$\((\w+)\)", lambda m: variables[m[1]], word).replace(
+                "/etc/estimator-pipeline", str(self._folder)
+            )
+            for word in container["args"]
+        ]
+        assert container["command"] == ["python"]
+        log = (self._folder / f"{pod.role}-{pod.index}-{pod.starts}.out").open("w")
+        pod.process = subprocess.Popen(
+            ["ip", "netns", "exec", namespace, sys.executable, *arguments],
+            cwd=ROOT,
+            env={**variables, "PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        log.close()
+        pod.starts += 1
+
+    def look(self) -> bool:
+        """Does what the controllers do; true once the JobSet has succeeded."""
+        wanted = self.job_set["spec"]["successPolicy"]["targetReplicatedJobs"]
+        ended = {pod.name: pod.process.poll() for pod in self.pods}
+        for pod in self.pods:
+            code = ended[pod.name]
+            if code:
+                self._failed(pod, code)
+        return all(ended[pod.name] == 0 for pod in self.pods if pod.role in wanted)
+
+    def _failed(self, pod: Pod, code: int) -> None:
+        job = self.jobs[pod.role]
+        final = job["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"]
+        assert code not in final, self.outputs()
+        if pod.starts <= job.get("backoffLimitPerIndex", 0):
+            self.start(pod)
+            return
+        assert job["backoffLimit"] == 0
+        self.end()
+        for one in self.pods:
+            self.start(one)
+
+    def end(self) -> None:
+        """Ends all pods."""
+        for pod in self.pods:
+            if pod.process is not None:
+                pod.process.kill()
+                pod.process.wait()
+
+    def remove(self) -> None:
+        self.end()
+        for namespace in self._namespaces:
+            shutil.rmtree(pathlib.Path("/etc/netns", namespace))
+
+    def outputs(self) -> str:
+        return "".join(
+            f"== {path.name}\n{path.read_text()[-3000:]}" for path in self._folder.glob("*.out")
+        )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "starts"),
+    [
+        ("parameter_server", {"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}),
+        ("multi_worker_mirrored", {"chief": 2, "worker": 2, "evaluator": 2}),
+    ],
+)
+def test_pods_train_and_end_though_one_is_killed(small_records, tmp_path, strategy, starts):
+    name = f"k8s-{strategy.replace('_', '-')}"
+    wanted = [f"cluster.strategy={strategy}", "k8s.image=i", "k8s.pvc=data"]
+    wanted += ["train.steps=600", "train.save_steps=100"]
+    job = jobs.plan(
+        str(small_records.config_path), wanted, run=name, storage_root=str(small_records.storage)
+    )
+    fatal.begin(job.run, SUBMISSION)
+    with contextlib.ExitStack() as stack:
+        made = stack.enter_context(hosts.hosts(8))
+        cluster = Cluster(manifest.documents(job, SUBMISSION), made, tmp_path)
+        stack.callback(cluster.remove)
+        for pod in cluster.pods:
+            cluster.start(pod)
+        worker = next(pod for pod in cluster.pods if pod.role == "worker")
+
+        def is_training() -> bool:
+            cluster.look()
+            status = run_folder.read_status(job.run, "worker-0")
+            return status is not None and (status.step or 0) >= 1
+
+        wait_until(is_training, seconds=300)
+        assert worker.starts == 1
+        worker.process.kill()
+        worker.process.wait()
+        wait_until(cluster.look, seconds=400)
+        codes = {pod.role: pod.process.wait(timeout=120) for pod in cluster.pods}
+        assert codes == dict.fromkeys(starts, 0), cluster.outputs()
+        assert {pod.role: pod.starts for pod in cluster.pods} == starts
+    result = job.run.read(run_folder.RESULT)
+    assert 600 <= result["final_step"] <= 602
+    assert (
+        json.loads((pathlib.Path(job.run.path) / "status/worker-0.json").read_text())["state"]
+        == "done"
+    )

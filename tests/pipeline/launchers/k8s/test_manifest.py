@@ -1,0 +1,187 @@
+"""What is given to kubectl, held by files. To write them again after a change that is meant:
+REGENERATE=1 python -m pytest tests/pipeline/launchers/k8s, and read the difference."""
+
+import functools
+import os
+import pathlib
+
+import pytest
+import yaml
+
+from pipeline import errors
+from pipeline.config import config_file
+from pipeline.launchers.k8s import manifest
+from tests.pipeline.jobs.jobs import plan
+from tests.support import json_schema
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[3] / "golden" / "k8s"
+SUBMISSION = "5f2c41aa00112233"
+EVERYTHING = (
+    *("cluster.strategy=parameter_server", "cluster.workers=3", "cluster.ps=2"),
+    "k8s.resources={worker: {cpu: '4', cpu_limit: '8', memory: 16Gi, disk: 50Gi, gpus: 2}}",
+    *("k8s.service_account=trainer", "k8s.queue=team", "k8s.priority_class=low"),
+    *("k8s.env_from=[keys]", "k8s.image_pull_secrets=[registry]"),
+    "k8s.labels={team: vision}",
+    "k8s.node_selector={example.org/pool: gpu}",
+    "k8s.tolerations=[{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]",
+    *("k8s.pvc=data", "k8s.mount_path=/shared", "k8s.timeout_hours=1.5"),
+)
+MODES = ("multi_worker_mirrored", "parameter_server", "parameter_server_sync")
+CASES = {
+    **{mode: (f"cluster.strategy={mode}", "cluster.workers=2") for mode in MODES},
+    "parameter_server_strategy": ("cluster.strategy=parameter_server_strategy",),
+    "single": ("cluster.strategy=none",),
+    "everything": EVERYTHING,
+    "plain-jobs": ("k8s.kind=job", "cluster.workers=2"),
+    "tfjob": ("k8s.kind=tfjob", *EVERYTHING),
+}
+DEFINITIONS = {
+    "ConfigMap": ("kubernetes-1.31.json", "io.k8s.api.core.v1.ConfigMap"),
+    "NetworkPolicy": ("kubernetes-1.31.json", "io.k8s.api.networking.v1.NetworkPolicy"),
+    "Service": ("kubernetes-1.31.json", "io.k8s.api.core.v1.Service"),
+    "Job": ("kubernetes-1.31.json", "io.k8s.api.batch.v1.Job"),
+    "JobSet": ("jobset-v1alpha2.json", "JobSet"),
+    "PodTemplate": ("kubernetes-1.31.json", "io.k8s.api.core.v1.PodTemplateSpec"),
+}
+
+
+@functools.cache
+def wanted(case: str):
+    root = "/shared/output" if "k8s.pvc=data" in CASES[case] else "gs://my-bucket/root"
+    return plan(*CASES[case], storage_root=root)
+
+
+def documents(case: str) -> list[dict]:
+    return manifest.documents(wanted(case), SUBMISSION)
+
+
+def pod_templates(case: str) -> list[dict]:
+    """The pod template of each role, whatever kind the job is of."""
+    *others, last = documents(case)
+    if last["kind"] == "JobSet":
+        return [one["template"]["spec"]["template"] for one in last["spec"]["replicatedJobs"]]
+    if last["kind"] == "TFJob":
+        return [one["template"] for one in last["spec"]["tfReplicaSpecs"].values()]
+    return [one["spec"]["template"] for one in (*others, last) if one["kind"] == "Job"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_objects_are_those_of_the_golden_files(case):
+    made = documents(case)
+    del made[0]["data"]  # the config, which names files of this machine
+    path, text = GOLDEN / f"{case}.yaml", manifest.as_yaml(made)
+    if os.environ.get("REGENERATE"):
+        path.write_text(text)
+    assert text == path.read_text()
+    assert [*yaml.safe_load_all(text)] == made
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_objects_fit_the_schemas_of_kubernetes_and_jobset(case):
+    schemas = json_schema.Schemas(GOLDEN / "schemas")
+    for one in documents(case):
+        if one["kind"] != "TFJob":
+            assert schemas.errors(one, *DEFINITIONS[one["kind"]]) == []
+    for template in pod_templates(case):
+        assert schemas.errors(template, *DEFINITIONS["PodTemplate"]) == []
+
+
+def test_a_schema_finds_what_is_wrong():
+    schemas = json_schema.Schemas(GOLDEN / "schemas")
+    job_set = documents("single")[-1]
+    job_set["spec"]["failurePolicy"]["rules"][0]["action"] = "Explode"
+    job_set["spec"]["sucessPolicy"] = {}
+    job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["completions"] = "1"
+    assert schemas.errors(job_set, *DEFINITIONS["JobSet"]) == [
+        ".spec.failurePolicy.rules[0].action: 'Explode' is none of ['FailJobSet', "
+        "'RestartJobSet', 'RestartJobSetAndIgnoreMaxRestarts', 'RestartJob', "
+        "'RestartJobAndIgnoreMaxRestarts']",
+        ".spec.replicatedJobs[0].template.spec.completions: '1' is no ['integer', 'null']",
+        ".spec.sucessPolicy: unknown",
+    ]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pods_pass_the_restricted_pod_security_standard(case):
+    """By the rules in Kubernetes' page Pod Security Standards, profile Restricted."""
+    volumes = {"configMap", "csi", "downwardAPI", "emptyDir", "persistentVolumeClaim", "secret"}
+    for template in pod_templates(case):
+        spec = template["spec"]
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & {*spec}
+        assert all(({*one} - {"name"}) <= volumes for one in spec["volumes"])
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["runAsUser"] != 0
+        assert spec["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault"
+        for container in spec["containers"]:
+            security = container["securityContext"]
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert not security.get("privileged")
+            assert not any("hostPort" in port for port in container.get("ports", []))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_only_the_pods_of_the_job_reach_its_servers(case):
+    policy = documents(case)[1]["spec"]
+    selected = policy["podSelector"]["matchLabels"].items()
+    assert policy["ingress"][0]["from"] == [{"podSelector": policy["podSelector"]}]
+    for template in pod_templates(case):
+        assert selected <= template["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize("case", ["single", "parameter_server", "plain-jobs"])
+def test_pods_find_the_config_that_was_planned(case, tmp_path):
+    config_map = documents(case)[0]
+    for template in pod_templates(case):
+        (container,) = template["spec"]["containers"]
+        volume = next(one for one in template["spec"]["volumes"] if one["name"] == "config")
+        assert volume["configMap"]["name"] == config_map["metadata"]["name"]
+        mount = next(one for one in container["volumeMounts"] if one["name"] == "config")
+        (name,) = config_map["data"]
+        assert f"--config={mount['mountPath']}/{name}" in container["args"]
+    (tmp_path / name).write_text(config_map["data"][name])
+    assert config_file.load(str(tmp_path / name)) == wanted(case).config
+
+
+@pytest.mark.parametrize(
+    ("case", "unit"),
+    [
+        ("parameter_server", "task"),
+        ("parameter_server_strategy", "task"),
+        ("single", "task"),
+        ("multi_worker_mirrored", "gang"),
+        ("parameter_server_sync", "gang"),
+    ],
+)
+def test_what_is_restarted_is_a_task_or_the_gang(case, unit):
+    jobs = {one["name"]: one for one in documents(case)[-1]["spec"]["replicatedJobs"]}
+    for role, one in jobs.items():
+        spec = one["template"]["spec"]
+        final, *others = spec["podFailurePolicy"]["rules"]
+        assert final["action"] == "FailJob" and final["onExitCodes"]["values"] == [64, 65, 70]
+        if unit == "task" or role == "evaluator":
+            assert spec["backoffLimitPerIndex"] == 10 and spec["maxFailedIndexes"] == 0
+            assert [rule["action"] for rule in others] == ["Ignore"]
+        else:
+            assert spec["backoffLimit"] == 0 and not others
+
+
+def test_success_is_that_of_the_evaluator_or_of_a_chief_alone():
+    for case, role in (("parameter_server", "evaluator"), ("single", "chief")):
+        policy = documents(case)[-1]["spec"]["successPolicy"]
+        assert policy == {"operator": "All", "targetReplicatedJobs": [role]}
+
+
+def test_plain_jobs_cannot_restart_a_gang():
+    job = plan("k8s.kind=job", "cluster.strategy=multi_worker_mirrored")
+    with pytest.raises(
+        errors.UsageError,
+        match=r"'multi_worker_mirrored' restarts all processes together, which plain Jobs cannot. "
+        r"Install JobSet in the cluster, or use strategy 'parameter_server'$",
+    ):
+        manifest.documents(job, SUBMISSION)
+
+
+def test_a_text_that_looks_like_a_number_stays_a_text():
+    text = manifest.as_yaml([{"value": "1e5", "other": "12", "same": "3f", "word": "a"}])
+    assert text == 'value: "1e5"\nother: "12"\nsame: "3f"\nword: a\n'

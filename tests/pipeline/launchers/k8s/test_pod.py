@@ -1,0 +1,61 @@
+import dataclasses
+
+import pytest
+
+from pipeline.launchers.k8s import pod
+from tests.pipeline.jobs.jobs import plan
+
+
+def rendering(name: str = "r1", **changes) -> pod.Rendering:
+    job = dataclasses.replace(plan(), name=name, **changes)
+    return pod.Rendering(job, "5f2c41aa00112233")
+
+
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        ("mnist", "mnist-5f2c41"),
+        ("My_run.2", "my-run-2-5f2c41"),
+        ("2024-run.", "run-2024-run-5f2c41"),
+        ("r" * 80, "r" * 30 + "-5f2c41"),
+        ("a" * 29 + "-b", "a" * 29 + "-5f2c41"),
+        ("_", "run-5f2c41"),
+    ],
+)
+def test_objects_are_called_as_kubernetes_allows(run, name):
+    made = rendering(run)
+    assert made.name == name
+    # The longest name of a pod: role, job index, index and what its Job adds.
+    assert len(f"{name}-evaluator-0-9999-abcde") <= 63
+
+
+def test_runs_in_different_folders_have_different_labels():
+    one = pod.folder_label(plan(storage_root="gs://a/x"))
+    assert one != pod.folder_label(plan(storage_root="gs://b/x"))
+    assert one == pod.folder_label(plan(storage_root="gs://a/x"))
+
+
+def test_processes_are_told_apart_by_flags():
+    made = rendering()
+    hosts = {"chief": ["c.d"], "worker": ["w.d"], "ps": ["p.d"], "evaluator": ["e.d"]}
+    assert pod.flags(made, "worker", hosts) == [
+        "--job_name=worker",
+        "--task_index=$(JOB_COMPLETION_INDEX)",
+        '--cluster_spec={"chief":["c.d:2222"],"worker":["w.d:2222"],"ps":["p.d:2222"]}',
+    ]
+
+
+def test_a_process_has_time_to_end_its_step_and_to_save():
+    template = pod.template(pod.Rendering(plan("cluster.stop_seconds=45.5"), "s" * 16), "chief", [])
+    assert template["spec"]["terminationGracePeriodSeconds"] == 46 + 90
+
+
+def test_gpus_are_asked_for_as_kubernetes_calls_them():
+    job = plan("k8s.resources={worker: {gpus: 2}}")
+    made = pod.Rendering(job, "s" * 16)
+    worker, chief = (
+        pod.template(made, role, [])["spec"]["containers"][0]["resources"]
+        for role in ("worker", "chief")
+    )
+    assert worker["limits"]["nvidia.com/gpu"] == worker["requests"]["nvidia.com/gpu"] == "2"
+    assert "nvidia.com/gpu" not in chief["limits"]

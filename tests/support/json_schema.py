@@ -1,0 +1,82 @@
+"""Validates JSON by the part of JSON Schema that Kubernetes' schemas use."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from typing import Any
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "null": (type(None),),
+}
+_UNDERSTOOD = frozenset(
+    {"type", "properties", "required", "items", "enum", "pattern", "additionalProperties", "oneOf"}
+)
+_IGNORED = frozenset({"format"})
+
+
+class Schemas:
+    """The schemas in the files of a folder, which may refer to each other."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._files = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
+
+    def errors(self, value: Any, file: str, definition: str) -> list[str]:
+        """Returns what is wrong with a value, by a definition of a file; a line each."""
+        return self._errors(value, {"$ref": f"{file}#/$defs/{definition}"}, file, "")
+
+    def _errors(self, value: Any, schema: dict[str, Any], file: str, path: str) -> list[str]:
+        if "$ref" in schema:
+            named, _, fragment = schema["$ref"].partition("#/$defs/")
+            file = named or file
+            return self._errors(value, self._files[file]["$defs"][fragment], file, path)
+        unknown = {*schema} - _UNDERSTOOD - _IGNORED
+        assert not unknown, f"{path}: the schema has {unknown}, which is not understood here"
+        if "type" in schema and not _is(value, schema["type"]):
+            return [f"{path}: {value!r} is no {schema['type']}"]
+        found = []
+        if "enum" in schema and value not in schema["enum"]:
+            found.append(f"{path}: {value!r} is none of {schema['enum']}")
+        if "pattern" in schema and not re.search(schema["pattern"], value):
+            found.append(f"{path}: {value!r} does not match {schema['pattern']}")
+        if "oneOf" in schema:
+            fitting = [s for s in schema["oneOf"] if not self._errors(value, s, file, path)]
+            found += (
+                [] if len(fitting) == 1 else [f"{path}: {value!r} fits {len(fitting)} of oneOf"]
+            )
+        if isinstance(value, dict):
+            found += self._of_object(value, schema, file, path)
+        if isinstance(value, list) and "items" in schema:
+            for i, one in enumerate(value):
+                found += self._errors(one, schema["items"], file, f"{path}[{i}]")
+        return found
+
+    def _of_object(
+        self, value: dict[str, Any], schema: dict[str, Any], file: str, path: str
+    ) -> list[str]:
+        found = [
+            f"{path}.{name}: missing" for name in schema.get("required", []) if name not in value
+        ]
+        known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+        for name, one in value.items():
+            if name in known:
+                found += self._errors(one, known[name], file, f"{path}.{name}")
+            elif isinstance(others, dict):
+                found += self._errors(one, others, file, f"{path}.{name}")
+            elif not others:
+                found.append(f"{path}.{name}: unknown")
+        return found
+
+
+def _is(value: Any, kinds: str | list[str]) -> bool:
+    wanted = [kinds] if isinstance(kinds, str) else kinds
+    if isinstance(value, bool):
+        return "boolean" in wanted
+    return any(isinstance(value, _TYPES[kind]) for kind in wanted)
