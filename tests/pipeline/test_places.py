@@ -49,7 +49,7 @@ def test_a_job_belongs_to_the_place_that_its_name_begins_with(job, place):
 def test_a_job_of_an_unknown_place_is_nobody_s():
     with pytest.raises(
         errors.UsageError,
-        match=r"^job 'moon/1': no place has jobs with such a name; they begin with projects/, slu",
+        match=r"^job 'moon/1': no place has jobs with such a name; they begin with projects/, k8s",
     ):
         places.of_job("moon/1")
 
