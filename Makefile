@@ -5,8 +5,8 @@ SHELL       := /bin/bash
 
 # Every variable that can be given. From here on each holds its text as it was given: make would
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
-VARIABLES := A B BUCKET CHECKPOINT CLUSTER CONFIG DATA DRY_RUN ERROR_BUDGET EXPORT FIXED FOLLOW FORCE \
-	FORMAT GROUP IMAGE INPUT KILLS LABEL MATRIX MODES NUM_WORKERS ONLY OUT OUTPUT PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
+VARIABLES := A B BUCKET CHECKPOINT CLUSTER CONFIG DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FIXED FOLLOW FORCE \
+	FORMAT GROUP IMAGE INPUT KILLS LABEL MATRIX METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
 	ROLE ROWS RUN SCHEMA SEED SET SLICES SPLIT STORAGE STRATEGY WORKERS
 define newline
 
@@ -68,7 +68,7 @@ $(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %
 	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report ledger tensorboard runs status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
+.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare ledger tensorboard runs status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -169,6 +169,11 @@ serve: $(VENV)/.installed ## answer TensorFlow Serving's REST API with RUN's exp
 
 report: $(VENV)/.installed ## a page on RUN: result, curves, where the time went, what happened when
 	@$(CLI) report $(OF_RUN)
+
+compare: $(VENV)/.installed ## compare run B= with run A=: metrics on the same records of SPLIT=, config, data, time; FAIL_IF=worse
+	@$(if $(and $(A),$(B)),:,echo "error: name two runs: make compare A=run B=run" >&2; exit 64)
+	@$(CLI) compare $(call given,A,a) $(call given,B,b) $(call given,STORAGE,storage) $(call given,SPLIT,split) \
+		$(call given,SLICES,slices) $(call given,CHECKPOINT,checkpoint) $(call given,METRIC,metric) $(call given,FAIL_IF,fail_if)
 
 ledger: $(VENV)/.installed ## how often the records of each epoch have trained RUN
 	@$(CLI) ledger $(OF_RUN)

@@ -75,8 +75,8 @@ LAYERS = {
         ("evaluation", "lifecycle"),
         ("model_function",),
         ("experiment",),
-        ("divergence_replay", "migration", "reevaluation", "roles"),
-        ("evaluate", "ledger_report", "migrate", "replay", "task"),
+        ("comparison", "divergence_replay", "migration", "reevaluation", "roles"),
+        ("compare", "evaluate", "ledger_report", "migrate", "replay", "task"),
     ),
 }
 # What may lie at the top of a package besides its commands: what all of it stands on or comes to.

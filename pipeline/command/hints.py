@@ -20,7 +20,18 @@ PROGRAM = "estimator-pipeline"
 SETTINGS = (
     *(name.upper() for name in table.KEYS),
     *("A", "B", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET"),
-    *("EXPORT", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP", "INPUT", "LABEL"),
+    *(
+        "EXPORT",
+        "FAIL_IF",
+        "FIXED",
+        "FOLLOW",
+        "FORCE",
+        "FORMAT",
+        "GROUP",
+        "INPUT",
+        "LABEL",
+        "METRIC",
+    ),
     *("NUM_WORKERS", "OUT", "OUTPUT", "PORT", "PS", "RECORDS", "REPAIR"),
     *("ROLE", "ROWS", "RUN", "SCHEMA", "SET", "SLICES", "SPLIT", "STORAGE", "STRATEGY", "WORKERS"),
 )

@@ -47,6 +47,9 @@ COMMANDS: Mapping[str, Command] = {
     "logs": Command("pipeline.logs", "show the logs of a run"),
     "stop": Command("pipeline.stop", "ask a run to save, evaluate, export and end"),
     "evaluate": Command("trainer.evaluate", "compute the metrics of a run, over all and by slice"),
+    "compare": Command(
+        "trainer.compare", "compare two runs: metrics on the same records, config, data, time"
+    ),
     "ledger": Command(
         "trainer.ledger_report", "show how often the records of each epoch have trained a run"
     ),

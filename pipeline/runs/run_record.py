@@ -155,7 +155,7 @@ def begin_as(
         started=time.time(),
         restarts=earlier.restarts if earlier else [],
         new_data=earlier.new_data if earlier else [],
-        versions=versions.installed(),
+        versions={**versions.installed(), "code": versions.code_version()},
     )
 
 

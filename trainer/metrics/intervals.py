@@ -133,7 +133,7 @@ def area_under_roc(
     if not all(counts):
         return None
     # How often each positive example is above the negative ones, and each negative one below.
-    above, below = _above(of_positive, of_negative), 1 - _above(of_negative, of_positive)
+    above, below = share_below(of_positive, of_negative), 1 - share_below(of_negative, of_positive)
     area = float(np.mean(above))
     low, high = _newcombe(area, *counts)
     if min(counts) > 1 and 0 < area < 1:
@@ -149,7 +149,7 @@ def area_under_roc(
     return wider(found, by_influence(area, influence, LOGIT, groups=groups))
 
 
-def _above(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
+def share_below(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Returns `[scores]`, the share of `others` that are below each score."""
     ordered = np.sort(others)
     left, right = (np.searchsorted(ordered, scores, side) for side in ("left", "right"))

@@ -45,17 +45,28 @@ class Scored:
         clipped = np.clip(self.likelihood, eps, 1 - eps)
         return np.asarray(-np.log(clipped.astype(np.float64)))
 
-    def estimate(
-        self, value: float, influence: np.ndarray, scale: intervals.Scale, *, few: bool = False
-    ) -> Estimate:
-        """Returns `value` with the interval that its `[examples]` influence values give it."""
-        return intervals.by_influence(value, influence, scale, groups=self.groups, few=few)
+
+@dataclasses.dataclass(frozen=True)
+class Influenced:
+    """A metric, and the `[examples]` influence values that its interval comes from; `few` if there
+    are too few examples of a label to say anything by it."""
+
+    value: float
+    influence: np.ndarray
+    scale: intervals.Scale
+    few: bool = False
+
+    def estimate(self, groups: np.ndarray | None) -> Estimate:
+        """Returns the metric with its interval."""
+        return intervals.by_influence(
+            self.value, self.influence, self.scale, groups=groups, few=self.few
+        )
 
 
-def log_loss(scored: Scored) -> Estimate:
+def log_loss(scored: Scored) -> Influenced:
     """Returns the mean log loss, in nats."""
     value = float(np.mean(scored.losses))
-    return scored.estimate(value, scored.losses - value, intervals.LOG)
+    return Influenced(value, scored.losses - value, intervals.LOG)
 
 
 def entropy(rate: float, guess: float) -> float:
@@ -65,7 +76,7 @@ def entropy(rate: float, guess: float) -> float:
     return abs(math.fsum(terms))  # not -0
 
 
-def normalized_entropy(scored: Scored) -> Estimate | None:
+def normalized_entropy(scored: Scored) -> Influenced | None:
     """Returns the log loss over that of always saying the share of positives (He et al., Practical
     lessons from predicting clicks on ads, 2014): below 1 is better than that. `None` if all
     examples are of one class."""
@@ -75,10 +86,10 @@ def normalized_entropy(scored: Scored) -> Estimate | None:
     least, loss = entropy(rate, rate), float(np.mean(scored.losses))
     slope = math.log((1 - rate) / rate)
     influence = (scored.losses - loss - loss / least * slope * (scored.positive - rate)) / least
-    return scored.estimate(loss / least, influence, intervals.LOG)
+    return Influenced(loss / least, influence, intervals.LOG)
 
 
-def calibration(scored: Scored) -> Estimate | None:
+def calibration(scored: Scored) -> Influenced | None:
     """Returns the mean predicted probability over the share of positives; `None` if there is no
     positive example."""
     rate = scored.rate
@@ -89,10 +100,10 @@ def calibration(scored: Scored) -> Estimate | None:
     value = mean / rate
     influence = value * ((probability - mean) / mean - (scored.positive - rate) / rate)
     positives = int(np.count_nonzero(scored.positive))
-    return scored.estimate(value, influence, intervals.LOG, few=positives < intervals.FEW)
+    return Influenced(value, influence, intervals.LOG, positives < intervals.FEW)
 
 
-def average_precision(scored: Scored) -> Estimate | None:
+def average_precision(scored: Scored) -> Influenced | None:
     """Returns the mean of the precision at each positive example; `None` if all examples are of one
     class."""
     count, positives = len(scored.positive), int(np.count_nonzero(scored.positive))
@@ -106,13 +117,23 @@ def average_precision(scored: Scored) -> Estimate | None:
     unknown = bool(np.isnan(scored.probability).any())
     value = math.nan if unknown else min(1.0, float(np.sum(here * precision)) / positives)
     few = min(positives, count - positives) < intervals.FEW
-    if value == 1:
-        least = intervals.wilson(positives, positives).low
-        return Estimate(value, least, value, few)
     # Of an example: its own precision, if positive, and what it does to that of lower positives.
     gain = (precision + np.cumsum(here / called) - value)[place] * scored.positive
     cost = np.cumsum(here * precision / called)[place]
-    return scored.estimate(value, (gain - cost) / scored.rate, intervals.LOGIT, few=few)
+    return Influenced(value, (gain - cost) / scored.rate, intervals.LOGIT, few)
+
+
+def influences(scored: Scored) -> dict[str, Influenced]:
+    """Returns the metrics that are defined, by name, without their intervals."""
+    computed = (f(scored) for f in (log_loss, normalized_entropy, calibration, average_precision))
+    return {name: one for name, one in zip(NAMES, computed, strict=True) if one is not None}
+
+
+def _estimate(name: str, one: Influenced, scored: Scored) -> Estimate:
+    if name == "average_precision" and one.value == 1:
+        positives = int(np.count_nonzero(scored.positive))
+        return Estimate(1.0, intervals.wilson(positives, positives).low, 1.0, one.few)
+    return one.estimate(scored.groups)
 
 
 def metrics(scored: Scored, rate: float) -> tuple[dict[str, Estimate], dict[str, float]]:
@@ -120,9 +141,9 @@ def metrics(scored: Scored, rate: float) -> tuple[dict[str, Estimate], dict[str,
     whole split."""
     least, loss = entropy(scored.rate, scored.rate), entropy(scored.rate, rate)
     baselines = (loss, loss / (least or math.inf), rate / (scored.rate or math.inf), scored.rate)
-    computed = (f(scored) for f in (log_loss, normalized_entropy, calibration, average_precision))
-    found, baseline = {}, {}
-    for name, one, simple in zip(NAMES, computed, baselines, strict=True):
-        if one is not None:
-            found[name], baseline[name] = one, simple
-    return found, baseline
+    simple = dict(zip(NAMES, baselines, strict=True))
+    found = influences(scored)
+    return (
+        {name: _estimate(name, one, scored) for name, one in found.items()},
+        {name: simple[name] for name in found},
+    )

@@ -23,9 +23,9 @@ ALL = "all"
 # The most frequent values of a column are slices of their own.
 _VALUES = 20
 _OURS = "scored/"
-_LABEL = "scored/label"
-_SLICE = "scored/slice/"
-_GROUP = "scored/group"
+LABEL = "scored/label"
+SLICE = "scored/slice/"
+GROUP = "scored/group"
 # Of two classes: the probability of the second, and of the one that was observed.
 _POSITIVE, _LIKELIHOOD = "positive", "likelihood"
 
@@ -67,10 +67,10 @@ def judge(
     asked for: then raises `UsageError`.
     """
     grouping.check(records.job, split, records.manifest.split(split).records)
-    batches = _answers(records, estimator, checkpoint, split, slices, hooks)
+    batches = scored(records, estimator, checkpoint, split, slices, hooks)
     first = next(batches)
     kind = next((k for k in ("class", "prediction") if k in first), None)
-    if _GROUP in first and not _is_binary(first):
+    if GROUP in first and not _is_binary(first):
         raise errors.UsageError(f"eval.group: {grouping.NEEDS}; the model serves {_served(first)}")
     if kind is None:
         if slices:
@@ -85,16 +85,16 @@ def judge(
         _count(summary, batch, kind)
         kept.append(_needed(batch, kind))
     found = {name: np.concatenate([batch[name] for batch in kept]) for name in kept[0]}
-    job, masks = records.job, _chosen(found, slices, records.job.data.columns)
+    job, masks = records.job, slice_masks(found, slices, records.job.data.columns)
     if kind == "prediction":
         rows = [Row(name, int(m.sum()), *_numbers(found, m)) for name, m in masks]
         return Judgement(rows, summary)
     answers = Answers(
-        found[_LABEL],
+        found[LABEL],
         found[kind],
         found.get(_POSITIVE),
         found.get(_LIKELIHOOD),
-        class_metrics.grouped(found[_GROUP], grouping.MISSING) if _GROUP in found else None,
+        class_metrics.grouped(found[GROUP], grouping.MISSING) if GROUP in found else None,
     )
     metrics = class_metrics.over(answers, job.eval.top_k)
     rows = [Row(name, int(mask.sum()), *metrics(mask)) for name, mask in masks]
@@ -113,18 +113,18 @@ def _is_binary(batch: Mapping[str, np.ndarray]) -> bool:
 
 
 def _needed(batch: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
-    kept = {n: x for n, x in batch.items() if n in (_LABEL, _GROUP, kind) or n.startswith(_SLICE)}
+    kept = {n: x for n, x in batch.items() if n in (LABEL, GROUP, kind) or n.startswith(SLICE)}
     if _is_binary(batch):
         first, kept[_POSITIVE] = batch["probabilities"].T
-        kept[_LIKELIHOOD] = np.where(batch[_LABEL] == 1, kept[_POSITIVE], first)
+        kept[_LIKELIHOOD] = np.where(batch[LABEL] == 1, kept[_POSITIVE], first)
     return kept
 
 
 def _summary(records: Records, batch: Mapping[str, np.ndarray], kind: str) -> Summary | None:
     """Returns an empty summary of the model's kind; none for classes that are not whole numbers."""
     if kind == "prediction":
-        return Numbers(*_scale(records, batch[_LABEL]))
-    if not all(batch[name].dtype.kind in "biu" for name in (_LABEL, kind)):
+        return Numbers(*_scale(records, batch[LABEL]))
+    if not all(batch[name].dtype.kind in "biu" for name in (LABEL, kind)):
         return None
     return Binary() if _is_binary(batch) else Classes()
 
@@ -142,12 +142,12 @@ def _scale(records: Records, labels: np.ndarray) -> tuple[float, float]:
 
 def _count(summary: Summary | None, batch: Mapping[str, np.ndarray], kind: str) -> None:
     if isinstance(summary, Binary):
-        summary.add(batch[_LABEL], batch["probabilities"][:, 1])
+        summary.add(batch[LABEL], batch["probabilities"][:, 1])
     elif summary is not None:
-        summary.add(batch[_LABEL], batch[kind])
+        summary.add(batch[LABEL], batch[kind])
 
 
-def _answers(
+def scored(
     records: Records,
     estimator: Any,
     checkpoint: str,
@@ -164,29 +164,29 @@ def _answers(
     def examples(batch: tf.Tensor) -> parsing.Tensors:
         made, label = transforms.examples(parsing.parse(batch, transforms.columns), training=False)
         values = parsing.parse(batch, columns) if columns else {}
-        ours = {_LABEL: label, **{_SLICE + name: values[name] for name in slices}}
+        ours = {LABEL: label, **{SLICE + name: values[name] for name in slices}}
         if group:
-            ours[_GROUP] = grouping.ids(values[group], known[group])
+            ours[GROUP] = grouping.ids(values[group], known[group])
         return {**made, **ours}
 
     def input_fn() -> tf.data.Dataset:
         return records.serialized(split).rebatch(records.job.eval.batch_size).map(examples)
 
-    keep = (_LABEL, *([_GROUP] if group else []), *(_SLICE + name for name in slices))
+    keep = (LABEL, *([GROUP] if group else []), *(SLICE + name for name in slices))
     yield from heads.answering(estimator, keep).predict(
         input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
     )
 
 
-def _chosen(
+def slice_masks(
     found: Mapping[str, np.ndarray],
     slices: Sequence[str],
     columns: Mapping[str, config.Column],
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yields names of slices, and which records are in them, `[records]` bool."""
-    yield ALL, np.ones(len(found[_LABEL]), bool)
+    yield ALL, np.ones(len(found[LABEL]), bool)
     for column in slices:
-        values = found[_SLICE + column]
+        values = found[SLICE + column]
         missing = _missing(values, columns[column])
         distinct, counts = np.unique(values[~missing], return_counts=True)
         if len(distinct) > _VALUES and values.dtype.kind in "if":
@@ -225,7 +225,7 @@ def _shown(value: Any) -> str:
 
 
 def _numbers(found: Mapping[str, np.ndarray], chosen: np.ndarray) -> class_metrics.Metrics:
-    labels = found[_LABEL]
+    labels = found[LABEL]
     of = labels[chosen].astype(float)
     errors_made, simple = found["prediction"][chosen] - of, float(np.mean(labels)) - of
     metrics = {

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from pipeline import storage
+from pipeline import storage, versions
 from pipeline.config import config_file
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
@@ -54,6 +54,7 @@ def test_a_run_begins_as_running_under_this_process(run, job):
     assert (record.config, record.strategy) == ("mnist", "parameter_server")
     assert record.topology == {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
     assert record.versions["tensorflow"].startswith("2.15")
+    assert record.versions["code"] == versions.code_version()
 
 
 def test_it_is_read_as_it_was_written(run, job):

@@ -89,18 +89,19 @@ def test_one_label_alone(label, names):
 
 def test_certain_and_wrong_is_clipped_as_by_scikit_learn():
     wrong = Scored(np.array([True]), np.zeros(1, np.float32), np.zeros(1, np.float32))
-    assert probabilities.log_loss(wrong).value == pytest.approx(-math.log(2**-23))
-    assert probabilities.log_loss(wrong).few
+    found = probabilities.metrics(wrong, 1.0)[0]["log_loss"]
+    assert found.value == pytest.approx(-math.log(2**-23))
+    assert found.few
 
 
 def test_a_perfect_ranking_is_not_certain():
     scored = _scored(np.arange(40) >= 28, np.arange(1, 41) / 41)
-    found = probabilities.average_precision(scored)
+    found = probabilities.metrics(scored, 0.3)[0]["average_precision"]
     assert (found.value, found.high, found.few) == (1.0, 1.0, False)
     assert found.low == intervals.wilson(12, 12).low < 0.8
     for count, positives in ((776, 375), (788, 392), (1000, 333), (49, 7)):
         scored = _scored(np.arange(count) >= count - positives, np.arange(1, count + 1) / 1001)
-        found = probabilities.average_precision(scored)
+        found = probabilities.metrics(scored, 0.3)[0]["average_precision"]
         assert found.value == 1 and found.low == intervals.wilson(positives, positives).low
 
 

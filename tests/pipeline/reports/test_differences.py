@@ -1,0 +1,78 @@
+"""What differs between two runs, by the files they leave."""
+
+from __future__ import annotations
+
+from pipeline.config import config_file
+from pipeline.records import manifest
+from pipeline.records.manifest import ColumnStatistics, Statistics
+from pipeline.reports import differences, facts
+from pipeline.runs import run_record
+from tests import record_sets
+from tests.pipeline.reports import scene
+
+
+def _config(*settings):
+    return config_file.load("mnist", list(settings))
+
+
+def test_only_keys_of_the_config_that_differ_are_listed():
+    rows = differences.of_config(
+        _config("train.steps=5"), _config("train.steps=6", "eval.early_stopping={patience: 2}")
+    )
+    assert rows == [
+        ("train.steps", "5", "6"),
+        ("eval.early_stopping", "null", ""),
+        ("eval.early_stopping.patience", "", "2"),
+        ("eval.early_stopping.min_delta", "", "0.0"),
+    ]
+    assert differences.of_config(_config(), _config()) == []
+
+
+def test_truth_values_zeros_and_secrets_of_a_config():
+    one = _config("model.name=my.model:fn", "model.params={api_key: abcd, bright: true, n: 0}")
+    other = _config("model.name=my.model:fn", "model.params={api_key: efgh, bright: false, n: 1}")
+    assert differences.of_config(one, other) == [
+        ("model.params.api_key", "[hidden]", "[hidden]"),
+        ("model.params.bright", "true", "false"),
+        ("model.params.n", "0", "1"),
+    ]
+
+
+def _facts(tmp_path, name, **changes):
+    run = scene.make(tmp_path, name)
+    record = run_record.read(run)
+    for key, value in changes.items():
+        setattr(record, key, value)
+    run_record.write(run, record)
+    return facts.gather(run, now=scene.BEGAN + 200)
+
+
+def test_code_and_outcome(tmp_path):
+    one = _facts(tmp_path, "a", versions={"python": "3.11.1", "numpy": "1.26.4"})
+    other = _facts(
+        tmp_path, "b", versions={"python": "3.11.1", "code": "12ab"}, examples_per_second=20.4
+    )
+    assert differences.of_code(one, other) == [("numpy", "1.26.4", ""), ("code", "", "12ab")]
+    rows = {name: (a, b) for name, a, b in differences.of_outcome(one, other)}
+    assert rows["steps"] == ("200", "200") and rows["examples/s"] == ("366", "20")
+    assert rows["goodput"] == ("40.0%", "40.0%")
+    # 100 s of the processes that train.
+    assert float(rows["process hours"][0]) == round(100 * one.processes / 3600, 4)
+
+
+def _contents(tmp_path, name, **statistics):
+    made = record_sets.write(tmp_path / name, {"train": [[b"x"]]}, block_records=1)
+    found = ColumnStatistics(count=90, **statistics)
+    of_train = {"train": Statistics(columns={"label": found})}
+    return manifest.Manifest(**{**dict(made), "statistics": of_train})
+
+
+def test_statistics_that_differ(tmp_path):
+    one = _contents(tmp_path, "a", missing=10, mean=1.5, variance=4.0, min=0, max=3)
+    other = _contents(tmp_path, "b", missing=0, mean=1.5, variance=9.0, min=0, max=30)
+    assert differences.of_statistics(one, other) == [
+        ("label: missing", "10.00%", "0.00%"),
+        ("label: deviation", "2.0000", "3.0000"),
+        ("label: max", "3.0000", "30.0000"),
+    ]
+    assert differences.of_statistics(one, one) == []

@@ -1,0 +1,102 @@
+"""A comparison as text and as a page."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from trainer.comparison import page
+from trainer.comparison.paired import Difference
+from trainer.comparison.pairing import Count, Pairs
+from trainer.comparison.result import Differing, Result, Slice
+from trainer.metrics.intervals import Estimate
+
+PLACES = np.arange(90)
+PAIRS = Pairs(PLACES, PLACES, 7, (Count("train", 80, 20, 0),), "the same content")
+
+
+def _change(a, b, half, few=False):
+    return Difference(a, b, Estimate(b - a, b - a - half, b - a + half, few))
+
+
+def _result(change, **others):
+    metrics = {"auc": change, "log_loss": _change(0.5, 0.4, 0.05)}
+    parts = [Slice("all", 90, metrics), Slice("c=<A>", 4, {"auc": _change(0.5, 0.6, 1, True)})]
+    differing = Differing([("train.steps", "5", "6" * 99)], [], [], [("steps", "5", "6")])
+    given = {"metric": "auc", "wanted": "auc", "higher": True, "notes": ("a note",), **others}
+    return Result(
+        names=("one", "two"),
+        steps=(1000, 20),
+        split="eval",
+        pairs=PAIRS,
+        slices=parts,
+        differing=differing,
+        **given,
+    )
+
+
+WORSE = _change(0.8, 0.7, 0.05)
+
+
+def test_the_table():
+    lines = page.lines(_result(WORSE))
+    assert lines[:4] == [
+        "A: one, step 1,000",
+        "B: two, step 20",
+        "compared on 90 records of eval (the same content); 7 more are left out, because one of "
+        "the two was trained on them",
+        "a note",
+    ]
+    text = "\n".join(lines)
+    assert f"  train.steps  5  {'6' * 59}…" in text
+    assert re.search(r"  records of train +100, 20 only here +80, 0 only here", text)
+    assert "versions: what differs: none" in text
+    assert re.search(r"all +90  auc +0.8000  0.7000  -0.1000  \[-0.1500, -0.0500\]  worse\n", text)
+    assert re.search(r"all +90  log_loss .* -0.1000 .* better\n", text)
+    assert re.search(r"c=<A> +4  auc .* too few records\n", text)
+    assert lines[-1] == "B is worse than A: auc -0.1000 [-0.1500, -0.0500]"
+
+
+@pytest.mark.parametrize(
+    ("change", "higher", "words"),
+    [
+        (WORSE, False, "B is better than A: auc"),
+        (WORSE, None, "B is different from A: auc"),
+        (_change(0.8, 0.7, 0.2), True, "B is neither certainly better nor certainly worse than A"),
+        (_change(0.8, 0.7, 0.01, True), True, "No verdict, there are too few records: auc -0.1"),
+    ],
+)
+def test_the_verdict(change, higher, words):
+    assert page.verdict(_result(change, higher=higher)).startswith(words)
+
+
+def test_a_metric_without_an_interval():
+    found = _result(WORSE, metric=None, wanted="precision", higher=None)
+    assert found.verdict == ""
+    assert page.verdict(found) == (
+        "No verdict: 'precision' has no paired interval; name one of auc, log_loss with METRIC="
+    )
+    assert "No verdict" in page.page(found)
+
+
+def test_the_page_fetches_nothing_and_is_well_formed():
+    text = page.page(_result(WORSE))
+    assert not re.search(r"https?:|<script|src=|url\(|@import", text)
+    charts = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(charts) == 3
+    for chart in charts:
+        ElementTree.fromstring(chart)
+    assert '<b class="bad">B is worse than A' in text and "c=&lt;A&gt;" in text
+    assert re.findall("<h2>(.*?)</h2>", text) == [
+        *("Metrics", "Slices", "Config: what differs", "Data: what differs"),
+        *("Versions: what differs", "Outcome"),
+    ]
+
+
+def test_intervals_without_width_can_be_drawn():
+    same = dataclasses.replace(_result(_change(0.8, 0.8, 0.0)), metric="auc")
+    assert "nan" not in page.page(same)

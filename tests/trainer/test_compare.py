@@ -1,0 +1,100 @@
+"""The command that compares two runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.runs import run_record
+from tests.trainer.commands import error_line
+
+COMPARE = "trainer.compare"
+
+
+@pytest.fixture(scope="module")
+def early(finished, small_records):
+    """The finished run as it was at step 100, as a run of its own."""
+    folder = finished.path.parent / "early"
+    run = finished.copy(folder, 100)
+    for name in ("run.json", "records.json"):
+        if (finished.path / name).exists():
+            shutil.copy(finished.path / name, folder)
+    if not (folder / "run.json").exists():
+        run_record.write(run, run_record.begin(finished.job, run))
+        run_record.write(finished.run, run_record.begin(finished.job, finished.run))
+    yield run
+    shutil.rmtree(folder)
+
+
+def test_flags_are_a_contract(commands):
+    listing = commands.run(COMPARE, "--help")
+    assert re.findall(r"^ +--(?:\[no\])?(\w+): ", listing, re.MULTILINE) == [
+        *("a", "b", "checkpoint", "fail_if", "metric", "slices", "split", "storage")
+    ]
+
+
+def test_a_worse_run_is_found_and_fails_if_asked_to(commands, early, finished, small_records):
+    storage = f"--storage={small_records.storage}"
+    flags = (storage, "--a=finished", "--b=early", "--split=test", "--slices=label")
+    output = commands.run(COMPARE, *flags)
+    lines = output.splitlines()
+    assert lines[:3] == [
+        "A: finished, step 300",
+        "B: early, step 100",
+        "compared on 500 records of test (the same records)",
+    ]
+    row = next(line for line in lines if line.split()[:3] == ["all", "500", "accuracy"]).split()
+    truth = finished.result["metrics"]["test"]["accuracy"]
+    assert row[3] == f"{truth:.4f}" and row[-1] == "worse"
+    assert float(row[4]) - float(row[3]) == pytest.approx(float(row[5]), abs=2e-4)
+    assert any(line.startswith("label=7 ") for line in lines)
+    assert re.fullmatch(r"B is worse than A: accuracy -0\.\d{4} \[-0\.\d+, -0\.\d+\]", lines[-2])
+    page = small_records.storage / "compare" / "finished-early.html"
+    assert lines[-1] == f"page in {page}" and "B is worse than A" in page.read_text()
+
+    line = error_line(commands.run(COMPARE, *flags, "--fail_if=worse", code=70))
+    assert "B is worse than A: accuracy" in line and "See " in line
+    better = (storage, "--a=early", "--b=finished", "--split=test", "--fail_if=worse")
+    assert "B is better than A: accuracy" in commands.run(COMPARE, *better)
+
+
+def test_a_metric_of_ones_own_choice(commands, early, small_records):
+    flags = (f"--storage={small_records.storage}", "--a=finished", "--b=early")
+    found = commands.run(COMPARE, *flags, "--metric=loss")
+    assert "B is worse than A: log_loss +" in found
+    line = error_line(commands.run(COMPARE, *flags, "--metric=auc", code=64))
+    assert "'auc' has no paired interval; name one of accuracy, log_loss with" in line
+
+
+def _refused(*flags):
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", COMPARE, *flags], capture_output=True, text=True
+    )
+    assert "tensorflow.python" not in done.stderr, "TensorFlow was imported"
+    return done.returncode, error_line(done.stderr)
+
+
+def test_bad_input_is_one_line_without_tensorflow(early, finished, small_records, tmp_path):
+    storage = f"--storage={small_records.storage}"
+    code, line = _refused(storage, "--a=early", "--b=early")
+    assert code == 64 and "both are 'early'; name two runs" in line
+    code, line = _refused(storage, "--a=early", "--b=finishd")
+    assert code == 64 and "did you mean 'finished'" in line
+    code, line = _refused(storage, "--a=early", "--b=finished", "--slices=labl")
+    assert code == 64 and "did you mean 'label'" in line
+    code, line = _refused(storage, "--a=early", "--b=finished", "--checkpoint=all")
+    assert code == 64 and "must be best or a step" in line
+
+    copy = tmp_path / "moved" / "runs"
+    for name in ("early", "finished"):
+        shutil.copytree(finished.path.parent / name, copy / name)
+    moved = f"--storage={copy.parent}"
+    code, line = _refused(moved, "--a=early", "--b=finished")
+    assert code == 65 and "no manifest, so the records are absent" in line
+    (copy / "early" / "run.json").unlink()
+    code, line = _refused(moved, "--a=early", "--b=finished")
+    assert code == 64 and "has no run.json, so it has never begun" in line

@@ -1,0 +1,114 @@
+"""Compares two runs: metrics on the same records, and what differs in config, data and code.
+
+    estimator-pipeline compare --a=RUN --b=RUN
+    make compare A=run B=run [SPLIT=test] [SLICES=origin,carrier] [METRIC=auc] [FAIL_IF=worse]
+
+Both models predict the same records, and the 95 % intervals of their differences are paired.
+With --fail_if=worse it exits with 70 if B is certainly worse than A by eval.metric, or by --metric.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from absl import flags
+
+from pipeline import cli, errors, storage, versions
+from pipeline.console import terminal
+from pipeline.records import builds, manifest, quarantine
+from pipeline.reports import differences
+from pipeline.reports import facts as facts_of
+from pipeline.runs import run_folder
+from trainer.comparison import pairing
+from trainer.comparison.pairing import Side
+from trainer.evaluation import request
+
+_A = flags.DEFINE_string("a", None, "Name of the run to compare with.", required=True)
+_B = flags.DEFINE_string("b", None, "Name of the run that is compared.", required=True)
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_SPLIT = flags.DEFINE_enum("split", "eval", ["eval", "test"], "The records to compare them on.")
+_SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices of A if none.")
+_CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step or best; the newest if empty.")
+_METRIC = flags.DEFINE_string("metric", None, "The metric that decides; eval.metric of A if empty.")
+_FAIL_IF = flags.DEFINE_enum("fail_if", None, ["worse"], "Exit with 70 if B is certainly worse.")
+
+
+def main() -> None:
+    """Prints the table, writes the page, and fails if asked to."""
+    versions.require_estimators()
+    if _A.value == _B.value:
+        raise errors.UsageError(
+            f"--a and --b: both are {_A.value!r}; name two runs. make runs lists them"
+        )
+    a, b = _side(_A.value), _side(_B.value)
+    facts = facts_of.gather(a.run), facts_of.gather(b.run)
+    slices = [name for name in _SLICES.value if name] or list(a.job.eval.slices)
+    request.check_slices(slices, a.job)
+    for side in (a, b):
+        request.check_checkpoint(side.run, _one(_CHECKPOINT.value or None))
+        side.contents.split(_SPLIT.value)
+    pairing.check_alike(a, b)
+    pairs = pairing.pair(a, b, _SPLIT.value)
+    from trainer.comparison import comparing, page, result
+
+    differing = result.Differing(
+        differences.of_config(a.job, b.job),
+        differences.of_code(*facts),
+        differences.of_statistics(a.contents, b.contents),
+        differences.of_outcome(*facts),
+    )
+    found = comparing.compare(
+        (a, b),
+        pairs,
+        _SPLIT.value,
+        checkpoint=_CHECKPOINT.value or None,
+        slices=slices,
+        metric=_METRIC.value or None,
+        differing=differing,
+    )
+    if found.metric is None and (_FAIL_IF.value or _METRIC.value):
+        raise errors.UsageError(page.verdict(found))
+    print("\n".join(page.lines(found)))
+    path = _page_path(a.run.name, b.run.name)
+    storage.write_text(path, page.page(found))
+    print(f"page in {terminal.shown(path)}")
+    if _FAIL_IF.value and found.verdict == "worse":
+        raise errors.ModelError(f"{page.verdict(found)}. See {terminal.shown(path)}")
+
+
+def _side(name: str) -> Side:
+    """Returns a run and its records. Raises `UsageError` for a run that does not exist or never
+    trained, `DataError` for records that are gone."""
+    run = run_folder.find_run(_STORAGE.value, name)
+    job = run.read_config()
+    if not storage.exists(run.record_path):
+        raise errors.UsageError(
+            f"run {name!r}: has no run.json, so it has never begun. Train it with make train "
+            f"RUN={name}."
+        )
+    request.check_checkpoint(run, _one(_CHECKPOINT.value or None))
+    folder = builds.of_run(_STORAGE.value, run, job.name)
+    contents = manifest.read(folder)
+    manifest.check_schema(contents, job.data, folder)
+    excluded = quarantine.read(run)
+    manifest.verify(folder, contents, contents=False)
+    return Side(run, job, folder, contents, excluded)
+
+
+def _one(checkpoint: str | None) -> str | None:
+    if checkpoint == "all":
+        raise errors.UsageError("--checkpoint 'all': must be best or a step; one is compared")
+    return checkpoint
+
+
+def _page_path(a: str, b: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{a}-{b}").strip("-")[-200:]
+    path = storage.join(storage.absolute(_STORAGE.value), "compare", f"{name}.html")
+    storage.makedirs(storage.parent(path))
+    return path
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    cli.run(main)

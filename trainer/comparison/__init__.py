@@ -1,0 +1,1 @@
+"""Two runs compared: predictions of both for the same records, and what else differs."""

@@ -1,0 +1,64 @@
+"""Compares two runs on the records that `pairing` has found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from trainer.comparison import paired, predictions, result
+from trainer.comparison.pairing import Pairs, Side
+from trainer.comparison.result import Differing, Result
+
+
+def compare(
+    sides: tuple[Side, Side],
+    pairs: Pairs,
+    split: str,
+    *,
+    checkpoint: str | None,
+    slices: Sequence[str],
+    metric: str | None,
+    differing: Differing,
+) -> Result:
+    """Returns the metrics of both runs on `pairs`, over all and by the columns of `slices`. The
+    `metric` that decides is `eval.metric` of A if none is given."""
+    a, b = sides
+    # Groups and slices are those of A: the records are the same.
+    ungrouped = b.job.model_copy(update={"eval": b.job.eval.model_copy(update={"group": None})})
+    one = predictions.predict(a, split, checkpoint, slices)
+    other = predictions.predict(dataclasses.replace(b, job=ungrouped), split, checkpoint, ())
+    names = a.run.name, b.run.name
+    parts = result.slices(one, other, pairs, job=a.job, runs=names)
+    wanted = metric or a.job.eval.metric
+    known = paired.named(wanted, parts[0].metrics)
+    own = wanted == a.job.eval.metric
+    higher = None
+    if known is not None:
+        higher = a.job.eval.higher_is_better if own else paired.higher_is_better(known)
+    return Result(
+        names=names,
+        steps=(one.step, other.step),
+        split=split,
+        pairs=pairs,
+        slices=parts,
+        wanted=wanted,
+        metric=known,
+        higher=higher,
+        differing=differing,
+        notes=tuple(_notes(a, b)),
+    )
+
+
+def _notes(a: Side, b: Side) -> list[str]:
+    found = []
+    for what in ("metric", "group", "top_k"):
+        one, other = (getattr(side.job.eval, what) for side in (a, b))
+        if one != other:
+            found.append(f"eval.{what} is {one!r} in A and {other!r} in B: that of A is used")
+    for side in (a, b):
+        if (side.run.read("run.json") or {}).get("new_data"):
+            found.append(
+                f"{side.run.name} has continued with other records: those it was trained on "
+                "earlier may be among the ones compared on"
+            )
+    return found

@@ -1,0 +1,208 @@
+"""A comparison as text for a terminal, and as one HTML page without scripts."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+
+from pipeline.console import figures, text_table
+from pipeline.console.figures import figure
+from pipeline.pages import charts, document
+from pipeline.pages.document import Markup
+from pipeline.reports.differences import Row
+from trainer.comparison.paired import Difference
+from trainer.comparison.result import Result, Slice
+
+_WIDTH = 220
+_FEW = "too few records"
+_CLASSES = {"better": "good", "worse": "bad"}
+# Of longer tables the first rows are shown.
+_ROWS, _TEXT = 200, 60
+
+
+def lines(found: Result) -> list[str]:
+    """Returns the comparison for a terminal."""
+    shown = [f"{side}: {describe(found, n)}" for n, side in enumerate("AB")]
+    shown += [_compared_on(found), *found.notes]
+    for title, rows in _sections(found):
+        shown += ["", title if rows else f"{title}: none"]
+        rest = [(f"  {name}", _cut(a), _cut(b)) for name, a, b in rows[:_ROWS]]
+        table = text_table.lines([("", "A", "B"), *rest])
+        shown += table if rows else []
+        shown += [f"  and {len(rows) - _ROWS:,} more"] if len(rows) > _ROWS else []
+    head = ("slice", "records", "metric", "A", "B", "B - A", "95 % interval", "B is")
+    cells = [cell for part in found.slices for cell in _cells(found, part)]
+    return [*shown, "", *text_table.lines([head, *cells], right={1, 3, 4, 5}), "", verdict(found)]
+
+
+def describe(found: Result, number: int) -> str:
+    """Returns the name of A (0) or B (1), and which of its checkpoints is compared."""
+    return f"{found.names[number]}, step {found.steps[number]:,}"
+
+
+def verdict(found: Result) -> str:
+    """Returns in one sentence what the deciding metric says."""
+    if found.metric is None:
+        return (
+            f"No verdict: {found.wanted!r} has no paired interval; name one of "
+            f"{', '.join(found.whole.metrics)} with METRIC="
+        )
+    one = found.whole.metrics[found.metric]
+    change = f"{found.metric} {_signed(one.change.value)} {_interval(one)}"
+    if one.change.few:
+        return f"No verdict, there are too few records: {change}"
+    if not found.verdict:
+        return f"B is neither certainly better nor certainly worse than A: {change}"
+    return f"B is {found.verdict} {'from' if found.verdict == 'different' else 'than'} A: {change}"
+
+
+def _compared_on(found: Result) -> str:
+    pairs = found.pairs
+    less = (
+        f"; {pairs.trained:,} more are left out, because one of the two was trained on them"
+        if pairs.trained
+        else ""
+    )
+    return f"compared on {len(pairs.a):,} records of {found.split} ({pairs.by}){less}"
+
+
+def _sections(found: Result) -> list[tuple[str, list[Row]]]:
+    differing = found.differing
+    counts = [
+        (
+            f"records of {one.split}",
+            f"{one.common + one.only_a:,}, {one.only_a:,} only here",
+            f"{one.common + one.only_b:,}, {one.only_b:,} only here",
+        )
+        for one in found.pairs.counts
+        if one.only_a or one.only_b
+    ]
+    return [
+        ("config: what differs", differing.config),
+        ("data: what differs", [*counts, *differing.statistics]),
+        ("versions: what differs", differing.code),
+        ("outcome", differing.outcome),
+    ]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{figure(value)}"
+
+
+def _interval(one: Difference) -> str:
+    return _FEW if one.change.few else figures.interval(one.change.low, one.change.high)
+
+
+def _cells(found: Result, part: Slice) -> Iterable[tuple[str, ...]]:
+    for name, one in part.metrics.items():
+        yield (
+            part.name,
+            f"{part.records:,}",
+            name,
+            figure(one.a),
+            figure(one.b),
+            _signed(one.change.value),
+            _interval(one),
+            one.verdict(found.direction(name)),
+        )
+
+
+def page(found: Result) -> str:
+    """Returns the page."""
+    judged = _CLASSES.get(found.verdict, "")
+    lead = "<br>".join(
+        [
+            f'<b class="{judged}">{html.escape(verdict(found))}</b>',
+            *(html.escape(f"{side}: {describe(found, n)}") for n, side in enumerate("AB")),
+            html.escape(_compared_on(found)),
+            *map(html.escape, found.notes),
+        ]
+    )
+    sections = [_metrics(found), *_slices(found)]
+    for title, rows in _sections(found):
+        drawn = document.table(("", "A", "B"), [_row(row) for row in rows[:_ROWS]])
+        more = f"<p class=note>And {len(rows) - _ROWS:,} more.</p>" if len(rows) > _ROWS else ""
+        heading = title[0].upper() + title[1:]
+        sections.append(document.section(heading, drawn if rows else "<p>None.</p>", more))
+    return document.document(f"{found.names[1]} compared with {found.names[0]}", lead, sections)
+
+
+def _row(row: Row) -> tuple[str, str, str]:
+    name, a, b = row
+    return name, _cut(a), _cut(b)
+
+
+def _metrics(found: Result) -> str:
+    rows = [
+        (name, *_drawn(one, found.direction(name), _span([one])))
+        for name, one in found.whole.metrics.items()
+    ]
+    head = ("metric", "A", "B", "B - A", "", "95 % interval", "B is")
+    note = (
+        "Both models predict the same records. Bars are 95 % intervals of the difference, each on "
+        "a scale of its own; the line is no difference."
+    )
+    return document.section(
+        "Metrics",
+        document.table(head, rows, right={1, 2, 3}),
+        f"<p class=note>{note}</p>",
+    )
+
+
+def _slices(found: Result) -> list[str]:
+    parts = found.slices[1:]
+    if not parts:
+        return []
+    names = [found.metric] if found.metric else list(found.whole.metrics)
+    drawn = []
+    for name in names:
+        shown = [part for part in parts if name in part.metrics]
+        span = _span([part.metrics[name] for part in shown])
+        rows = [
+            (
+                part.name,
+                f"{part.records:,}",
+                *_drawn(part.metrics[name], found.direction(name), span),
+            )
+            for part in shown
+        ]
+        head = ("slice", "records", "A", "B", "B - A", "", "95 % interval", "B is")
+        table = document.table(head, rows, right={1, 2, 3, 4})
+        drawn.append(f"<h3>{html.escape(name)}</h3>{table}")
+    note = "One interval in twenty misses the truth, so of many slices some seem to differ."
+    return [document.section("Slices", *drawn, f"<p class=note>{note}</p>")]
+
+
+def _span(shown: Sequence[Difference]) -> float:
+    ends = [abs(end) for one in shown for end in (one.change.low, one.change.high)]
+    return max((end for end in ends if math.isfinite(end)), default=0.0) or 1.0
+
+
+def _drawn(one: Difference, higher: bool | None, span: float) -> tuple[str, ...]:
+    judged = one.verdict(higher)
+    word = Markup(f'<span class="{_CLASSES.get(judged, "")}">{judged}</span>')
+    values = figure(one.a), figure(one.b), _signed(one.change.value)
+    return *values, Markup(_bar(one, judged, span)), _interval(one), word
+
+
+def _bar(one: Difference, judged: str, span: float) -> str:
+    def at(value: float) -> float:
+        return _WIDTH / 2 + max(-1.0, min(1.0, value / span)) * (_WIDTH / 2 - 6)
+
+    color = {"better": charts.GREEN, "worse": "#c0504d"}.get(judged, charts.BLUE)
+    kind = "paper" if one.change.few else "full"
+    low, high = at(one.change.low), at(one.change.high)
+    bar = f'<path d="M{low:.1f} 9H{high:.1f}" stroke="{color}" stroke-width="2"/>'
+    return charts.svg(
+        _WIDTH,
+        18,
+        f'<path class="grid" d="M6 9H{_WIDTH - 6}"/><path class="axis" d="M{_WIDTH / 2:g} 2v14"/>'
+        f"{'' if one.change.few else bar}"
+        f'<circle class="{kind}" cx="{at(one.change.value):.1f}" cy="9" r="4" fill="{color}" '
+        f'stroke="{color}"/>',
+    )

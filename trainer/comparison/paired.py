@@ -1,0 +1,216 @@
+"""How much better one model is than another on the same records, with 95 % intervals.
+
+Both models predict every record, so what is hard about a record cancels out: these intervals are
+narrower than the difference of two intervals. None of them draws samples; each has a closed form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from trainer.metrics import groups as of_groups
+from trainer.metrics import intervals, probabilities
+from trainer.metrics.class_metrics import Answers
+from trainer.metrics.groups import Ranked
+from trainer.metrics.intervals import Estimate
+from trainer.metrics.probabilities import Scored
+
+# Metrics of which less is better; `calibration` is best at 1, all others are best when large.
+_LOWER_IS_BETTER = (
+    *("log_loss", "normalized_entropy"),
+    *("mean_absolute_error", "rmse", "mean_squared_error"),
+)
+_NO_DIRECTION = ("calibration",)
+# Names by which models report what has another name here.
+_SYNONYMS = {"loss": ("log_loss", "mean_squared_error"), "average_loss": ("mean_squared_error",)}
+# A difference is not bounded as its two metrics are: its interval is symmetric.
+_PLAIN: intervals.Scale = (lambda value: 1.0, lambda value, step: value + step)
+_Z = 1.959963984540054  # of 95 %, two-sided
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """One metric of both models; `change` is that of B minus that of A."""
+
+    a: float
+    b: float
+    change: Estimate
+
+    def verdict(self, higher_is_better: bool | None) -> str:
+        """Returns `better` or `worse` if B certainly is, `different` if it certainly is but neither
+        direction is better, otherwise an empty string."""
+        if self.change.few or self.change.low <= 0 <= self.change.high:
+            return ""
+        if higher_is_better is None:
+            return "different"
+        return "better" if (self.change.value > 0) == higher_is_better else "worse"
+
+
+def higher_is_better(metric: str) -> bool | None:
+    """Returns whether more of a metric is better; `None` if neither is."""
+    return None if metric in _NO_DIRECTION else metric not in _LOWER_IS_BETTER
+
+
+def named(metric: str, known: object) -> str | None:
+    """Returns the name that `eval.metric` has among the `known` metrics, or `None`."""
+    assert isinstance(known, dict | list | tuple | set)
+    return next((name for name in (metric, *_SYNONYMS.get(metric, ())) if name in known), None)
+
+
+def of_classes(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
+    """Returns the metrics of two classifiers on the same records, in the same order; `top` is the k
+    of those by group. Metrics that are not defined on these records are left out."""
+    units = a.units
+    found = {"accuracy": _accuracy(a.classes == a.labels, b.classes == b.labels, units)}
+    if a.likelihood is None or b.likelihood is None:
+        return found
+    one, other = (
+        Scored(
+            x.labels == 1,
+            x.likelihood if x.probability is None else x.probability,
+            x.likelihood,
+            units,
+        )
+        for x in (a, b)
+        if x.likelihood is not None
+    )
+    if a.probability is None or b.probability is None:  # of more than two classes
+        found["log_loss"] = _means(one.losses, other.losses, units)
+        return found
+    area = area_under_roc(a.labels, a.probability, b.probability, units)
+    if area is not None:
+        found["auc"] = area
+    ours, theirs = probabilities.influences(one), probabilities.influences(other)
+    for name in ours.keys() & theirs.keys():
+        first, second = ours[name], theirs[name]
+        found[name] = _by_influence(
+            first.value, second.value, second.influence - first.influence, units, first.few
+        )
+    return found | _by_group(a, b, top)
+
+
+def of_numbers(
+    labels: np.ndarray, a: np.ndarray, b: np.ndarray, groups: np.ndarray | None = None
+) -> dict[str, Difference]:
+    """Returns the metrics of two regressors: `[records]` labels and predictions."""
+    one, other = a.astype(float) - labels, b.astype(float) - labels
+    squares = _means(np.square(one), np.square(other), groups)
+    roots = math.sqrt(squares.a), math.sqrt(squares.b)
+    slopes = [0.5 / root if root else 0.0 for root in roots]
+    influence = slopes[1] * (np.square(other) - squares.b)
+    influence -= slopes[0] * (np.square(one) - squares.a)
+    return {
+        "mean_absolute_error": _means(np.abs(one), np.abs(other), groups),
+        "rmse": _by_influence(*roots, influence, groups),
+        "mean_squared_error": squares,
+    }
+
+
+def _by_influence(
+    a: float, b: float, influence: np.ndarray, groups: np.ndarray | None, few: bool = False
+) -> Difference:
+    return Difference(
+        a, b, intervals.by_influence(b - a, influence, _PLAIN, groups=groups, few=few)
+    )
+
+
+def _means(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
+    """Student's t of the differences, as in scipy's `ttest_rel`."""
+    change = b - a
+    return _by_influence(float(np.mean(a)), float(np.mean(b)), change - np.mean(change), groups)
+
+
+def _accuracy(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
+    one, other = intervals.wilson(_count(a), len(a)), intervals.wilson(_count(b), len(b))
+    change = newcombe(_count(a & b), _count(a & ~b), _count(~a & b), _count(~a & ~b))
+    found = Difference(one.value, other.value, change)
+    if groups is None:
+        return found
+    clustered = _means(a.astype(float), b.astype(float), groups)
+    return dataclasses.replace(found, change=intervals.wider(change, clustered.change))
+
+
+def newcombe(both: int, only_a: int, only_b: int, neither: int) -> Estimate:
+    """Returns the share of B minus that of A from the four counts of pairs, with its interval by
+    Newcombe (1998, Improved confidence intervals for the difference between binomial proportions
+    based on paired data, method 10)."""
+    n = both + only_a + only_b + neither
+    a, b = intervals.wilson(both + only_a, n), intervals.wilson(both + only_b, n)
+    margins = [both + only_a, only_b + neither, both + only_b, only_a + neither]
+    product = math.prod(margins)
+    excess = float(both * neither - only_a * only_b)
+    excess = max(excess - n / 2, 0.0) if excess > 0 else excess
+    together = excess / math.sqrt(product) if product else 0.0
+    value = (only_b - only_a) / n if n else 0.0
+
+    def half(up: float, down: float) -> float:
+        return math.sqrt(max(0.0, up**2 - 2 * together * up * down + down**2))
+
+    low = value - half(b.value - b.low, a.high - a.value)
+    high = value + half(b.high - b.value, a.value - a.low)
+    return Estimate(value, max(-1.0, low), min(1.0, high), n < intervals.FEW)
+
+
+def area_under_roc(
+    labels: np.ndarray, a: np.ndarray, b: np.ndarray, groups: np.ndarray | None = None
+) -> Difference | None:
+    """Returns the areas under two ROCs of the same records, and DeLong's interval (1988) of their
+    difference. `labels` is `[records]` of 0 and 1. `None` if only one label is there."""
+    positive = labels == 1
+    counts = _count(positive), len(labels) - _count(positive)
+    if not all(counts):
+        return None
+    # How often each positive record is above the negative ones, and each negative one below.
+    pairs = []
+    for scores in (a, b):
+        of_positive, of_negative = scores[positive], scores[~positive]
+        above = intervals.share_below(of_positive, of_negative)
+        pairs.append((above, 1 - intervals.share_below(of_negative, of_positive)))
+    areas = [float(np.mean(above)) for above, _ in pairs]
+    changes = [pairs[1][n] - pairs[0][n] for n in (0, 1)]
+    few = min(counts) < intervals.FEW
+    value = areas[1] - areas[0]
+    if min(counts) < 2:
+        return Difference(areas[0], areas[1], Estimate(value, value, value, few=True))
+    spread = _Z * math.sqrt(sum(float(np.var(x, ddof=1)) / len(x) for x in changes))
+    found = Estimate(value, value - spread, value + spread, few)
+    if groups is not None:
+        influence = np.empty(len(labels))
+        influence[positive] = (changes[0] - value) * len(labels) / counts[0]
+        influence[~positive] = (changes[1] - value) * len(labels) / counts[1]
+        clustered = intervals.by_influence(value, influence, _PLAIN, groups=groups, few=few)
+        found = intervals.wider(found, clustered)
+    return Difference(areas[0], areas[1], found)
+
+
+def _by_group(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
+    if a.groups is None or a.probability is None or b.probability is None:
+        return {}
+    one, other = (_ranked(a.groups, x, top) for x in (a, b))
+    if not len(one.sizes):
+        return {}
+    plain = np.ones(len(one.sizes))
+    values = [
+        (one.area, other.area, one.sizes / np.mean(one.sizes)),
+        (one.ndcg, other.ndcg, plain),
+        (one.reciprocal_rank, other.reciprocal_rank, plain),
+        (one.hit, other.hit, plain),
+    ]
+    found = {}
+    for name, (x, y, weights) in zip(of_groups.names(top), values, strict=True):
+        mean_x, mean_y = float(np.mean(x * weights)), float(np.mean(y * weights))
+        influence = weights * ((y - x) - (mean_y - mean_x))
+        found[name] = _by_influence(mean_x, mean_y, influence, None)
+    return found
+
+
+def _ranked(groups: np.ndarray, of: Answers, top: int) -> Ranked:
+    assert of.probability is not None
+    return of_groups.rank(groups, of.labels == 1, of.probability, top)
+
+
+def _count(values: np.ndarray) -> int:
+    return int(np.count_nonzero(values))

@@ -1,0 +1,98 @@
+"""What a model predicts for every record of a split."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pipeline import errors
+from pipeline.cluster import topology
+from trainer import experiment
+from trainer.checkpoints import checkpoint_files
+from trainer.comparison.pairing import Side
+from trainer.input import grouping
+from trainer.input.dataset import Records
+from trainer.metrics import class_metrics, slice_metrics
+from trainer.metrics.class_metrics import Answers
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictions:
+    """Predictions of one checkpoint in the order of the split, `[records]` each: `numbers` of a
+    regressor, `answers` of a classifier; of every column of `slices` its values."""
+
+    step: int
+    labels: np.ndarray
+    numbers: np.ndarray | None
+    answers: Answers | None
+    slices: Mapping[str, np.ndarray]
+
+
+def predict(side: Side, split: str, checkpoint: str | None, slices: Sequence[str]) -> Predictions:
+    """Returns what the model of a checkpoint (`checkpoint_files.chosen`) predicts.
+
+    Raises `UsageError` for a model that serves neither `class` nor `prediction`, `ModelError` for
+    predictions that are not finite.
+    """
+    records = Records(side.job, side.folder, side.contents, side.excluded)
+    grouping.check(side.job, split, side.contents.split(split).records)
+    (path,) = checkpoint_files.chosen(side.run.path, checkpoint)
+    task = topology.Task(topology.EVALUATOR, 0)
+    estimator = experiment.estimator(side.job, side.run, task, records.transforms)
+    kept = [
+        _needed(batch)
+        for batch in slice_metrics.scored(records, estimator, path, split, slices, ())
+    ]
+    found = {name: np.concatenate([batch[name] for batch in kept]) for name in kept[0]}
+    if "class" not in found and "prediction" not in found:
+        raise errors.UsageError(
+            f"run {side.run.name!r}: its model serves neither 'class' nor 'prediction', so there "
+            "is nothing to compare by record"
+        )
+    _check_finite(side, found)
+    labels = found[slice_metrics.LABEL]
+    prefix = slice_metrics.SLICE
+    return Predictions(
+        step=checkpoint_files.step_of(path),
+        labels=labels,
+        numbers=found.get("prediction") if "class" not in found else None,
+        answers=_answers(found) if "class" in found else None,
+        slices={n.removeprefix(prefix): x for n, x in found.items() if n.startswith(prefix)},
+    )
+
+
+def _needed(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    ours = (slice_metrics.LABEL, slice_metrics.GROUP, "class", "prediction")
+    kept = {n: x for n, x in batch.items() if n in ours or n.startswith(slice_metrics.SLICE)}
+    labels, chances = batch[slice_metrics.LABEL], batch.get("probabilities")
+    if chances is None or chances.ndim != 2 or labels.dtype.kind not in "biu":
+        return kept
+    if chances.shape[1] == 2:
+        kept["positive"] = chances[:, 1]
+    inside = np.clip(labels.astype(int), 0, chances.shape[1] - 1)
+    kept["likelihood"] = chances[np.arange(len(labels)), inside]
+    return kept
+
+
+def _answers(found: Mapping[str, np.ndarray]) -> Answers:
+    groups = found.get(slice_metrics.GROUP)
+    return Answers(
+        found[slice_metrics.LABEL],
+        found["class"],
+        found.get("positive"),
+        found.get("likelihood"),
+        None if groups is None else class_metrics.grouped(groups, grouping.MISSING),
+    )
+
+
+def _check_finite(side: Side, found: Mapping[str, np.ndarray]) -> None:
+    for name in ("prediction", "positive", "likelihood"):
+        values = found.get(name)
+        bad = 0 if values is None else int(np.count_nonzero(~np.isfinite(values)))
+        if bad:
+            raise errors.ModelError(
+                f"run {side.run.name!r}: predicts {name} that is not finite for {bad:,} of "
+                f"{len(found[name]):,} records"
+            )

@@ -1,0 +1,110 @@
+"""What a comparison of two runs found: by slice the metrics of both, and what else differs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from pipeline import config, errors
+from pipeline.reports.differences import Row
+from trainer.comparison import paired
+from trainer.comparison.paired import Difference
+from trainer.comparison.pairing import Pairs
+from trainer.comparison.predictions import Predictions
+from trainer.metrics import slice_metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """The metrics of both models on some of the records that they are compared on."""
+
+    name: str
+    records: int
+    metrics: dict[str, Difference]
+
+
+@dataclasses.dataclass(frozen=True)
+class Differing:
+    """What else differs: rows of what it is, and what it is in A and in B."""
+
+    config: list[Row]
+    code: list[Row]
+    statistics: list[Row]
+    outcome: list[Row]
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Everything that is shown. `metric` is the one that decides, by its name here; `None` if no
+    paired interval of it is known. `higher` says whether more of it is better."""
+
+    names: tuple[str, str]
+    steps: tuple[int, int]
+    split: str
+    pairs: Pairs
+    slices: list[Slice]
+    wanted: str
+    metric: str | None
+    higher: bool | None
+    differing: Differing
+    notes: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> Slice:
+        """All records that the two are compared on."""
+        return self.slices[0]
+
+    @property
+    def verdict(self) -> str:
+        """By the deciding metric: `better` or `worse` if B certainly is, else an empty string."""
+        if self.metric is None:
+            return ""
+        return self.whole.metrics[self.metric].verdict(self.higher)
+
+    def direction(self, metric: str) -> bool | None:
+        """Returns whether more of a metric is better."""
+        return self.higher if metric == self.metric else paired.higher_is_better(metric)
+
+
+def slices(
+    a: Predictions,
+    b: Predictions,
+    pairs: Pairs,
+    *,
+    job: config.Config,
+    runs: tuple[str, str],
+) -> list[Slice]:
+    """Returns all records and the slices of A's columns. Raises `DataError` if the labels of the
+    same records differ, `UsageError` if one is a classifier and the other is not."""
+    labels = a.labels[pairs.a]
+    differ = int(np.count_nonzero(labels != b.labels[pairs.b]))
+    if differ:
+        raise errors.DataError(
+            f"runs {runs[0]!r} and {runs[1]!r}: have other labels for {differ:,} of the "
+            f"{len(labels):,} records that they share, so no metric is of the same thing. Compare "
+            "runs that learn the same label"
+        )
+    if (a.answers is None) != (b.answers is None):
+        raise errors.UsageError(
+            f"runs {runs[0]!r} and {runs[1]!r}: one predicts classes, the other numbers; compare "
+            "runs of the same task"
+        )
+    found = {slice_metrics.LABEL: labels}
+    found |= {slice_metrics.SLICE + name: x[pairs.a] for name, x in a.slices.items()}
+    masks = slice_metrics.slice_masks(found, list(a.slices), job.data.columns)
+    return [
+        Slice(name, int(mask.sum()), _metrics(a, b, pairs, mask, top=job.eval.top_k))
+        for name, mask in masks
+    ]
+
+
+def _metrics(
+    a: Predictions, b: Predictions, pairs: Pairs, mask: np.ndarray, *, top: int
+) -> dict[str, Difference]:
+    one, other = pairs.a[mask], pairs.b[mask]
+    if a.answers is not None and b.answers is not None:
+        of_a, of_b = a.answers.where(one), b.answers.where(other)
+        return paired.of_classes(of_a, of_b, top)
+    assert a.numbers is not None and b.numbers is not None
+    return paired.of_numbers(a.labels[one], a.numbers[one], b.numbers[other])
