@@ -6,8 +6,8 @@ SHELL       := /bin/bash
 # Every variable that can be given. From here on each holds its text as it was given: make would
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
 VARIABLES := A B BUCKET CHECKPOINT CLUSTER CONFIG DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FIXED FOLLOW FORCE \
-	FORMAT GROUP IMAGE INPUT KILLS LABEL MATRIX METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
-	ROLE ROWS RUN SCHEMA SEED SET SLICES SPLIT STORAGE STRATEGY WORKERS
+	FORMAT GROUP IMAGE INPUT KILLS LABEL MATRIX METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
+	ROLE ROWS RUN SCHEMA SEED SET SLICES SORT SPLIT STATUS STORAGE STRATEGY TAG TAGS WORKERS
 define newline
 
 
@@ -181,8 +181,9 @@ ledger: $(VENV)/.installed ## how often the records of each epoch have trained R
 tensorboard: $(VENV)/.installed ## curves of all runs, on http://localhost:6006
 	@$(CLI) tensorboard $(call given,STORAGE,storage) $(call given,PORT,port)
 
-runs: $(VENV)/.installed ## all runs in STORAGE (or of CONFIG=), newest first: status, step, best metric
-	@$(CLI) runs $(call given,STORAGE,storage) $(OF_CONFIG)
+runs: $(VENV)/.installed ## all runs in STORAGE (of CONFIG=, STATUS=, TAG=) by SORT=metric; TAGS= of RUN=; PAGE=1 writes runs.html
+	@$(CLI) runs $(call given,STORAGE,storage) $(OF_CONFIG) $(call given,STATUS,status) $(call given,TAG,tag) \
+		$(call given,SORT,sort) $(call given,RUN,run) $(call given,TAGS,tags) $(if $(call on,PAGE),--page)
 
 status: $(VENV)/.installed ## how every process of RUN is doing
 	@$(CLI) status $(OF_RUN)

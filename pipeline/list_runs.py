@@ -1,6 +1,8 @@
 """Lists all runs of a storage, newest first.
 
-    estimator-pipeline runs [--config=name] [--storage=output]
+    estimator-pipeline runs [--config=name] [--status=done,failed] [--tag=name] [--sort=metric]
+    estimator-pipeline runs --run=name --tags=baseline,-draft    gives a run a tag, takes one away
+    estimator-pipeline runs --page                               writes runs.html with links
 
 `best` is the best value of eval.metric so far; `started` and `took` are of the newest launch.
 """
@@ -11,22 +13,55 @@ import time
 
 from absl import flags
 
-from pipeline import cli
+from pipeline import cli, errors
 from pipeline.console import terminal
-from pipeline.runs import run_list
+from pipeline.reports import runs_page
+from pipeline.runs import run_folder, run_list, tags
 
 _CONFIG = flags.DEFINE_string("config", None, "Only runs of the config of this name.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_STATUS = flags.DEFINE_list("status", [], "Only runs of these: done, failed, running and so on.")
+_TAG = flags.DEFINE_list("tag", [], "Only runs that have all of these tags.")
+_SORT = flags.DEFINE_enum(
+    "sort",
+    "started",
+    ["started", "metric", "name", "status", "step", "took"],
+    "What comes first: the newest, the best, the name, the status, the farthest or the longest.",
+)
+_RUN = flags.DEFINE_string("run", None, "The run whose --tags are changed.")
+_TAGS = flags.DEFINE_list("tags", [], "Tags to give to --run; a - before one removes it.")
+_PAGE = flags.DEFINE_bool("page", False, "Write the list as a page, too, with reports linked.")
 
 
 def main() -> None:
     """Prints the table."""
+    if _RUN.value or _TAGS.value:
+        _tag()
+        return
     rows = run_list.read(_STORAGE.value, now=time.time(), config=_CONFIG.value or None)
-    if rows:
-        print("\n".join(run_list.lines(rows)))
+    statuses = [status for status in _STATUS.value if status]
+    tagged = [tag for tag in _TAG.value if tag]
+    found = run_list.chosen(rows, statuses=statuses, tagged=tagged, sort=_SORT.value)
+    if found:
+        print("\n".join(run_list.lines(found)))
     else:
         of = f" of config {_CONFIG.value!r}" if _CONFIG.value else ""
-        print(f"no runs{of} in {terminal.shown(_STORAGE.value)!r}")
+        of += f" with status {', '.join(statuses)}" if statuses else ""
+        of += f" with tag {', '.join(tagged)}" if tagged else ""
+        others = f"; there are {len(rows):,} others" if rows else ""
+        print(f"no runs{of} in {terminal.shown(_STORAGE.value)!r}{others}")
+    if _PAGE.value:
+        print(f"page in {terminal.shown(runs_page.write(_STORAGE.value, found))}")
+
+
+def _tag() -> None:
+    if not (_RUN.value and _TAGS.value):
+        raise errors.UsageError(
+            "--run and --tags: give both to change the tags of a run; --tag lists runs by tag"
+        )
+    run = run_folder.find_run(_STORAGE.value, _RUN.value, scripts=True)
+    found = tags.change(run, [tag for tag in _TAGS.value if tag])
+    print(f"tags of {run.name}: {', '.join(found) or 'none'}")
 
 
 if __name__ == "__main__":

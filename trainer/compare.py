@@ -15,6 +15,7 @@ import re
 from absl import flags
 
 from pipeline import cli, errors, storage, versions
+from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.records import builds, manifest, quarantine
 from pipeline.reports import differences
@@ -51,6 +52,9 @@ def main() -> None:
     pairing.check_alike(a, b)
     pairs = pairing.pair(a, b, _SPLIT.value)
     from trainer.comparison import comparing, page, result
+    from trainer.monitoring import tf_logging
+
+    tf_logging.configure_logging(verbose=False)
 
     differing = result.Differing(
         differences.of_config(a.job, b.job),
@@ -82,6 +86,7 @@ def _side(name: str) -> Side:
     trained, `DataError` for records that are gone."""
     run = run_folder.find_run(_STORAGE.value, name)
     job = run.read_config()
+    own_input.refuse(job, "compare", instead="make report has the evaluations made")
     if not storage.exists(run.record_path):
         raise errors.UsageError(
             f"run {name!r}: has no run.json, so it has never begun. Train it with make train "

@@ -20,23 +20,13 @@ PROGRAM = "estimator-pipeline"
 SETTINGS = (
     *(name.upper() for name in table.KEYS),
     *("A", "B", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET"),
-    *(
-        "EXPORT",
-        "FAIL_IF",
-        "FIXED",
-        "FOLLOW",
-        "FORCE",
-        "FORMAT",
-        "GROUP",
-        "INPUT",
-        "LABEL",
-        "METRIC",
-    ),
-    *("NUM_WORKERS", "OUT", "OUTPUT", "PORT", "PS", "RECORDS", "REPAIR"),
-    *("ROLE", "ROWS", "RUN", "SCHEMA", "SET", "SLICES", "SPLIT", "STORAGE", "STRATEGY", "WORKERS"),
+    *("EXPORT", "FAIL_IF", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP", "INPUT"),
+    *("LABEL", "METRIC", "NUM_WORKERS", "OUT", "OUTPUT", "PAGE", "PORT", "PS", "RECORDS"),
+    *("REPAIR", "ROLE", "ROWS", "RUN", "SCHEMA", "SET", "SLICES", "SORT", "SPLIT"),
+    *("STATUS", "STORAGE", "STRATEGY", "TAG", "TAGS", "WORKERS"),
 )
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")
-_SWITCH = re.compile(r"\b(DRY_RUN|FOLLOW|FORCE|REPAIR|SCHEMA)=1\b")
+_SWITCH = re.compile(r"\b(DRY_RUN|FOLLOW|FORCE|PAGE|REPAIR|SCHEMA)=1\b")
 _SETTING = re.compile(rf"(?<![\w-])({'|'.join(sorted(SETTINGS, key=len, reverse=True))})=")
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import dataclasses
+import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pipeline import errors, storage
 from pipeline.console import text_table
 from pipeline.console.figures import figure
 from pipeline.console.progress import duration
-from pipeline.runs import liveness, run_folder, run_record
+from pipeline.runs import liveness, run_folder, run_record, tags
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
-_COLUMNS = ("run", "config", "status", "step", "best", "started", "took")
+COLUMNS = ("run", "config", "status", "step", "best", "started", "took", "tags")
+# How a list can be sorted.
+SORTS = ("started", "metric", "name", "status", "step", "took")
 _RIGHT = (3,)
 # Runs that are read at a time; a storage elsewhere takes long to answer.
 _AT_ONCE = 16
+_LOWER = re.compile(r"^ +higher_is_better: *false\b", re.MULTILINE)
 _NAME = re.compile(r"^name: *['\"]?([^'\"\n]+)", re.MULTILINE)
 
 
@@ -35,11 +40,13 @@ class Row:
     step: int | None = None
     best: dict[str, float | str] | None = None
     seconds: float | None = None
+    tags: tuple[str, ...] = ()
+    higher_is_better: bool = True
 
 
 def read(storage_root: str, now: float, config: str | None = None) -> list[Row]:
     """Returns a row for each run below a storage root, the newest first; only those of the config
-    of that name if one is given."""
+    of that name if one is given. A thread reads each, since a storage elsewhere answers late."""
     root = storage.join(storage.absolute(storage_root), "runs")
     runs = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -48,9 +55,49 @@ def read(storage_root: str, now: float, config: str | None = None) -> list[Row]:
     return sorted(wanted, key=lambda row: row.started, reverse=True)
 
 
+def chosen(
+    rows: Sequence[Row],
+    *,
+    statuses: Collection[str] = (),
+    tagged: Collection[str] = (),
+    sort: str = "started",
+) -> list[Row]:
+    """Returns the rows of runs with one of the `statuses` and all tags `tagged`, sorted by one of
+    `SORTS`: what is newest, best, farthest or longest first, names and statuses by the alphabet.
+
+    Runs of another metric come after those of the metric that most rows have.
+    """
+    found = [
+        row
+        for row in rows
+        if (not statuses or row.status in statuses) and set(tagged) <= set(row.tags)
+    ]
+    metrics = collections.Counter(row.best["metric"] for row in found if row.best)
+    places = {metric: place for place, (metric, _) in enumerate(metrics.most_common())}
+
+    def by(row: Row) -> tuple[object, ...]:
+        if sort == "metric":
+            quality = _quality(row)
+            place = len(places) if row.best is None else places[row.best["metric"]]
+            return place, math.isnan(quality), -quality
+        if sort in ("name", "status"):
+            return getattr(row, sort), row.name
+        value = {"started": row.started, "step": row.step, "took": row.seconds}[sort]
+        return (value is None, 0 if value is None else -value)
+
+    return sorted(found, key=by)
+
+
+def _quality(row: Row) -> float:
+    """Returns the best value, negative where less is better; NaN if there is none."""
+    value = math.nan if row.best is None else float(row.best["value"])
+    return value if row.higher_is_better else -value
+
+
 def lines(rows: Sequence[Row]) -> list[str]:
-    """Returns the table as text."""
-    return text_table.lines([_COLUMNS, *map(_cells, rows)], right=_RIGHT)
+    """Returns the table as text; without the column of tags if no run has one."""
+    width = len(COLUMNS) if any(row.tags for row in rows) else len(COLUMNS) - 1
+    return text_table.lines([row[:width] for row in (COLUMNS, *map(cells, rows))], right=_RIGHT)
 
 
 def _row(run: RunFolder, now: float) -> Row | None:
@@ -78,8 +125,18 @@ def _of_record(run: RunFolder, record: RunRecord | None, started: float, now: fl
         started=started,
         step=_step(run, record, statuses),
         best=best,
+        tags=tags.read(run),
+        higher_is_better=best is None or _has_higher_better(run),
         seconds=now - started if status in liveness.AT_WORK else total,
     )
+
+
+def _has_higher_better(run: RunFolder) -> bool:
+    """Returns whether more of its metric is better, by its config, without parsing all of it."""
+    try:
+        return not _LOWER.search(storage.read_text(run.config_path))
+    except (OSError, errors.PipelineError):
+        return True
 
 
 def _config_name(run: RunFolder) -> str:
@@ -97,7 +154,8 @@ def _step(run: RunFolder, record: RunRecord | None, statuses: dict[str, Status])
     return max(steps) if steps else run_folder.saved_step(run)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row) -> tuple[str, ...]:
+    """Returns the text of the `COLUMNS`."""
     best = "" if row.best is None else f"{row.best['metric']} {figure(float(row.best['value']))}"
     return (
         row.name,
@@ -107,4 +165,5 @@ def _cells(row: Row) -> tuple[str, ...]:
         best,
         time.strftime("%Y-%m-%d %H:%M", time.localtime(row.started)),
         "" if row.seconds is None else duration(row.seconds),
+        " ".join(row.tags),
     )

@@ -19,3 +19,23 @@ def test_it_lists_the_runs_of_a_storage(tmp_path):
 def test_no_run_of_a_config_is_said(tmp_path):
     done = run("runs", f"STORAGE={tmp_path}", "CONFIG=x")
     assert done.stdout == f"no runs of config 'x' in '{tmp_path}'\n"
+
+
+def test_tags_sorting_and_the_page(tmp_path):
+    for name in ("one", "two"):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text("name: own\n")
+    done = run("runs", f"STORAGE={tmp_path}", "RUN=one", "TAGS=base,good")
+    assert done.stdout == "tags of one: base, good\n"
+    done = run("runs", f"STORAGE={tmp_path}", "TAG=base", "SORT=name", "--page")
+    head, row, page = done.stdout.splitlines()
+    assert head.split()[-1] == "tags" and row.split()[:3] == ["one", "own", "died"]
+    assert page == f"page in {tmp_path}/runs.html" and (tmp_path / "runs.html").exists()
+    done = run("runs", f"STORAGE={tmp_path}", "STATUS=done")
+    assert done.stdout == f"no runs with status done in '{tmp_path}'; there are 2 others\n"
+
+
+def test_tags_need_a_run(tmp_path):
+    done = run("runs", f"STORAGE={tmp_path}", "TAGS=x")
+    assert done.returncode == 64 and "give both to change the tags" in done.stderr

@@ -17,9 +17,9 @@ COMPARE = "trainer.compare"
 
 @pytest.fixture(scope="module")
 def early(finished, small_records):
-    """The finished run as it was at step 100, as a run of its own."""
+    """The finished run before it had learned anything, as a run of its own."""
     folder = finished.path.parent / "early"
-    run = finished.copy(folder, 100)
+    run = finished.copy(folder, 0)
     for name in ("run.json", "records.json"):
         if (finished.path / name).exists():
             shutil.copy(finished.path / name, folder)
@@ -44,7 +44,7 @@ def test_a_worse_run_is_found_and_fails_if_asked_to(commands, early, finished, s
     lines = output.splitlines()
     assert lines[:3] == [
         "A: finished, step 300",
-        "B: early, step 100",
+        "B: early, step 0",
         "compared on 500 records of test (the same records)",
     ]
     row = next(line for line in lines if line.split()[:3] == ["all", "500", "accuracy"]).split()

@@ -32,7 +32,9 @@ def lines(found: Result) -> list[str]:
         shown += table if rows else []
         shown += [f"  and {len(rows) - _ROWS:,} more"] if len(rows) > _ROWS else []
     head = ("slice", "records", "metric", "A", "B", "B - A", "95 % interval", "B is")
-    cells = [cell for part in found.slices for cell in _cells(found, part)]
+    cells = [*_cells(found, found.whole)]
+    for part in found.slices[1:]:
+        cells += [cell for cell in _cells(found, part) if found.metric in (None, cell[2])]
     return [*shown, "", *text_table.lines([head, *cells], right={1, 3, 4, 5}), "", verdict(found)]
 
 

@@ -84,7 +84,7 @@ def of_classes(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
     if area is not None:
         found["auc"] = area
     ours, theirs = probabilities.influences(one), probabilities.influences(other)
-    for name in ours.keys() & theirs.keys():
+    for name in (name for name in ours if name in theirs):
         first, second = ours[name], theirs[name]
         found[name] = _by_influence(
             first.value, second.value, second.influence - first.influence, units, first.few

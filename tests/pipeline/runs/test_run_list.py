@@ -10,7 +10,7 @@ import pytest
 
 from pipeline import storage
 from pipeline.config import config_file
-from pipeline.runs import run_folder, run_list, run_record
+from pipeline.runs import run_folder, run_list, run_record, tags
 from pipeline.runs.run_folder import RunFolder, Status
 
 NOW = 2_000_000.0
@@ -87,3 +87,53 @@ def test_only_runs_of_a_config(add, tmp_path):
     assert [row.name for row in run_list.read(str(tmp_path), NOW, "other")] == ["two"]
     assert run_list.read(str(tmp_path), NOW, "no-such") == []
     assert run_list.read(str(tmp_path / "empty"), NOW) == []
+
+
+def _best(metric, value):
+    return {"best": {"metric": metric, "value": value, "step": 1}}
+
+
+def _lower(run):
+    storage.write_text(run.config_path, "name: x\neval:\n  higher_is_better: false\n")
+    os.utime(run.config_path, (NOW - 5, NOW - 5))
+
+
+def test_runs_are_sorted_by_what_is_asked_for(add, tmp_path):
+    add("b", 50, status="done", final_step=5, seconds={"total": 9.0}, **_best("auc", 0.7))
+    add("a", 60, status="failed", final_step=50, seconds={"total": 99.0}, **_best("auc", 0.9))
+    add("d", 70, status="done", final_step=500)
+    add("c", 80, status="done", seconds={"total": 999.0}, **_best("auc", 0.8))
+    rows = run_list.read(str(tmp_path), NOW)
+    for sort, names in (
+        ("started", "badc"),
+        ("metric", "acbd"),
+        ("name", "abcd"),
+        ("status", "bcda"),
+        ("step", "dabc"),
+        ("took", "cabd"),
+    ):
+        assert "".join(row.name for row in run_list.chosen(rows, sort=sort)) == names, sort
+
+
+def test_less_may_be_better_and_other_metrics_come_after(add, tmp_path):
+    for name, value in (("x", 0.3), ("y", 0.1), ("z", 0.2)):
+        _lower(add(name, 60, status="done", **_best("loss", value)))
+    add("other", 50, status="done", **_best("auc", 0.99))
+    rows = run_list.chosen(run_list.read(str(tmp_path), NOW), sort="metric")
+    assert [row.name for row in rows] == ["y", "z", "x", "other"]
+
+
+def test_runs_are_chosen_by_status_and_tags(add, tmp_path):
+    tags.change(add("a", 50, status="done"), ["base", "good"])
+    tags.change(add("b", 60, status="failed"), ["base"])
+    add("c", 70, status="died")
+    rows = run_list.read(str(tmp_path), NOW)
+
+    def names(**chosen):
+        return [row.name for row in run_list.chosen(rows, **chosen)]
+
+    assert names(statuses=["done", "failed"]) == ["a", "b"]
+    assert names(tagged=["base"]) == ["a", "b"] and names(tagged=["base", "good"]) == ["a"]
+    assert names(statuses=["failed"], tagged=["good"]) == []
+    lines = run_list.lines(rows)
+    assert lines[0].split()[-1] == "tags" and lines[1].endswith("base good")
