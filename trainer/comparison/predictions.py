@@ -51,6 +51,12 @@ def predict(side: Side, split: str, checkpoint: str | None, slices: Sequence[str
             f"run {side.run.name!r}: its model serves neither 'class' nor 'prediction', so there "
             "is nothing to compare by record"
         )
+    served = found.get("class", found.get("prediction"))
+    if served is None or served.ndim != 1 or found[slice_metrics.LABEL].ndim != 1:
+        raise errors.UsageError(
+            f"run {side.run.name!r}: predicts several values per record; only models of one class "
+            "or one number can be compared"
+        )
     _check_finite(side, found)
     labels = found[slice_metrics.LABEL]
     prefix = slice_metrics.SLICE
