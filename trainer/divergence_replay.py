@@ -121,7 +121,7 @@ def _input_fn(records: Records, batches: list[divergence.Batch]) -> Any:
 
     def split(payloads: tf.Tensor) -> Any:
         parsed = parsing.parse(payloads, transforms.columns)
-        return transforms.examples(parsed, training=False)
+        return transforms.examples(parsed, training=False, sampled=True)
 
     spec = tf.TensorSpec([None], tf.string)
 

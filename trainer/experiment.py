@@ -111,6 +111,8 @@ def estimator(
     """Returns the Estimator of the config's model in one process; to train it needs a position."""
     running = run_config(job, run, task)
     params = {**model_config.params(job.model), "optimizer": optimizers.updates(job, task)}
+    if transforms is not None and transforms.plan.label.offset is not None:
+        params[model_config.OFFSET] = transforms.plan.label.offset
     model_function.seed(job)  # what the model's function makes before the graph
     model = models.model(job.model.name, params, running, transforms)
     extended = model_function.ModelFunction(model, job, task, position)

@@ -12,6 +12,7 @@ from pipeline.config.data_config import (
 )
 from pipeline.config.eval_config import EarlyStopping, Eval
 from pipeline.config.optimizer_config import Optimizer
+from pipeline.config.sample_config import Sample
 from pipeline.config.schema import Config, Name, digest
 from pipeline.config.splits import SPLITS
 from pipeline.config.train_config import Length, Profile, Train
@@ -33,6 +34,7 @@ __all__ = [
     "Name",
     "Optimizer",
     "Profile",
+    "Sample",
     "Section",
     "Train",
     "Vocabulary",

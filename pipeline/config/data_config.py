@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
-from pipeline.config import own_input, splits
+from pipeline.config import own_input, sample_config, splits
 from pipeline.sections import AtLeast0, NotNegative, Positive, Section
 
 OneCharacter = Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]$")]
@@ -264,6 +264,7 @@ class Data(Section):
     """How eval and test rows are cut out of the train inputs, as one of three kinds: `by: hash`,
     `by: time` or `by: column`. A split that has its own `data.inputs` is used as it is; `time` and
     `column` must not name it."""
+    sample: sample_config.Sample | None = None
     shards: dict[splits.SplitName, Positive] = pydantic.Field(
         default={"train": 8, "eval": 1, "test": 1}
     )
@@ -351,6 +352,12 @@ class Data(Section):
         taken = [name for name in self.columns if name in PROVENANCE]
         if self.provenance and taken:
             raise ValueError(f"provenance: writes {taken[0]!r}, which is a column already")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _sample_fits_the_columns(self) -> Data:
+        if self.sample is not None:
+            sample_config.check_column(self.sample, self.columns, self.key)
         return self
 
     @pydantic.model_validator(mode="after")

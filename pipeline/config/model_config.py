@@ -134,6 +134,10 @@ PARAMS: Mapping[str, type[Section]] = {
 CANNED = ("linear", "dnn", "dnn_linear_combined", "deepfm", "dcn", "din")
 
 
+# What a model is told besides: of which class `data.sample` makes the logit too small, by how much.
+OFFSET = "offset_of_sample"
+
+
 class WarmStart(Section):
     """Variables that start with the values of a checkpoint or a SavedModel. Not set: none."""
 
@@ -176,7 +180,7 @@ def params(model: Model) -> dict[str, Any]:
 
 def settings(name: str, params: Mapping[str, Any]) -> Any:
     """Returns the settings of a shipped model, of what it is told when it is built."""
-    given = {key: value for key, value in params.items() if key != "optimizer"}
+    given = {key: value for key, value in params.items() if key not in ("optimizer", OFFSET)}
     return PARAMS[name].model_validate(given)
 
 

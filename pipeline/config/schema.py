@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pydantic
 
 from pipeline import places, storage
-from pipeline.config import feature_check, model_config, own_input, sequences, slices
+from pipeline.config import (
+    feature_check,
+    model_config,
+    own_input,
+    sample_config,
+    sequences,
+    slices,
+)
 from pipeline.config.cluster_config import Cluster
 from pipeline.config.data_config import Data
 from pipeline.config.drift_config import Drift
@@ -53,6 +60,8 @@ class _Job(Section):
             feature_check.check_label(self.label, self.data.label, column)
         model_config.check(self.model, has_features=bool(self.features))
         sequences.check(self.features, self.data.columns, self.model)
+        if (sample := self.data.sample) is not None:
+            sample_config.check_correction(sample, self.data.label, self.label, self.model)
         slices.check(self.eval.slices, self.data.columns, "eval.slices")
         if self.eval.group is not None:
             slices.check_group(self.eval.group, self.data.columns, "eval.group")

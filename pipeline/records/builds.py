@@ -56,7 +56,10 @@ def number_of(build: str) -> int:
 def deciding(data: config.Data) -> dict[str, Any]:
     """Returns the settings that decide the bytes of records. A key that a later version adds does
     not rename older records."""
-    return data.model_dump(mode="json", exclude=_NOT_IN_RECORDS, exclude_defaults=True)
+    found = data.model_dump(mode="json", exclude=_NOT_IN_RECORDS, exclude_defaults=True)
+    for name in config.Sample.OF_TRAINING:
+        found.get("sample", {}).pop(name, None)
+    return found
 
 
 def current(records: str) -> str:

@@ -85,14 +85,27 @@ class Planned:
 
 
 @dataclasses.dataclass(frozen=True)
+class SampledValue:
+    """Rows of train with a `value` in a `column`, of which each stands for `weight` rows."""
+
+    column: str
+    value: int | float | str
+    weight: float
+
+
+@dataclasses.dataclass(frozen=True)
 class PlannedLabel:
-    """The label. `values` are those of its vocabulary, in order; `class_weights` by label."""
+    """The label. `values` are those of its vocabulary, in order; `class_weights` by label. Of a
+    sample, either each example weighs `sampled`, or the logit of a class is too small by `offset`:
+    which class, and how much."""
 
     column: str
     threshold: float | None
     values: tuple[int | str, ...] | None
     weight: str | None
     class_weights: tuple[tuple[int, float], ...] | None
+    sampled: SampledValue | None = None
+    offset: tuple[int, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,13 +158,16 @@ def columns(job: config.Config) -> dict[str, config.Column]:
     if not job.features:
         return dict(job.data.columns)
     used = {i for name, feature in job.features.items() for i in feature.reads(name)}
-    used |= {job.data.label, job.label.weight or job.data.label}
+    used |= {job.data.label, job.label.weight or job.data.label, _weighs(job) or job.data.label}
     return {name: column for name, column in job.data.columns.items() if name in used}
 
 
 def serving_columns(job: config.Config) -> dict[str, config.Column]:
     """Returns those of them that a caller of the exported model feeds."""
-    hidden = (job.data.label, job.label.weight)
+    hidden = {job.data.label, job.label.weight}
+    # A feature, too, if there are no others.
+    features = {i for name, feature in job.features.items() for i in feature.reads(name)}
+    hidden |= {_weighs(job)} - features if job.features else set()
     return {name: column for name, column in columns(job).items() if name not in hidden}
 
 
@@ -246,7 +262,31 @@ def _label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:
         values = _required(column.vocabulary, "label: vocabulary", "all values", advice)
     label_check.check(job, contents, values)
     weights = _class_weights(job, contents, values) if label.balanced else None
-    return PlannedLabel(name, label.threshold, values, label.weight, weights)
+    sampled, offset = _sample(job, values)
+    return PlannedLabel(name, label.threshold, values, label.weight, weights, sampled, offset)
+
+
+def _sample(
+    job: config.Config, values: tuple[int | str, ...] | None
+) -> tuple[SampledValue | None, tuple[int, float] | None]:
+    """Returns `sampled` and `offset` of `PlannedLabel`."""
+    sample = job.data.sample
+    if sample is None or sample.correct == "none":
+        return None, None
+    if sample.correct == "weights":
+        return SampledValue(sample.column, sample.value, 1 / sample.keep), None
+    if values is not None and sample.value not in values:
+        raise errors.UsageError(
+            f"data.sample.value: {sample.value!r} is not in the vocabulary of {job.data.label!r}"
+        )
+    index = int(sample.value) if values is None else values.index(sample.value)
+    return None, (index, -math.log(sample.keep))
+
+
+def _weighs(job: config.Config) -> str | None:
+    """Returns the column that tells how many rows an example stands for."""
+    sample = job.data.sample
+    return sample.column if sample is not None and sample.correct == "weights" else None
 
 
 def _class_weights(

@@ -70,6 +70,23 @@ class LeftOut(config.Section):
     records: int
 
 
+class Sampled(config.Section):
+    """Of the rows of train with one `value`, a share was kept; so many were `dropped`."""
+
+    column: str
+    value: int | float | str
+    keep: float
+    dropped: int
+
+    def told(self, *, sensitive: bool) -> str:
+        """Returns a sentence for people, without a value that is `sensitive`."""
+        rows = "one value" if sensitive else str(self.value)
+        return (
+            f"Of the rows of train with {rows} in {self.column}, {100 * self.keep:g} % were kept; "
+            f"{self.dropped:,} were left out by data.sample."
+        )
+
+
 class Histogram(config.Section):
     """Numbers of values by equally wide bins."""
 
@@ -136,6 +153,8 @@ class Manifest(config.Section):
     statistics: dict[str, Statistics] = pydantic.Field(default={})
     # What a repair has taken from the splits; statistics still count these records.
     left_out: tuple[LeftOut, ...] | None = None
+    # What `data.sample` has left out of train; statistics do not count these rows.
+    sampled: Sampled | None = None
 
     @pydantic.field_validator("columns", mode="before")
     @classmethod

@@ -152,8 +152,8 @@ class Attempt:
 
     def _finish(self, folders: record_folders.Folders) -> tuple[str, manifest.Manifest]:
         """Checks what was made, and writes its manifest, unless an earlier build is equal."""
-        reporting.check_dead_letters(self.data, folders)
-        result = _manifest(self.data, folders, self.hashes.result())
+        sampled = reporting.check_dead_letters(self.data, folders)
+        result = _manifest(self.data, folders, self.hashes.result(), sampled=sampled)
         resume.check(self.left, result.fingerprint, folders.temporary)
         enough.check(self.data, result)
         same = None if self.options.force else finished.equal(self.records, self.base, result)
@@ -166,6 +166,8 @@ def _manifest(
     data: config.Data,
     folders: record_folders.Folders,
     found: tuple[manifest.Source, ...],
+    *,
+    sampled: manifest.Sampled | None,
 ) -> manifest.Manifest:
     receipts = folders.receipts()
     splits: dict[str, manifest.Split] = {}
@@ -188,6 +190,7 @@ def _manifest(
         sources=found,
         splits=splits,
         statistics=folders.statistics(),
+        sampled=sampled,
     )
 
 

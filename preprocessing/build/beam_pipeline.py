@@ -19,7 +19,7 @@ from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
 from preprocessing.build import copies
 from preprocessing.dead_letters import letter_files
-from preprocessing.rows import content, placement, provenance, validate
+from preprocessing.rows import content, placement, provenance, sample, validate
 from preprocessing.rows.split import draw, read_from
 from preprocessing.runners import error_transport
 from preprocessing.shards import encode, merge, pieces, record_folders, spill, split_leaks, summed
@@ -61,8 +61,9 @@ class Spill(beam.DoFn):
             origin = pieces.key(element)
             for part, (good, encoded) in enumerate(ahead(self._encoded(element.split, found))):
                 letter_files.write(self._folder, f"{origin}-{part:04d}", good.letters, sums)
-                read, cut = (good.read, good.dropped), good.truncated
-                tally.add(letter_files.tally(good.letters, *read, truncated=cut))
+                cut, out = good.truncated, good.sampled
+                read = (good.read, good.dropped)
+                tally.add(letter_files.tally(good.letters, *read, truncated=cut, sampled=out))
                 if not self._late:
                     learned.append(self._analyzed(good.batch, encoded.places.split))
                 place = (element.index, part)
@@ -93,6 +94,10 @@ class Spill(beam.DoFn):
                 contents = content.of(good.batch, self._data.columns)
                 row_keys = content.keys(contents)
             splits = draw(row_keys, good.splits, split, self._data)
+            staying = sample.staying(good.batch, row_keys, splits, self._data)
+            if not staying.all():
+                good = sample.without(good, staying)
+                row_keys, splits = row_keys.filter(pa.array(staying)), splits[staying]
             places = placement.place(row_keys, splits, self._data)
             if self._data.provenance:
                 batch, columns = provenance.added(good, rows, self._data.columns)

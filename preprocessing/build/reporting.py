@@ -11,6 +11,7 @@ from pipeline.console import progress, terminal
 from pipeline.records import builds, manifest
 from preprocessing.build import enough
 from preprocessing.dead_letters import letter_files
+from preprocessing.rows import sample
 from preprocessing.shards import record_folders, spill
 from preprocessing.sources.base import Chunk, Source
 
@@ -50,8 +51,11 @@ def _report(folders: record_folders.Folders, rows: int | None, finished: threadi
             writing.reach(folders.rows_finished())
 
 
-def check_dead_letters(data: config.Data, folders: record_folders.Folders) -> None:
-    """Stores the dead letters and prints a summary. Raises `DataError` if there are too many."""
+def check_dead_letters(
+    data: config.Data, folders: record_folders.Folders
+) -> manifest.Sampled | None:
+    """Stores the dead letters and prints a summary. Returns what `data.sample` left out. Raises
+    `DataError` if there are too many dead letters."""
     tallies = letter_files.gather(folders)
     for split, tally in sorted(tallies.items()):
         if tally.dropped:
@@ -69,6 +73,7 @@ def check_dead_letters(data: config.Data, folders: record_folders.Folders) -> No
     if any(tally.rejected for tally in tallies.values()):
         print(f"see {terminal.shown(folders.dead_letters)}", flush=True)
     letter_files.check_budget(tallies, data, folders.dead_letters)
+    return sample.noted(data, sum(tally.sampled for tally in tallies.values()))
 
 
 def say_warnings(data: config.Data, result: manifest.Manifest) -> None:

@@ -27,7 +27,7 @@ _NAMED = 3
 @dataclasses.dataclass
 class Tally:
     """What became of rows that were read. `bad` counts letters by column and reason, `truncated`
-    rows whose list lost items, by column."""
+    rows whose list lost items, by column, `sampled` those that `data.sample` left out."""
 
     read: int = 0
     dropped: int = 0
@@ -35,6 +35,7 @@ class Tally:
         default_factory=collections.Counter
     )
     truncated: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    sampled: int = 0
 
     def add(self, other: Tally) -> None:
         """Adds the counts of other rows."""
@@ -42,6 +43,7 @@ class Tally:
         self.dropped += other.dropped
         self.bad.update(other.bad)
         self.truncated.update(other.truncated)
+        self.sampled += other.sampled
 
     @property
     def rejected(self) -> int:
@@ -73,6 +75,8 @@ def write_tally(folder: str, origin: str, tally: Tally, sums: summed.Sums | None
     values: dict[str, object] = {"read": tally.read, "dropped": tally.dropped, "bad": bad}
     if tally.truncated:
         values["truncated"] = dict(sorted(tally.truncated.items()))
+    if tally.sampled:
+        values["sampled"] = tally.sampled
     path = storage.join(folder, f"{origin}.tally.json")
     summed.write_text(path, strict_json.dumps(values), sums)
 
@@ -83,10 +87,11 @@ def tally(
     dropped: int = 0,
     *,
     truncated: Mapping[str, int] | None = None,
+    sampled: int = 0,
 ) -> Tally:
     """Counts letters by column and reason; `truncated` are rows by column."""
     kinds = collections.Counter((letter.column or "", letter.reason) for letter in letters)
-    return Tally(read, dropped, kinds, +collections.Counter(truncated or {}))
+    return Tally(read, dropped, kinds, +collections.Counter(truncated or {}), sampled)
 
 
 def letters_written(folder: str) -> int:
@@ -132,10 +137,11 @@ def check_budget(tallies: dict[str, Tally], data: config.Data, folder: str) -> N
         where = f"data.inputs.{split} ({', '.join(data.inputs[split].values())})"
         if not tally.read:
             raise errors.DataError(f"{where}: no rows")
-        if tally.read == tally.dropped + tally.rejected:
+        if tally.read == tally.dropped + tally.rejected + tally.sampled:
+            sampled = f", {tally.sampled:,} left out by data.sample" if tally.sampled else ""
             raise errors.DataError(
                 f"{where}: none of {tally.read:,} rows is left: {tally.dropped:,} dropped, "
-                f"{tally.rejected:,} bad"
+                f"{tally.rejected:,} bad{sampled}"
             )
 
 
@@ -154,7 +160,7 @@ def _read_tally(path: str) -> Tally:
     values = strict_json.loads(storage.read_text(path))
     bad = collections.Counter({(column, reason): n for column, reason, n in values["bad"]})
     truncated = collections.Counter(values.get("truncated", {}))
-    return Tally(values["read"], values["dropped"], bad, truncated)
+    return Tally(values["read"], values["dropped"], bad, truncated, values.get("sampled", 0))
 
 
 def _values(letter: Letter) -> dict[str, object]:

@@ -31,7 +31,8 @@ class Good:
 
     `numbers` says which row of its file each one was, `splits` where in `SPLITS` it goes unless its
     key decides, `kept` which of the rows that were read they are. `truncated` counts, by column,
-    the good rows whose list lost items.
+    the good rows whose list lost items. `sampled` rows were good and are left out by
+    `data.sample`.
     """
 
     numbers: np.ndarray
@@ -41,11 +42,12 @@ class Good:
     letters: list[Letter]
     dropped: int
     truncated: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    sampled: int = 0
 
     @property
     def read(self) -> int:
         """How many rows there were."""
-        return self.batch.num_rows + len(self.letters) + self.dropped
+        return self.batch.num_rows + len(self.letters) + self.dropped + self.sampled
 
 
 def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:

@@ -28,6 +28,9 @@ def render(contents: manifest.Manifest, title: str) -> str:
         "rounded, the rest is exact. "
         "Histograms show the values between the outermost percents of all splits."
     )
+    if (sampled := contents.sampled) is not None:
+        sensitive = contents.columns[sampled.column].sensitive
+        lead += f" {html.escape(sampled.told(sensitive=sensitive))}"
     return document.document(title, lead, sections)
 
 

@@ -249,3 +249,53 @@ def test_ids_that_differ_in_their_last_digit_stay_different(tmp_path, ending):
         absent if b is None else b for _, b, _ in rows
     )
     assert "whole numbers of more than 64 bits: kept as text" in out.read_text()
+
+
+def test_a_sample_is_counted_and_the_same_however_it_is_made(tmp_path, monkeypatch):
+    (tmp_path / "in.csv").write_text(tables.text(*tables.rows(2000), "x,a,1,0"))
+    rule = {"column": "label", "value": 0, "keep": 0.25}
+    sampled = tables.make_config(tmp_path / "in.csv", sample=rule, key=["id"], error_budget=1)
+    made, folder, said = _run(sampled, tmp_path)
+    labels = [row["label"] for row in _records(sampled, made, folder)]
+    everything, all_folder, _ = _run(
+        tables.make_config(tmp_path / "in.csv", key=["id"], error_budget=1), tmp_path / "all"
+    )
+    of_all = _records(sampled, everything, all_folder)
+    negative = sum(row["label"] == 0 for row in of_all)
+    dropped = len(of_all) - len(labels)
+    assert labels.count(1) == len(of_all) - negative
+    assert abs(labels.count(0) - 0.25 * negative) < 5 * (0.25 * 0.75 * negative) ** 0.5
+    assert made.sampled == manifest.Sampled(column="label", value=0, keep=0.25, dropped=dropped)
+    assert f"with 0 in label, 25 % were kept; {dropped:,} were left out by data.sample." in said
+    assert made.statistics["train"].columns["label"].vocabulary == (
+        (1, labels.count(1)),
+        (0, labels.count(0)),
+    )
+    eval_rows = [
+        _records(sampled, m, f, "eval") for m, f in ((made, folder), (everything, all_folder))
+    ]
+    assert eval_rows[0] == eval_rows[1], "rows that models are judged by all stay"
+    monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 3000)
+    monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 9000)
+    _, by_two, _ = _run(sampled, tmp_path / "two", num_workers=2)
+    assert _files(by_two) == _files(folder)
+    other = tables.make_config(
+        tmp_path / "in.csv", sample=rule, key=["id"], error_budget=1, shards={"train": 5}
+    )
+    found, other_folder, _ = _run(other, tmp_path / "five")
+    kept = [
+        sorted(row["id"] for row in _records(sampled, *one))
+        for one in ((made, folder), (found, other_folder))
+    ]
+    assert kept[0] == kept[1]
+
+
+def test_a_sample_of_which_nothing_is_left_is_told(tmp_path):
+    (tmp_path / "in.csv").write_text(tables.text(*(f"{i},n,1,0" for i in range(20))))
+    rule = {"column": "label", "value": 0, "keep": 1e-9}
+    empty = tables.make_config(tmp_path / "in.csv", sample=rule, key=["id"], split={"eval": 0})
+    with pytest.raises(
+        errors.DataError,
+        match=r"none of 20 rows is left: 0 dropped, 0 bad, 20 left out by data\.sample",
+    ):
+        _run(empty, tmp_path)

@@ -97,6 +97,8 @@ class Network:
         offset, scale = heads.scaling(self._params)
         if (offset, scale) != (0.0, 1.0):
             logits = _layers.Rescaling(scale, offset, name="scaled")(logits)
+        if (added := heads.offsets(self._params)) is not None:
+            logits = _layers.Rescaling(1.0, added, name="of_all_rows")(logits)
         output = _layers.Activation(last, name="output")(logits)
         return tf.keras.Model(self._inputs, output, name="network")
 

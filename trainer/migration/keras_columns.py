@@ -68,6 +68,11 @@ class KerasColumns:
         return self._transforms.plan.features
 
     @property
+    def offset(self) -> tuple[int, float] | None:
+        """By how much a sample makes the logit of a class too small, as `PlannedLabel` has it."""
+        return self._transforms.plan.label.offset
+
+    @property
     def features(self) -> dict[str, Spec]:
         """What networks get."""
         if not self._transforms.plan.features:

@@ -47,7 +47,10 @@ def check(model: model_config.Model) -> None:
 def network(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the network of a model, from features to one output."""
     check(model)
-    return _NETWORKS[model.name](model_config.params(model), columns, parameters)
+    params = model_config.params(model)
+    if columns.offset is not None:
+        params[model_config.OFFSET] = columns.offset
+    return _NETWORKS[model.name](params, columns, parameters)
 
 
 def whole(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:

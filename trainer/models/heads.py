@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from pipeline.config import model_config
 from trainer import optimizers
 from trainer.models.area import AreaUnderRoc
 from trainer.models.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
@@ -54,6 +55,21 @@ def scaling(params: Mapping[str, Any]) -> tuple[float, float]:
     return float(params.get("offset", 0.0)), float(params.get("scale", 1.0))
 
 
+def offsets(params: Mapping[str, Any]) -> list[float] | None:
+    """Returns what is added to each logit of a model that has learned from a sample, to give the
+    probabilities of all rows; of two classes there is one logit. `None` adds nothing.
+
+    Of a class of which the share `keep` of the examples was kept, the odds against any other are
+    too small by that factor (King and Zeng, 2001, "Logistic regression in rare events data").
+    """
+    if model_config.OFFSET not in params:
+        return None
+    index, offset = params[model_config.OFFSET]
+    if _classes(params) == 2:
+        return [offset if index == 1 else -offset]
+    return [offset if n == index else 0.0 for n in range(_classes(params))]
+
+
 def _classes(params: Mapping[str, Any]) -> int:
     return 1 if regression(params) else int(params.get("classes", 2))
 
@@ -68,12 +84,14 @@ def estimator_spec(
     float32. Of a regressor `logits` is `[batch, 1]`, and what is served is `prediction`, `[batch]`.
     Regressors train on squared errors in units of `params["scale"]`: in units of the label, the
     gradients of labels about 1e12 overflow in an optimizer that squares them. Evaluations are in
-    units of the label.
+    units of the label. What a model learned from a sample is corrected but in training.
     """
     classes = _classes(params)
     # Of two classes tf.estimator wants one logit; softmax of two is the sigmoid of this.
     if classes == 2 and logits.shape[-1] == 2:
         logits = logits[:, 1:] - logits[:, :1]
+    if (added := offsets(params)) is not None and mode != tf.estimator.ModeKeys.TRAIN:
+        logits = logits + tf.constant(added, logits.dtype)
     scale = scaling(params)[1] if mode == tf.estimator.ModeKeys.TRAIN else 1.0
     spec = _head(classes, features, scale).create_estimator_spec(
         features=features,

@@ -59,14 +59,17 @@ class Transforms:
     # As in serving; converting what reads a wide table takes longer than all else.
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def examples(
-        self, columns: Mapping[str, tf.Tensor], *, training: bool
+        self, columns: Mapping[str, tf.Tensor], *, training: bool, sampled: bool | None = None
     ) -> tuple[Tensors, tf.Tensor]:
         """Returns features and labels of a batch of columns, to learn from or be judged by.
 
+        Those to learn from weigh as `data.sample` says; `sampled`, if given, tells if others do.
         What are no columns, such as the marks of the ledger, pass through.
         """
         rest = {name: x for name, x in columns.items() if name not in self.columns}
         label, weight = self._label(columns)
+        if training if sampled is None else sampled:
+            weight = self._as_sampled(columns, weight)
         rest |= {} if weight is None else {WEIGHT: weight}
         return {**self.features(columns, training=training), **rest}, label
 
@@ -90,6 +93,17 @@ class Transforms:
         if plan.class_weights is not None:
             return label, _class_weight(label, plan.class_weights)
         return label, None
+
+    def _as_sampled(
+        self, columns: Mapping[str, tf.Tensor], weight: tf.Tensor | None
+    ) -> tf.Tensor | None:
+        plan = self.plan.label.sampled
+        if plan is None:
+            return weight
+        given = columns[plan.column]
+        hits = tf.equal(given, tf.constant(plan.value, given.dtype))
+        own = tf.where(hits, tf.constant(plan.weight, tf.float32), 1.0)
+        return own if weight is None else weight * own
 
 
 def make(

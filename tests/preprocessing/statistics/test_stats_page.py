@@ -31,6 +31,16 @@ def made(tmp_path_factory) -> tuple[manifest.Manifest, pathlib.Path]:
         return job.run(tables.make_config(root / "in.csv"), str(root)), root
 
 
+@pytest.mark.parametrize("value", [0, "<b>"])
+def test_a_sample_is_told(made, value):
+    sampled = manifest.Sampled(column="label", value=value, keep=0.1, dropped=1234)
+    text = stats_page.render(made[0].model_copy(update={"sampled": sampled}), "x")
+    shown = {0: "0", "<b>": "&lt;b&gt;"}[value]
+    assert (
+        f"train with {shown} in label, 10 % were kept; 1,234 were left out by data.sample" in text
+    )
+
+
 def test_every_column_and_split_is_there(made):
     text = stats_page.render(made[0], "Records of <table>")
     assert text.count("<section>") == len(made[0].columns)

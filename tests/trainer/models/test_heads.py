@@ -117,3 +117,23 @@ def test_gradients_do_not_grow_with_the_scale_of_a_regression(scale):
         loss, found = session.run([spec.loss, gradient])
     assert loss == pytest.approx(5.0)
     assert found[:, 0] == pytest.approx([-1.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("logits", "classes", "index"),
+    [([[0.3]], 2, 0), ([[0.3]], 2, 1), ([[0.1, 0.4, -1.0]], 3, 2)],
+)
+def test_a_sample_is_corrected_but_in_training(logits, classes, index):
+    params = {"classes": classes, "optimizer": UPDATES, "offset_of_sample": (index, -np.log(0.1))}
+
+    def probabilities(mode, **params):
+        with tf.Graph().as_default(), v1.Session() as session:
+            spec = heads.estimator_spec(tf.constant(logits), {}, tf.constant([0]), mode, params)
+            return session.run(spec.predictions["probabilities"])[0]
+
+    given = probabilities(Keys.PREDICT, **{**params, "offset_of_sample": (index, 0.0)})
+    # Of ten examples of that class one was kept.
+    wanted = given * np.where(np.arange(classes) == index, 10.0, 1.0)
+    found = probabilities(Keys.PREDICT, **params)
+    np.testing.assert_allclose(found, wanted / wanted.sum(), rtol=1e-6)
+    assert heads.offsets({"classes": 2}) is None

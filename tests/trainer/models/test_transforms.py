@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline import config
 from tests.pipeline.feature_tables import DELAY, TIME, contents, make
 from trainer.models.transforms import WEIGHT, Transforms
 
@@ -182,3 +183,26 @@ def test_items_without_a_weight_are_refused(seconds):
     message = r"features\.seen: seconds needs one weight for each item"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         _weighted(seconds)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "label", "wanted"),
+    [
+        ("late", 15, {}, [10.0, 1.0, 1.0]),
+        ("late", 15, {"weight": "weight"}, [10.0, 2.0, 0.5]),
+        ("carrier", "DL", {}, [1.0, 10.0, 1.0]),
+    ],
+)
+def test_rows_of_a_sample_stand_for_those_left_out_in_training_alone(column, value, label, wanted):
+    sample = config.Sample(column=column, value=value, keep=0.1)
+    job = make({"time": {}}, label)
+    job = job.model_copy(update={"data": job.data.model_copy(update={"sample": sample})})
+    transforms = Transforms(job, contents(job))
+    rows = {name: tf.constant(ROWS[name]) for name in transforms.columns}
+    features, _ = transforms.examples(rows, training=True)
+    np.testing.assert_allclose(features[WEIGHT], wanted, rtol=1e-6)
+    weighted, _ = transforms.examples(rows, training=False)
+    assert (WEIGHT in weighted) is ("weight" in label), "those left out are there to be judged by"
+    replayed, _ = transforms.examples(rows, training=False, sampled=True)
+    np.testing.assert_allclose(replayed[WEIGHT], wanted, rtol=1e-6)
+    assert set(transforms.serving_columns) == {"time"}
