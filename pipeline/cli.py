@@ -49,7 +49,7 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
     except errors.PipelineError as error:
         return _tell(error, argv)
     except KeyboardInterrupt:
-        print("error: interrupted. Run the same command again to go on.", file=sys.stderr)
+        print("error: interrupted. Run the same command again to resume.", file=sys.stderr)
         return errors.RetryableError.exit_code
     except BrokenPipeError:
         # The reader of our output is gone (`| head`); the interpreter would complain at exit.

@@ -35,7 +35,7 @@ _ISOLATE = flags.DEFINE_enum_class(
     "isolate",
     isolation.Isolate.AUTO,
     isolation.Isolate,
-    "Give a local cluster a network of its own, so that nobody else reaches its ports.",
+    "Give a local cluster a network of its own, so that its ports cannot be reached from outside.",
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --cluster but local.")
 _PS = flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0)

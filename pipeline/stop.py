@@ -3,7 +3,7 @@
   estimator-pipeline stop --run=NAME           the newest run without --run
   make stop [RUN=name]
 
-Works from any host that sees the run folder. `make train` with the same RUN= goes on later. The
+Works from any host that sees the run folder. `make train` with the same RUN= continues later. The
 processes of a script get SIGTERM.
 """
 

@@ -4,8 +4,8 @@
     estimator-pipeline verify --records=output/records/mnist --repair
 
 About a second for each gigabyte. Exits with 65 if anything is damaged, and says where. With
---repair the manifest is written anew from the shards that are intact, and the old one is kept
-beside it. Neither needs TensorFlow.
+--repair the manifest is written again from the shards that are intact, and the old one is kept
+next to it. Neither needs TensorFlow.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     estimator-pipeline stats --config=flights
 
-It takes a second. The page is one file, stats.html, beside the manifest.
+It takes a second. The page is one file, stats.html, next to the manifest.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _alone(job: config.Config) -> config.Config:
 
 
 def _restore(checkpoint: str, scratch: str) -> None:
-    """Makes a model directory of which training goes on at the checkpoint."""
+    """Makes a model directory of which training continues at the checkpoint."""
     copy = storage.join(scratch, checkpoint.rpartition("/")[2])
     for part in tf.io.gfile.glob(f"{checkpoint}.*"):
         tf.io.gfile.copy(part, copy + part[len(checkpoint) :])

@@ -206,7 +206,7 @@ def _train(
         step = checkpoint_files.current_step(run.path)
         reporter.note(step=step)
         raise errors.RetryableError(
-            f"stopped, saved at step {step}. Run the same command to go on."
+            f"stopped, saved at step {step}. Run the same command to resume."
         )
     if parts.stop.failure is not None:
         raise parts.stop.failure
@@ -243,7 +243,7 @@ def _await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> N
             raise failure
         time.sleep(pause)
         pause = min(pause * _GROWTH, _MOST)
-    raise errors.RetryableError("stopped before training began. Run the same command to go on.")
+    raise errors.RetryableError("stopped before training began. Run the same command to resume.")
 
 
 def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None:

@@ -277,7 +277,7 @@ def _explain(detail: Any) -> str:
 
 
 def _walked(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
-    """Returns the keys of `location` as they were written, and the keys known beside the last."""
+    """Returns the keys of `location` as they were written, and the keys known next to the last."""
     path: list[str] = []
     known: list[str] = []
     annotation: Any = Config

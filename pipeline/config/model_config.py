@@ -85,7 +85,7 @@ class DeepFm(Layers):
 
 
 class Dcn(Layers):
-    """Cross layers, each of which multiplies all features once more, beside a network of fully
+    """Cross layers, each of which multiplies all features once more, next to a network of fully
     connected layers. It needs `features`."""
 
     cross_layers: Positive = 3

@@ -1,4 +1,4 @@
-"""What Ctrl-C is to mean for work that goes on elsewhere."""
+"""What Ctrl-C is to mean for work that continues elsewhere."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Progress:
         self._bar: Line | None = None
         if self._stream.isatty():
             self._said -= _REFRESH
-            # Sizes of its own it would ask the terminal for, which may say nought.
+            # Sizes of its own it would ask the terminal for, which may report zero.
             self._bar = Line(file=self._stream, leave=False, ncols=80, nrows=24)
 
     def __enter__(self) -> Progress:

@@ -12,7 +12,7 @@ _DEFAULT_WIDTH, _NARROWEST = 80, 40
 
 
 class Lasting:
-    """A text stream that goes on into nothing once nobody can read it, instead of raising.
+    """A text stream that drops its output once its reader is gone, instead of raising.
 
     A closed terminal refuses everything written to it; work that saves what it has done must not
     fail of that. With `piped` the same holds for a pipe.

@@ -62,7 +62,7 @@ class Ending:
     def _is_end(
         self, error: errors.PipelineError | None, statuses: Mapping[str, run_folder.Status]
     ) -> bool:
-        """True if nobody else works on the run when this process has ended."""
+        """True if no other process works on the run when this one has ended."""
         if self._task.is_chief:
             followed = bool(self._task.cluster) and self._is_followed(statuses)
             return error is not None or not followed

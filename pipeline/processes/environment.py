@@ -69,7 +69,7 @@ def for_scripts(environment: Mapping[str, str]) -> dict[str, str]:
 def hide_proxies_from_grpc(environment: MutableMapping[str, str]) -> None:
     """Takes lowercase proxy variables out of `environment`, because gRPC would send a cluster's own
     traffic through the proxy (docs/tensorflow-pitfalls.md#grpc-and-proxies); what gs:// needs of
-    them goes on in capitals."""
+    them continues in capitals."""
     for name in _PROXIES:
         value = environment.pop(name, None)
         if value is not None and name in _PROXIES_OF_STORAGE:

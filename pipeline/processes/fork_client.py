@@ -156,7 +156,7 @@ class ForkServer:
         held: Sequence[int] = (),
         isolated: bool = False,
     ) -> None:
-        """Starts the server, which imports `preload` while the caller goes on. Raises what
+        """Starts the server, which imports `preload` while the caller continues. Raises what
         `errors.from_os_error` says of a `log` that cannot be written.
 
         The processes of an `isolated` one have a network of their own, without any other.

@@ -2,7 +2,7 @@
 
 TensorFlow's servers listen on all addresses and do what anyone tells them
 (docs/tensorflow-pitfalls.md#servers-on-all-addresses). In a network namespace with nothing but a
-loopback, nobody outside the run can reach them.
+loopback, they cannot be reached from outside the run.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def decide(
         return Decision(False, "network: shared with this machine (--isolate=off)")
     problem = "its storage is remote" if remote else why_not()
     if problem is None:
-        return Decision(True, "network: the cluster's own; nobody outside can reach its ports")
+        return Decision(True, "network: the cluster's own; its ports are closed to the outside")
     if wanted is Isolate.ON:
         raise errors.UsageError(f"--isolate=on: cannot be done here: {problem}")
     return Decision(False, f"network: shared with this machine ({problem})")

@@ -324,7 +324,7 @@ def verify(
 def ways_out(folder: str) -> str:
     """Returns what can be done about shards that are not as they were written."""
     return (
-        "Restore it; or make the records again: make preprocess FORCE=1; or go on without what is "
+        "Restore it; or make the records again: make preprocess FORCE=1; or train without what is "
         "damaged: make train SET=data.on_corrupt=skip_block, or for good make verify "
         f"RECORDS={folder} REPAIR=1"
     )

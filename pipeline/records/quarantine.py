@@ -117,7 +117,7 @@ def write(
     if before is not None and before["blocks"] != blocks:
         raise errors.DataError(
             f"records were damaged while the run was under way: {named(walked)}. Run the same "
-            "command again to go on without them"
+            "command again to continue without them"
         )
     run.write(
         EXCLUDED,

@@ -21,9 +21,9 @@ def verify(folder: str) -> None:
 
 
 def run(folder: str) -> manifest.Manifest:
-    """Writes the manifest anew from the intact shards, wherever they lie; returns it.
+    """Writes the manifest again from the intact shards, wherever they lie; returns it.
 
-    The old one stays beside it, named after its hash. Raises `DataError` if no record to train
+    The old one stays next to it, named after its hash. Raises `DataError` if no record to train
     on would be left.
     """
     contents = manifest.read(folder)

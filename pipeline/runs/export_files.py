@@ -45,5 +45,5 @@ def verify(folder: str, wanted: Mapping[str, str]) -> None:
         what = what if name in found else "missing"
         raise errors.DataError(
             f"export {folder!r}: {name!r} was {what} after it was published, by its SHA-256 in "
-            "run.json. Remove the export and run make train again to have it made anew."
+            "run.json. Remove the export and run make train again to export again."
         )

@@ -1,4 +1,4 @@
-"""Exported models as whoever serves them sees them: found by run, checked, loaded, called.
+"""Exported models as a server sees them: found by run, checked, loaded, called.
 
 Nothing of the trainer is needed, nor the records: what a SavedModel and its `assets.extra` say is
 enough.

@@ -1,7 +1,7 @@
 """Keeps a platform that restarts whatever ends from trying again what cannot succeed.
 
 Vertex AI starts each process up to five times, and the job three times, whichever exit code they
-had (docs/tensorflow-pitfalls.md#restarts-by-the-platform); Kubernetes goes on up to a limit. A
+had (docs/tensorflow-pitfalls.md#restarts-by-the-platform); Kubernetes continues up to a limit. A
 process that fails for good leaves a marker in the run folder; all that are started after it in the
 same submission end at once, with the same words and code.
 """

@@ -72,7 +72,7 @@ def state_of_run(
     host: str | None = None,
 ) -> tuple[str, str]:
     """Returns the state of a run (starting, running, trained, done, stopped, failed or died) and
-    one line on why. What was recorded by hand of an end holds while nobody goes on with the run."""
+    one line on why. What was recorded by hand of an end holds until the run is resumed."""
     by_hand = record is None or record.launcher is None
     ended = record is not None and record.status != "running"
     if record is not None and ended and (not by_hand or record.status == "done"):

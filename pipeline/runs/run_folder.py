@@ -180,7 +180,7 @@ class RunFolder:
             return config_file.load(self.config_path)
         except (errors.UsageError, errors.DataError) as error:
             raise type(error)(
-                f"{error}. Remove that file, and let make train write it anew"
+                f"{error}. Remove that file, and run make train, which writes it again"
             ) from None
 
     def read(self, name: str) -> dict[str, Any] | None:
@@ -319,7 +319,7 @@ class Status:
     # has ended since it started. See `trainer.exactly_once.report`.
     input: list[dict[str, int]] | None = None
     epochs: list[str] | None = None
-    # If it has gone on with other records: {"step": int, "applied": int}, the step from which on,
+    # If it has continued with other records: {"step": int, "applied": int}, the step from which on,
     # and how many of the old ones had been applied.
     new_data: dict[str, int] | None = None
     # One line that whoever watches the run should see.

@@ -100,9 +100,9 @@ class RunRecord(pydantic.BaseModel):
     readers: dict[str, int] = {}
     # Split to cause to records that it did without: `quarantine.left_out`.
     left_out: dict[str, dict[str, int]] = {}
-    # Steps of the checkpoints that nobody has judged, because of newer ones or by the config.
+    # Steps of checkpoints that were not evaluated, because of newer ones or by the config.
     skipped: list[int] = []
-    # Where it has gone on with other records, from step to step: `Status.new_data`.
+    # Where it has continued with other records, from step to step: `Status.new_data`.
     new_data: list[dict[str, int]] = []
     # to_first_step (from the start of the command), training, evaluation (after training), total.
     seconds: dict[str, float] = {}

@@ -204,7 +204,7 @@ def write_text(path: str, text: str, *, new: bool = False, parents: bool = False
     """Writes a file that readers see whole or not at all.
 
     On gs:// it is one object, written on the condition that nobody else writes it meanwhile. On a
-    disk the text goes to a temporary file beside the target first, is forced to the disk, and is
+    disk the text goes to a temporary file next to the target first, is forced to the disk, and is
     then renamed over it. Makes the folder it is to be in if `parents`. Raises `FileExistsError` if
     it must be `new` and is not.
     """

@@ -24,7 +24,7 @@ from pipeline import errors
 from pipeline.console import work
 from pipeline.storage import gcs_errors
 
-# Bytes fetched at a time: doubled from the first to the second while reading goes on where it was.
+# Bytes fetched at a time: doubled from the first to the second for sequential reads.
 _LEAST, _MOST = 256 << 10, 8 << 20
 _PART = 8 << 20  # bytes of one part of an upload
 _patience = 120.0  # seconds during which a request is tried again

@@ -23,7 +23,7 @@ _MESSAGE = re.compile(r'"message":\s*"([^"]*)"')
 
 
 def no_credentials(path: str) -> errors.UsageError:
-    """Returns the error for a machine that is nobody to Google."""
+    """Returns the error for a machine without Google credentials."""
     return errors.UsageError(f"{path!r}: there are no Google credentials here. {_LOGIN}")
 
 

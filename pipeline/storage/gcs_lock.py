@@ -1,6 +1,6 @@
 """A lock that hosts share: an object on gs:// which its holder rewrites now and then.
 
-It is made, rewritten and taken over on the condition that nobody else has written it since. Whoever
+It is made, rewritten and taken over on the condition that it has not changed since. Whoever
 finds it there watches it for a while; a holder that does not rewrite it meanwhile is gone. No clock
 of any host matters.
 """

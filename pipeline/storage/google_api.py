@@ -1,4 +1,4 @@
-"""REST APIs of Google Cloud, asked as whoever this machine is logged in as."""
+"""REST APIs of Google Cloud, with the credentials of this machine."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Ending:
                 return  # the fork server is gone, and every process with it
 
     def end_parameter_servers(self) -> None:
-        """Ends what nobody needs after training."""
+        """Ends the parameter servers, which are not needed after training."""
         self.end([topology.PS], self._plan.graces.ps)
 
     def end_stragglers(self, seconds: float) -> None:

@@ -39,7 +39,7 @@ class Member:
     def loss(
         self, run: RunFolder, code: int, *, newest_step: int | None, unit: Literal["task", "gang"]
     ) -> restart_policy.Loss:
-        """Returns what a policy is told of the end of the process with an exit `code`.
+        """Returns what a policy must know about the end of the process with an exit `code`.
 
         `newest_step` is that of the run, and `unit` what is started again after a loss.
         """
@@ -61,7 +61,7 @@ class Member:
         """Returns the error of a run that ends because of `loss`."""
         note = f"; {decision.note}" if decision.note else ""
         again = "Run the same command again to resume."
-        hint = {errors.RetryableError.exit_code: f" {again}", 1: f" Mend that. {again}"}.get(
+        hint = {errors.RetryableError.exit_code: f" {again}", 1: f" Fix the cause. {again}"}.get(
             decision.code, ""
         )
         cause = f"{self.name}: {loss.cause.rstrip('.')}{note}."

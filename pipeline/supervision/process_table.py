@@ -30,7 +30,7 @@ class ProcessTable:
         self.members: dict[str, Member] = {}
         # By role: the addresses of its tasks, if there are several processes.
         self.cluster: dict[str, tuple[str, ...]] = {}
-        # Ends whose meaning nobody has decided yet.
+        # Ends that have not been handled yet.
         self.ended: list[Ended] = []
 
     @property

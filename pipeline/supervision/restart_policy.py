@@ -123,7 +123,7 @@ class Policy:
 
 
 class Recovery:
-    """Watches one restart until the process, or the training that hung on it, goes on.
+    """Watches one restart until the process, or the training that hung on it, continues.
 
     A training process shows its own recovery (its loss, once it has made a step). After the loss of
     a parameter server, or of a whole `gang`, all processes that train have to make a step again,
@@ -138,7 +138,7 @@ class Recovery:
         # The chief and the parameter servers take the global step back with them.
         self._falls_back = self._of_all or restart.role == topology.CHIEF
         self._highest = restart.step
-        # By process: the lowest step it has told of since, and when it had made its first one.
+        # By process: the lowest step it has reported since, and when it had made its first one.
         self._lowest: dict[str, int] = {}
         self._back: dict[str, float] = {}
 

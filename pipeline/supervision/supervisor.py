@@ -153,7 +153,7 @@ class Supervisor:
         """True if training is over and all that is left to do is the evaluator's.
 
         A parameter server even ends by itself then, and a chief that was lost after it reported
-        the end of training would find nobody to train with.
+        the end of training would find no process to train with.
         """
         evaluating = topology.EVALUATOR if self._processes.has_evaluator else topology.CHIEF
         return member.role != evaluating and self._is_trained()

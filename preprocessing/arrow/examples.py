@@ -1,6 +1,6 @@
 """Reads serialized `tf.train.Example`s into columns, without TensorFlow.
 
-The messages are declared anew from tensorflow/core/example/*.proto, in a pool of their own so that
+The messages are declared again from tensorflow/core/example/*.proto, in a pool of their own so that
 they do not collide with TensorFlow's if that is imported too.
 """
 

@@ -115,7 +115,7 @@ def _edited(path: str, data: config.Data) -> list[Correction]:
         corrections.known_columns(raw, data.columns, where)
         if letter["file"] not in names:
             raise errors.DataError(
-                f"{where}: {letter['file']!r} is none of the files of data.inputs"
+                f"{where}: {letter['file']!r} is not one of the files of data.inputs"
             )
         found.append(Correction(**{**letter, "file": names[letter["file"]]}))
     return found

@@ -106,7 +106,7 @@ class Corrected(base.Source):
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields rows as the source does, and behind them those that were corrected."""
         for rows in self._source.read(chunk):
-            if rows.each:  # images, which nobody edits
+            if rows.each:  # images, which are not edited
                 yield rows
                 continue
             paths = {*rows.files.values(), *(letter.file for letter in rows.letters)}

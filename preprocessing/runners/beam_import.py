@@ -1,4 +1,4 @@
-"""Imports Beam, quietly, and without what nobody here asks it for."""
+"""Imports Beam, quietly, and without the parts that are not used here."""
 
 from __future__ import annotations
 

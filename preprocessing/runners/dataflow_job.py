@@ -22,7 +22,7 @@ from preprocessing.shards import record_folders
 
 ENDED = ("JOB_STATE_DONE", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_DRAINED")
 _POLL = 15.0  # seconds
-# So many requests in a row may fail before it is given up to follow: the job itself goes on.
+# So many requests in a row may fail before it is given up to follow: the job itself continues.
 _MISSED = 20
 
 

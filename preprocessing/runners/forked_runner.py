@@ -1,6 +1,6 @@
 """Beam's local runner with workers that are processes, forked when they are needed.
 
-Beam itself starts a shell with a fresh Python for each, which imports everything anew: more than a
+Beam itself starts a shell with a fresh Python for each, which imports everything again: more than a
 second of processor time each. And if one of them is killed, it fails with a traceback, or waits.
 """
 

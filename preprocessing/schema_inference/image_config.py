@@ -63,7 +63,7 @@ def _classes(names: list[str]) -> dict[str, Any]:
 
 
 def of_idx(path: str, shown: Callable[[str], str]) -> tuple[list[str], str, str]:
-    """The same for IDX files beside the one at `path`, or in that folder.
+    """The same for IDX files next to the one at `path`, or in that folder.
 
     Raises `DataError` if images have no labels, or no images are for training.
     """
@@ -72,7 +72,7 @@ def of_idx(path: str, shown: Callable[[str], str]) -> tuple[list[str], str, str]
     pairs = _pairs(folder, names or storage.listdir(folder))
     if "train" not in pairs:
         raise errors.DataError(
-            f"{folder!r}: no IDX file of images that has one of labels, of as many rows, beside it"
+            f"{folder!r}: no pair of IDX files, images and labels with equally many rows"
         )
     images, _ = pairs["train"]
     height, width = images.shape[1:]

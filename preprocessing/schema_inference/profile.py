@@ -29,7 +29,7 @@ Kind = Literal["int64", "float32", "string"]
 # The narrowest first.
 KINDS: tuple[Kind, ...] = ("int64", "float32", "string")
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-# What people write where there is no value, beside what `data.csv.missing` has by default.
+# What people write where there is no value, besides what `data.csv.missing` has by default.
 TOKENS = (
     *("NULL", "null", "Null", "(null)", "<null>", "None", "none", "NONE", "nil", "<NA>", "\\N"),
     *("NaN", "nan", "NAN", "NaT", "N/A", "n/a", "n.a.", "N.A.", "na", "#N/A", "#NULL!", "#VALUE!"),

@@ -1,4 +1,4 @@
-"""Writes a first config from raw data, with what was seen of each column beside it."""
+"""Writes a first config from raw data, with what was seen of each column next to it."""
 
 from __future__ import annotations
 

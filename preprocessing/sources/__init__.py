@@ -58,6 +58,6 @@ def choose(data: config.Data) -> Source:
 
 
 def _is_transform(found: object) -> bool:
-    """Tells what needs Beam; if nobody has imported it, nothing does."""
+    """Tells what needs Beam; nothing does if Beam has not been imported."""
     beam = sys.modules.get("apache_beam")
     return beam is not None and isinstance(found, type) and issubclass(found, beam.PTransform)

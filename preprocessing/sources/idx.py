@@ -124,7 +124,7 @@ def _image_column(data: config.Data) -> str:
     label = data.columns.get(data.label)
     if len(others) != 1 or data.columns[others[0]].type != "uint8":
         raise errors.UsageError(
-            "data.columns: source idx gives one uint8 column of images beside the label, "
+            "data.columns: source idx gives one uint8 column of images and the label, "
             f"the config has {', '.join(others) or 'none'}"
         )
     if label is not None and (label.type != "int64" or label.shape):

@@ -138,7 +138,7 @@ def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial
         return Partial(count, array.null_count, values=known)
     finite = np.isfinite(values)
     not_finite = count - int(counts[finite].sum())
-    # Adding nought makes -0.0 the 0.0 it is equal to.
+    # Adding zero makes -0.0 the 0.0 it is equal to.
     values, counts = values[finite] + values.dtype.type(0), counts[finite]
     return Partial(
         count,

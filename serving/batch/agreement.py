@@ -66,7 +66,7 @@ class Agreement:
         self.squares += other.squares
 
     def line(self, classes: tuple[str, ...] | None) -> str | None:
-        """Says it in a line beside what is right without a model; `None` without labels."""
+        """Prints it next to that of a constant prediction; `None` without labels."""
         if not self.rows:
             return None
         rows = f"{self.rows:,} rows with a label"

@@ -112,7 +112,7 @@ def labelled(
 
 
 def shown(found: pa.Table, rows: int) -> str:
-    """Shows the first predictions, beside their labels if these are known."""
+    """Shows the first predictions, next to their labels if these are known."""
     head = found.slice(0, rows)
     values = {name: head.column(name).to_pylist() for name in head.column_names}
     where = tuple(values)[:2]

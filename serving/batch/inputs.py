@@ -55,7 +55,7 @@ class Asked:
 
     @property
     def label_is_sensitive(self) -> bool:
-        """Tells if labels are for nobody to see."""
+        """True if labels are not to be shown."""
         return self.has_label and self.data.columns[self.data.label].sensitive
 
 

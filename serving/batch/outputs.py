@@ -72,7 +72,7 @@ def taken(path: str) -> errors.UsageError:
 
 @contextlib.contextmanager
 def _finished_at(target: str, new: bool) -> Iterator[IO[bytes]]:
-    """Opens a file beside `target`, which gets its name when everything is in it."""
+    """Opens a file next to `target`, which gets its name when everything is in it."""
     if storage.is_remote(target):
         with tempfile.NamedTemporaryFile() as local:
             yield local

@@ -15,7 +15,7 @@ _LOCK = ".lock"
 
 @contextlib.contextmanager
 def beside(path: str) -> Iterator[str]:
-    """Makes a folder beside `path` that no other process has, and removes it at the end.
+    """Makes a folder next to `path` that no other process has, and removes it at the end.
 
     Those for the same `path` whose processes were killed are removed first; on gs://, where nobody
     can tell, they stay.
@@ -43,7 +43,7 @@ def beside(path: str) -> Iterator[str]:
 
 
 def _remove_if_left(folder: str) -> None:
-    """Removes a folder whose lock nobody holds."""
+    """Removes a folder whose lock is free."""
     with contextlib.suppress(OSError):
         descriptor = os.open(storage.join(folder, _LOCK), os.O_RDWR)
         try:

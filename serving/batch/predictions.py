@@ -1,6 +1,6 @@
 """Predictions with an exported model, from raw rows to a file: the whole of `make predict`.
 
-The file of predictions is the last to appear. Dead letters are beside it, also if there are too
+The file of predictions is the last to appear. Dead letters are next to it, also if there are too
 many of them for predictions.
 """
 
@@ -55,7 +55,7 @@ def output(
     """Returns where to write predictions for the input `given`, or for the test split.
 
     Without a `path`, it is one in the run's folder that only the same model and input have, so it
-    is made anew. Raises `UsageError` for a `path` that exists.
+    is made again. Raises `UsageError` for a `path` that exists.
     """
     if path:
         path = storage.absolute(path)

@@ -240,4 +240,4 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         print(f"{asked}  {status}  {took:.1f} ms", flush=True)
 
     def log_error(self, *_: Any) -> None:
-        """A client that keeps silent is nobody's problem."""
+        """A client that sends nothing holds up no other."""

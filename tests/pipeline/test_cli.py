@@ -72,7 +72,7 @@ def test_help_is_no_error(arguments):
         (
             "raise KeyboardInterrupt",
             75,
-            "error: interrupted. Run the same command again to go on.\n",
+            "error: interrupted. Run the same command again to resume.\n",
         ),
     ],
 )
@@ -116,7 +116,7 @@ def test_being_asked_to_end_is_an_interruption(name):
     done = run("--config=x", body=body)
     assert (done.returncode, done.stderr) == (
         75,
-        "error: interrupted. Run the same command again to go on.\n",
+        "error: interrupted. Run the same command again to resume.\n",
     )
 
 

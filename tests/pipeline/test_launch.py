@@ -278,7 +278,7 @@ def test_ctrl_c_ends_the_wait_for_a_run(launch):
         wait_until(lambda: holds_open(process.pid, path))
         process.send_signal(signal.SIGINT)
         _, err = launch.end(process, 75)
-    assert err == "error: interrupted. Run the same command again to go on.\n"
+    assert err == "error: interrupted. Run the same command again to resume.\n"
 
 
 def holds_open(pid, path):

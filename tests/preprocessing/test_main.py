@@ -176,7 +176,9 @@ def test_interrupted_it_says_so_and_leaves_no_half_made_build(tmp_path):
         _wait(lambda: any(folder.glob("_tmp-*/*.arrow")) or process.poll() is not None)
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 75
-        assert process.stderr.read() == "error: interrupted. Run the same command again to go on.\n"
+        assert (
+            process.stderr.read() == "error: interrupted. Run the same command again to resume.\n"
+        )
     # Pieces that were finished stay for the next run.
     assert all(path.name.startswith("_tmp-") for path in folder.glob("[!.]*"))
     assert not any(folder.glob("_tmp-*")) or any(folder.glob("_tmp-*/*.piece.json"))

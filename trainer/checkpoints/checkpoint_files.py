@@ -272,7 +272,7 @@ def pinned(checkpoint: str) -> Iterator[str]:
     (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read).
 
     On a disk the data is not copied, but linked; of one on gs:// the copy is on this machine.
-    Raises `FileNotFoundError` if the checkpoint is gone, or written anew: after a rollback the same
+    Raises `FileNotFoundError` if the checkpoint is gone, or rewritten: after a rollback the same
     step is saved again.
     """
     folder, _, name = checkpoint.rpartition("/")

@@ -79,12 +79,12 @@ def _saver_hook(
 
 class _Saver(tf.compat.v1.train.CheckpointSaverHook):
     before_last: Callable[[Any], None]
-    # Where training goes on, too: the processes of an all-reduce can only do it together, and a
+    # Where training continues, too: the processes of an all-reduce can only do it together, and a
     # single one evaluates what an earlier start has not. To servers it is only lost time.
     saves_restored = True
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Saves where training begins, and if `saves_restored` where it goes on.
+        """Saves where training begins, and if `saves_restored` where it continues.
 
         Raises `RetryableError` if that is before the newest checkpoint: TensorFlow begins again
         without a word if reading the list of checkpoints fails just then.
@@ -147,7 +147,7 @@ class _Listener(tf.compat.v1.train.CheckpointSaverListener):
 
 
 class _Unread(tf.compat.v1.train.CheckpointSaverListener):
-    """Removes a checkpoint as soon as it is written, as nobody reads it."""
+    """Removes a checkpoint as soon as it is written, because it is never read."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

@@ -30,7 +30,7 @@ def begin(own: Any, settings: model_config.WarmStart | None) -> None:
 def begin_with(settings: model_config.WarmStart) -> list[str]:
     """Makes trainable variables of the graph begin with the values they have in `settings.path`.
 
-    Returns their names. Values of a checkpoint that training goes on from come later, and count.
+    Returns their names. Values of a checkpoint that training continues from come later, and count.
     To be called once a replica. Raises `UsageError` if the path is neither, if nothing fits, or if
     shapes differ.
     """

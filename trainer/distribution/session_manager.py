@@ -50,7 +50,7 @@ class _Manager(session_manager.SessionManager):
                         raise
                 if signals.stop_requested.wait(_PAUSE):
                     raise errors.RetryableError(
-                        "stopped while waiting for the parameters. Run the same command to go on."
+                        "stopped while waiting for the parameters. Run the same command to resume."
                     )
 
     def _bare(self, master: str, config: Any) -> Any:

@@ -15,7 +15,7 @@ from pipeline import config
 from trainer.evaluation import best
 
 # {"evaluations": [metrics], "judged": [int], "skipped": [int]}: steps that checkpoints are named
-# after, those of the evaluations and those nobody has judged. Each evaluation also has "settings",
+# after, those evaluated and those not evaluated. Each evaluation also has "settings",
 # see below.
 EVALUATIONS = "evaluations.json"
 _REMEMBERED = 1000

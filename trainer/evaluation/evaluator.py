@@ -153,7 +153,7 @@ class Evaluation:
         if done is None or done["reason"] != "steps":
             return done
         # One of an earlier start of this run, before it was given more steps.
-        # Of epochs it is found out anew by each chief.
+        # Of epochs it is found out again by each chief.
         wanted = epochs.of_run(self._job, self._run).train.max_steps
         return done if done["final_step"] >= wanted else None
 
@@ -265,7 +265,7 @@ class Evaluation:
         return exporters.Export(storage.join(self._run.path, best["export"]), best["sha256"])
 
     def _tell_skipped(self) -> list[int]:
-        """Returns the steps of the checkpoints that nobody has judged, and says so."""
+        """Returns the steps of checkpoints that were not evaluated, and logs them."""
         found = self._run.read(early_stopping.EVALUATIONS) or {}
         steps: list[int] = found.get("skipped", [])
         if steps:

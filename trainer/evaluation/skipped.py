@@ -1,6 +1,6 @@
-"""Which checkpoints nobody has judged.
+"""Which checkpoints were not evaluated.
 
-Whoever judges takes the newest one. What was saved meanwhile is passed over, and may be deleted
+The evaluator takes the newest one. What was saved meanwhile is passed over, and may be deleted
 before anybody has seen it: so the chief lists all that it saves.
 """
 
@@ -38,7 +38,7 @@ def steps(run: RunFolder, judged: Collection[int]) -> list[int]:
 
 
 def told(skipped: Sequence[int], judged: int) -> str:
-    """Returns one line that names them, beside the number of those that were judged."""
+    """Returns one line that names them, next to the number of those evaluated."""
     named = [*map(str, skipped[:_SHOWN]), *(["…"] if len(skipped) > _SHOWN else [])]
     return (
         f"{len(skipped):,} of {len(skipped) + judged:,} checkpoints were not evaluated, because of "

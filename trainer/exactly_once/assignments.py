@@ -136,7 +136,7 @@ class Holdings:
     def pieces(self) -> Iterator[epoch_order.Piece | None]:
         """Yields what is ready and then what becomes so, for one pipeline; `None` for nothing yet.
 
-        Of several pipelines the last goes on: a strategy drops the others.
+        Of several pipelines the last continues: a strategy drops the others.
         """
         queue = self._queue = collections.deque(self._ready.values())
         while True:

@@ -197,7 +197,7 @@ class Variables:
         """Returns the op that counts one batch of reader `rank`; both tensors are `[batch]` int32.
 
         A batch that is not `in_turn`, because its blocks have been dealt again, was applied all
-        the same, but nothing goes on behind it. Under a strategy every copy of the variables counts
+        the same, but nothing runs after it. Under a strategy every copy of the variables counts
         the batches of all replicas.
         """
         reads = self.reads(blocks, tf.where(in_turn, places, 0), rank)

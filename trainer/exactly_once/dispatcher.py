@@ -1,8 +1,8 @@
 """How processes on parameter servers share what is to be read: each takes what it can use.
 
 Variables on a parameter server say how far the backlog has been dealt, and which of its pieces each
-reader holds. They are not saved: a chief that starts lays them out anew, from the counts of the
-parameters it starts with. A reader that comes back goes on with what it held; if it does not, the
+reader holds. They are not saved: a chief that starts lays them out again, from the counts of the
+parameters it starts with. A reader that comes back continues with what it held; if it does not, the
 chief takes that back.
 
 Positions in the backlog are counted on over the starts of a chief, so that those dealt before are

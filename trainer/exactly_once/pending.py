@@ -1,6 +1,6 @@
 """What processes that step together have handed in, and what of it is not yet applied.
 
-A process does not know when the update that its gradients are part of is applied: it goes on once
+A process does not know when the update that its gradients are part of is applied: it continues once
 there is a token for it, and if it stands still just then, the chief may save before it could count.
 So each hands in what there is to count ahead of its gradients, and the update itself counts it:
 there are no tokens for the next step before that, so all that lies here belongs to this one.

@@ -33,7 +33,7 @@ Progress = Callable[[str, int, int | None], None]
 class Position:
     """The position in the training data, of one process.
 
-    `reached` is that of the checkpoint that training goes on from, `[blocks]`. `count` is called
+    `reached` is that of the checkpoint that training continues from, `[blocks]`. `count` is called
     while the graph is built, the hook's methods afterwards.
     """
 
@@ -205,7 +205,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
                 return start
             if signals.stop_requested.wait(_POLL):
                 raise errors.RetryableError(
-                    "stopped while waiting for the chief. Run the same command to go on."
+                    "stopped while waiting for the chief. Run the same command to resume."
                 )
         raise errors.RetryableError(
             f"the chief has not said within {patience:g} s what to read; see make logs ROLE=chief. "

@@ -117,7 +117,7 @@ class EpochEnds:
         )
         writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
         writer.add_summary(summary, found.step)
-        writer.flush()  # after the last save nobody else does
+        writer.flush()  # after the last save nothing else does
 
 
 def table(found: Account) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a published model is, for people: a page of Markdown beside it.
+"""What a published model is, for people: a page of Markdown next to it.
 
 Its chapters are those of Mitchell et al., Model cards for model reporting, 2019, as far as a
 program can know them.

@@ -217,7 +217,7 @@ class _Comparison:
         moved = max(self._rounding.moved.values(), default=0.0) if self._rounding else 0.0
         if moved > rounding.MOST:
             return (
-                "The Estimator's own answers depend on the rows beside a row in its batch (by "
+                "The Estimator's own answers depend on the other rows of a batch (by "
                 f"{moved:.1e} of their scale)"
             )
         originals = [n for n in range(len(wrong)) if not rows[n].changed]

@@ -61,7 +61,7 @@ class Server:
         if not reply:
             raise errors.RetryableError(
                 f"the process that checks exports ended with {self._process.wait()}. Run the same "
-                "command to go on."
+                "command to resume."
             )
         error = json.loads(reply).get("error")
         if error:

@@ -172,7 +172,7 @@ def _values(features: Any, name: str, shape: list[int], missing: dict[str, Any])
 
 
 def main() -> None:
-    """Answers until nobody asks any more."""
+    """Answers until there are no more requests."""
     # Ctrl-C is for the process that asks; when that ends, so does the input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What libraries print must not be taken for an answer.

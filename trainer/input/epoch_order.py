@@ -92,7 +92,7 @@ def epoch_order(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
     """Returns the block indices of one epoch, `[num_blocks]` int64.
 
     A permutation, but that the last blocks of the epoch before do not come first: what is still
-    being read is not begun again (`distance`), also if the epoch before is gone on with near its
+    being read is not begun again (`distance`), also if the epoch before is continued with near its
     end.
     """
     order = _permutation(num_blocks, seed, epoch)
@@ -151,7 +151,7 @@ class Piece:
 class Backlog:
     """Everything that is still to be read, as an endless list of pieces.
 
-    It begins with what the epoch under way has left, in that epoch's order, and goes on with whole
+    It begins with what the epoch under way has left, in that epoch's order, then has whole
     epochs. It is a function of the seed and of `applied`, the number of records of each block that
     have been trained on so far, `[blocks]`: nothing else need be remembered to go on.
     """

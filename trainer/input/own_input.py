@@ -1,6 +1,6 @@
 """Examples from an `input_fn` of the user's own, in place of records.
 
-What it returns is trained on as it is: nobody counts it, and where training goes on after a stop it
+What it returns is trained on as it is: nobody counts it, and when training resumes it
 is called again.
 """
 

@@ -194,7 +194,7 @@ class Watch:
         what = "stopped"
         if training:
             what += " at once" if insisted else " while waiting for another process"
-        self._leave(0.0, errors.RetryableError(f"{what}. Run the same command to go on."))
+        self._leave(0.0, errors.RetryableError(f"{what}. Run the same command to resume."))
 
     def _may_have_to_save(self) -> bool:
         """A chief that still waits for the others before its first step has nothing to save; a
@@ -251,7 +251,7 @@ class Watch:
 
 
 def failure_of_chief(run: RunFolder) -> errors.PipelineError | None:
-    """Returns the error of a chief that has failed for good; nobody need wait for it any more."""
+    """Returns the error of a chief that has failed for good; no process need wait for it."""
     return failure_of(run_folder.read_status(run, "chief-0"))
 
 

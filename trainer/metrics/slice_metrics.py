@@ -1,4 +1,4 @@
-"""A checkpoint judged on a split: over all of it, and over each slice, beside a baseline."""
+"""A checkpoint evaluated on a split: on all of it, and on each slice, next to a baseline."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             rate, self._summarised = self._rate_since(self._summarised)
             self._write_summary(step, rate)
         if not self._first_reported:
-            # At once, and not when due: by it the supervisor knows that training goes on.
+            # At once, and not when due: by it the supervisor knows that training continues.
             self._first_reported = True
             self._reporter.say("training", step=step, loss=loss)
         elif self._reporter.due:

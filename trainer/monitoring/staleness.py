@@ -121,4 +121,4 @@ class StalenessHook(tf.compat.v1.train.SessionRunHook):
         ]
         writer = tf.compat.v1.summary.FileWriterCache.get(self._run.path)
         writer.add_summary(tf.compat.v1.Summary(value=values), step)
-        writer.flush()  # at the end of training nobody else does
+        writer.flush()  # at the end of training nothing else does

@@ -72,7 +72,7 @@ class Reporter:
 
     @property
     def has_made_steps(self) -> bool:
-        """True if the process has told of a step since it started."""
+        """True if the process has reported a step since it started."""
         return self._status.loss is not None
 
     def _silence(self) -> float:

@@ -70,7 +70,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         self._step_tensor = _train.get_or_create_global_step()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Takes the step that training goes on from."""
+        """Takes the step that training continues from."""
         self._step = int(session.run(self._step_tensor))
         self._ended = None
 
@@ -158,4 +158,4 @@ class CheckpointTimes:
         value = tf.compat.v1.Summary.Value(tag="seconds/checkpoint", simple_value=seconds)
         writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
         writer.add_summary(tf.compat.v1.Summary(value=[value]), step)
-        writer.flush()  # after the last save nobody else does
+        writer.flush()  # after the last save nothing else does

@@ -1,6 +1,6 @@
 """Optimizers by name, and how gradients of several processes become one update.
 
-They are made anew for every graph, and are the `tf.compat.v1` ones: Keras optimizers do not count
+They are made again for every graph, and are the `tf.compat.v1` ones: Keras optimizers do not count
 the global step, and the new ones cannot run in graph mode
 (docs/tensorflow-pitfalls.md#keras-optimizers).
 """
@@ -160,7 +160,7 @@ class _Wrapping(tf.compat.v1.train.Optimizer):
 
 
 class PerGraph(_Wrapping):
-    """What makes its optimizer anew for every graph: Keras uses one for several."""
+    """What makes its optimizer again for every graph: Keras uses one for several."""
 
     def __init__(self, how: Updates) -> None:
         super().__init__(use_locking=False, name="PerGraph")

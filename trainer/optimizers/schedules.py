@@ -15,7 +15,7 @@ def share(schedule: optimizer_config.Schedule, step: Any, length: config.Length 
     """Returns the share at global step `step`, a scalar float32 tensor.
 
     A schedule that lasts until training ends follows what has been read: after a change of the
-    batches it goes on where it was, as if all steps had been made with the present ones. Raises
+    batches it continues where it was, as if all steps had been made with the present ones. Raises
     `ValueError` if the decay would take no step.
     """
     length = length or config.Length(0, 0)

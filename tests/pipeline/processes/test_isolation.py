@@ -19,7 +19,7 @@ IMPOSSIBLE = isolation.why_not()
 def test_auto_isolates_where_the_system_lets_it():
     decision = decide(Isolate.AUTO, remote=False, why_not=lambda: None)
     assert decision.isolated
-    assert decision.line == "network: the cluster's own; nobody outside can reach its ports"
+    assert decision.line == "network: the cluster's own; its ports are closed to the outside"
 
 
 @pytest.mark.parametrize(

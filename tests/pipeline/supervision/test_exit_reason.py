@@ -14,8 +14,8 @@ from pipeline.supervision import exit_reason
     ("error", "cause"),
     [
         ("the loss is nan at step 7", "the loss is nan at step 7"),
-        ("stopped. Run the same command to go on.", "stopped"),
-        ("stopped, saved at step 7. Run the same command to go on.", "stopped, saved at step 7"),
+        ("stopped. Run the same command to resume.", "stopped"),
+        ("stopped, saved at step 7. Run the same command to resume.", "stopped, saved at step 7"),
         ("no space. Free some and run the same command again to resume.", None),
     ],
 )

@@ -234,7 +234,7 @@ def test_restarts_are_bounded(stage):
 
 
 def test_a_bug_is_tried_once_more_and_shown_with_its_traceback(stage):
-    with pytest.raises(errors.PipelineError, match=r"^worker-0: KeyError: 'a bug'\. Mend") as info:
+    with pytest.raises(errors.PipelineError, match=r"^worker-0: KeyError: 'a bug'\. Fix") as info:
         stage.run(worker_0=["crash"], chief_0=["train"])
     assert info.value.exit_code == 1
     assert len(stage.attempts("worker-0")) == 2

@@ -154,7 +154,7 @@ def test_nothing_was_edited(made):
         ("[]", "fixed' line 1: no dead letter"),
         ('{"file": "in.csv", "row": 1, "reason": "x", "raw": []}', "raw must be an object"),
         ('{"file": "in.csv", "row": 1, "reason": "x", "raw": {"ids": 1}}', "mean 'id'"),
-        ('{"file": "in.csv", "row": 1, "reason": "x", "raw": {"id": 1}}', "none of the files"),
+        ('{"file": "in.csv", "row": 1, "reason": "x", "raw": {"id": 1}}', "not one of the files"),
     ],
 )
 def test_lines_that_cannot_be_used(made, line, message):

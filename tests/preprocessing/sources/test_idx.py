@@ -215,7 +215,7 @@ def test_gz_altered(tmp_path, place):
     [
         (
             {"columns": {"label": {"type": "int64"}}},
-            "source idx gives one uint8 column of images beside the label, the config has none",
+            "source idx gives one uint8 column of images and the label, the config has none",
         ),
         (
             {"columns": {"image": {"type": "float32"}, "label": {"type": "int64"}}},

@@ -220,7 +220,7 @@ def test_who_has_nothing_to_save_says_that_it_was_stopped(commands, task_flags, 
             if role == "ps":  # else it waits for the chief, which may have to save
                 commands.signal(names[role], signal.SIGINT)
             line = error_line(commands.end(names[role], code=75))
-            assert line == "error: stopped. Run the same command to go on."
+            assert line == "error: stopped. Run the same command to resume."
             assert run_folder.read_statuses(run)[f"{role}-0"].state == "stopped"
         wait_until(lambda: insisted(commands, names["chief"]), seconds=60)
         assert "stopped" in error_line(commands.end(names["chief"], code=75))
@@ -237,7 +237,7 @@ def test_a_chief_can_save_when_all_are_stopped_at_once(commands, task_flags, sma
     saved = run_folder.saved_step(run)
     assert saved
     assert lines["chief"].startswith(f"error: stopped, saved at step {saved}.")
-    assert lines["ps"] == "error: stopped. Run the same command to go on."
+    assert lines["ps"] == "error: stopped. Run the same command to resume."
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def waiting_chief(commands, tmp_path):
 
 def test_a_chief_that_has_made_no_step_need_not_wait_for_others(commands, waiting_chief, tmp_path):
     output = commands.end(waiting_chief(), code=75)
-    stopped = "stopped while waiting for another process. Run the same command to go on."
+    stopped = "stopped while waiting for another process. Run the same command to resume."
     assert error_line(output) == f"error: {stopped}"
     status = run_folder.read_statuses(RunFolder(str(tmp_path)))["chief-0"]
     assert (status.state, status.error, status.exit_code) == ("stopped", stopped, 75)
@@ -267,7 +267,7 @@ def test_a_chief_that_has_made_a_step_waits_to_save_it(commands, waiting_chief):
     assert not commands.has_ended(name)
     commands.signal(name, signal.SIGINT)
     line = error_line(commands.end(name, code=75))
-    assert line == "error: stopped at once. Run the same command to go on."
+    assert line == "error: stopped at once. Run the same command to resume."
 
 
 @pytest.mark.parametrize(
