@@ -114,6 +114,21 @@ def test_packages_import_only_what_they_may(package):
     assert not wrong
 
 
+def test_no_module_imports_a_private_name_of_another():
+    """What two modules use is public; helpers of several tests lie in a module of their own."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} imports {alias.name} of {node.module}"
+        for package in (*FORBIDDEN, "tests", "benchmarks")
+        for path in _modules(package)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").partition(".")[0] in (*FORBIDDEN, "tests", "benchmarks")
+        for alias in node.names
+        if alias.name.startswith("_")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def _name(path):
     """Returns the dotted name of a module or package."""
     parts = path.relative_to(ROOT).with_suffix("").parts

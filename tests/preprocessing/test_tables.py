@@ -14,55 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 
 from pipeline import config, errors
 from pipeline.config import config_file
-from pipeline.records import builds, manifest
-from pipeline.runs import run_folder
-from preprocessing.build import job
 from preprocessing.schema_inference import write_config
-from tests.preprocessing import tables
-from trainer.input import parsing
+from tests.preprocessing import table_runs, tables
 
 SAMPLE = config_file.SHIPPED.parent / "data" / "flights" / "sample.csv.gz"
-
-
-def _run(job_config, root, **options) -> tuple[manifest.Manifest, pathlib.Path, str]:
-    """Returns the manifest, the folder of the build, and what was printed."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        made = job.run(job_config, str(root), **options)
-    folder = pathlib.Path(builds.current(run_folder.records_folder(str(root), job_config.name)))
-    return made, folder, said.getvalue()
-
-
-def _records(
-    job_config: config.Config, made: manifest.Manifest, folder, split="train"
-) -> list[dict]:
-    """Reads a split as the trainer does; one dict a record."""
-    paths = [str(folder / shard.path) for shard in made.splits[split].shards]
-    found = []
-    for batch in tf.data.TFRecordDataset(paths).batch(512):
-        parsed = parsing.parse(batch, job_config.data.columns)
-        columns = {name: values.numpy().tolist() for name, values in parsed.items()}
-        found += [
-            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-        ]
-    return found
-
-
-def _letters(folder) -> list[dict]:
-    (path,) = folder.glob("dead_letter/train.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def _files(folder) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != ".lock"
-    }
 
 
 @pytest.fixture
@@ -77,11 +35,11 @@ def mixed(tmp_path) -> config.Config:
 
 def test_flights(tmp_path):
     loaded = config_file.load("flights", [f"data.inputs.train.files={SAMPLE}"])
-    made, folder, said = _run(loaded, tmp_path)
+    made, folder, said = table_runs.run(loaded, tmp_path)
     with gzip.open(SAMPLE, "rt") as file:
         raw = [row for row in csv.DictReader(file) if row["arr_delay"] != "NA"]
     assert f"train: {5000 - len(raw)} of 5,000 rows dropped as configured" in said
-    splits = {name: _records(loaded, made, folder, name) for name in config.SPLITS}
+    splits = {name: table_runs.records(loaded, made, folder, name) for name in config.SPLITS}
     every = [row for rows in splits.values() for row in rows]
     assert len(every) == len(raw)
     days = [{(row["month"], row["day"]) for row in rows} for rows in splits.values()]
@@ -103,16 +61,18 @@ def test_flights(tmp_path):
 
 
 def test_bad_rows_are_kept_and_the_others_become_records(mixed, tmp_path):
-    made, folder, said = _run(mixed, tmp_path)
-    rows = _records(mixed, made, folder) + _records(mixed, made, folder, "eval")
+    made, folder, said = table_runs.run(mixed, tmp_path)
+    rows = table_runs.records(mixed, made, folder) + table_runs.records(mixed, made, folder, "eval")
     assert sorted(row["id"] for row in rows) == list(range(300))
-    assert [(x["row"], x["column"], x["reason"], x["value"]) for x in _letters(folder)] == [
+    assert [
+        (x["row"], x["column"], x["reason"], x["value"]) for x in table_runs.letters(folder)
+    ] == [
         (102, "id", "type", "x"),
         (103, "size", "range", "500"),
         (104, None, "columns", "1001,a"),
         (305, "label", "missing", None),
     ]
-    assert all(letter["file"].endswith("in.csv") for letter in _letters(folder))
+    assert all(letter["file"].endswith("in.csv") for letter in table_runs.letters(folder))
     assert "train: 4 of 304 rows are dead letters:" in said and "1 x size range" in said
 
 
@@ -121,28 +81,28 @@ def test_more_than_the_budget_fails_before_there_is_a_manifest(mixed, tmp_path):
     with pytest.raises(
         errors.DataError, match=r"4 of 304 rows are bad, data.error_budget 0\.01 al"
     ):
-        _run(tight, tmp_path)
+        table_runs.run(tight, tmp_path)
     (folder,) = (tmp_path / "records" / "table").glob("[0-9a-f]*/")
     assert not (folder / "manifest.json").exists()
-    assert len(_letters(folder)) == 4, "they must stay to be looked at"
+    assert len(table_runs.letters(folder)) == 4, "they must stay to be looked at"
 
 
 def test_without_a_budget_the_first_bad_row_is_named(mixed, tmp_path):
     strict = tables.make_config(mixed.data.inputs["train"]["files"])
     with pytest.raises(errors.DataError, match=r"in.csv': row 10[24]: ") as info:
-        _run(strict, tmp_path)
+        table_runs.run(strict, tmp_path)
     assert info.value.exit_code == 65 and "\n" not in str(info.value)
 
 
 def test_chunks_and_workers_change_nothing(mixed, tmp_path, monkeypatch):
-    _, folder, _ = _run(mixed, tmp_path / "whole")
-    whole = _files(folder)
+    _, folder, _ = table_runs.run(mixed, tmp_path / "whole")
+    whole = table_runs.files(folder)
     monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 300)
     monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 900)
-    _, folder, _ = _run(mixed, tmp_path / "cut")
-    assert _files(folder) == whole
-    _, folder, _ = _run(mixed, tmp_path / "workers", num_workers=2)
-    assert _files(folder) == whole
+    _, folder, _ = table_runs.run(mixed, tmp_path / "cut")
+    assert table_runs.files(folder) == whole
+    _, folder, _ = table_runs.run(mixed, tmp_path / "workers", num_workers=2)
+    assert table_runs.files(folder) == whole
 
 
 def test_of_rows_with_the_same_key_the_first_is_kept(tmp_path):
@@ -151,12 +111,13 @@ def test_of_rows_with_the_same_key_the_first_is_kept(tmp_path):
     )
     (tmp_path / "b.csv").write_text(tables.text("7,other,1,0"))
     keyed = tables.make_config(tmp_path / "*.csv", key=["id"], error_budget=5)
-    made, folder, _ = _run(keyed, tmp_path)
-    rows = _records(keyed, made, folder) + _records(keyed, made, folder, "eval")
+    made, folder, _ = table_runs.run(keyed, tmp_path)
+    rows = table_runs.records(keyed, made, folder) + table_runs.records(keyed, made, folder, "eval")
     assert sorted(row["id"] for row in rows) == list(range(1, 52))
     assert {row["id"]: row["name"] for row in rows}[1] == b"first"
     found = {
-        (pathlib.Path(x["file"]).name, x["row"], x["column"], x["reason"]) for x in _letters(folder)
+        (pathlib.Path(x["file"]).name, x["row"], x["column"], x["reason"])
+        for x in table_runs.letters(folder)
     }
     assert found == {("a.csv", 53, "id", "duplicate"), ("b.csv", 2, "id", "duplicate")}
 
@@ -167,7 +128,7 @@ def test_without_a_budget_a_repeated_key_fails(tmp_path):
     with pytest.raises(
         errors.DataError, match="row 4: column 'id' has the value of an earlier row"
     ):
-        _run(keyed, tmp_path)
+        table_runs.run(keyed, tmp_path)
 
 
 def test_no_key_is_in_two_splits(tmp_path):
@@ -175,8 +136,8 @@ def test_no_key_is_in_two_splits(tmp_path):
     (tmp_path / "a.csv").write_text(tables.text(*lines))
     columns = {**tables.COLUMNS, "name": {"type": "string"}}
     keyed = tables.make_config(tmp_path / "a.csv", columns, key=["id", "name"])
-    made, folder, _ = _run(keyed, tmp_path)
-    train, held = (_records(keyed, made, folder, split) for split in ("train", "eval"))
+    made, folder, _ = table_runs.run(keyed, tmp_path)
+    train, held = (table_runs.records(keyed, made, folder, split) for split in ("train", "eval"))
     names = [{(row["id"], row["name"]) for row in rows} for rows in (train, held)]
     assert not names[0] & names[1] and len(names[0] | names[1]) == 400
 
@@ -191,7 +152,7 @@ def test_no_key_is_in_two_splits(tmp_path):
 def test_no_rows(tmp_path, content, message):
     (tmp_path / "in.csv").write_text(content)
     with pytest.raises(errors.DataError, match=message) as info:
-        _run(tables.make_config(tmp_path / "in.csv", error_budget=10), tmp_path)
+        table_runs.run(tables.make_config(tmp_path / "in.csv", error_budget=10), tmp_path)
     assert info.value.exit_code == 65
 
 
@@ -199,13 +160,15 @@ def test_a_field_of_50_mb_is_one_line(tmp_path):
     with open(tmp_path / "in.csv", "w") as file:
         file.write(tables.text(*tables.rows(10)) + f"10,{'x' * (50 << 20)},1,0\n")
     with pytest.raises(errors.DataError, match=r"in.csv': row 11 is longer than 16 MiB"):
-        _run(tables.make_config(tmp_path / "in.csv", error_budget=10), tmp_path)
+        table_runs.run(tables.make_config(tmp_path / "in.csv", error_budget=10), tmp_path)
 
 
 def test_a_long_field_is_a_letter(tmp_path):
     (tmp_path / "in.csv").write_text(tables.text(*tables.rows(10), f"10,{'x' * (9 << 20)},1,0"))
-    _, folder, _ = _run(tables.make_config(tmp_path / "in.csv", error_budget=10), tmp_path)
-    (letter,) = _letters(folder)
+    _, folder, _ = table_runs.run(
+        tables.make_config(tmp_path / "in.csv", error_budget=10), tmp_path
+    )
+    (letter,) = table_runs.letters(folder)
     assert letter["value"] == "x" * 64 + "... (9,437,184 characters)"
 
 
@@ -239,8 +202,10 @@ def test_ids_that_differ_in_their_last_digit_stay_different(tmp_path, ending):
     with contextlib.redirect_stdout(io.StringIO()):
         write_config.write(str(out), write_config.propose(str(raw), str(out), "label").text)
     loaded = config_file.load(str(out))
-    made, folder, _ = _run(loaded, tmp_path)
-    records = [row for split in made.splits for row in _records(loaded, made, folder, split)]
+    made, folder, _ = table_runs.run(loaded, tmp_path)
+    records = [
+        row for split in made.splits for row in table_runs.records(loaded, made, folder, split)
+    ]
     assert collections.Counter(row["hashed"] for row in records) == collections.Counter(
         str(a).encode() for a, _, _ in rows
     )

@@ -12,8 +12,7 @@ from preprocessing.build import copies
 from preprocessing.rows import content, placement
 from preprocessing.shards import encode, merge, spill
 from preprocessing.statistics import column_stats
-from tests.preprocessing import tables
-from tests.preprocessing.test_tables import _files, _records, _run
+from tests.preprocessing import table_runs, tables
 
 RULE = {"eval": 0.2, "test": 0.1}
 
@@ -26,7 +25,11 @@ def _config(folder, parts, **data):
 
 
 def _shards(folder) -> dict[str, bytes]:
-    return {name: content for name, content in _files(folder).items() if name != "manifest.json"}
+    return {
+        name: content
+        for name, content in table_runs.files(folder).items()
+        if name != "manifest.json"
+    }
 
 
 def _row(record: dict) -> tuple:
@@ -34,9 +37,9 @@ def _row(record: dict) -> tuple:
 
 
 def _by_split(job_config, tmp_path) -> dict[str, collections.Counter]:
-    made, folder, _ = _run(job_config, tmp_path)
+    made, folder, _ = table_runs.run(job_config, tmp_path)
     return {
-        split: collections.Counter(map(_row, _records(job_config, made, folder, split)))
+        split: collections.Counter(map(_row, table_runs.records(job_config, made, folder, split)))
         for split in made.splits
     }
 
@@ -48,7 +51,7 @@ def lines():
 
 
 def test_the_same_rows_in_any_files_give_the_same_bytes(tmp_path, monkeypatch, lines):
-    made, folder, _ = _run(_config(tmp_path / "one", [lines]), tmp_path / "a")
+    made, folder, _ = table_runs.run(_config(tmp_path / "one", [lines]), tmp_path / "a")
     whole = _shards(folder)
     assert sum(split.records for split in made.splits.values()) == len(lines)
     shuffled = list(lines)
@@ -61,7 +64,7 @@ def test_the_same_rows_in_any_files_give_the_same_bytes(tmp_path, monkeypatch, l
     three = [shuffled[:100], shuffled[100:600], shuffled[600:]]
     for workers, parts in ((1, [lines[:7], lines[7:]]), (2, three)):
         cut = tmp_path / f"{workers}-{len(parts)}"
-        again, folder, _ = _run(
+        again, folder, _ = table_runs.run(
             _config(cut, parts), tmp_path / f"out{cut.name}", num_workers=workers
         )
         assert _shards(folder) == whole
@@ -70,10 +73,10 @@ def test_the_same_rows_in_any_files_give_the_same_bytes(tmp_path, monkeypatch, l
 
 def test_statistics_are_those_of_the_records(tmp_path, lines):
     job_config = _config(tmp_path / "in", [lines[:500], lines[500:]])
-    made, folder, _ = _run(job_config, tmp_path)
+    made, folder, _ = table_runs.run(job_config, tmp_path)
     every = []
     for split, found in made.statistics.items():
-        records = _records(job_config, made, folder, split)
+        records = table_runs.records(job_config, made, folder, split)
         every += map(_row, records)
         ids = np.array([record["id"] for record in records])
         assert found.columns["id"].count == len(records) == made.splits[split].records
@@ -125,8 +128,12 @@ def test_different_rows_with_one_hash_are_all_kept(tmp_path, monkeypatch):
         content, "of", lambda batch, columns: np.arange(len(batch), dtype="u8") // 4
     )
     job_config = _config(tmp_path / "in", [tables.rows(200)])
-    made, folder, _ = _run(job_config, tmp_path)
-    ids = [r["id"] for split in made.splits for r in _records(job_config, made, folder, split)]
+    made, folder, _ = table_runs.run(job_config, tmp_path)
+    ids = [
+        r["id"]
+        for split in made.splits
+        for r in table_runs.records(job_config, made, folder, split)
+    ]
     assert sorted(ids) == list(range(200))
 
 

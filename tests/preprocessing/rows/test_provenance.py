@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import config, errors
-from tests.preprocessing import examples, idx_files, pictures, tables
-from tests.preprocessing.test_tables import _files, _records, _run
+from tests.preprocessing import examples, idx_files, pictures, table_runs, tables
 from trainer.input import parsing
 
 _NAMES = list(config.PROVENANCE)
@@ -19,12 +18,12 @@ _NAMES = list(config.PROVENANCE)
 
 def _rows(job_config, tmp_path, **options):
     """Returns the records with their provenance, as if it had been declared."""
-    made, folder, _ = _run(job_config, tmp_path, **options)
+    made, folder, _ = table_runs.run(job_config, tmp_path, **options)
     columns = {**job_config.data.columns, **config.PROVENANCE}
     wide = job_config.model_copy(
         update={"data": job_config.data.model_copy(update={"columns": columns})}
     )
-    return [row for split in made.splits for row in _records(wide, made, folder, split)]
+    return [row for split in made.splits for row in table_runs.records(wide, made, folder, split)]
 
 
 def _table(count):
@@ -93,13 +92,13 @@ def test_idx(tmp_path):
 
 def test_the_trainer_does_not_see_it_and_workers_change_nothing(folder, tmp_path, monkeypatch):
     job_config = tables.make_config(folder / "a.csv", provenance=True)
-    made, records, _ = _run(job_config, tmp_path / "whole")
+    made, records, _ = table_runs.run(job_config, tmp_path / "whole")
     assert set(parsing.parsing_spec(made.columns)) == set(tables.COLUMNS)
-    assert set(_records(job_config, made, records)[0]) == set(tables.COLUMNS)
+    assert set(table_runs.records(job_config, made, records)[0]) == set(tables.COLUMNS)
     monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 100)
     monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 200)
-    _, again, _ = _run(job_config, tmp_path / "cut", num_workers=2)
-    assert _files(again) == _files(records)
+    _, again, _ = table_runs.run(job_config, tmp_path / "cut", num_workers=2)
+    assert table_runs.files(again) == table_runs.files(records)
 
 
 def test_a_column_of_that_name(folder):

@@ -75,7 +75,7 @@ def test_what_cannot_be_used(tmp_path):
     with pytest.raises(errors.DataError, match="one class, 'cat'; two are needed"):
         _proposed(tmp_path / "one", tmp_path / "x.yaml")
     (tmp_path / "images-idx3").write_bytes(idx_files.idx_bytes(idx_files.images(3)))
-    with pytest.raises(errors.DataError, match="no IDX file of images that has one of labels"):
+    with pytest.raises(errors.DataError, match="no pair of IDX files, images and labels"):
         _proposed(tmp_path / "images-idx3", tmp_path / "x.yaml")
     pictures.write(tmp_path / "two", {"cat": 3, "dog": 3})
     with pytest.raises(errors.UsageError, match="LABEL=kind: images have one label, 'label'"):

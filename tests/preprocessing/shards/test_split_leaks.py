@@ -12,8 +12,7 @@ import pytest
 from pipeline import errors
 from preprocessing.rows import placement
 from preprocessing.shards import encode, spill, split_leaks
-from tests.preprocessing import tables
-from tests.preprocessing.test_tables import _files, _records, _run
+from tests.preprocessing import table_runs, tables
 
 
 @pytest.mark.parametrize("rows", [7, 100, 1 << 22])
@@ -67,7 +66,7 @@ def test_two_inputs_may_share_keys():
 
 def _ids(job_config, made, folder):
     return {
-        split: sorted(row["id"] for row in _records(job_config, made, folder, split))
+        split: sorted(row["id"] for row in table_runs.records(job_config, made, folder, split))
         for split in made.splits
     }
 
@@ -82,7 +81,7 @@ def test_by_time(tmp_path, workers):
     job_config = tables.make_config(
         tmp_path / "in.csv", columns, key=["id"], split=rule, error_budget=0.5
     )
-    made, folder, said = _run(job_config, tmp_path, num_workers=workers)
+    made, folder, said = table_runs.run(job_config, tmp_path, num_workers=workers)
     ids = _ids(job_config, made, folder)
     assert ids == {
         "train": list(range(40, 100)),
@@ -104,14 +103,14 @@ def test_between_inputs_and_without_a_budget(tmp_path):
         errors.DataError,
         match=r"train.csv': row \d+: column 'id' has the value of an earlier row, ",
     ):
-        _run(strict, tmp_path / "strict")
+        table_runs.run(strict, tmp_path / "strict")
     lenient = tables.make_config("-", key=["id"], inputs=inputs, error_budget=5)
-    made, folder, _ = _run(lenient, tmp_path / "lenient")
+    made, folder, _ = table_runs.run(lenient, tmp_path / "lenient")
     ids = _ids(lenient, made, folder)
     assert ids["test"] == list(range(45, 55))
     assert sorted(ids["train"] + ids["eval"]) == list(range(45))
-    _, again, _ = _run(lenient, tmp_path / "two", num_workers=2)
-    assert _files(again) == _files(folder)
+    _, again, _ = table_runs.run(lenient, tmp_path / "two", num_workers=2)
+    assert table_runs.files(again) == table_runs.files(folder)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -122,9 +121,9 @@ def test_statistics_are_those_of_the_records(tmp_path, workers):
     (tmp_path / "test.csv").write_text(tables.text(*(f"{n},test,0,0" for n in range(40, 55))))
     inputs = {name: {"files": str(tmp_path / f"{name}.csv")} for name in ("train", "test")}
     job_config = tables.make_config("-", key=["id"], inputs=inputs, error_budget=0.5)
-    made, folder, _ = _run(job_config, tmp_path, num_workers=workers)
+    made, folder, _ = table_runs.run(job_config, tmp_path, num_workers=workers)
     for split, of_split in made.statistics.items():
-        rows = _records(job_config, made, folder, split)
+        rows = table_runs.records(job_config, made, folder, split)
         size = of_split.columns["size"]
         values = np.array([row["size"] for row in rows], np.float64)
         assert size.count == made.splits[split].records == len(rows)

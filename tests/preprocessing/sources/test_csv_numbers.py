@@ -7,8 +7,7 @@ import pytest
 
 from pipeline import config, errors
 from preprocessing.sources import csv_numbers
-from tests.preprocessing import tables
-from tests.preprocessing.test_tables import _letters, _records, _run
+from tests.preprocessing import table_runs, tables
 
 
 @pytest.mark.parametrize(
@@ -61,11 +60,13 @@ def test_a_run_with_decimal_commas(tmp_path):
     )
     rules = {"delimiter": ";", "decimal": ","}
     wanted = tables.make_config(tmp_path / "in.csv", csv=rules, error_budget=1)
-    made, folder, _ = _run(wanted, tmp_path)
-    rows = _records(wanted, made, folder) + _records(wanted, made, folder, "eval")
+    made, folder, _ = table_runs.run(wanted, tmp_path)
+    rows = table_runs.records(wanted, made, folder) + table_runs.records(
+        wanted, made, folder, "eval"
+    )
     assert sorted(row["size"] for row in rows) == [i + 0.5 for i in range(30)]
     assert {row["name"] for row in rows} == {b"a,b"}
-    assert [letter["column"] for letter in _letters(folder)] == ["id"]
+    assert [letter["column"] for letter in table_runs.letters(folder)] == ["id"]
 
 
 def test_separators_must_differ(tmp_path):

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from pipeline import errors
 from preprocessing.sources import image_folder
-from tests.preprocessing import pictures
-from tests.preprocessing.test_tables import _files, _letters, _records, _run
+from tests.preprocessing import pictures, table_runs
 
 
 @pytest.fixture
@@ -23,8 +22,10 @@ def folder(tmp_path) -> pathlib.Path:
 def test_every_image_is_a_record_with_its_class_and_bytes(folder, tmp_path):
     (folder / "cat" / ".hidden").write_text("no image")
     job_config = pictures.make_config(folder)
-    made, records, said = _run(job_config, tmp_path)
-    rows = [r for split in made.splits for r in _records(job_config, made, records, split)]
+    made, records, said = table_runs.run(job_config, tmp_path)
+    rows = [
+        r for split in made.splits for r in table_runs.records(job_config, made, records, split)
+    ]
     assert "reading 50 records of train" in said and len(rows) == 50
     for row in rows:
         path = folder / row["path"].decode()
@@ -40,10 +41,10 @@ def test_what_cannot_be_decoded_is_a_letter_that_names_its_file(folder, tmp_path
     (folder / "cat" / "001.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
     (folder / "dog" / "note.txt").write_text("two words")
     job_config = pictures.make_config(folder, error_budget=2)
-    made, records, said = _run(job_config, tmp_path)
+    made, records, said = table_runs.run(job_config, tmp_path)
     assert "2 x image image" in said
     assert sum(split.records for split in made.splits.values()) == 49
-    first, second = _letters(records)
+    first, second = table_runs.letters(records)
     assert (first["column"], first["reason"]) == ("image", "image")
     assert first["file"].endswith("cat/001.png") and second["file"].endswith("dog/note.txt")
     assert first["value"].startswith("10 bytes (")
@@ -55,28 +56,28 @@ def test_without_a_budget_the_file_is_named_in_one_line(folder, tmp_path):
         errors.DataError,
         match=r"dog/000.jpg': row 1: column 'image' is 1 bytes \(cannot identify image file\), no ",
     ):
-        _run(pictures.make_config(folder), tmp_path)
+        table_runs.run(pictures.make_config(folder), tmp_path)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_chunks_and_workers_change_nothing(folder, tmp_path, monkeypatch, workers):
     job_config = pictures.make_config(folder)
-    _, records, _ = _run(job_config, tmp_path / "whole")
-    whole = _files(records)
+    _, records, _ = table_runs.run(job_config, tmp_path / "whole")
+    whole = table_runs.files(records)
     monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 300)
     monkeypatch.setattr(image_folder, "CHUNK_FILES", 7)
     shutil.copytree(folder, tmp_path / "elsewhere")
     moved = pictures.make_config(tmp_path / "elsewhere")
-    _, records, _ = _run(moved, tmp_path / "cut", num_workers=workers)
-    assert _files(records) == whole
+    _, records, _ = table_runs.run(moved, tmp_path / "cut", num_workers=workers)
+    assert table_runs.files(records) == whole
 
 
 def test_folders_that_are_not_so(folder, tmp_path):
     shutil.copy(folder / "cat" / "001.png", folder / "stray.png")
     with pytest.raises(errors.DataError, match=r"stray.png': is in no class; images lie in "):
-        _run(pictures.make_config(folder), tmp_path)
+        table_runs.run(pictures.make_config(folder), tmp_path)
     with pytest.raises(errors.DataError, match=r"absent': no images; they are looked for in <c"):
-        _run(pictures.make_config(folder / "absent"), tmp_path)
+        table_runs.run(pictures.make_config(folder / "absent"), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from preprocessing import sources
 from preprocessing.rows import validate
 from preprocessing.schema_inference import detect_format, profile
 from preprocessing.sources import partitions
-from tests.preprocessing import tables
-from tests.preprocessing.test_tables import _records, _run
+from tests.preprocessing import table_runs, tables
 
 COLUMNS = {
     "id": {"type": "int64"},
@@ -132,8 +131,10 @@ def test_a_whole_job_with_a_split_by_such_a_column(tmp_path):
         "values": {"2024-06-01": "train", "2024-06-02": "eval", "a/b": "test"},
     }
     job_config = _config(pattern, "parquet", split=rule)
-    made, folder, _ = _run(job_config, tmp_path)
-    days = {s: {r["day"] for r in _records(job_config, made, folder, s)} for s in made.splits}
+    made, folder, _ = table_runs.run(job_config, tmp_path)
+    days = {
+        s: {r["day"] for r in table_runs.records(job_config, made, folder, s)} for s in made.splits
+    }
     assert days == {"train": {b"2024-06-01"}, "eval": {b"2024-06-02"}, "test": {b"a/b"}}
 
 

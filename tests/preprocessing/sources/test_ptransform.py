@@ -16,8 +16,7 @@ from pipeline.config import config_file
 from preprocessing import sources
 from preprocessing.dead_letters import corrections
 from preprocessing.sources import ptransform
-from tests.preprocessing import tables
-from tests.preprocessing.test_tables import _files, _letters, _records, _run
+from tests.preprocessing import table_runs, tables
 
 DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs" / "sources.md"
 ROWS = [{"id": n, "name": f"n{n}", "size": float(n % 100), "label": n % 2} for n in range(300)]
@@ -72,7 +71,9 @@ def _config(kind, **data):
 
 
 def _rows(job_config, made, folder):
-    return [row for split in made.splits for row in _records(job_config, made, folder, split)]
+    return [
+        row for split in made.splits for row in table_runs.records(job_config, made, folder, split)
+    ]
 
 
 def test_the_example_of_the_docs(tmp_path, monkeypatch):
@@ -88,35 +89,37 @@ def test_the_example_of_the_docs(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "readings", raising=False)
     job_config = config_file.load(str(tmp_path / "job.yaml"))
-    made, folder, _ = _run(job_config, tmp_path / "out")
+    made, folder, _ = table_runs.run(job_config, tmp_path / "out")
     found = _rows(job_config, made, folder)
     assert sorted(row["id"] for row in found) == list(range(400))
     assert all(row["room"] == b"r%d" % (row["id"] % 3) for row in found)
-    (letter,) = _letters(folder)
+    (letter,) = table_runs.letters(folder)
     assert (letter["column"], letter["reason"], letter["row"]) == ("celsius", "range", -1)
-    assert "nothing to do" in _run(job_config, tmp_path / "out")[2]
+    assert "nothing to do" in table_runs.run(job_config, tmp_path / "out")[2]
 
 
 def test_bundles_and_workers_change_nothing(tmp_path, monkeypatch):
     job_config = _config(Dictionaries, error_budget=2)
-    made, folder, _ = _run(job_config, tmp_path / "whole")
+    made, folder, _ = table_runs.run(job_config, tmp_path / "whole")
     found = _rows(job_config, made, folder)
     assert sorted(row["id"] for row in found) == list(range(300))
     assert {row["id"]: row["name"] for row in found}[7] in (b"n7", b"other")
-    reasons = [(x["column"], x["reason"]) for x in _letters(folder)]
+    reasons = [(x["column"], x["reason"]) for x in table_runs.letters(folder)]
     assert sorted(reasons) == [("id", "duplicate"), ("id", "type")]
-    shards = {n: c for n, c in _files(folder).items() if "dead_letter" not in n}
+    shards = {n: c for n, c in table_runs.files(folder).items() if "dead_letter" not in n}
     monkeypatch.setattr(ptransform, "BATCH_ROWS", 11)
-    _, again, _ = _run(job_config, tmp_path / "cut")
-    assert {n: c for n, c in _files(again).items() if "dead_letter" not in n} == shards
-    _, again, _ = _run(job_config, tmp_path / "workers", num_workers=2)
-    assert {n: c for n, c in _files(again).items() if "dead_letter" not in n} == shards
-    assert "nothing to do" not in _run(job_config, tmp_path / "cut")[2], "nobody knows what it read"
+    _, again, _ = table_runs.run(job_config, tmp_path / "cut")
+    assert {n: c for n, c in table_runs.files(again).items() if "dead_letter" not in n} == shards
+    _, again, _ = table_runs.run(job_config, tmp_path / "workers", num_workers=2)
+    assert {n: c for n, c in table_runs.files(again).items() if "dead_letter" not in n} == shards
+    assert "nothing to do" not in table_runs.run(job_config, tmp_path / "cut")[2], (
+        "nobody knows what it read"
+    )
 
 
 def test_arrow_batches(tmp_path):
     job_config = _config(Batches)
-    made, folder, _ = _run(job_config, tmp_path)
+    made, folder, _ = table_runs.run(job_config, tmp_path)
     assert sorted(row["id"] for row in _rows(job_config, made, folder)) == list(range(300))
 
 
@@ -124,10 +127,10 @@ def test_nanoseconds_of_a_row_that_is_bad_can_be_shown(tmp_path):
     columns = {**tables.COLUMNS, "name": {"type": "string"}}
     del columns["size"]
     job_config = _config(OfPandas, columns=columns, error_budget=1, split={"eval": 0.0})
-    made, folder, _ = _run(job_config, tmp_path)
+    made, folder, _ = table_runs.run(job_config, tmp_path)
     (row,) = _rows(job_config, made, folder)
     assert (row["id"], row["name"]) == (1, b"1970-01-01 00:00:00.000000001")
-    (letter,) = _letters(folder)
+    (letter,) = table_runs.letters(folder)
     assert letter["raw"] == {"id": 1001, "name": "1970-01-01 00:00:00.000001001", "label": 7}
 
 
@@ -135,7 +138,7 @@ def test_a_batch_that_lacks_a_column(tmp_path):
     with pytest.raises(
         errors.DataError, match=r"test_ptransform:Lacking': column 'name' of the config is missing"
     ):
-        _run(_config(Lacking), tmp_path)
+        table_runs.run(_config(Lacking), tmp_path)
 
 
 def test_rows_must_have_a_key_and_the_transform_take_inputs():
@@ -160,8 +163,8 @@ def test_values_of_different_types_become_text():
 
 def test_corrections_of_numbered_rows_do_not_touch_it(tmp_path):
     job_config = _config(Batches)
-    made, folder, _ = _run(job_config, tmp_path)
+    made, folder, _ = table_runs.run(job_config, tmp_path)
     one = corrections.Correction(file="a", row=3, reason="type", raw={"id": 5})
     corrections.write(str(folder), [one])
-    again, _, _ = _run(job_config, tmp_path)
+    again, _, _ = table_runs.run(job_config, tmp_path)
     assert again.splits == made.splits

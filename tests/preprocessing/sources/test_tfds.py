@@ -8,8 +8,7 @@ import pytest
 
 from pipeline import errors
 from preprocessing.sources.tfds import TfdsSource
-from tests.preprocessing import examples, pictures, tables
-from tests.preprocessing.test_tables import _records, _run
+from tests.preprocessing import examples, pictures, table_runs, tables
 
 _CORE = "tensorflow_datasets.core.features"
 _FEATURES = {
@@ -87,9 +86,11 @@ def _config(folder, columns=None, train="train"):
 
 def test_a_prepared_folder(folder, tmp_path):
     job_config = _config(folder)
-    made, records, said = _run(job_config, tmp_path)
+    made, records, said = table_runs.run(job_config, tmp_path)
     assert "reading 20 records of train" in said and made.splits["test"].records == 5
-    rows = [row for split in made.splits for row in _records(job_config, made, records, split)]
+    rows = [
+        row for split in made.splits for row in table_runs.records(job_config, made, records, split)
+    ]
     assert sorted(row["caption"] for row in rows) == sorted(b"c%d" % n for n in range(25))
     assert all(row["meta/box"] == [0.5] * 4 for row in rows)
     assert rows[0]["image"] == pictures.encoded(int(rows[0]["caption"][1:]))

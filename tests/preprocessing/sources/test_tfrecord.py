@@ -11,8 +11,7 @@ from pipeline import errors
 from pipeline.records import tfrecord as records
 from preprocessing.schema_inference import detect_format
 from preprocessing.sources import tfrecord
-from tests.preprocessing import examples, pictures, tables
-from tests.preprocessing.test_tables import _files, _letters, _records, _run
+from tests.preprocessing import examples, pictures, table_runs, tables
 
 
 def _config(path, **data):
@@ -20,7 +19,9 @@ def _config(path, **data):
 
 
 def _ids(job_config, made, folder):
-    rows = [row for split in made.splits for row in _records(job_config, made, folder, split)]
+    rows = [
+        row for split in made.splits for row in table_runs.records(job_config, made, folder, split)
+    ]
     return sorted(row["id"] for row in rows)
 
 
@@ -32,26 +33,28 @@ def plain(tmp_path):
 
 def test_every_record_becomes_one(plain, tmp_path):
     job_config = _config(plain)
-    made, folder, said = _run(job_config, tmp_path)
+    made, folder, said = table_runs.run(job_config, tmp_path)
     assert "reading 200 records of train" in said
     assert _ids(job_config, made, folder) == list(range(200))
-    rows = _records(job_config, made, folder)
+    rows = table_runs.records(job_config, made, folder)
     assert all(row["name"] == b"n%d" % row["id"] for row in rows)
     assert made.statistics["train"].columns["size"].missing == sum(r["id"] % 5 == 0 for r in rows)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_chunks_packing_and_workers_change_nothing(plain, tmp_path, monkeypatch, workers):
-    _, folder, _ = _run(_config(plain), tmp_path / "whole")
-    whole = {n: c for n, c in _files(folder).items() if n.endswith(".tfrecord")}
+    _, folder, _ = table_runs.run(_config(plain), tmp_path / "whole")
+    whole = {n: c for n, c in table_runs.files(folder).items() if n.endswith(".tfrecord")}
     monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 300)
     monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 900)
     assert len(tfrecord.TfrecordSource(_config(plain).data).plan("train")) > 5
     packed = tmp_path / "a.tfrecord.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     for path in (plain, packed):
-        _, folder, _ = _run(_config(path), tmp_path / f"of-{path.name}", num_workers=workers)
-        found = {n: c for n, c in _files(folder).items() if n.endswith(".tfrecord")}
+        _, folder, _ = table_runs.run(
+            _config(path), tmp_path / f"of-{path.name}", num_workers=workers
+        )
+        found = {n: c for n, c in table_runs.files(folder).items() if n.endswith(".tfrecord")}
         assert list(found.values()) == list(whole.values())
 
 
@@ -74,9 +77,11 @@ def test_bad_records_are_letters(plain, tmp_path):
     rows = [b"\xff\xff", examples.example(id=1.5), examples.example(id=300, name=b"\xff", label=1)]
     examples.write(tmp_path / "c", [*rows, examples.row(301), examples.example(id=302)])
     job_config = _config(tmp_path / "[bc]", error_budget=10)
-    made, folder, _ = _run(job_config, tmp_path)
+    made, folder, _ = table_runs.run(job_config, tmp_path)
     assert _ids(job_config, made, folder) == [*range(1, 200), 301]
-    found = [(letter["row"], letter["column"], letter["reason"]) for letter in _letters(folder)]
+    found = [
+        (letter["row"], letter["column"], letter["reason"]) for letter in table_runs.letters(folder)
+    ]
     assert found == [
         (1, None, "checksum"),
         (1, None, "example"),
@@ -100,16 +105,16 @@ def test_files_that_end_or_begin_wrongly(plain, tmp_path, damage, message, packe
     content = damage(plain.read_bytes())
     (tmp_path / "b").write_bytes(gzip.compress(content) if packed else content)
     with pytest.raises(errors.DataError, match=f"b': {message}") as info:
-        _run(_config(tmp_path / "b"), tmp_path)
+        table_runs.run(_config(tmp_path / "b"), tmp_path)
     assert info.value.exit_code == 65
 
 
 def test_no_records_and_no_file(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(errors.DataError, match="no rows"):
-        _run(_config(tmp_path / "empty"), tmp_path)
+        table_runs.run(_config(tmp_path / "empty"), tmp_path)
     with pytest.raises(errors.DataError, match="absent': no such file"):
-        _run(_config(tmp_path / "absent"), tmp_path)
+        table_runs.run(_config(tmp_path / "absent"), tmp_path)
 
 
 def test_bytes_of_images(tmp_path):
@@ -124,10 +129,10 @@ def test_bytes_of_images(tmp_path):
     job_config = tables.make_config(
         tmp_path / "a", columns, source="tfrecord", error_budget=2, split={"eval": 0}
     )
-    made, folder, _ = _run(job_config, tmp_path)
-    (row,) = _records(job_config, made, folder)
+    made, folder, _ = table_runs.run(job_config, tmp_path)
+    (row,) = table_runs.records(job_config, made, folder)
     assert row == {"pixels": [[1, 2], [3, 255]], "image": good["image"], "label": 1}
-    assert [(x["column"], x["reason"]) for x in _letters(folder)] == [
+    assert [(x["column"], x["reason"]) for x in table_runs.letters(folder)] == [
         ("pixels", "type"),
         ("image", "image"),
     ]
