@@ -120,7 +120,7 @@ def _copy(run: Run, name: str) -> None:
 @pytest.mark.parametrize(
     ("saved", "resumed"), [slow_unless(pair == REPRESENTATIVE, *pair) for pair in PAIRS]
 )
-def test_the_other_mode_goes_on_where_the_first_stopped(
+def test_the_other_mode_resumes_where_the_first_stopped(
     saved_by, small_records, trainers, saved, resumed
 ):
     first = saved_by(saved)

@@ -74,7 +74,7 @@ def check_ports(pid: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_launcher_leaves_no_process_and_the_same_command_goes_on(command, small_records):
+def test_a_killed_launcher_leaves_no_process_and_the_same_command_resumes(command, small_records):
     """See docs/tensorflow-pitfalls.md#orphaned-processes."""
     settings = (
         *("train.steps=400", "train.save_steps=50", f"train.hooks=[{injected.HOOK}]"),

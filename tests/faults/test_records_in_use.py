@@ -70,7 +70,7 @@ def job(small_records, tmp_path) -> Job:
 
 
 @pytest.mark.slow
-def test_a_training_goes_on_ends_and_resumes_on_its_records(job):
+def test_training_continues_ends_and_resumes_on_its_records(job):
     process = job.launch(1_000_000)
     try:
         wait_until(lambda: job.saved() or process.poll() is not None, 120)

@@ -81,7 +81,7 @@ def test_failures_are_one_line_and_a_code(body, code, text):
     assert (done.returncode, done.stderr) == (code, text)
 
 
-def test_a_full_disk_is_one_line_whoever_says_it():
+def test_a_full_disk_is_one_line_from_any_source():
     done = run("--config=x", body="raise RuntimeError('/r/e; No space left on device')")
     assert (done.returncode, done.stderr) == (
         75,

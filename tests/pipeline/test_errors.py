@@ -57,7 +57,7 @@ def test_errors_of_the_system_say_what_to_do(number, kind, advice):
         (RuntimeError("/r/e; Read-only file system"), errors.UsageError, "'/r/e': Read-only fi"),
     ],
 )
-def test_a_full_disk_is_one_whoever_finds_it(raised, kind, text):
+def test_a_full_disk_is_recognised_from_any_library(raised, kind, text):
     found = errors.of_disk(raised)
     assert type(found) is kind
     assert str(found).startswith(f"cannot write {text}")

@@ -246,7 +246,7 @@ def test_signals_that_come_together_save_all_the_same(launch):
     assert (launch.folder() / "saved-chief-0.json").exists()
 
 
-def test_under_nohup_it_goes_on(launch):
+def test_under_nohup_it_keeps_running(launch):
     launch.script(chief_0=["train", "work"], worker_0=["train", "work"])
     process = launch.start(before=["nohup"])
     launch.wait_for("status/chief-0.json", "status/worker-0.json")
@@ -312,7 +312,7 @@ def test_preprocessing_that_fails_says_its_one_line_and_passes_its_code_on(launc
     assert launch.pids() == []
 
 
-def test_preprocessing_that_is_killed_is_told_of(launch):
+def test_killed_preprocessing_is_reported(launch):
     """It could not say so itself."""
     _, err = launch.run(code=75, environment={"PIPELINE_FAKE": "die"})
     assert err == (

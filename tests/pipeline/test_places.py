@@ -46,7 +46,7 @@ def test_a_job_belongs_to_the_place_that_its_name_begins_with(job, place):
     assert places.of_job(job) == place
 
 
-def test_a_job_of_an_unknown_place_is_nobody_s():
+def test_a_job_of_an_unknown_place_has_no_launcher():
     with pytest.raises(
         errors.UsageError,
         match=r"^job 'moon/1': no place has jobs with such a name; they begin with projects/, k8s",

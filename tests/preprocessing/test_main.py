@@ -169,7 +169,7 @@ def test_killed_at_any_point_it_leaves_no_manifest_and_runs_again(tmp_path, stag
     assert [path.parent for path in folder.glob("**/*.tfrecord") if str(path.parent) != build] == []
 
 
-def test_interrupted_it_says_so_and_leaves_no_half_made_build(tmp_path):
+def test_an_interrupt_is_reported_and_leaves_no_unfinished_build(tmp_path):
     folder = tmp_path / "records" / "mnist"
     command = [*COMMAND, "--config=mnist", f"--storage={tmp_path}"]
     with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as process:

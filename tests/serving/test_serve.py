@@ -62,7 +62,7 @@ def test_it_answers_until_a_signal_comes_and_ends_well(classifier, number):
         assert rest.endswith("stopped\n")
 
 
-def test_it_goes_on_when_nobody_reads_what_it_says(classifier):
+def test_it_continues_when_its_output_is_not_read(classifier):
     with _process(classifier.storage, "--port=0", "--export=best") as process:
         lines = _until(process, "try it: ")
         assert "version 40" in lines[1]

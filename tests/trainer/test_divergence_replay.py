@@ -53,7 +53,9 @@ def test_the_same_steps_have_the_same_losses(diverged, small_records, commands):
 
 
 @pytest.mark.slow
-def test_what_was_saved_after_it_is_not_gone_on_from(diverged, small_records, commands, task_flags):
+def test_checkpoints_saved_after_divergence_are_not_resumed_from(
+    diverged, small_records, commands, task_flags
+):
     """With a learning rate that holds, training goes on from the last finite checkpoint."""
     better = (*DIVERGES[:-1], "train.optimizer={name: sgd, learning_rate: 1.0e-6}")
     commands.run("trainer.task", *task_flags("diverged", *better))

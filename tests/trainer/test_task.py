@@ -112,7 +112,7 @@ def error_line_of_a_failure(output: str) -> str:
     return lines[0]
 
 
-def test_sigterm_saves_and_the_next_start_goes_on(commands, task_flags, small_records):
+def test_sigterm_saves_and_the_next_start_resumes(commands, task_flags, small_records):
     flags = task_flags("terminated", "train.steps=60", "train.save_steps=1000")
     hook = f"--set=train.hooks=[{MODULE}:TerminateHook]"
     folder = small_records.storage / "runs" / "terminated"

@@ -92,7 +92,7 @@ def test_in_a_cluster_the_evaluator_does(begun, capsys):
 @pytest.mark.parametrize(
     "evaluator", [None, {"state": "failed"}, {"state": "evaluating", "pid": NOBODY}]
 )
-def test_the_chief_says_that_nobody_evaluates(begun, evaluator, capsys):
+def test_the_chief_warns_if_there_is_no_evaluator(begun, evaluator, capsys):
     evaluate(begun, 30)  # of an earlier end
     if evaluator is not None:
         say(begun, "evaluator-0", **evaluator)

@@ -14,7 +14,7 @@ def test_it_lists_what_the_dockerfile_copies():
     assert kept == set(image.COPIED)
 
 
-def test_the_image_runs_as_nobody_special_on_locked_packages():
+def test_the_image_runs_without_root_on_locked_packages():
     text = (ROOT / "Dockerfile").read_text()
     assert "FROM python:3.11-slim" in text
     assert "--require-hashes -r requirements.lock" in text

@@ -56,7 +56,7 @@ def test_damage_is_listed_and_summed_up(tmp_path, made, capsys):
     assert lines[1].startswith(f"{path}: block 1, byte 170, record 5: truncated")
 
 
-def test_a_repair_leaves_out_what_is_damaged_and_says_so(tmp_path, made, capsys):
+def test_a_repair_leaves_out_and_reports_damaged_blocks(tmp_path, made, capsys):
     _damage(tmp_path)
     repaired = repair.run(str(tmp_path))
     assert repaired == manifest.read(str(tmp_path))

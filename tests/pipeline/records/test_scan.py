@@ -118,7 +118,7 @@ def test_more_than_was_written_does_not_spoil_what_was(tmp_path, made):
     assert not _walked(tmp_path)["train-0"].bad
 
 
-def test_a_file_beside_itself(tmp_path, made):
+def test_a_file_next_to_itself(tmp_path, made):
     path = _file(tmp_path)
     size = path.stat().st_size
     path.write_bytes(path.read_bytes() * 2)

@@ -43,14 +43,14 @@ def test_what_may_succeed_is_tried_again(run, error):
     assert run.read(fatal.MARKER) is None
 
 
-def test_the_next_submission_begins_anew(run):
+def test_the_next_submission_starts_from_the_beginning(run):
     with pytest.raises(errors.DataError):
         fail(run, errors.DataError("bad"))
     with fatal.once(run, "worker-0", "second"):
         pass
 
 
-def test_where_nobody_restarts_there_is_no_marker(run):
+def test_without_restarts_there_is_no_marker(run):
     with pytest.raises(errors.DataError):
         fail(run, errors.DataError("bad"), None)
     assert run.read(fatal.MARKER) is None

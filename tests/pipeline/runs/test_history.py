@@ -47,7 +47,7 @@ def test_old_samples_become_fewer(run):
     assert times == sorted(times) and times[-1] > now[0] - 2 * found.interval
 
 
-def test_another_launch_goes_on_with_it(run):
+def test_another_launch_continues_the_history(run):
     for start in (1000.0, 5000.0):
         history.Recorder(run, clock=lambda start=start: start).see(_statuses(1))
     assert [sample.time for sample in history.read(run).samples] == [1000, 5000]

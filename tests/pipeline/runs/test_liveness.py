@@ -130,7 +130,7 @@ def test_a_run_by_hand_is_done_when_there_is_a_result(run):
 
 
 @pytest.mark.parametrize("state", ["trained", "done", "stopped", "failed"])
-def test_an_end_recorded_by_hand_holds_while_nobody_goes_on(run, state):
+def test_an_end_recorded_by_hand_holds_until_the_run_is_resumed(run, state):
     record = run_record.begin(config_file.load("mnist"), run, by_hand=True)
     record.status, record.reason = state, "so it was"
     assert liveness.state_of_run(run, record, {}, NOW) == (state, "so it was")

@@ -54,7 +54,7 @@ def test_only_what_is_new_comes_and_lines_come_whole(run):
     assert list(logs.new_lines(last=True)) == []
 
 
-def test_a_log_that_begins_anew_is_read_anew(run):
+def test_a_log_that_was_truncated_is_read_from_its_start(run):
     logs = log_reader.Logs(run, "chief-0")
     list(logs.new_lines())
     write(run, "chief-0", "new\n")

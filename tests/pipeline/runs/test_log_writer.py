@@ -40,7 +40,7 @@ def test_what_is_said_goes_both_ways_until_the_very_end(tmp_path):
     assert kept.endswith("ValueError: of an error\n")
 
 
-def test_a_restart_goes_on_in_the_same_log(tmp_path):
+def test_a_restart_appends_to_the_same_log(tmp_path):
     say(str(tmp_path))
     say(str(tmp_path))
     assert (tmp_path / "logs" / "chief-0.log").read_text().count("to standard output") == 2

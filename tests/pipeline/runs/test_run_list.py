@@ -74,7 +74,7 @@ def test_a_damaged_record_does_not_hide_the_others(add, tmp_path, text):
     assert [row.name for row in run_list.read(str(tmp_path), NOW)] == ["damaged", "well"]
 
 
-def test_a_damaged_file_beside_the_record_is_a_row_too(add, tmp_path):
+def test_a_damaged_file_next_to_the_record_is_a_row_too(add, tmp_path):
     run = add("damaged", 50, status="failed")
     storage.write_text(f"{run.path}/{run_folder.BEST}", "{")
     [row] = run_list.read(str(tmp_path), NOW)

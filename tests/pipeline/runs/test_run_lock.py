@@ -59,7 +59,7 @@ def test_but_not_for_ever(run):
     os.close(left)
 
 
-def test_without_locks_nobody_is_kept_out(run, monkeypatch):
+def test_without_locks_no_process_is_kept_out(run, monkeypatch):
     """Some network file systems have none."""
 
     def flock(descriptor, kind):
@@ -98,7 +98,7 @@ def test_runs_on_cloud_storage_are_locked_on_this_machine_too(cloud, tmp_path, m
     assert list(tmp_path.rglob("*.lock"))
 
 
-def test_who_has_ended_is_not_alive_even_if_nobody_has_waited_for_it():
+def test_a_process_that_has_ended_is_not_alive_before_it_is_reaped():
     with subprocess.Popen(["true"]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         os.kill(process.pid, 0)

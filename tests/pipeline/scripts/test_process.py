@@ -148,7 +148,7 @@ def test_an_evaluator_that_waits_for_ever_is_ended_after_its_time(stage):
     assert result["note"] == "ended 0 s after training (--evaluator_seconds)"
 
 
-def test_the_result_is_the_chief_s_where_nobody_else_evaluates(stage):
+def test_the_result_is_the_chief_s_without_an_evaluator(stage):
     assert stage.start("print('step = 5')", counts={"chief": 1}).wait(60) == 0
     assert stage.run.read(run_folder.RESULT)["final_step"] == 5
     stage.run.remove(run_folder.RESULT)

@@ -42,7 +42,7 @@ def test_google_s_client_is_named_too(cloud):
         gcs_preflight.check(cloud.root)
 
 
-def test_a_bucket_that_is_not_there_is_said_so(cloud):
+def test_a_bucket_that_does_not_exist_is_reported(cloud):
     with pytest.raises(errors.UsageError, match=r"^Google's client: .*bucket does not exist"):
         gcs_preflight.check("gs://absent/x")
 

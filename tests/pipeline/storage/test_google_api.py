@@ -48,7 +48,7 @@ def test_a_name_that_is_not_known_can_be_told_from_other_refusals(cloud):
         api().ask("GET", f"{PLACE}/customJobs/1")
 
 
-def test_who_is_nobody_is_told_so(cloud, monkeypatch, tmp_path):
+def test_missing_credentials_are_reported(cloud, monkeypatch, tmp_path):
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))

@@ -134,7 +134,7 @@ def test_a_cluster_runs_to_its_end_and_the_parameter_server_is_ended(stage):
     assert stage.boss.pace.first_step_at <= stage.boss.pace.trained_at
 
 
-def test_it_is_said_once_that_the_ports_are_open_to_anyone(stage):
+def test_a_note_that_the_ports_are_open_is_printed_once(stage):
     stage.run()
     (note,) = [line for line in stage.notes.lines if line.startswith("note: ")]
     assert "let in anyone who reaches their ports" in note
@@ -338,7 +338,7 @@ def test_training_may_end_before_its_last_step_for_a_reason(stage):
         {"chief_0": ["die_after_its_work"]},
     ],
 )
-def test_who_ends_once_training_is_over_is_not_missed(stage, plays):
+def test_a_process_that_ends_after_training_is_not_missed(stage, plays):
     stage.run(**plays)
     assert stage.boss.restarts == []
 

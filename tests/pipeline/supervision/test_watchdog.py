@@ -98,7 +98,7 @@ def test_a_process_alone_is_told_from_all(dog):
     assert dog.look(words, PIDS, 15) == Hang("worker-0", "no sign of life for 15 s")
 
 
-def test_an_evaluation_that_goes_on_is_no_hang(dog):
+def test_an_evaluation_that_makes_progress_is_not_a_hang(dog):
     for now in range(0, 60, 9):
         assert dog.look(said(3, state="evaluating", time=now), PIDS, now) is None
     assert dog.look(said(3, state="evaluating", time=now), PIDS, now + 10) is not None

@@ -53,7 +53,7 @@ def test_rules(values, column, broken):
     assert _broken(values, **column) == broken
 
 
-def test_a_slice_is_judged_by_its_own_rows():
+def test_a_slice_is_evaluated_on_its_own_rows():
     column = config.Column(type="string", shape=(2,), allowed=("a",))
     lists = pa.array([["b", "b"], ["a", "a"], ["a", "b"]], arrow_types.arrow_type(column))
     ((_, rows),) = rules.broken(lists.slice(1), column)

@@ -215,7 +215,7 @@ def test_labels_are_brought_to_about_one():
     assert heuristics.scaling(_found([7, 7])) == heuristics.scaling(_found(["nan"])) == {}
 
 
-def test_classes_that_are_numbered_from_nought():
+def test_classes_that_are_numbered_from_zero():
     assert heuristics.is_numbered(_found([0, 1, 2, 0]))
     assert not heuristics.is_numbered(_found([1, 2])) and not heuristics.is_numbered(_found(["a"]))
 

@@ -365,7 +365,7 @@ def _rendered(tmp_path, text, label=""):
 
 
 @pytest.mark.parametrize("absent", profile.TOKENS)
-def test_the_usual_texts_for_missing_beside_numbers_and_dates(tmp_path, absent):
+def test_the_usual_texts_for_missing_among_numbers_and_dates(tmp_path, absent):
     rows = [f"{n + 0.5},{n},{n % 12 + 1}/{n % 28 + 1}/2020,{n % 2}" for n in range(50)]
     text = "\n".join(["a,b,c,y", *rows, f"{absent},{absent},{absent},1", "NA,,NA,0"])
     made = _rendered(tmp_path, text)
@@ -376,7 +376,7 @@ def test_the_usual_texts_for_missing_beside_numbers_and_dates(tmp_path, absent):
     assert "{date: {part: month, form: m/d/y}}" in made
 
 
-def test_texts_beside_others_are_values(tmp_path):
+def test_the_same_texts_in_text_columns_are_values(tmp_path):
     text = "\n".join(["kind,n", *("None,1", "Low,2", "High,3") * 20])
     made = _rendered(tmp_path, text)
     assert "kind: {type: string, allowed: [High, Low, None]}" in made

@@ -146,7 +146,7 @@ def test_a_lock_on_gs_is_free_or_not(cloud):
     assert cloud.names() == []
 
 
-def test_a_file_system_without_locks_keeps_nobody_from_working(tmp_path, monkeypatch):
+def test_a_file_system_without_locks_keeps_no_process_from_working(tmp_path, monkeypatch):
     def refuse(descriptor, kind):
         raise OSError(errno.ENOLCK, "No locks available")
 

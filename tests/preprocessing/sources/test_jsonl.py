@@ -217,7 +217,7 @@ def test_rows_that_are_just_null(tmp_path, null, place):
     assert good.batch.num_rows == 2
 
 
-def test_true_and_false_are_one_and_nought(tmp_path):
+def test_true_and_false_are_one_and_zero(tmp_path):
     """Whatever stands in the lines before; a text is neither."""
     flags: list[object] = [True, False, None, 1, 0, True, "true"]
     content = b"".join(_line(n, label=flag) for n, flag in enumerate(flags))

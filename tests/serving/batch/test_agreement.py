@@ -42,7 +42,7 @@ def test_labels_that_are_no_numbers_are_unknown(labels):
     assert not known.any()
 
 
-def test_classes_beside_the_most_frequent_label():
+def test_classes_next_to_the_most_frequent_label():
     labels = np.array([0, 0, 0, 1, 1])
     found = agreement.of(CLASS, np.array([0, 0, 1, 1, 0]), labels)
     assert found.line(("no", "yes")) == (
@@ -51,7 +51,7 @@ def test_classes_beside_the_most_frequent_label():
     assert "always '0', the most" in found.line(None)
 
 
-def test_numbers_beside_their_mean():
+def test_numbers_next_to_their_mean():
     labels = np.array([1.0, 2.0, 6.0])
     found = agreement.of(NUMBER, np.array([1.0, 3.0, 4.0], np.float32), labels)
     assert found.line(None) == (

@@ -236,7 +236,7 @@ def test_many_at_once_get_each_their_own_answer(server):
     assert len({row["probabilities"][0] for row in apart}) > 20
 
 
-def test_a_client_that_leaves_disturbs_nobody(classifier, capfd):
+def test_a_client_that_disconnects_disturbs_no_other(classifier, capfd):
     with _running(classifier) as server:
         for _ in range(5):
             with socket.create_connection(server.server_address) as connection:

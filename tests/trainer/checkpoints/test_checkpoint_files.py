@@ -252,7 +252,7 @@ def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp
     assert checkpoint_files.chosen(str(tmp_path), None) == [f"{tmp_path}/model.ckpt-12"]
 
 
-def test_a_list_that_cannot_be_read_is_made_anew(tmp_path):
+def test_a_list_that_cannot_be_read_is_written_again(tmp_path):
     """TensorFlow takes it for no checkpoints, and would begin again."""
     paths = save(tmp_path, 3, 12)
     (tmp_path / "checkpoint").write_text("model_checkpoint_pa")
@@ -325,7 +325,7 @@ def test_a_kept_one_does_not_change_with_its_step_saved_again(tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, {"step": 12, "export": "export/best/12"}])
-def test_a_run_that_has_kept_no_best_one_says_so(tmp_path, content):
+def test_a_run_without_a_best_model_is_reported(tmp_path, content):
     """So does one that was trained before the best was kept."""
     save(tmp_path, 12)
     run = RunFolder(str(tmp_path))

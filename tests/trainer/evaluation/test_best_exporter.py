@@ -171,7 +171,7 @@ def test_the_config_says_which_way_is_better(scene):
     assert scene.judge(200, 0.9, *lower) is None  # the loss is the same: the older stays
 
 
-def test_the_same_checkpoint_judged_again_changes_nothing(scene):
+def test_evaluating_the_same_checkpoint_again_changes_nothing(scene):
     path = scene.judge(100, 0.9)
     before = (pathlib.Path(path) / "saved_model.pb").stat().st_mtime_ns
     assert scene.judge(100, 0.9) is None

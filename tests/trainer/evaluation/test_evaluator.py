@@ -132,7 +132,7 @@ def test_checkpoints_that_were_passed_over_are_named(finished, evaluation_of, tm
     assert record.skipped == [100, 200]
 
 
-def test_those_judged_before_a_restart_were_not_passed_over(finished, evaluation_of, tmp_path):
+def test_checkpoints_evaluated_before_a_restart_are_not_skipped(finished, evaluation_of, tmp_path):
     run = finished.copy(tmp_path, 100)
     shutil.copy(finished.path / skipped.SAVED, run.path)
     with pytest.raises(AssertionError, match="still waiting"):
@@ -144,7 +144,7 @@ def test_those_judged_before_a_restart_were_not_passed_over(finished, evaluation
     assert run.read(run_folder.RESULT)["skipped"] == [200]
 
 
-def test_a_step_that_is_saved_again_is_judged_again(finished, evaluation_of, tmp_path):
+def test_a_step_that_is_saved_again_is_evaluated_again(finished, evaluation_of, tmp_path):
     """A chief that went back to an older checkpoint gets to the same step with other parameters;
     the evaluator stays."""
     run = finished.copy(tmp_path, 0)
@@ -186,9 +186,7 @@ def test_a_finished_step_saved_again_is_exported_again(finished, evaluation_of, 
     assert parameters(f"{best.path}/variables/variables") == parameters(kept)
 
 
-def test_what_was_judged_at_the_end_is_not_evaluated_again(
-    finished, evaluation_of, tmp_path, monkeypatch
-):
+def test_the_last_checkpoint_is_not_evaluated_twice(finished, evaluation_of, tmp_path, monkeypatch):
     """In a single process `train_and_evaluate` has called the judge for the last checkpoint."""
     run = finished.copy(tmp_path, 300)
     evaluation, checkpoint = evaluation_of(run), f"{run.path}/model.ckpt-300"

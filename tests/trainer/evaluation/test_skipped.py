@@ -26,7 +26,7 @@ def test_without_a_list_nothing_was_passed_over(run):
     assert skipped.steps(run, [100]) == []
 
 
-def test_the_list_goes_on_after_a_restart_and_names_each_once(run):
+def test_after_a_restart_the_list_continues_and_names_each_once(run):
     _save(run, 0, 100, 200)
     _save(run, 200, 300)  # as a process does that starts again at step 200
     assert run.read(skipped.SAVED) == {"steps": [100, 200, 300]}

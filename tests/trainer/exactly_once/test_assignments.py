@@ -44,7 +44,7 @@ def test_before_it_begins_it_holds_what_is_mixed_first():
     assert [next(pieces), next(pieces)] == [backlog[7], None]
 
 
-def test_of_several_pipelines_the_last_goes_on():
+def test_the_last_of_several_pipelines_continues():
     held, backlog = _holdings()
     _add(held, [0, 1])
     dropped, kept = held.pieces(), held.pieces()
@@ -75,7 +75,7 @@ def test_it_wants_more_when_little_is_waiting_or_left_to_apply():
     assert held.lacks_a_batch
 
 
-def test_what_others_have_begun_is_gone_on_with():
+def test_blocks_that_others_have_begun_are_continued():
     held, backlog = _holdings()
     blocks = [backlog[n].block for n in range(3)]
     reached = np.zeros(20, np.int64)

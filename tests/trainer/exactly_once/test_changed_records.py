@@ -97,7 +97,9 @@ def test_an_epoch_begins_with_the_new_records_and_nothing_learned_is_lost(run):
     )
 
 
-def test_a_run_goes_on_with_other_records_if_it_may(commands, task_flags, small_records, tmp_path):
+def test_a_run_continues_with_other_records_if_allowed(
+    commands, task_flags, small_records, tmp_path
+):
     """A shard has gone since the run was stopped in its first epoch."""
     folder = tmp_path / "records" / "small"
     shutil.copytree(small_records.folder, folder)

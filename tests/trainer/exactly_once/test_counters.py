@@ -120,7 +120,7 @@ def test_each_record_of_a_batch_counts_for_its_block(strategy):
     assert readers[:4] == [0, 0, 6, 0]
 
 
-def test_what_was_applied_out_of_turn_is_counted_but_not_gone_on_from():
+def test_records_applied_out_of_turn_are_counted_but_do_not_move_the_position():
     applied, reached, _ = _counted([([1, 1], [7, 8])], in_turn=False)
     assert applied == [0, 2, 0, 0]
     assert reached == [0, 0, 0, 0]

@@ -20,7 +20,7 @@ def test_looks_are_a_quarter_of_the_patience_apart():
     assert absence.due(6.5)
 
 
-def test_one_that_goes_on_is_not_lost():
+def test_a_reader_that_continues_is_not_lost():
     absence = _absence()
     for now in range(0, 1000, 9):
         assert absence.lost(np.array([0, now, now + 1]), now) == []

@@ -50,7 +50,7 @@ def test_what_is_handed_in_is_counted_once(made):
         assert session.run(counts.readers)[:3].tolist() == [2, 0, 2]
 
 
-def test_a_synchronous_update_counts_before_anybody_goes_on(made):
+def test_a_synchronous_update_counts_before_any_process_continues(made):
     counts, handed_in = made
     put = _put(counts, handed_in, 0, [1, 2], [1, 1])
     tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, handed_in.count)

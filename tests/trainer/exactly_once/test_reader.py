@@ -135,7 +135,7 @@ def test_a_fast_process_reads_more_of_each_epoch_than_a_slow_one(cluster):
     assert chief.read(counters.APPLIED) == chief.read(counters.REACHED)
 
 
-def test_one_that_comes_back_goes_on_with_what_it_held(cluster):
+def test_a_reader_that_comes_back_continues_with_its_assignments(cluster):
     chief, worker, _ = cluster
     chief.start()
     worker.start()
@@ -172,7 +172,7 @@ def test_a_worker_that_waits_for_the_chief_stops_when_it_is_asked_to(cluster, mo
         worker.start()
 
 
-def test_nobody_makes_a_step_after_the_last_save(cluster):
+def test_no_process_makes_a_step_after_the_last_save(cluster):
     chief, worker, _ = cluster
     chief.start()
     worker.start()

@@ -174,7 +174,7 @@ def test_another_model_than_the_checkpoint_is_not_published(scene, evaluation_of
     assert scene.leftovers == []
 
 
-def test_what_lies_beside_the_model(finished, small_records):
+def test_the_files_next_to_the_model(finished, small_records):
     for kind, metrics in (("final", {"eval", "test"}), ("best", {"eval"})):
         folder = pathlib.Path(finished.export(kind))
         extra = folder / "assets.extra"
@@ -191,7 +191,7 @@ def test_what_lies_beside_the_model(finished, small_records):
     assert found["metrics"]["eval"]["global_step"] == int(folder.name)
 
 
-def test_slices_lie_beside_the_model_too(tmp_path):
+def test_slices_are_exported_with_the_model(tmp_path):
     table = small_table.Table(tmp_path, "eval.slices=[carrier]")
     publisher = exporters.Publisher(table.job, table.run, table.records)
     found = publisher.publish(table.estimator, "final", table.checkpoint, 20, {"eval": {}})

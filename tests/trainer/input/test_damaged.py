@@ -215,7 +215,7 @@ def test_a_quarantined_shard_and_a_damaged_eval_split(commands, task_flags, smal
 
 
 @pytest.mark.slow
-def test_more_than_the_budget_fails_and_another_budget_goes_on(
+def test_more_than_the_budget_fails_and_a_larger_budget_resumes(
     commands, task_flags, small_records, own
 ):
     where = _flip(own, small_records.contents, 2)

@@ -41,7 +41,7 @@ class Clock:
         self.now += 1.0
 
 
-def test_who_is_answered_goes_on(run, job, capsys):
+def test_a_process_that_gets_an_answer_continues(run, job, capsys):
     clock = Clock(preflight.Answering(run, job).answer)
     preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
     assert clock.now == 1.0
@@ -129,7 +129,7 @@ def test_the_raw_data_may_lie_elsewhere(run, job):
     preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
 
 
-def test_who_waits_says_so_once(run, job, capsys):
+def test_waiting_is_logged_once(run, job, capsys):
     clock = Clock()
     with pytest.raises(errors.RetryableError, match="for 30 s"):
         preflight.check(run, job, WORKER, patience=30, clock=clock, sleep=clock.sleep)
@@ -157,7 +157,7 @@ def test_nobody_else_may_and_not_before(run, job, task):
         preflight.check(run, job, task, patience=60, clock=clock, sleep=clock.sleep)
 
 
-def test_the_chief_answers_whoever_comes_whenever(run, job):
+def test_the_chief_answers_any_process_at_any_time(run, job):
     preflight.Answering(run, job).start()
     assert run.read("preflight/chief.json") == preflight.identity(job)
     tasks = [WORKER, EVALUATOR, topology.Task("ps", 0)]

@@ -201,7 +201,7 @@ def test_signals_are_obeyed_while_the_run_folder_fails(
     assert error_line(commands.end(name, code=75)).startswith("error: stopped")
 
 
-def test_nobody_waits_for_a_chief_that_has_failed_for_good(commands, task_flags):
+def test_no_process_waits_for_a_chief_that_has_failed_for_good(commands, task_flags):
     model = (f"model.name={MODULE}:nan_model_fn", "eval.metric=hit_rate", "train.steps=40")
     with by_hand(commands, task_flags, "failed", ("ps", "evaluator", "chief"), *model) as names:
         outputs = {role: commands.end(name, code=70) for role, name in names.items()}

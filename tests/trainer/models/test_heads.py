@@ -61,7 +61,7 @@ def test_examples_count_by_their_weight(params, logits, wanted):
     assert found["average_loss"] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_numbers_are_served_and_judged_at_their_scale():
+def test_numbers_are_served_and_evaluated_at_their_scale():
     params = {"task": "regression", "offset": 1000.0, "scale": 50.0}
     head = heads.Head({"optimizer": UPDATES, **params})
     with tf.Graph().as_default(), v1.Session() as session:

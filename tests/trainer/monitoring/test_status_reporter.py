@@ -13,7 +13,7 @@ from trainer.monitoring import status_reporter
 from trainer.monitoring.status_reporter import Reporter
 
 
-def test_values_stay_until_they_are_said_anew(tmp_path):
+def test_values_stay_until_they_are_reported_again(tmp_path):
     run = RunFolder(str(tmp_path))
     own = Reporter(run, "worker-1", 50)
     own.say("training", step=3, loss=0.5)

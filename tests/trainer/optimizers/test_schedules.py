@@ -55,7 +55,7 @@ def _share(step, last, whole, **settings):
 
 
 @pytest.mark.parametrize("name", ["cosine", "exponential"])
-def test_after_a_change_of_batches_it_goes_on_where_it_was(name):
+def test_after_a_change_of_batch_size_the_schedule_continues(name):
     """Half of 100 steps made; with doubled batches the other half takes 25."""
     settings = {"name": name, "end": 0.1} if name == "cosine" else {"name": name}
     before = _share(50, 100, 100, **settings)

@@ -54,7 +54,7 @@ def test_status_says_what_the_service_says(cloud, run, jobs):
     assert "all logs https://console.cloud.google.com/logs/query;query=resource.type%3D" in said
 
 
-def test_status_says_that_a_job_has_ended_which_nobody_followed(cloud, run, jobs):
+def test_status_reports_the_end_of_a_job_that_was_not_followed(cloud, run, jobs):
     jobs.states, jobs.error = ["JOB_STATE_FAILED"], "no machines"
     said = command(cloud, "status").stdout
     assert "Vertex AI: failed: no machines\nThe command that submitted it, once more, takes" in said

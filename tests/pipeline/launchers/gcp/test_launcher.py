@@ -128,7 +128,7 @@ def test_a_job_that_has_ended_well_meanwhile_is_recorded_and_not_sent_again(want
     assert len(jobs.created) == 1
 
 
-def test_one_that_has_failed_meanwhile_is_told_first_and_then_goes_on(wanted, jobs):
+def test_a_job_that_failed_meanwhile_is_reported_and_then_resumed(wanted, jobs):
     leave_at_work(wanted, jobs)
     jobs.states, jobs.error = ["JOB_STATE_FAILED"], "machines were taken away"
     with pytest.raises(errors.RetryableError, match="the job failed: machines were taken away"):
@@ -163,7 +163,7 @@ def test_requests_that_fail_now_and_then_do_not_end_the_following(wanted, cloud,
 @pytest.mark.parametrize(
     ("status", "kind"), [(503, errors.RetryableError), (401, errors.UsageError)]
 )
-def test_a_job_that_cannot_be_followed_any_more_goes_on(wanted, cloud, jobs, status, kind):
+def test_a_job_that_cannot_be_followed_any_more_keeps_running(wanted, cloud, jobs, status, kind):
     jobs.states = ["JOB_STATE_RUNNING"]
     cloud.fault("GET .*customJobs/1", status=status, times=21)
     with pytest.raises(kind, match=rf"\({status}\)"):
