@@ -17,6 +17,7 @@ import pytest
 
 from pipeline import config, errors
 from pipeline.config import config_file
+from pipeline.records import manifest
 from preprocessing.schema_inference import write_config
 from tests.preprocessing import table_runs, tables
 
@@ -220,12 +221,12 @@ def test_a_sample_is_counted_and_the_same_however_it_is_made(tmp_path, monkeypat
     (tmp_path / "in.csv").write_text(tables.text(*tables.rows(2000), "x,a,1,0"))
     rule = {"column": "label", "value": 0, "keep": 0.25}
     sampled = tables.make_config(tmp_path / "in.csv", sample=rule, key=["id"], error_budget=1)
-    made, folder, said = _run(sampled, tmp_path)
-    labels = [row["label"] for row in _records(sampled, made, folder)]
-    everything, all_folder, _ = _run(
+    made, folder, said = table_runs.run(sampled, tmp_path)
+    labels = [row["label"] for row in table_runs.records(sampled, made, folder)]
+    everything, all_folder, _ = table_runs.run(
         tables.make_config(tmp_path / "in.csv", key=["id"], error_budget=1), tmp_path / "all"
     )
-    of_all = _records(sampled, everything, all_folder)
+    of_all = table_runs.records(sampled, everything, all_folder)
     negative = sum(row["label"] == 0 for row in of_all)
     dropped = len(of_all) - len(labels)
     assert labels.count(1) == len(of_all) - negative
@@ -237,19 +238,20 @@ def test_a_sample_is_counted_and_the_same_however_it_is_made(tmp_path, monkeypat
         (0, labels.count(0)),
     )
     eval_rows = [
-        _records(sampled, m, f, "eval") for m, f in ((made, folder), (everything, all_folder))
+        table_runs.records(sampled, m, f, "eval")
+        for m, f in ((made, folder), (everything, all_folder))
     ]
     assert eval_rows[0] == eval_rows[1], "rows that models are judged by all stay"
     monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 3000)
     monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 9000)
-    _, by_two, _ = _run(sampled, tmp_path / "two", num_workers=2)
-    assert _files(by_two) == _files(folder)
+    _, by_two, _ = table_runs.run(sampled, tmp_path / "two", num_workers=2)
+    assert table_runs.files(by_two) == table_runs.files(folder)
     other = tables.make_config(
         tmp_path / "in.csv", sample=rule, key=["id"], error_budget=1, shards={"train": 5}
     )
-    found, other_folder, _ = _run(other, tmp_path / "five")
+    found, other_folder, _ = table_runs.run(other, tmp_path / "five")
     kept = [
-        sorted(row["id"] for row in _records(sampled, *one))
+        sorted(row["id"] for row in table_runs.records(sampled, *one))
         for one in ((made, folder), (found, other_folder))
     ]
     assert kept[0] == kept[1]
@@ -263,4 +265,4 @@ def test_a_sample_of_which_nothing_is_left_is_told(tmp_path):
         errors.DataError,
         match=r"none of 20 rows is left: 0 dropped, 0 bad, 20 left out by data\.sample",
     ):
-        _run(empty, tmp_path)
+        table_runs.run(empty, tmp_path)
