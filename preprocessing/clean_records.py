@@ -14,7 +14,7 @@ from absl import flags
 
 from pipeline import cli
 from pipeline.config import config_file
-from pipeline.console import terminal
+from pipeline.console import figures, terminal
 from pipeline.runs import run_folder
 from preprocessing.build import cleaning
 
@@ -40,7 +40,7 @@ def main() -> None:
             print("\n".join(cleaning.lines(found)), flush=True)
         freed += sum(build.bytes for build, why in found if not why)
     if not _DRY_RUN.value:
-        print(f"{freed / 1e6:,.1f} MB freed")
+        print(f"{figures.size(freed)} freed")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,15 @@ def figure(value: float, decimals: int = 4) -> str:
     return f"{value + 0.0:.{decimals}f}"  # not -0
 
 
+def size(count: int) -> str:
+    """Returns a number of bytes: in MB, in kB below 1 MB, and in bytes below 1 kB."""
+    if count < 1000:
+        return f"{count} byte{'' if count == 1 else 's'}"
+    if count < 999_950:
+        return f"{count / 1e3:.1f} kB"
+    return f"{count / 1e6:,.1f} MB"
+
+
 def interval(low: float, high: float) -> str:
     """Returns both ends of an interval."""
     return f"[{figure(low)}, {figure(high)}]"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from pipeline import storage
+from pipeline.console import figures
 from pipeline.records import builds, manifest
 from pipeline.runs import liveness, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
@@ -138,7 +139,7 @@ def lines(found: Sequence[tuple[Build, str]]) -> list[str]:
     """Returns a line for each build: its size, when it was made, and what became of it."""
     rows = []
     for build, why in found:
-        size = f"{build.bytes / 1e6:,.1f} MB" if build.made else "unfinished"
+        size = figures.size(build.bytes) if build.made else "unfinished"
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(build.made)) if build.made else ""
         rows.append(f"  {build.name:15}  {size:>12}  {made:16}  {why or 'removed'}")
     return rows

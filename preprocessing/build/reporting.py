@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from pipeline import config, storage
-from pipeline.console import progress, terminal
+from pipeline.console import figures, progress, terminal
 from pipeline.records import builds, manifest
 from preprocessing.build import enough
 from preprocessing.dead_letters import letter_files
@@ -90,7 +90,7 @@ def say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> 
         paths = ", ".join(map(terminal.shown, data.inputs[split].values()))
         print(f"reading {rows}{split} from {paths}")
     size = sum(storage.size(file.path) for file in source.files())
-    print(f"{size / 1e6:,.1f} MB in all", flush=True)
+    print(f"{figures.size(size)} in all", flush=True)
 
 
 def say_up_to_date(found: manifest.Manifest, folder: str) -> None:
@@ -116,7 +116,7 @@ def say_what_is_kept(records: str, current: str) -> None:
         size = sum(builds.size(storage.join(records, build)) for build in others)
         print(
             f"{len(others)} other {'build' if len(others) == 1 else 'builds'} of these records "
-            f"{'takes' if len(others) == 1 else 'take'} {size / 1e6:,.1f} MB; make clean-records "
+            f"{'takes' if len(others) == 1 else 'take'} {figures.size(size)}; make clean-records "
             "lists them, and removes those that no run uses",
             flush=True,
         )

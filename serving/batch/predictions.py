@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from pipeline import config, errors, storage
-from pipeline.console import progress, terminal
+from pipeline.console import figures, progress, terminal
 from pipeline.runs import exported
 from pipeline.runs.run_folder import RunFolder
 from preprocessing.dead_letters import letter_files
@@ -114,8 +114,8 @@ def _answer(
     """Has workers predict for all rows, into files in the folder `parts`."""
     chunks = [chunk for split in asked.data.inputs for chunk in asked.source.plan(split)]
     paths = _paths(asked)
-    size = sum(map(storage.size, paths)) / 1e6
-    print(f"reading {_listed(paths)}: {size:,.1f} MB of {asked.data.source}", flush=True)
+    size = figures.size(sum(map(storage.size, paths)))
+    print(f"reading {_listed(paths)}: {size} of {asked.data.source}", flush=True)
     import_beam(cloud=bool(pipeline_options))
     from preprocessing.runners import beam_options
     from serving.batch import beam_stage

@@ -29,9 +29,10 @@ def test_it_lists_and_removes(tmp_path):
         builds.make_current(str(folder), NEW)
     listed = _run(tmp_path, "--dry_run", "--config=mnist")
     assert listed[0] == f"{tmp_path}/records/mnist" and len(listed) == 3
-    assert re.fullmatch(rf"  {NEW} +0\.0 MB  1970-.*  current", listed[1])
-    assert re.fullmatch(rf"  {OLD} +0\.0 MB  1970-.*  would be removed", listed[2])
-    assert _run(tmp_path, "--config=mnist")[-1] == "0.0 MB freed"
+    assert re.fullmatch(rf"  {NEW} +\d+ bytes  1970-.*  current", listed[1])
+    assert re.fullmatch(rf"  {OLD} +\d+ bytes  1970-.*  would be removed", listed[2])
+    size = re.search(r"[\d.]+ (bytes|kB)", listed[2])[0]
+    assert _run(tmp_path, "--config=mnist")[-1] == f"{size} freed"
     assert builds.published(str(tmp_path / "records/mnist")) == [NEW]
     assert builds.published(str(tmp_path / "records/flights")) == [NEW, OLD]
     removed = _run(tmp_path)
@@ -40,4 +41,4 @@ def test_it_lists_and_removes(tmp_path):
 
 
 def test_without_records_there_is_nothing_to_do(tmp_path):
-    assert _run(tmp_path) == ["0.0 MB freed"]
+    assert _run(tmp_path) == ["0 bytes freed"]

@@ -10,6 +10,23 @@ from pipeline.console import figures
 
 
 @pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1_000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (635_000_000, "635.0 MB"),
+        (12_345_600_000, "12,345.6 MB"),
+    ],
+)
+def test_sizes_of_small_files_are_not_zero(count, text):
+    assert figures.size(count) == text
+
+
+@pytest.mark.parametrize(
     ("value", "text"),
     [
         (0.5, "0.5000"),

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from pipeline import config, errors
 from pipeline.config import config_file
+from pipeline.console import figures
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 from preprocessing.build import attempt, fingerprint, finished, job
@@ -189,7 +190,8 @@ def test_another_config_makes_another_build_and_the_first_is_found_again(tiny, r
     second, said = _run(idx_files.make_config(dict(tiny.data.inputs), seed=5), root)
     assert first.sha256 != second.sha256
     assert _folder(root, tiny) != kept and _files(kept) == whole
-    assert "1 other build of these records takes 0.1 MB; make clean-records lists them" in said
+    size = figures.size(builds.size(str(kept)))
+    assert f"1 other build of these records takes {size}; make clean-records lists them" in said
     monkeypatch.setattr(attempt, "import_beam", lambda **_: pytest.fail("imported Beam"))
     again, said = _run(tiny, root)
     assert again == first and f"{kept}: up to date" in said

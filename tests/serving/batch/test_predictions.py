@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import errors
+from pipeline.console import figures
 from serving.batch import inputs, predictions
 from tests import exports
 
@@ -80,7 +81,7 @@ def test_what_is_said(regressor, tmp_path, capsys):
     path.write_text(exports.text(exports.rows(exports.REGRESSOR, 40, seed=2)))
     where = _predict(regressor, str(path), rows_shown=2)
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == f"reading {path}: 0.0 MB of csv"
+    assert said[0] == f"reading {path}: {figures.size(path.stat().st_size)} of csv"
     at = next(
         n for n, line in enumerate(said) if line.split() == ["row", "id", "label", "prediction"]
     )
