@@ -38,6 +38,7 @@ LAYERS = {
         ("launchers", "scripts"),
         ("launchers.*",),
         (
+            "api",
             "doctor",
             "launch",
             "list_runs",
@@ -81,7 +82,7 @@ LAYERS = {
 }
 # What may lie at the top of a package besides its commands: what all of it stands on or comes to.
 CENTRES = {
-    "pipeline": {"cli", "errors", "places", "redaction", "sections", "versions"},
+    "pipeline": {"api", "cli", "errors", "places", "redaction", "sections", "versions"},
     "preprocessing": set(),
     "serving": set(),
     "trainer": {"divergence_replay", "experiment", "model_function", "reevaluation", "roles"},

@@ -53,26 +53,32 @@ def main() -> None:
     tf_logging.configure_logging(verbose=False)
     judged = Judged(run, folder, _SPLIT.value or None, slices, job=job)
     found: dict[str, slice_metrics.Judgement] = {}
+    metrics: dict[str, Mapping[str, float]] = {}
     for checkpoint in judged.checkpoints(_CHECKPOINT.value or None):
-        print(judged.metrics(checkpoint))
-        found |= judged.judgements(checkpoint)
+        by_split = judged.metrics(checkpoint)
+        print(judged.table(by_split))
+        here = judged.judgements(checkpoint)
+        found |= here
+        metrics |= {of: by_split[of.split(" ", 1)[1]] for of in here}
+    machine = storage.join(run.path, report_page.CONTENT_NAME)
+    storage.write_text(machine, strict_json.dumps(_content(found, metrics), indent=1) + "\n")
     rows = {of: one.rows for of, one in found.items()}
     if any(rows.values()):
         print("\n".join(["", report_page.table(rows), *report_page.told(found), ""]))
         path = storage.join(run.path, report_page.FILE_NAME)
         named = {f"step {of.replace(' ', ', ', 1)}": one for of, one in found.items()}
         storage.write_text(path, report_page.page(f"Evaluation of {run.name}", named))
-        machine = storage.join(run.path, report_page.CONTENT_NAME)
-        storage.write_text(machine, strict_json.dumps(_content(found), indent=1) + "\n")
         print(f"plots in {terminal.shown(path)}")
 
 
-def _content(found: Mapping[str, Judgement]) -> list[dict[str, Any]]:
+def _content(
+    found: Mapping[str, Judgement], metrics: Mapping[str, Mapping[str, float]]
+) -> list[dict[str, Any]]:
     """Returns what was found for JSON: an object for each step and split."""
     from trainer.metrics import report_page
 
     return [
-        {"step": int(step), "split": split, **report_page.content(one)}
+        {"step": int(step), "split": split, "metrics": metrics[of], **report_page.content(one)}
         for of, one in found.items()
         for step, split in (of.split(" ", 1),)
     ]

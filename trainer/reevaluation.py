@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline import config
 from pipeline.cluster import topology
@@ -48,9 +48,9 @@ class Judged:
         """Returns the newest checkpoint, that of a step, the `best`, or `all`: see `chosen`."""
         return checkpoint_files.chosen(self._run.path, wanted)
 
-    def metrics(self, checkpoint: str) -> str:
-        """Returns a table of the model's own metrics, a row a split."""
-        found = {
+    def metrics(self, checkpoint: str) -> dict[str, dict[str, float]]:
+        """Returns the model's own metrics by split."""
+        return {
             split: best_exporter.plain(
                 self._estimator.evaluate(
                     self._records.eval_input_fn(split),
@@ -60,6 +60,9 @@ class Judged:
             )
             for split in self._splits
         }
+
+    def table(self, found: Mapping[str, Mapping[str, float]]) -> str:
+        """Returns the metrics of a checkpoint as a table, a row a split."""
         names = sorted({name for metrics in found.values() for name in metrics} - {"global_step"})
         step = next(iter(found.values()))["global_step"]
         return "\n".join(

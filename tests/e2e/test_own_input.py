@@ -1,4 +1,4 @@
-"""Whole jobs on an input_fn of the user's own: the example of the docs, and a lost worker."""
+"""Whole jobs on an input_fn of the user's own: the example of the docs."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def launch(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("strategy", ["none", "mirrored", "parameter_server"])
 def test_the_example_of_the_docs_trains_as_printed(tmp_path, strategy):
     example(tmp_path)

@@ -37,6 +37,7 @@ def test_it_prints_what_the_run_found(commands, finished, small_records):
     of_test = next(line for line in table if line.split()[:3] == ["300", "test", "all"])
     content = json.loads((finished.path / "evaluation.json").read_text())
     assert [(one["step"], one["split"]) for one in content] == [(300, "eval"), (300, "test")]
+    assert content[1]["metrics"] == pytest.approx(finished.result["metrics"]["test"])
     accuracy = finished.result["metrics"]["test"]["accuracy"]
     assert content[1]["slices"][0]["metrics"]["accuracy"]["value"] == pytest.approx(accuracy)
     assert of_test.split()[3:6] == ["500", "accuracy", f"{accuracy:.4f}"]
