@@ -34,7 +34,8 @@ def main() -> None:
 
 
 def _schema() -> dict[str, object]:
-    """Returns the schema of a config file: of one with a `base`, the base gives what is missing."""
+    """Returns the schema of a config file: of one with a `base`, the base gives what is missing,
+    and with `data.input_fn` no key of records is."""
     found = config.Config.model_json_schema()
     sections = {section.__name__: section for section in _below(Section)}
     for name, part in (("Config", found), *found["$defs"].items()):
@@ -45,6 +46,7 @@ def _schema() -> dict[str, object]:
         "type": "string",
         "description": "A config whose values this one changes.",
     }
+    found["$defs"]["Data"]["required"] = []
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "required": []}
 
 

@@ -234,7 +234,7 @@ class Data(Section):
     `idx`, or `package.module:Class` of your own (see [sources.md](sources.md))."""
     input_fn: str | None = None
     """A function of your own that returns the examples, as `package.module:function`, in place of
-    records. Of the keys of `data` only `serving_input_fn` goes with it. See
+    `inputs`, `columns`, `label` and all other keys of records. See
     [own-input.md](own-input.md)."""
     serving_input_fn: str | None = None
     """A function that returns the `ServingInputReceiver` of exported models, as

@@ -33,6 +33,8 @@ def test_the_schema_has_every_section_and_its_meaning():
     train = schema["$defs"]["Train"]
     assert train["properties"]["epochs"]["description"].startswith("Passes over the train records")
     assert train["additionalProperties"] is False
+    # A config with data.input_fn has no columns.
+    assert schema["$defs"]["Data"]["required"] == []
 
 
 def test_a_config_must_be_named():
