@@ -41,10 +41,10 @@ class Embedding(Section):
 
     @pydantic.model_validator(mode="after")
     def _sequences_are_not_combined(self) -> Embedding:
-        given = {"combiner", "weights"} & self.model_fields_set
+        given = "combiner" if self.combiner != "mean" else "weights" if self.weights else None
         if self.sequence and given:
             raise ValueError(
-                f"sequence keeps the vectors of all items, and {min(given)} is for combining them; "
+                f"sequence keeps the vectors of all items, and {given} is for combining them; "
                 "leave one of the two out"
             )
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors
+from pipeline.config import config_file
 from tests.pipeline.feature_tables import make
 
 LIST = {"type": "int64", "list": True, "max_items": 3}
@@ -27,6 +28,11 @@ def test_what_can_be():
     assert _job(MEAN, table=None).features["clicked"].sequence
     assert _job({"name": "my:model_fn"}).features["clicked"].sequence
     assert not _job({"name": "dnn"}, sequence=False).features["clicked"].sequence
+
+
+def test_a_run_reads_its_own_config(tmp_path):
+    (tmp_path / "config.yaml").write_text(config_file.dump(_job(DIN)))
+    assert config_file.load(str(tmp_path / "config.yaml")).features == _job(DIN).features
 
 
 @pytest.mark.parametrize(
