@@ -62,6 +62,7 @@ def test_a_worse_run_is_found_and_fails_if_asked_to(commands, early, finished, s
     assert "B is better than A: accuracy" in commands.run(COMPARE, *better)
 
 
+@pytest.mark.slow
 def test_a_metric_of_ones_own_choice(commands, early, small_records):
     flags = (f"--storage={small_records.storage}", "--a=finished", "--b=early")
     found = commands.run(COMPARE, *flags, "--metric=loss")
