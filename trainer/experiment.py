@@ -23,6 +23,7 @@ from trainer.exactly_once import counters, report
 from trainer.exactly_once.reader import Position, PositionHook
 from trainer.input.own_input import OwnInput, Source
 from trainer.lifecycle.stopping import StopHook
+from trainer.models import heads
 from trainer.models.transforms import Transforms
 from trainer.monitoring import divergence, finite_loss, staleness, trace_hook
 from trainer.monitoring.progress_hook import ProgressHook
@@ -111,8 +112,8 @@ def estimator(
     """Returns the Estimator of the config's model in one process; to train it needs a position."""
     running = run_config(job, run, task)
     params = {**model_config.params(job.model), "optimizer": optimizers.updates(job, task)}
-    if transforms is not None and transforms.plan.label.offset is not None:
-        params[model_config.OFFSET] = transforms.plan.label.offset
+    if transforms is not None:
+        params |= heads.told(transforms.plan)
     model_function.seed(job)  # what the model's function makes before the graph
     model = models.model(job.model.name, params, running, transforms)
     extended = model_function.ModelFunction(model, job, task, position)

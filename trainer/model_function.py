@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any, NamedTuple
 
@@ -9,13 +10,14 @@ import tensorflow as tf
 
 from pipeline import config as config_lib
 from pipeline.cluster import topology
+from pipeline.config import goals
 from trainer import models, optimizers
 from trainer.checkpoints import checkpoint_files, saving, warm_start
 from trainer.distribution import placement
 from trainer.exactly_once.reader import Position
 from trainer.input import grouping, window_feed
 from trainer.metrics import streaming
-from trainer.models import heads
+from trainer.models import heads, transforms
 from trainer.monitoring import divergence, staleness
 from trainer.optimizers import averaging
 
@@ -56,7 +58,7 @@ class ModelFunction:
             spec = self._train(features, offered, origin)
         elif mode == _MODES.EVAL:
             spec = self._averaged(self._build(features, offered), mode)
-            spec = spec if ids is None else self._grouped(spec, ids, labels)
+            spec = spec if ids is None else self._grouped(spec, ids, labels, features)
         else:
             spec = self._averaged(heads.servable(self._build(features, offered)), mode)
         saving.keep_known(spec.scaffold)
@@ -90,12 +92,19 @@ class ModelFunction:
                 warm_start.begin(self._model.warm_start_from, self._job.model.warm_start)
         return spec
 
-    def _grouped(self, spec: Any, ids: tf.Tensor, labels: Any) -> Any:
+    def _grouped(self, spec: Any, ids: tf.Tensor, labels: Any, features: Any) -> Any:
         settings = self._job.eval
         assert settings.group is not None
-        return streaming.with_group_metrics(
-            spec, ids, labels, column=settings.group, top=settings.top_k
+        grouped = functools.partial(
+            streaming.with_group_metrics, column=settings.group, top=settings.top_k
         )
+        for number, (name, goal) in enumerate(self._job.labels.items()):
+            if goals.of_two(goal):
+                # One without a weight is never missing.
+                weight = features.get(transforms.weight_of(number), tf.ones_like(ids))
+                there = tf.not_equal(weight, tf.zeros_like(weight))
+                spec = grouped(spec, ids, labels[name], label=name, there=there)
+        return spec if self._job.labels else grouped(spec, ids, labels)
 
     def _averaged(self, spec: Any, mode: str) -> Any:
         decay = self._job.train.optimizer.average

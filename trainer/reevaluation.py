@@ -85,8 +85,9 @@ class Judged:
         """Returns slices with intervals, and what plots need, by step and split."""
         step = checkpoint_files.step_of(checkpoint)
         return {
-            f"{step} {split}": slice_metrics.judge(
-                self._records, self._estimator, checkpoint, split, self._slices
+            " ".join(filter(None, (str(step), split, label))): slice_metrics.judge(
+                self._records, self._estimator, checkpoint, split, self._slices, label=label
             )
             for split in self._splits
+            for label in self._records.job.labels or (None,)
         }

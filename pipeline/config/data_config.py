@@ -246,7 +246,9 @@ class Data(Section):
     columns: dict[str, Column]
     """The columns of a record, by name. Other columns of the raw data are not read."""
     label: str
-    """The column to predict."""
+    """The column to predict. With [`labels`](#labelsname), the first; may be left out."""
+    labels: tuple[str, ...] = ()
+    """All columns to predict. Do not write it: it follows from [`labels`](#labelsname)."""
     key: tuple[str, ...] = ()
     """Columns that identify a row together; a second row with the same key becomes a dead letter.
     The key decides the row's place in the records. Empty: the content of the row does."""
@@ -302,6 +304,11 @@ class Data(Section):
     def _records_or_own_input(self) -> Data:
         own_input.check(self)
         return self
+
+    @property
+    def every_label(self) -> tuple[str, ...]:
+        """All columns to predict: several, or one."""
+        return self.labels or (self.label,)
 
     @pydantic.model_validator(mode="after")
     def _data_come_from_one_place(self) -> Data:

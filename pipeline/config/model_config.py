@@ -108,6 +108,16 @@ class Din(Layers):
     """Units of each hidden layer of that small network. Only for `attention`."""
 
 
+class Mmoe(Layers):
+    """Several networks, the experts, of which each label has its own mixture. It needs `features`,
+    and is for several [`labels`](#labelsname). `hidden_units` are those of each expert."""
+
+    experts: Positive = 4
+    """Number of experts."""
+    tower_units: tuple[Positive, ...] = (32,)
+    """Units of the hidden layers that each label has for itself."""
+
+
 class Keras(_Canned):
     """Any `tf.keras` model. Its last layer gives probabilities, or a number for regression."""
 
@@ -128,14 +138,20 @@ PARAMS: Mapping[str, type[Section]] = {
     "deepfm": DeepFm,
     "dcn": Dcn,
     "din": Din,
+    "mmoe": Mmoe,
     "keras": Keras,
 }
 # These are built from the features of the config.
-CANNED = ("linear", "dnn", "dnn_linear_combined", "deepfm", "dcn", "din")
+CANNED = ("linear", "dnn", "dnn_linear_combined", "deepfm", "dcn", "din", "mmoe")
 
 
 # What a model is told besides: of which class `data.sample` makes the logit too small, by how much.
 OFFSET = "offset_of_sample"
+# And what the head of each of several labels is told, by label; `weight` is that of its loss.
+GOALS = "goals"
+
+
+_BESIDES = ("optimizer", OFFSET, GOALS)
 
 
 class WarmStart(Section):
@@ -180,7 +196,7 @@ def params(model: Model) -> dict[str, Any]:
 
 def settings(name: str, params: Mapping[str, Any]) -> Any:
     """Returns the settings of a shipped model, of what it is told when it is built."""
-    given = {key: value for key, value in params.items() if key not in ("optimizer", OFFSET)}
+    given = {key: value for key, value in params.items() if key not in _BESIDES}
     return PARAMS[name].model_validate(given)
 
 

@@ -15,6 +15,7 @@ import pydantic
 from pipeline import places, storage
 from pipeline.config import (
     feature_check,
+    goals,
     model_config,
     own_input,
     sample_config,
@@ -26,6 +27,7 @@ from pipeline.config.data_config import Data
 from pipeline.config.drift_config import Drift
 from pipeline.config.eval_config import Eval
 from pipeline.config.feature_config import Feature, Label
+from pipeline.config.goals import Goal
 from pipeline.config.model_config import Model
 from pipeline.config.train_config import Train
 from pipeline.sections import Like, Section
@@ -43,19 +45,28 @@ class _Job(Section):
     features: dict[str, Feature] = pydantic.Field(default={})
     """What the model gets, by name of the feature. Empty: the columns as they are."""
     label: Label = Label()
+    labels: dict[str, Goal] = pydantic.Field(default={})
+    """Several columns to predict, in place of `data.label`, by name. Empty: one. See
+    [goals](goals.md)."""
     model: Model
     train: Train
     eval: Eval = Eval()
     cluster: Cluster = Cluster()
     drift: Drift = Drift()
 
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _labels_are_known_to_data(cls, tree: Any) -> Any:
+        return goals.told_to_data(tree)
+
     @pydantic.model_validator(mode="after")
     def _features_can_be_made(self) -> _Job:
         if not self.data.has_records:
             own_input.check_job(self)
             return self
+        goals.check(self)
         feature_check.check(self.features, self.label, self.data.label, self.data.columns)
-        if self.model.name in model_config.PARAMS:
+        if self.model.name in model_config.PARAMS and not self.labels:
             column = self.data.columns[self.data.label]
             feature_check.check_label(self.label, self.data.label, column)
         model_config.check(self.model, has_features=bool(self.features))

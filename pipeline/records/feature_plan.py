@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import config, errors
-from pipeline.config import feature_check, feature_config, list_weights, shared_tables
+from pipeline.config import feature_check, feature_config, goals, list_weights, shared_tables
 from pipeline.records import label_check, manifest
 from pipeline.steps import base
 from pipeline.steps.base import Kind, Step, Values
@@ -109,12 +109,31 @@ class PlannedLabel:
 
 
 @dataclasses.dataclass(frozen=True)
+class PlannedGoal:
+    """One of several labels: what its head is told, and the weight of its loss. In rows where the
+    column is as `stand_in`, it is missing; with `None` it never is."""
+
+    name: str
+    label: PlannedLabel
+    params: Mapping[str, Any]
+    weight: float
+    stand_in: int | float | str | None
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
-    """All features, each after those it is made of, the columns they need, and the label."""
+    """All features, each after those it is made of, the columns they need, and the label; of
+    several, `goals` are all and `label` is the first."""
 
     features: tuple[Planned, ...]
     columns: Mapping[str, config.Column]
     label: PlannedLabel
+    goals: tuple[PlannedGoal, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns to predict."""
+        return tuple(goal.name for goal in self.goals) or (self.label.column,)
 
 
 def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
@@ -141,7 +160,9 @@ def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
         weights = _weights(name, feature, job.data.columns)
         table = tables.get(name)
         features.append(Planned(name, inputs, steps, points, feature, table, weights))
-    return Plan(tuple(features), columns(job), _label(job, contents))
+    several = tuple(_goal(job, name, contents) for name in job.labels)
+    label = next((goal.label for goal in several if goal.name == job.data.label), None)
+    return Plan(tuple(features), columns(job), label or _label(job, contents), several)
 
 
 def _weights(
@@ -158,13 +179,13 @@ def columns(job: config.Config) -> dict[str, config.Column]:
     if not job.features:
         return dict(job.data.columns)
     used = {i for name, feature in job.features.items() for i in feature.reads(name)}
-    used |= {job.data.label, job.label.weight or job.data.label, _weighs(job) or job.data.label}
+    used |= {*job.data.every_label, job.label.weight or "", _weighs(job) or ""}
     return {name: column for name, column in job.data.columns.items() if name in used}
 
 
 def serving_columns(job: config.Config) -> dict[str, config.Column]:
     """Returns those of them that a caller of the exported model feeds."""
-    hidden = {job.data.label, job.label.weight}
+    hidden = {*job.data.every_label, job.label.weight}
     # A feature, too, if there are no others.
     features = {i for name, feature in job.features.items() for i in feature.reads(name)}
     hidden |= {_weighs(job)} - features if job.features else set()
@@ -264,6 +285,15 @@ def _label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:
     weights = _class_weights(job, contents, values) if label.balanced else None
     sampled, offset = _sample(job, values)
     return PlannedLabel(name, label.threshold, values, label.weight, weights, sampled, offset)
+
+
+def _goal(job: config.Config, name: str, contents: manifest.Manifest) -> PlannedGoal:
+    column, goal = job.data.columns[name], job.labels[name]
+    # A default that is given is a label like others.
+    unknown = column.missing == "allow" and column.default is None
+    stand_in = column.stands_for_missing if unknown else None
+    planned = _label(goals.view(job, name), contents)
+    return PlannedGoal(name, planned, goal.params, goal.weight, stand_in)
 
 
 def _sample(

@@ -14,6 +14,7 @@ import json
 import logging
 import re
 import threading
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,10 +57,21 @@ class Export:
     @property
     def classes(self) -> tuple[str, ...] | None:
         """What classes are called by their number; `None` if they are just numbers."""
-        path = storage.join(self.path, EXTRAS, CLASSES)
+        return self.classes_of(None)
+
+    def classes_of(self, label: str | None) -> tuple[str, ...] | None:
+        """Returns what `classes` is for one of several labels."""
+        path = storage.join(self.path, EXTRAS, classes_file(label))
         if not storage.exists(path):
             return None
         return tuple(map(str, json.loads(storage.read_text(path))))
+
+
+def classes_file(label: str | None) -> str:
+    """Returns the file of `CLASSES`, or that of one of several labels."""
+    if label is None:
+        return CLASSES
+    return CLASSES.replace(".json", f"-{urllib.parse.quote(label, safe='')}.json")
 
 
 def find(run: RunFolder, kind: str) -> Export:

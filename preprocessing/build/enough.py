@@ -15,7 +15,8 @@ _PER_CLASS = 2
 
 
 def check(data: config.Data, made: manifest.Manifest) -> None:
-    """Raises `DataError` if there is nothing to train on, or nothing in the eval split."""
+    """Raises `DataError` if there is nothing to train on, or nothing in the eval split; and for one
+    of several labels that all rows of train lack."""
     total = sum(split.records for split in made.splits.values())
     counts = ", ".join(f"{name} {split.records:,}" for name, split in made.splits.items())
     for name in existing(data):
@@ -24,6 +25,15 @@ def check(data: config.Data, made: manifest.Manifest) -> None:
             raise errors.DataError(
                 f"{files}: {name} is empty: {total:,} {'row is' if total == 1 else 'rows are'} "
                 f"left after preprocessing ({counts}). Use more rows, or change data.split"
+            )
+
+    train = made.statistics.get("train")
+    for label in data.labels if train is not None else ():
+        if train is not None and not train.columns[label].count:
+            raise errors.DataError(
+                f"label {label!r} is missing in all {made.splits['train'].records:,} rows of "
+                "train: nothing can be learned of it. Take it out of labels, or add rows that "
+                "have it"
             )
 
 
@@ -47,14 +57,18 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
 
 
 def _of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
-    """Yields a line for train if all its rows have the same label, else for each such split."""
-    for name in sorted(made.statistics, key=lambda name: name != "train"):
-        label = made.statistics[name].columns.get(data.label)
-        if label is not None and label.distinct == 1 and label.count > 1:
+    """Yields a line for train if all its rows have the same label, else for each such split, and
+    for each label."""
+    for target in data.every_label:
+        for name in sorted(made.statistics, key=lambda name: name != "train"):
+            label = made.statistics[name].columns.get(target)
             what = "" if name == "train" else ": it cannot show how good a model is"
-            yield f"label {data.label!r} is the same in all {label.count:,} rows of {name}{what}"
-            if name == "train":
-                return
+            if label is not None and data.labels and not label.count:
+                yield f"label {target!r} is missing in all rows of {name}{what}"
+            if label is not None and label.distinct == 1 and label.count > 1:
+                yield f"label {target!r} is the same in all {label.count:,} rows of {name}{what}"
+                if name == "train":
+                    break
 
 
 def _without_values(data: config.Data, made: manifest.Manifest) -> list[str]:

@@ -73,7 +73,7 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
                 dropped |= missing
             else:
                 found.append(("missing", missing))
-        if name == data.label:
+        if name in data.every_label:
             found += rules.not_finite(array, column)
         for reason, bad in [*found, *rules.broken(array, column)]:
             for row in np.flatnonzero(bad).tolist():

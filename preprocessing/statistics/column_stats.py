@@ -81,7 +81,7 @@ _TAKEN = "without "
 def of_batch(batch: pa.RecordBatch, split: str, data: config.Data) -> Partials:
     """Returns what is known of rows of one split, which have the types of `schema`."""
     return {
-        (split, name): _of_column(batch.column(name), column, counted=name == data.label)
+        (split, name): _of_column(batch.column(name), column, counted=name in data.every_label)
         for name, column in data.columns.items()
     }
 

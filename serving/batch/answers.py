@@ -6,6 +6,8 @@ shard, record instead of these for stored records that do not say which rows the
 label         what the model was to learn of the row
 prediction    the class, by name if it has one, or the number
 probability_<class>   one column a class
+
+Of several labels there are the last three for each, as `<label>/label` and so on.
 """
 
 from __future__ import annotations
@@ -66,6 +68,12 @@ def columns(
             taken = name in {*PLACE, *STORED, LABEL, *made}
             made[f"output_{name}" if taken else name] = _values(values)
     return made
+
+
+def of_label(found: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarray]:
+    """Returns the outputs for one of several labels, by the names they have for a single one."""
+    prefix = f"{label}/"
+    return {n.removeprefix(prefix): x for n, x in found.items() if n.startswith(prefix)}
 
 
 def _values(values: np.ndarray) -> pa.Array:

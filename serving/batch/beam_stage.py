@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -38,12 +39,16 @@ _AGREEMENT = ".agreement.json"
 
 @dataclasses.dataclass(frozen=True)
 class Answering:
-    """The model that answers: a SavedModel, `batch` rows at a time."""
+    """The model that answers: a SavedModel, `batch` rows at a time. `goals` are the labels, if
+    there are several, with the names of the classes of each."""
 
     export: str
     classes: tuple[str, ...] | None
     label: Label
     batch: int
+    goals: Mapping[str, tuple[Label, tuple[str, ...] | None]] = dataclasses.field(
+        default_factory=dict
+    )
 
 
 class Predict(beam.DoFn):
@@ -58,14 +63,14 @@ class Predict(beam.DoFn):
 
     def process(self, element: Chunk) -> None:
         """Predicts for one chunk."""
-        tally, agreement = letter_files.Tally(), Agreement()
+        tally, agreements = letter_files.Tally(), _Agreements()
         origin = f"{element.split}-{element.index:06d}"
         with error_transport.carried(f"cannot write predictions in {self._folder!r}"):
             found = self._asked.source.read(element)
             for number, part in enumerate(ahead(map(self._encoded, found))):
-                agreement.add(self._answer(f"{origin}-{number:04d}", part, tally))
+                agreements.add(self._answer(f"{origin}-{number:04d}", part, tally))
             letter_files.write_tally(self._folder, origin, tally)
-            text = strict_json.dumps(agreement.dump())
+            text = strict_json.dumps(agreements.dump())
             storage.write_text(storage.join(self._folder, origin + _AGREEMENT), text)
 
     def _encoded(self, rows: Rows) -> _Part:
@@ -73,7 +78,7 @@ class Predict(beam.DoFn):
         self._within_budget(good.letters)
         return _Part(rows, good, binary.values(encode.encode(good.batch, self._asked.model)))
 
-    def _answer(self, name: str, part: _Part, tally: letter_files.Tally) -> Agreement:
+    def _answer(self, name: str, part: _Part, tally: letter_files.Tally) -> Mapping[str, Agreement]:
         found, refused = self._answers(part.payloads)
         read, letters = part.good.read, part.good.letters
         if refused:
@@ -85,12 +90,12 @@ class Predict(beam.DoFn):
         cut = part.good.truncated
         tally.add(letter_files.tally(letters, read, part.good.dropped, truncated=cut))
         if not len(part.good.numbers):
-            return Agreement()
-        table, agreement = self._table(part, found)
+            return {}
+        table, agreements = self._table(part, found)
         path = storage.join(self._folder, f"{name}.rows{len(table)}.arrow")
         with storage.open_file(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
-        return agreement
+        return agreements
 
     def _within_budget(self, letters: Sequence[Letter]) -> None:
         if letters and not self._asked.data.error_budget:
@@ -135,21 +140,51 @@ class Predict(beam.DoFn):
         column = next(iter(asked.model))
         return answers.place(part.rows, good.kept, good.numbers, column=column, names=names)
 
-    def _table(self, part: _Part, found: dict[str, np.ndarray]) -> tuple[pa.Table, Agreement]:
+    def _table(
+        self, part: _Part, found: dict[str, np.ndarray]
+    ) -> tuple[pa.Table, Mapping[str, Agreement]]:
         asked, good = self._asked, part.good
         made = self._places(part)
         made |= answers.keys(good.batch, asked.key, found)
-        agreement = Agreement()
-        if asked.has_label:
-            labels, agreement = answers.labelled(
-                good.batch.column(asked.data.label),
-                self._answering.label,
-                found,
-                self._answering.classes,
-            )
-            if not asked.label_is_sensitive:
+        if not self._answering.goals:
+            own = (asked.data.label, self._answering.label, self._answering.classes)
+            columns, agreement = self._judged(good.batch, found, *own)
+            return pa.table(made | columns), {"": agreement}
+        agreements = {}
+        for name, (label, classes) in self._answering.goals.items():
+            of_label = answers.of_label(found, name)
+            columns, agreements[name] = self._judged(good.batch, of_label, name, label, classes)
+            made |= {f"{name}/{column}": values for column, values in columns.items()}
+        return pa.table(made), agreements
+
+    def _judged(
+        self,
+        batch: pa.RecordBatch,
+        found: Mapping[str, np.ndarray],
+        name: str,
+        label: Label,
+        classes: tuple[str, ...] | None,
+    ) -> tuple[dict[str, pa.Array], Agreement]:
+        """Returns what the model says of one label, beside that label where it may be shown, and
+        how they agree."""
+        made, agreement, known = {}, Agreement(), self._asked.data.columns
+        if name in known:
+            labels, agreement = answers.labelled(batch.column(name), label, found, classes)
+            if not known[name].sensitive:
                 made[answers.LABEL] = labels
-        return pa.table(made | answers.columns(found, self._answering.classes)), agreement
+        return made | answers.columns(found, classes), agreement
+
+
+@dataclasses.dataclass
+class _Agreements:
+    by_label: dict[str, Agreement] = dataclasses.field(default_factory=dict)
+
+    def add(self, others: Mapping[str, Agreement]) -> None:
+        for label, other in others.items():
+            self.by_label.setdefault(label, Agreement()).add(other)
+
+    def dump(self) -> dict[str, Any]:
+        return {label: one.dump() for label, one in self.by_label.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,15 +225,14 @@ def rows_answered(folder: str) -> int:
     return sum(int(match["rows"]) for match in found if match)
 
 
-def agreement(folder: str) -> Agreement:
-    """Returns how well all predictions agree with labels."""
-    total = Agreement()
+def agreements(folder: str) -> dict[str, Agreement]:
+    """Returns how well all predictions agree with labels, by label if there are several."""
+    total = _Agreements()
     for name in storage.listdir(folder):
         if name.endswith(_AGREEMENT):
-            total.add(
-                Agreement.load(strict_json.loads(storage.read_text(storage.join(folder, name))))
-            )
-    return total
+            found = strict_json.loads(storage.read_text(storage.join(folder, name)))
+            total.add({label: Agreement.load(values) for label, values in found.items()})
+    return total.by_label
 
 
 def run(

@@ -142,7 +142,7 @@ def _columns(
             found[name] = model[name]
         elif there is not None and name not in there:
             continue
-        elif name == data.label or name in key:
+        elif name in data.every_label or name in key:
             found[name] = data.columns[name].model_copy(update={"missing": "allow"})
         elif by_place:
             found[name] = config.Column(type="string", missing="allow")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from pipeline import config, errors, storage
+from pipeline.config import goals
 from pipeline.console import figures, progress, terminal
 from pipeline.runs import exported
 from pipeline.runs.run_folder import RunFolder
@@ -122,7 +123,8 @@ def _answer(
 
     images = any(column.is_image for column in asked.model.values())
     batch = job.eval.batch_size if images else max(_TABLE_ROWS, job.eval.batch_size)
-    answering = beam_stage.Answering(export.path, export.classes, job.label, batch)
+    several = {name: (one.label, export.classes_of(name)) for name, one in goals.views(job).items()}
+    answering = beam_stage.Answering(export.path, export.classes, job.label, batch, several)
     options = beam_options.build(pipeline_options, num_workers)
     with _reporting(parts, chunks), beam_options.quiet(options):
         beam_stage.run(chunks, asked, answering, parts, options)
@@ -184,15 +186,16 @@ def _write(
     """Puts the predictions together; shows the first, and how they agree with labels."""
     from serving.batch import beam_stage
 
-    agreement = beam_stage.agreement(parts)
+    agreements = beam_stage.agreements(parts)
     files = beam_stage.parts(parts)
-    found = outputs.tables(files, labels=bool(agreement.rows))
+    found = outputs.tables(files, labels=any(one.rows for one in agreements.values()))
     first = next(found)
     everything = itertools.chain([first], found)
     outputs.write(everything, output.format, output.path, new=output.new)
     print(answers.shown(first, rows_shown))
-    if line := agreement.line(export.classes):
-        print(line)
+    for label, agreement in agreements.items():
+        if line := agreement.line(export.classes_of(label or None)):
+            print(f"{label}: {line}" if label else line)
 
 
 def _paths(asked: Asked) -> list[str]:

@@ -36,6 +36,11 @@ def predict(side: Side, split: str, checkpoint: str | None, slices: Sequence[str
     Raises `UsageError` for a model that serves neither `class` nor `prediction`, `ModelError` for
     predictions that are not finite.
     """
+    if side.job.labels:
+        raise errors.UsageError(
+            f"run {side.run.name!r}: has several labels, {', '.join(side.job.labels)}; only "
+            "models of one label can be compared"
+        )
     records = Records(side.job, side.folder, side.contents, side.excluded)
     grouping.check(side.job, split, side.contents.split(split).records)
     (path,) = checkpoint_files.chosen(side.run.path, checkpoint)

@@ -171,16 +171,26 @@ class Publisher(Publishing):
             "manifest.sha256": f"{self._records.manifest.sha256}\n",
         }
 
-    def _judged(self, estimator: Any, checkpoint: str, split: str) -> slice_metrics.Judgement:
+    def _judged(
+        self, estimator: Any, checkpoint: str, split: str, label: str | None
+    ) -> slice_metrics.Judgement:
         by = self._job.eval.slices
         if not by and self._job.eval.group is None:
             return slice_metrics.Judgement([])
-        return slice_metrics.judge(self._records, estimator, checkpoint, split, by, self._hooks)
+        return slice_metrics.judge(
+            self._records, estimator, checkpoint, split, by, self._hooks, label=label
+        )
 
     def _extras(
         self, estimator: Any, checkpoint: str, step: int, metrics: model_card.Metrics
     ) -> dict[str, str]:
-        judged = {split: self._judged(estimator, checkpoint, split) for split in metrics}
+        judged = {
+            " ".join(filter(None, (split, label))): self._judged(
+                estimator, checkpoint, split, label
+            )
+            for split in metrics
+            for label in self._job.labels or (None,)
+        }
         contents = self._records.manifest
         slices, notes = (
             {split: report_page.content(one)[name] for split, one in judged.items()}
@@ -202,9 +212,13 @@ class Publisher(Publishing):
         if any(one.rows for one in judged.values()):
             title = f"Evaluation of {self._run.name}, step {step}"
             extras[report_page.FILE_NAME] = report_page.page(title, judged)
-        classes = self._records.transforms.plan.label.values
-        if classes is not None:
-            extras[exported.CLASSES] = strict_json.dumps(list(classes)) + "\n"
+        plan = self._records.transforms.plan
+        several = [(goal.name, goal.label.values) for goal in plan.goals]
+        single: list[tuple[str | None, Any]] = [(None, plan.label.values)]
+        for label, classes in several or single:
+            if classes is not None:
+                name = exported.classes_file(label)
+                extras[name] = strict_json.dumps(list(classes)) + "\n"
         return extras
 
 

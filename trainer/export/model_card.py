@@ -35,7 +35,7 @@ def render(
         f"# {job.name}, step {step}",
         _model(job, step),
         "## Data",
-        _data(contents),
+        _data(contents, plan.labels),
         _table(("column", "type", "missing in train", "used as"), _columns(contents, plan)),
         "## Features",
         _features(plan),
@@ -58,7 +58,7 @@ def _model(job: config.Config, step: int) -> str:
     )
 
 
-def _data(contents: manifest.Manifest) -> str:
+def _data(contents: manifest.Manifest, labels: Sequence[str]) -> str:
     counts = ", ".join(f"{split.records:,} {name}" for name, split in contents.splits.items())
     sources = "\n".join(
         f"- `{source.name}`, {source.bytes:,} bytes, SHA-256 `{source.sha256}`"
@@ -66,7 +66,7 @@ def _data(contents: manifest.Manifest) -> str:
     )
     return (
         f"Records: {counts}. Their manifest has the SHA-256 `{contents.sha256}`. "
-        f"Label: `{contents.label}`.\n\n{sources}"
+        f"Label: {', '.join(f'`{name}`' for name in labels)}.\n\n{sources}"
     ).rstrip()
 
 
@@ -80,7 +80,7 @@ def _columns(contents: manifest.Manifest, plan: feature_plan.Plan) -> Iterable[S
         found = statistics.columns.get(name) if statistics else None
         rows = found.rows(column) + found.missing if found else 0
         missing = f"{found.missing / rows:.2%}" if found and rows else ""
-        roles = [*(["label"] if name == contents.label else []), *used[name]]
+        roles = [*(["label"] if name in plan.labels else []), *used[name]]
         if not plan.features and name in plan.columns and not roles:
             roles = [name]
         shape = f" {list(column.shape)}" if column.shape else " list" if column.list else ""

@@ -80,7 +80,7 @@ def ties(answers: Answers, rounding: Rounding, extreme: np.ndarray) -> np.ndarra
 
 
 def _scale(output: str, values: np.ndarray) -> float:
-    if output in _PROBABILITIES:
+    if output.rpartition("/")[2] in _PROBABILITIES:  # of one of several labels, too
         return 1.0
     finite = np.abs(values[np.isfinite(values)].astype(float))
     return float(finite.max(initial=float(np.finfo(np.float32).tiny)))

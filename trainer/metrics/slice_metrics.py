@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors
+from pipeline.records import feature_plan
 from trainer.input import grouping, parsing
 from trainer.input.dataset import Records
 from trainer.metrics import class_metrics, intervals
@@ -26,6 +27,7 @@ _OURS = "scored/"
 LABEL = "scored/label"
 SLICE = "scored/slice/"
 GROUP = "scored/group"
+_THERE = "scored/there"
 # Of two classes: the probability of the second, and of the one that was observed.
 _POSITIVE, _LIKELIHOOD = "positive", "likelihood"
 
@@ -60,15 +62,22 @@ def judge(
     split: str,
     slices: Sequence[str],
     hooks: Sequence[Any] = (),
+    *,
+    label: str | None = None,
 ) -> Judgement:
-    """Returns the split judged, over all of it and by each column of `slices`.
+    """Returns the split judged, over all of it and by each column of `slices`. Of several labels it
+    is judged by one, where that is not missing.
 
     There are no rows for a model that serves neither `class` nor `prediction`, unless slices are
     asked for: then raises `UsageError`.
     """
     grouping.check(records.job, split, records.manifest.split(split).records)
-    batches = scored(records, estimator, checkpoint, split, slices, hooks)
-    first = next(batches)
+    batches = scored(records, estimator, checkpoint, split, slices, hooks, label=label)
+    if label is not None:
+        batches = _of_label(batches, label)
+    first = next(batches, None)
+    if first is None:
+        return Judgement([], notes=(f"All rows lack the label {label}.",))
     kind = next((k for k in ("class", "prediction") if k in first), None)
     if GROUP in first and not _is_binary(first):
         raise errors.UsageError(f"eval.group: {grouping.NEEDS}; the model serves {_served(first)}")
@@ -78,7 +87,7 @@ def judge(
                 f"slices: the model serves neither 'class' nor 'prediction', but {_served(first)}"
             )
         return Judgement([])
-    summary = _summary(records, first, kind)
+    summary = _summary(records, first, kind, label)
     # Only what slices need is kept of all records; what plots need is counted.
     kept = []
     for batch in itertools.chain([first], batches):
@@ -100,7 +109,7 @@ def judge(
     rows = [Row(name, int(mask.sum()), *metrics(mask)) for name, mask in masks]
     by_slice = [(row.slice, row.metrics) for row in rows]
     told = class_metrics.explained(answers, by_slice, job.eval.group, job.eval.top_k)
-    names = records.transforms.plan.label.values or ()
+    names = _planned(records, label).values or ()
     return Judgement(rows, summary, tuple(map(_shown, names)), tuple(told))
 
 
@@ -120,21 +129,46 @@ def _needed(batch: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]
     return kept
 
 
-def _summary(records: Records, batch: Mapping[str, np.ndarray], kind: str) -> Summary | None:
+def _planned(records: Records, label: str | None) -> feature_plan.PlannedLabel:
+    plan = records.transforms.plan
+    return next((goal.label for goal in plan.goals if goal.name == label), plan.label)
+
+
+def _of_label(
+    batches: Iterator[dict[str, np.ndarray]], label: str
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields batches of one of several labels as if it were the only one, without rows that lack
+    it. There are groups only of two classes."""
+    for batch in batches:
+        there = batch.pop(_THERE)
+        found = {
+            name.removeprefix(f"{label}/"): values[there]
+            for name, values in batch.items()
+            if name.startswith((_OURS, f"{label}/"))
+        }
+        if not _is_binary(found):
+            found.pop(GROUP, None)
+        if there.any():
+            yield found
+
+
+def _summary(
+    records: Records, batch: Mapping[str, np.ndarray], kind: str, label: str | None
+) -> Summary | None:
     """Returns an empty summary of the model's kind; none for classes that are not whole numbers."""
     if kind == "prediction":
-        return Numbers(*_scale(records, batch[LABEL]))
+        return Numbers(*_scale(records, batch[LABEL], label or records.manifest.label))
     if not all(batch[name].dtype.kind in "biu" for name in (LABEL, kind)):
         return None
     return Binary() if _is_binary(batch) else Classes()
 
 
-def _scale(records: Records, labels: np.ndarray) -> tuple[float, float]:
+def _scale(records: Records, labels: np.ndarray, name: str) -> tuple[float, float]:
     """Returns the outermost percents of the labels of train, which all runs on these records share;
     of records without statistics, the extremes of the first batch."""
     contents = records.manifest
     statistics = contents.statistics.get("train")
-    column = statistics.columns.get(contents.label) if statistics else None
+    column = statistics.columns.get(name) if statistics else None
     if column is None or column.quantiles is None:
         return float(labels.min()), float(labels.max())
     return column.quantiles[1], column.quantiles[99]
@@ -154,6 +188,8 @@ def scored(
     split: str,
     slices: Sequence[str],
     hooks: Sequence[Any],
+    *,
+    label: str | None = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields batches of what the model serves, with labels and what slices are made by."""
     group = records.job.eval.group
@@ -162,9 +198,13 @@ def scored(
     transforms = records.transforms
 
     def examples(batch: tf.Tensor) -> parsing.Tensors:
-        made, label = transforms.examples(parsing.parse(batch, transforms.columns), training=False)
+        parsed = parsing.parse(batch, transforms.columns)
+        made, wanted = transforms.examples(parsed, training=False)
         values = parsing.parse(batch, columns) if columns else {}
-        ours = {LABEL: label, **{SLICE + name: values[name] for name in slices}}
+        ours = {LABEL: wanted if label is None else wanted[label]}
+        if label is not None:
+            ours[_THERE] = transforms.there(parsed, label)
+        ours |= {**{SLICE + name: values[name] for name in slices}}
         if group:
             ours[GROUP] = grouping.ids(values[group], known[group])
         return {**made, **ours}
@@ -172,7 +212,12 @@ def scored(
     def input_fn() -> tf.data.Dataset:
         return records.serialized(split).rebatch(records.job.eval.batch_size).map(examples)
 
-    keep = (LABEL, *([GROUP] if group else []), *(SLICE + name for name in slices))
+    keep = (
+        LABEL,
+        *([_THERE] if label else []),
+        *([GROUP] if group else []),
+        *(SLICE + name for name in slices),
+    )
     yield from heads.answering(estimator, keep).predict(
         input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
     )

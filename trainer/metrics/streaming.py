@@ -42,14 +42,23 @@ class Collector:
 
 
 def with_group_metrics(
-    spec: Any, ids: tf.Tensor, labels: tf.Tensor, *, column: str, top: int
+    spec: Any,
+    ids: tf.Tensor,
+    labels: tf.Tensor,
+    *,
+    column: str,
+    top: int,
+    label: str = "",
+    there: tf.Tensor | None = None,
 ) -> Any:
-    """Returns the `EstimatorSpec` of an evaluation with the metrics of groups, `[batch]` ids.
+    """Returns the `EstimatorSpec` of an evaluation with the metrics of groups, `[batch]` ids. Of
+    several labels they are of the `label`, where it is `there`, `[batch]` bool.
 
     Raises `UsageError` if its predictions have no probabilities of two classes.
     """
     given = spec.predictions if isinstance(spec.predictions, Mapping) else {}
-    probabilities = given.get("probabilities")
+    prefix = f"{label}/" if label else ""
+    probabilities = given.get(f"{prefix}probabilities")
     if probabilities is None or probabilities.shape[1:] != [2]:
         raise errors.UsageError(
             f"eval.group: {grouping.NEEDS}; in evaluation the model predicts "
@@ -57,9 +66,11 @@ def with_group_metrics(
         )
     collector = Collector(column, top)
     batch = [ids, tf.reshape(labels, [-1]), probabilities[:, 1]]
+    if there is not None:
+        batch = [tf.boolean_mask(x, there) for x in batch]
     update = tf.compat.v1.py_func(collector.add, batch, tf.int64)
     values = tf.compat.v1.py_func(collector.values, [], tf.float64)
     values.set_shape([len(groups.names(top))])
     named = zip(groups.names(top), tf.unstack(values), strict=True)
-    ours = {name: (value, update) for name, value in named}
+    ours = {prefix + name: (value, update) for name, value in named}
     return spec._replace(eval_metric_ops={**spec.eval_metric_ops, **ours})

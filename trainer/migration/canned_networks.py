@@ -79,6 +79,25 @@ def dcn(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters
     return network.model(network.logits(both, "logits"))
 
 
+def mmoe(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
+    """Returns `mmoe`."""
+    network, settings = Network(params, columns, parameters), model_config.settings("mmoe", params)
+    x = joined(network.inputs(columns.planned))
+    experts = [
+        network.stack(x, settings.hidden_units, settings, f"mmoe/expert_{n}")
+        for n in range(settings.experts)
+    ]
+    stacked, logits = tf.stack(experts, axis=1), []
+    for n, width in enumerate(heads.Head(params).widths):
+        gate = _layers.Dense(settings.experts, "softmax", use_bias=False, name=f"gate{n}")
+        weights = network.loaded(gate, x, f"mmoe/gate_{n}")
+        mixed = tf.reduce_sum(stacked * weights[:, :, tf.newaxis], axis=1)
+        y = network.stack(mixed, settings.tower_units, settings, f"mmoe/tower_{n}")
+        last = _layers.Dense(width, name=f"logits{n}")
+        logits.append(network.loaded(last, y, f"mmoe/tower_{n}/logits"))
+    return network.model(tf.concat(logits, axis=1) if len(logits) > 1 else logits[0])
+
+
 class Network:
     """A network under construction."""
 
@@ -91,16 +110,27 @@ class Network:
         self._tables: dict[str, Any] = {}
 
     def model(self, logits: Any) -> Any:
-        """Returns the whole, from features to probabilities or a number."""
-        last = "linear" if heads.regression(self._params) else "softmax"
-        last = "sigmoid" if last == "softmax" and self._units == 1 else last
-        offset, scale = heads.scaling(self._params)
+        """Returns the whole, from features to probabilities or a number; of several labels, to
+        those of each."""
+        goals = self._params.get(model_config.GOALS)
+        if goals is None:
+            return tf.keras.Model(self._inputs, self._output(logits, self._params), name="network")
+        outputs, first = [], 0
+        for number, params in enumerate(goals.values()):
+            last = first + heads.width(params)
+            outputs.append(self._output(logits[:, first:last], params, str(number)))
+            first = last
+        return tf.keras.Model(self._inputs, outputs, name="network")
+
+    def _output(self, logits: Any, params: Mapping[str, Any], number: str = "") -> Any:
+        last = "linear" if heads.regression(params) else "softmax"
+        last = "sigmoid" if last == "softmax" and heads.width(params) == 1 else last
+        offset, scale = heads.scaling(params)
         if (offset, scale) != (0.0, 1.0):
-            logits = _layers.Rescaling(scale, offset, name="scaled")(logits)
-        if (added := heads.offsets(self._params)) is not None:
-            logits = _layers.Rescaling(1.0, added, name="of_all_rows")(logits)
-        output = _layers.Activation(last, name="output")(logits)
-        return tf.keras.Model(self._inputs, output, name="network")
+            logits = _layers.Rescaling(scale, offset, name=f"scaled{number}")(logits)
+        if (added := heads.offsets(params)) is not None:
+            logits = _layers.Rescaling(1.0, added, name=f"of_all_rows{number}")(logits)
+        return _layers.Activation(last, name=f"output{number}")(logits)
 
     def linear(self, chosen: Sequence[Planned]) -> Any:
         """Returns logits: numbers times their weights, and the weights of ids.
@@ -153,6 +183,17 @@ class Network:
             if isinstance(settings, model_config.Dnn) and settings.batch_norm:
                 norm = _layers.BatchNormalization(momentum=0.999, name=f"norm{number}")
                 x = self.loaded(norm, x, f"{scope}/batchnorm_{number}")
+        return x
+
+    def stack(self, x: Any, units: Sequence[int], settings: model_config.Layers, scope: str) -> Any:
+        """Returns the last of some fully connected layers on `x`, whose parameters are in a
+        scope."""
+        for number, width in enumerate(units):
+            name = f"{scope.rpartition('/')[2]}_hidden{number}"
+            layer = _layers.Dense(width, settings.activation, name=name)
+            x = self.loaded(layer, x, f"{scope}/hiddenlayer_{number}")
+            if settings.dropout:
+                x = _layers.Dropout(settings.dropout)(x)
         return x
 
     def logits(self, x: Any, scope: str) -> Any:

@@ -16,6 +16,7 @@ import tensorflow as tf
 from pipeline import config
 from pipeline.records.feature_plan import Planned
 from trainer.input import parsing
+from trainer.models import heads
 from trainer.models.transforms import Tensors, Transforms, as_fed, make
 
 _TYPES = {"uint8": "uint8", "string": "string", "int64": "int64", "float32": "float32"}
@@ -68,9 +69,9 @@ class KerasColumns:
         return self._transforms.plan.features
 
     @property
-    def offset(self) -> tuple[int, float] | None:
-        """By how much a sample makes the logit of a class too small, as `PlannedLabel` has it."""
-        return self._transforms.plan.label.offset
+    def told(self) -> dict[str, Any]:
+        """What models are told besides their params, for their heads."""
+        return heads.told(self._transforms.plan)
 
     @property
     def features(self) -> dict[str, Spec]:

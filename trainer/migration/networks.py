@@ -28,6 +28,7 @@ _NETWORKS = {
     "deepfm": canned_networks.deepfm,
     "dcn": canned_networks.dcn,
     "din": sequence_networks.din,
+    "mmoe": canned_networks.mmoe,
     "keras": keras.network,
 }
 
@@ -47,9 +48,7 @@ def check(model: model_config.Model) -> None:
 def network(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the network of a model, from features to one output."""
     check(model)
-    params = model_config.params(model)
-    if columns.offset is not None:
-        params[model_config.OFFSET] = columns.offset
+    params = {**model_config.params(model), **columns.told}
     return _NETWORKS[model.name](params, columns, parameters)
 
 
@@ -67,5 +66,13 @@ def whole(model: model_config.Model, columns: KerasColumns, parameters: Paramete
     pairs = zip(given, inner.inputs, strict=True)
     given = [keras.fitting(x, input_.shape) for x, input_ in pairs]
     output = inner(tf.nest.pack_sequence_as(inner.input, given))
-    answer = keras.answer(output, regression=heads.regression(model.params))
-    return tf.keras.Model(inputs, answer, name="model")
+    goals = columns.told.get(model_config.GOALS)
+    if goals is None:
+        answer = keras.answer(output, regression=heads.regression(model.params))
+        return tf.keras.Model(inputs, answer, name="model")
+    answers = {
+        f"{label}/{name}": x
+        for (label, params), of_label in zip(goals.items(), output, strict=True)
+        for name, x in keras.answer(of_label, regression=heads.regression(params)).items()
+    }
+    return tf.keras.Model(inputs, answers, name="model")

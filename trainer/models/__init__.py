@@ -27,6 +27,7 @@ NAMED = {
     "deepfm": "trainer.models.interactions:deepfm",
     "dcn": "trainer.models.interactions:dcn",
     "din": "trainer.models.din:din",
+    "mmoe": "trainer.models.mmoe:mmoe",
     "keras": "trainer.models.keras:estimator",
 }
 

@@ -8,10 +8,11 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.config import model_config
+from pipeline.records import feature_plan
 from trainer import optimizers
 from trainer.models.area import AreaUnderRoc
 from trainer.models.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
-from trainer.models.transforms import WEIGHT
+from trainer.models.transforms import WEIGHT, weight_of
 
 # The signature of an exported model that takes columns.
 SERVING = "serving_default"
@@ -31,18 +32,43 @@ class Head:
 
     @property
     def logits_dimension(self) -> int:
-        """Of two classes one logit is enough; of a number too."""
-        classes = _classes(self._params)
-        return 1 if classes == 2 else classes
+        """Of two classes one logit is enough; of a number too. Several labels need those of each,
+        one after the other."""
+        return sum(self.widths)
+
+    @property
+    def widths(self) -> list[int]:
+        """Of each label, how many logits it needs."""
+        of_each = self._params.get(model_config.GOALS, {"": self._params}).values()
+        return list(map(width, of_each))
 
     def create_estimator_spec(
         self, features: Any, mode: str, logits: Any, labels: Any = None, **_: Any
     ) -> Any:
         """Returns the spec; the canned Estimator's optimizer is not used."""
+        if model_config.GOALS in self._params:
+            return of_goals(logits, features, labels, mode, self._params)
         if regression(self._params):
             offset, scale = scaling(self._params)
             logits = logits * scale + offset
         return estimator_spec(logits, features, labels, mode, self._params)
+
+
+def told(plan: feature_plan.Plan) -> dict[str, Any]:
+    """Returns what a model is told besides its `model.params`, for its head."""
+    found: dict[str, Any] = {}
+    if plan.label.offset is not None:
+        found[model_config.OFFSET] = plan.label.offset
+    if plan.goals:
+        of_each = {goal.name: {**goal.params, "weight": goal.weight} for goal in plan.goals}
+        found[model_config.GOALS] = of_each
+    return found
+
+
+def width(params: Mapping[str, Any]) -> int:
+    """Returns how many logits one label needs."""
+    classes = _classes(params)
+    return 1 if classes == 2 else classes
 
 
 def regression(params: Mapping[str, Any]) -> bool:
@@ -110,17 +136,73 @@ def estimator_spec(
 
 
 def _head(classes: int, features: Any, scale: float) -> Any:
-    weight = WEIGHT if isinstance(features, Mapping) and WEIGHT in features else None
+    return head(classes, _weight(features, WEIGHT), scale)
+
+
+def _weight(features: Any, name: str) -> str | None:
+    return name if isinstance(features, Mapping) and name in features else None
+
+
+def head(classes: int, weight: str | None, scale: float, name: str | None = None) -> Any:
+    """Returns a head of `tf.estimator` for classes, of which 1 stands for a number; `weight` is the
+    feature that examples weigh by, `name` what its metrics end with."""
     if classes == 1:
         return tf.estimator.RegressionHead(
+            name=name,
             weight_column=weight,
             loss_fn=lambda labels, logits: tf.math.squared_difference(
                 labels / scale, logits / scale
             ),
         )
     if classes == 2:
-        return _Binary(weight_column=weight)
-    return tf.estimator.MultiClassHead(classes, weight_column=weight)
+        return _Binary(weight_column=weight, name=name)
+    return tf.estimator.MultiClassHead(classes, weight_column=weight, name=name)
+
+
+def of_goals(logits: Any, features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
+    """Returns the spec of several labels, `labels` by name: their losses are added up by weight,
+    and metrics and what is served are called `<label>/<name>`.
+
+    `logits` is `[batch, all]`: those of each label, one after the other, before its `scale`. An
+    example whose weight for a label is 0 adds nothing to the loss, which is divided by the examples
+    of the batch, and to the metrics.
+    """
+    goals: Mapping[str, Mapping[str, Any]] = params[model_config.GOALS]
+    names = {f"label{number}": goal for number, goal in enumerate(goals)}
+    parts = tf.split(logits, [width(goals[goal]) for goal in names.values()], axis=1)
+    given, made = {}, []
+    for number, ((name, goal), part) in enumerate(zip(names.items(), parts, strict=True)):
+        offset, scale = scaling(goals[goal])
+        given[name] = part * scale + offset if regression(goals[goal]) else part
+        in_training = scale if mode == tf.estimator.ModeKeys.TRAIN else 1.0
+        weight = _weight(features, weight_of(number))
+        made.append(head(_classes(goals[goal]), weight, in_training, name))
+    spec = tf.estimator.MultiHead(
+        made, [goal["weight"] for goal in goals.values()]
+    ).create_estimator_spec(
+        features=features,
+        mode=mode,
+        logits=given,
+        labels=labels and {name: labels[goal] for name, goal in names.items()},
+        train_op_fn=lambda loss: optimizers.train_op(loss, params["optimizer"]),
+    )
+    predictions: dict[str, Any] = {}
+    for name, goal in names.items():
+        own = {key: x for (of, key), x in spec.predictions.items() if of == name}
+        predictions |= {f"{goal}/{key}": x for key, x in answer(own).items()}
+    spec = spec._replace(predictions=predictions)
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return spec._replace(export_outputs=export_outputs(predictions))
+    return spec._replace(eval_metric_ops=_renamed(spec.eval_metric_ops, names))
+
+
+def _renamed(metrics: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Returns metrics by `<label>/<metric>`, of which tf.estimator says `<metric>/<head>`."""
+    found = {}
+    for key, value in metrics.items():
+        metric, _, name = key.rpartition("/")
+        found[f"{names[name]}/{metric}" if name in names else key] = value
+    return found
 
 
 class _Binary(tf.estimator.BinaryClassHead):
@@ -131,6 +213,7 @@ class _Binary(tf.estimator.BinaryClassHead):
         area = AreaUnderRoc()
         means = {name: OfProbabilities(name, result) for name, result in RESULTS.items()}
         ours = {"auc": area, "average_precision": AveragePrecision(area), **means}
+        ours = {self._summary_key(name): metric for name, metric in ours.items()}
         return {**super().metrics(regularization_losses), **ours}
 
     def update_metrics(
@@ -149,8 +232,9 @@ class _Binary(tf.estimator.BinaryClassHead):
         )
         probabilities = self.predictions(logits, ["probabilities"])["probabilities"]
         for name in RESULTS:
-            found[name].update_state(labels, probabilities, sample_weight=weights)
-        found["average_precision"].update_state()
+            own = found[self._summary_key(name)]
+            own.update_state(labels, probabilities, sample_weight=weights)
+        found[self._summary_key("average_precision")].update_state()
         return found
 
 

@@ -19,6 +19,19 @@ Tensors = dict[str, tf.Tensor]
 # The feature that says how much an example counts; heads look for it.
 WEIGHT = "input/weight"
 
+
+def weight_of(goal: int) -> str:
+    """Returns the same for one of several labels, by its number."""
+    return f"{WEIGHT}/{goal}"
+
+
+def known(label: tf.Tensor, stand_in: int | float | str) -> tf.Tensor:
+    """Returns where a label is not missing, bool of its shape."""
+    if label.dtype.is_floating and stand_in != stand_in:
+        return tf.math.logical_not(tf.math.is_nan(label))
+    return tf.not_equal(label, tf.constant(stand_in, label.dtype))
+
+
 # Of so many columns of numbers that are only normalised, ops of their own are most of a graph.
 _MANY = 32
 
@@ -60,17 +73,24 @@ class Transforms:
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def examples(
         self, columns: Mapping[str, tf.Tensor], *, training: bool, sampled: bool | None = None
-    ) -> tuple[Tensors, tf.Tensor]:
-        """Returns features and labels of a batch of columns, to learn from or be judged by.
+    ) -> tuple[Tensors, Any]:
+        """Returns features and labels of a batch of columns, to learn from or be judged by. Of
+        several labels these are a dict by name, and those that are missing weigh nothing.
 
         Those to learn from weigh as `data.sample` says; `sampled`, if given, tells if others do.
         What are no columns, such as the marks of the ledger, pass through.
         """
         rest = {name: x for name, x in columns.items() if name not in self.columns}
-        label, weight = self._label(columns)
-        if training if sampled is None else sampled:
-            weight = self._as_sampled(columns, weight)
-        rest |= {} if weight is None else {WEIGHT: weight}
+        sampled = training if sampled is None else sampled
+        label: Any
+        if not self.plan.goals:
+            label, weight = self._label(self.plan.label, columns, sampled=sampled)
+            rest |= {} if weight is None else {WEIGHT: weight}
+        else:
+            label = {}
+            for number, goal in enumerate(self.plan.goals):
+                label[goal.name], weight = self._goal(goal, columns, sampled=sampled)
+                rest |= {} if weight is None else {weight_of(number): weight}
         return {**self.features(columns, training=training), **rest}, label
 
     def features(self, columns: Mapping[str, tf.Tensor], *, training: bool = False) -> Tensors:
@@ -81,8 +101,35 @@ class Transforms:
         made = make(self.plan.features, columns, training=training)
         return as_fed(self.plan.features, made)
 
-    def _label(self, columns: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor | None]:
-        plan = self.plan.label
+    def there(self, columns: Mapping[str, tf.Tensor], label: str) -> tf.Tensor:
+        """Returns where one of several labels is not missing, `[batch]` bool."""
+        [goal] = (goal for goal in self.plan.goals if goal.name == label)
+        given = columns[goal.label.column]
+        if goal.stand_in is None:
+            return tf.ones_like(given, tf.bool)
+        return known(given, goal.stand_in)
+
+    def _goal(
+        self, goal: feature_plan.PlannedGoal, columns: Mapping[str, tf.Tensor], *, sampled: bool
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
+        """Returns one of several labels, 0 where it is missing, and what the examples weigh."""
+        label, weight = self._label(goal.label, columns, sampled=sampled)
+        if goal.stand_in is None:
+            return label, weight
+        there = self.there(columns, goal.name)
+        mask = tf.cast(there, tf.float32)
+        label = tf.where(there, label, tf.zeros_like(label))
+        return label, mask if weight is None else weight * mask
+
+    def _label(
+        self, plan: feature_plan.PlannedLabel, columns: Mapping[str, tf.Tensor], *, sampled: bool
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
+        label, weight = self._own_label(plan, columns)
+        return label, self._as_sampled(plan, columns, weight) if sampled else weight
+
+    def _own_label(
+        self, plan: feature_plan.PlannedLabel, columns: Mapping[str, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
         label = columns[plan.column]
         if plan.threshold is not None:
             label = tf.cast(tf.cast(label, tf.float32) > plan.threshold, tf.int64)
@@ -95,14 +142,17 @@ class Transforms:
         return label, None
 
     def _as_sampled(
-        self, columns: Mapping[str, tf.Tensor], weight: tf.Tensor | None
+        self,
+        plan: feature_plan.PlannedLabel,
+        columns: Mapping[str, tf.Tensor],
+        weight: tf.Tensor | None,
     ) -> tf.Tensor | None:
-        plan = self.plan.label.sampled
-        if plan is None:
+        sampled = plan.sampled
+        if sampled is None:
             return weight
-        given = columns[plan.column]
-        hits = tf.equal(given, tf.constant(plan.value, given.dtype))
-        own = tf.where(hits, tf.constant(plan.weight, tf.float32), 1.0)
+        given = columns[sampled.column]
+        hits = tf.equal(given, tf.constant(sampled.value, given.dtype))
+        own = tf.where(hits, tf.constant(sampled.weight, tf.float32), 1.0)
         return own if weight is None else weight * own
 
 

@@ -104,3 +104,23 @@ def test_another_column_may_be_infinite(tmp_path):
     columns = {**NUMBERS, "size": {"type": "float32"}}
     made = _run(tmp_path, [*tables.rows(50), "99,n,inf,1"], columns=columns)
     assert sum(split.records for split in made.splits.values()) == 51
+
+
+def _of_two_labels(root, size):
+    (root / "in.csv").write_text(tables.text(*(f"{n},n,{size},{n % 2}" for n in range(200))))
+    made = tables.make_config(root / "in.csv")
+    data = made.data.model_copy(update={"labels": ("label", "size")})
+    return job.run(made.model_copy(update={"data": data}), str(root))
+
+
+def test_one_of_several_labels_that_all_rows_lack_is_refused_by_name(tmp_path):
+    message = "label 'size' is missing in all 1.. rows of train: nothing can be learned of it"
+    with pytest.raises(errors.DataError, match=message) as raised:
+        _of_two_labels(tmp_path, "")
+    assert raised.value.exit_code == 65 and "\n" not in str(raised.value)
+
+
+def test_one_of_several_labels_that_is_always_the_same_is_told(tmp_path, capsys):
+    made = _of_two_labels(tmp_path, "1.5")
+    rows = made.splits["train"].records
+    assert _warnings(capsys) == [f"warning: label 'size' is the same in all {rows} rows of train"]

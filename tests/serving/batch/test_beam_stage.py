@@ -77,7 +77,7 @@ def test_a_number_is_answered_as_the_estimator_does(regressor, tmp_path):
     noise = 1e-6 * np.abs(wanted).max()
     np.testing.assert_allclose([row["prediction"] for row in found], wanted, rtol=0, atol=noise)
     labels = np.array([row["label"] for row in found])
-    agreement = beam_stage.agreement(str(tmp_path))
+    agreement = beam_stage.agreements(str(tmp_path))[""]
     assert agreement.rows == len(found)
     assert agreement.squares / len(found) == pytest.approx(
         np.mean((wanted - labels) ** 2), rel=1e-5
@@ -100,7 +100,7 @@ def test_bad_rows_are_letters_and_the_others_are_answered(classifier, tmp_path):
     assert {row["file"] for row in found} == {str(tmp_path / "rows.csv")}
     unknown = [row["row"] for row in found if row["label"] is None]
     assert unknown == [22]
-    assert beam_stage.agreement(str(tmp_path / "out")).rows == 27
+    assert beam_stage.agreements(str(tmp_path / "out"))[""].rows == 27
     tallies = letter_files.collect(str(tmp_path / "out"), lambda _: str(tmp_path / "letters"))
     assert tallies["test"].lines() == ["1 x hour missing", "1 x origin allowed"]
     assert (tmp_path / "letters").read_text().count("\n") == 2

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from trainer import optimizers
 from trainer.models import heads
-from trainer.models.transforms import WEIGHT
+from trainer.models.transforms import WEIGHT, weight_of
 
 v1 = tf.compat.v1
 Keys = tf.estimator.ModeKeys
@@ -137,3 +137,58 @@ def test_a_sample_is_corrected_but_in_training(logits, classes, index):
     found = probabilities(Keys.PREDICT, **params)
     np.testing.assert_allclose(found, wanted / wanted.sum(), rtol=1e-6)
     assert heads.offsets({"classes": 2}) is None
+
+
+GOALS = {
+    "a": {"task": "classification", "classes": 2, "weight": 1.0},
+    "b": {"task": "classification", "classes": 3, "weight": 2.0},
+    "c": {"task": "regression", "offset": 3.0, "scale": 2.0, "weight": 0.5},
+}
+LOGITS = [[0.3, 1.0, 0.0, -1.0, 0.5], [-0.2, 0.0, 2.0, 0.0, -1.0]]
+
+
+def _several(mode, masks=None):
+    """Returns the loss and the metrics or predictions of two examples with three labels."""
+    params = {"goals": GOALS, "optimizer": UPDATES}
+    with tf.Graph().as_default(), v1.Session() as session:
+        weights = {weight_of(n): tf.constant(mask) for n, mask in (masks or {}).items()}
+        given = {"a": [1, 0], "b": [0, 2], "c": [4.0, 5.0]}
+        labels = {name: tf.constant(values) for name, values in given.items()}
+        spec = heads.Head(params).create_estimator_spec(
+            weights,
+            mode,
+            tf.constant(LOGITS) * tf.Variable(1.0, trainable=True),
+            labels,
+        )
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+        if mode == Keys.TRAIN:
+            return session.run(spec.loss)
+        session.run([update for _, update in spec.eval_metric_ops.values()])
+        return {name: session.run(value) for name, (value, _) in spec.eval_metric_ops.items()}
+
+
+def _losses():
+    """Returns the losses of each label, two examples each, by hand."""
+    b = np.array(LOGITS)[:, 1:4]
+    of_b = np.log(np.exp(b).sum(axis=1)) - b[[0, 1], [0, 2]]
+    # In units of its scale: the label less its offset, over the scale.
+    of_c = np.square(np.array([0.5, -1.0]) - (np.array([4.0, 5.0]) - 3) / 2)
+    return np.array([[_log_loss(0.3, 1), _log_loss(-0.2, 0)], of_b, of_c])
+
+
+def test_losses_of_several_labels_are_added_up_by_weight():
+    assert heads.Head({"goals": GOALS}).widths == [1, 3, 1]
+    wanted = (_losses().mean(axis=1) * [1.0, 2.0, 0.5]).sum()
+    assert _several(Keys.TRAIN) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_a_label_that_is_missing_adds_nothing():
+    losses = _losses()
+    wanted = losses[0].mean() + 2 * losses[1, 0] / 2 + 0.5 * losses[2, 1] / 2
+    assert _several(Keys.TRAIN, {1: [1.0, 0.0], 2: [0.0, 1.0]}) == pytest.approx(wanted, rel=1e-5)
+    found = _several(Keys.EVAL, {1: [1.0, 0.0], 2: [0.0, 1.0]})
+    assert found["b/accuracy"] == 1.0  # that of the first example; the second is wrong
+    assert found["b/average_loss"] == pytest.approx(losses[1, 0], rel=1e-5)
+    assert found["c/average_loss"] == pytest.approx(4 * losses[2, 1], rel=1e-5)
+    assert {"a/auc", "a/log_loss", "a/calibration", "a/loss"} <= set(found)
+    assert all(name.partition("/")[0] in GOALS for name in found)

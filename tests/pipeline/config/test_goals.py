@@ -1,0 +1,150 @@
+"""Several labels: what they tell the other sections, and what is refused in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from pipeline.config import config_file, goals
+from pipeline.records import builds
+
+_COLUMNS = {
+    "x": {"type": "float32"},
+    "user": {"type": "int64"},
+    "clicked": {"type": "int64", "min": 0, "max": 1},
+    "bought": {"type": "int64", "missing": "allow"},
+    "dwell": {"type": "float32", "missing": "allow"},
+    "mood": {"type": "string", "allowed": ["bad", "good"]},
+    "tags": {"type": "string", "list": True, "max_items": 3},
+}
+_LABELS = {"clicked": {}, "bought": {"weight": 2}, "dwell": {"task": "regression"}}
+
+
+def _job(labels=_LABELS, *, data=None, **sections):
+    tree = {
+        "name": "clicks",
+        "data": {
+            "source": "csv",
+            "inputs": {"train": {"files": "x.csv"}},
+            "columns": _COLUMNS,
+            **(data or {}),
+        },
+        "features": {"x": {}},
+        "labels": labels,
+        "model": {"name": "mmoe"},
+        "train": {"steps": 1},
+        "eval": {"metric": "clicked/auc"},
+        **sections,
+    }
+    return config_file.validate(tree, where="test")
+
+
+def test_preprocessing_knows_all_labels():
+    job = _job()
+    assert (job.data.label, job.data.every_label) == ("clicked", ("clicked", "bought", "dwell"))
+    assert builds.deciding(job.data)["labels"] == ["clicked", "bought", "dwell"]
+    assert _job(data={"label": "bought"}).data.label == "bought"
+
+
+def test_a_config_that_was_written_is_read_again():
+    job = _job()
+    assert config_file.validate(job.model_dump(mode="json"), where="again") == job
+
+
+def test_a_job_of_one_label_is_as_before():
+    tree = _job().model_dump(mode="json")
+    tree |= {"labels": {}, "eval": {}, "model": {"name": "linear"}}
+    tree["data"].pop("labels")
+    job = config_file.validate(tree, where="one")
+    assert job.data.every_label == ("clicked",) and "labels" not in builds.deciding(job.data)
+    assert goals.views(job) == {}
+
+
+def test_a_view_has_one_label():
+    found = goals.view(_job(label={"weight": "x"}), "dwell")
+    assert found.data.label == "dwell" and found.data.every_label == ("dwell",)
+    assert found.label.weight == "x" and found.model.params["task"] == "regression"
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({"clicked": {}}, "labels: names one column; write data.label: clicked"),
+        ({"clicked": {"weight": 0}, "bought": {}}, "labels.clicked.weight: .* greater than 0"),
+        ({"clicked": {"weight": -1}, "bought": {}}, "labels.clicked.weight: .* greater than 0"),
+        ({"clicked": {}, "sold": {}}, "labels.sold: is no column.*; columns: x, user"),
+        ({"clicked": {}, "tags": {}}, "labels.tags: a label is one number or text"),
+        ({"clicked": {}, "mood": {}}, "labels.mood: is text; write vocabulary: true"),
+        ({"clicked": {}, "x": {}}, "labels.x: features.x is made of it: a model would learn to"),
+        (
+            {"clicked": {}, "bought": {"task": "regression"}},
+            "labels.bought: may be missing, for which -1 stands, and may be that",
+        ),
+        (
+            {"clicked": {"scale": 2}, "bought": {}},
+            "labels.clicked: offset and scale are for task: regression",
+        ),
+        (
+            {"clicked": {}, "dwell": {"task": "regression", "threshold": 1}},
+            "labels.dwell: threshold and vocabulary are for classes",
+        ),
+    ],
+)
+def test_labels_that_cannot_be_are_refused(labels, words):
+    with pytest.raises(errors.UsageError, match=words) as raised:
+        _job(labels)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"data": {"label": "user"}}, "data.label: 'user' is none of labels: clicked, bought, dw"),
+        ({"label": {"threshold": 1}}, "label.threshold: there are several labels; write it in"),
+        ({"label": {"balanced": True}}, "label.balanced: is for one label; weigh losses with"),
+        ({"model": {"name": "deepfm"}}, "several labels are for linear, .*, mmoe, got 'deepfm'"),
+        ({"model": {"name": "my.own:model_fn"}}, "several labels are for .*, got 'my.own:model"),
+        (
+            {"model": {"name": "mmoe", "params": {"classes": 2}}},
+            "model.params.classes: there are several labels",
+        ),
+        (
+            {"eval": {"metric": "auc"}},
+            "eval.metric: 'auc': names no label; write loss, or a metric of one of clicked, bought,"
+            " dwell, such as clicked/auc",
+        ),
+        (
+            {"eval": {"metric": "click/auc"}},
+            "eval.metric: 'click/auc': 'click' is none of the labels .did you mean 'clicked'",
+        ),
+        (
+            {
+                "data": {
+                    "key": ["user"],
+                    "sample": {"column": "clicked", "value": 0, "keep": 0.1, "correct": "logits"},
+                }
+            },
+            "data.sample: correct: logits is for one label; write correct: weights",
+        ),
+    ],
+)
+def test_what_does_not_go_with_several_labels_is_refused(sections, words):
+    with pytest.raises(errors.UsageError, match=words) as raised:
+        _job(**sections)
+    assert "\n" not in str(raised.value)
+
+
+def test_groups_need_a_label_of_two_classes():
+    labels = {"dwell": {"task": "regression"}, "mood": {"vocabulary": True, "classes": 3}}
+    evaluation = {"metric": "loss", "group": "user"}
+    with pytest.raises(
+        errors.UsageError, match=r"eval\.group: is for labels of two classes, and no"
+    ):
+        _job(labels, eval=evaluation)
+    assert _job(eval=evaluation).eval.group == "user"
+
+
+def test_labels_are_no_key_of_data():
+    tree = _job().model_dump(mode="json") | {"labels": {}}
+    with pytest.raises(errors.UsageError, match=r"data\.labels: follows from labels; write labels"):
+        config_file.validate(tree, where="test")
