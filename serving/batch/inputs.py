@@ -27,6 +27,8 @@ _WILD = re.compile(r"[*?\[]")
 _PACKED, _OF_CSV = ("gz", "zip"), (".csv", ".tsv")
 _MAGIC = {
     b"PAR1": "parquet",
+    b"ORC": "orc",
+    b"Obj\x01": "avro",
     b"\x89PNG": "pictures",
     b"\xff\xd8\xff": "pictures",
     b"\0\0\x08": "idx",
@@ -236,7 +238,7 @@ def _kind(path: str, job: config.Config) -> str:
     if _takes_image(job):
         raise errors.DataError(
             f"{path!r}: begins with {head[:4].hex() or 'nothing'}, is neither PNG, JPEG, IDX, "
-            "Parquet nor TFRecord; only these hold images"
+            "Parquet, ORC, Avro nor TFRecord; only these hold images"
         )
     ending = _ending(path)
     as_json = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{"

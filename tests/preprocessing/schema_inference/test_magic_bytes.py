@@ -9,11 +9,13 @@ import sqlite3
 import tarfile
 import zipfile
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from pipeline import errors
 from pipeline.records import tfrecord
@@ -24,6 +26,19 @@ from tests.preprocessing import idx_files, pictures
 def _parquet() -> bytes:
     file = io.BytesIO()
     pq.write_table(pa.table({"a": [1]}), file)
+    return file.getvalue()
+
+
+def _orc() -> bytes:
+    file = io.BytesIO()
+    orc.write_table(pa.table({"a": [1]}), file)
+    return file.getvalue()
+
+
+def _avro() -> bytes:
+    file = io.BytesIO()
+    fields = [{"name": "a", "type": "long"}]
+    fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, [{"a": 1}])
     return file.getvalue()
 
 
@@ -44,9 +59,12 @@ def test_what_a_source_reads(tmp_path, content, kind, pack):
     assert magic_bytes.kind_of(str(tmp_path / "x")) == kind
 
 
-def test_parquet(tmp_path):
-    (tmp_path / "x").write_bytes(_parquet())
-    assert magic_bytes.kind_of(str(tmp_path / "x")) == "parquet"
+@pytest.mark.parametrize(
+    ("content", "kind"), [(_parquet, "parquet"), (_orc, "orc"), (_avro, "avro")]
+)
+def test_tables(tmp_path, content, kind):
+    (tmp_path / "x").write_bytes(content())
+    assert magic_bytes.kind_of(str(tmp_path / "x")) == kind
 
 
 def _zip(*names: str) -> bytes:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from pyarrow import orc
 
 from pipeline import errors
 from pipeline.config import config_file
@@ -129,6 +131,19 @@ def _parquet(path):
     pq.write_table(pa.Table.from_pylist(ROWS).drop(["note"]), path)
 
 
+def _orc(path):
+    orc.write_table(pa.Table.from_pylist(ROWS).drop(["note"]), path)
+
+
+def _avro(path):
+    kinds = {"id": "long", "hour": "long", "delay": "double"}
+    names = [name for name in exports.NAMES if name != "note"]
+    fields = [{"name": name, "type": ["null", kinds.get(name, "string")]} for name in names]
+    with path.open("wb") as file:
+        schema = {"type": "record", "name": "row", "fields": fields}
+        fastavro.writer(file, schema, ROWS)
+
+
 def _tfrecord(path):
     path.write_bytes(tfrecord.frame(b""))
 
@@ -141,6 +156,8 @@ WRITTEN = {
     ),
     "jsonl": ("rows.txt", lambda path: path.write_text(exports.json_lines(ROWS))),
     "parquet": ("rows", _parquet),
+    "orc": ("rows", _orc),
+    "avro": ("rows", _avro),
     "tfrecord": ("rows", _tfrecord),
 }
 
