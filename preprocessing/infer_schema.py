@@ -37,6 +37,12 @@ def main() -> None:
             f"warning: each value of {name!r} has one label only. If it is not known before the "
             f"label is, remove it from features: the model would be good in tests only"
         )
+    for name, (different, apart) in found.merged.items():
+        print(
+            f"warning: {name!r} has {different:,} different numbers, of which float32 makes "
+            f"{apart:,}: they are far from zero and close to each other. Subtract what they have "
+            "in common from the raw data, or change their unit"
+        )
     if found.damage:
         stops = (
             f"{found.damage}. make preprocess will stop at them: fix the data, or allow that many"

@@ -22,6 +22,8 @@ SHIPPED = (_IN_WHEEL if IS_WHEEL else _PACKAGE.parent) / "configs"
 
 
 _MOST_VALUES, _DEEPEST = 100_000, 50
+# Characters of what an error shows.
+_SHOWN = 80
 
 
 class _Loader(yaml.composer.Composer, yaml.CSafeLoader):
@@ -125,10 +127,18 @@ def path_of_new(name: str) -> str:
     return f"{name}.yaml" if IS_WHEEL else str(SHIPPED / f"{name}.yaml")
 
 
+def _not_sections(where: str, tree: Any) -> errors.UsageError:
+    text = repr(tree)
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
+    return errors.UsageError(
+        f"config {where!r}: must be a mapping of sections such as data: and model:, got {shown}"
+    )
+
+
 def validate(tree: Any, where: str) -> Config:
     """Turns a parsed YAML tree into a `Config`; `where` names its origin in errors."""
     if not isinstance(tree, dict):
-        raise errors.UsageError(f"config {where!r}: must be a mapping of sections, got {tree!r}")
+        raise _not_sections(where, tree)
     try:
         return Config.model_validate(tree)
     except pydantic.ValidationError as error:
@@ -167,7 +177,7 @@ def _read_yaml(path: str) -> Any:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise errors.UsageError(f"config {path!r}{line}: not valid YAML: {problem}") from None
     if not isinstance(tree, dict):
-        raise errors.UsageError(f"config {path!r}: must be a mapping of sections, got {tree!r}")
+        raise _not_sections(path, tree)
     return tree
 
 

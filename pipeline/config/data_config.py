@@ -15,6 +15,14 @@ MaybeOneCharacter = Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]?$")]
 Sha256 = Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+def _exact(number: float) -> float:
+    """Returns a whole number that no float equals as it is, and any other as a float."""
+    return number if isinstance(number, int) and int(float(number)) != number else float(number)
+
+
+# An integer of int64 can lie between two floats.
+Bound = Annotated[int | float, pydantic.AfterValidator(_exact)]
+
 # The keys of a column that only lists have.
 _OF_LISTS = ("max_items", "on_longer", "separator", "same_length_as")
 
@@ -56,9 +64,9 @@ class Column(Section):
     """Another list, for each of whose items this one has one, such as the seconds that each clicked
     item was looked at. A row where the lengths differ becomes a dead letter. Both have the same
     `max_items` and `on_longer`."""
-    min: float | None = None
+    min: Bound | None = None
     """Smallest valid value, inclusive. Only for numbers."""
-    max: float | None = None
+    max: Bound | None = None
     """Largest valid value, inclusive. Only for numbers."""
     min_length: NotNegative = 0
     """Shortest valid text, in characters. Only for `string`."""

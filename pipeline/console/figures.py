@@ -18,6 +18,12 @@ def figure(value: float, decimals: int = 4) -> str:
     return f"{value + 0.0:.{decimals}f}"  # not -0
 
 
+def bound(number: float) -> str:
+    """Returns a limit with all its digits: of a whole number without a point."""
+    whole = isinstance(number, int) or (number.is_integer() and abs(number) < 2**63)
+    return str(int(number)) if whole else repr(number)
+
+
 def size(count: int) -> str:
     """Returns a number of bytes: in MB, in kB below 1 MB, and in bytes below 1 kB."""
     if count < 1000:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pipeline import config, errors
 from pipeline.config import model_config
+from pipeline.console.figures import bound
 from pipeline.records import manifest
 
 # How many values of a vocabulary an error lists.
@@ -51,7 +52,7 @@ def _check_range(
 ) -> None:
     if found.min is None or found.max is None or (found.min >= 0 and found.max < classes):
         return
-    name, spans = job.data.label, f"goes from {found.min:g} to {found.max:g}"
+    name, spans = job.data.label, f"goes from {bound(found.min)} to {bound(found.max)}"
     spans = "goes further" if job.data.columns[name].sensitive else spans
     raise errors.UsageError(
         f"label: {name!r} {spans} in {split}, and labels of "

@@ -188,11 +188,12 @@ def open_file(path: str, mode: str = "rb") -> Any:
 
 
 def read_text(path: str) -> str:
-    """Returns a whole file as text. Raises `FileNotFoundError` or `DataError` for non-text."""
+    """Returns a whole file as text. Raises `OSError` as `open_file` does, `DataError` for what is
+    not text."""
     if is_remote(path):
         content = gcs.read_bytes(path)
     else:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             content = file.read()
     try:
         return str(content, "utf-8")

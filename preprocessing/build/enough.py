@@ -66,7 +66,8 @@ def _of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
             if label is not None and data.labels and not label.count:
                 yield f"label {target!r} is missing in all rows of {name}{what}"
             if label is not None and label.distinct == 1 and label.count > 1:
-                yield f"label {target!r} is the same in all {label.count:,} rows of {name}{what}"
+                same = "the same" + " as float32" * (data.columns[target].type == "float32")
+                yield f"label {target!r} is {same} in all {label.count:,} rows of {name}{what}"
                 if name == "train":
                     break
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config
+from pipeline.console.figures import bound
 from preprocessing.arrow import arrow_types, image_values, lists
 from preprocessing.arrow.cast import Fault
 
@@ -91,13 +95,21 @@ def _out_of_range(array: pa.Array, column: config.Column) -> np.ndarray:
     numbers = arrow_types.values(array.drop_null() if missing else array, column)
     good = np.ones(numbers.shape, bool)
     # Written so that a NaN, for which every comparison is false, is outside.
-    if column.min is not None:
-        good &= numbers >= column.min
-    if column.max is not None:
-        good &= numbers <= column.max
+    low, high = column.min, column.max
+    if np.issubdtype(numbers.dtype, np.integer):
+        # As integers: between two floats about 2^60 are hundreds of them.
+        low, high = _rounded(low, math.ceil), _rounded(high, math.floor)
+    if low is not None:
+        good &= numbers >= low
+    if high is not None:
+        good &= numbers <= high
     bad = np.zeros(len(array), bool)
     bad[present] = ~good.all(axis=1)
     return bad
+
+
+def _rounded(limit: float | None, towards: Callable[[float], int]) -> float | None:
+    return limit if limit is None or not math.isfinite(limit) else towards(limit)
 
 
 def _of_bad_length(array: pa.Array, column: config.Column) -> np.ndarray:
@@ -129,11 +141,10 @@ def _any_of_row(bad: pa.Array, array: pa.Array, column: config.Column) -> np.nda
 
 
 def _range(column: config.Column) -> str:
-    if column.max is None:
-        return f"allowed is {column.min:g} or more"
-    if column.min is None:
-        return f"allowed is {column.max:g} or less"
-    return f"allowed is {column.min:g} to {column.max:g}"
+    low, high = (None if limit is None else bound(limit) for limit in (column.min, column.max))
+    if high is None:
+        return f"allowed is {low} or more"
+    return f"allowed is {high} or less" if low is None else f"allowed is {low} to {high}"
 
 
 def _length(column: config.Column) -> str:

@@ -5,6 +5,7 @@ All are guesses for a person to look over. Rules hold for every row that was rea
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import re
@@ -63,6 +64,8 @@ _PERSONAL = re.compile(
 )
 # Values of a flag, at most: yes, no, unknown.
 _FLAGS = 3
+# Of different numbers float32 tells at least this share apart, or a warning says so.
+_APART = 0.9
 _AMOUNT = re.compile(r"[$€£¥] ?-?[\d.,]+|-?[\d.,]+ ?([$€£¥%]|[A-Za-z]{1,3})")
 
 
@@ -138,6 +141,19 @@ def is_personal(name: str, found: Found) -> bool:
         and found.values >= _OFTEN * len(found.different)
     )
     return _PERSONAL.search(name) is not None and not flag
+
+
+def merged(found: Found) -> tuple[int, int] | None:
+    """Returns how many different numbers there are, as far as they were kept, and how many of them
+    float32 tells apart, if it makes too many of them equal."""
+    if found.kind != "float32":
+        return None
+    numbers = set()
+    for text in found.every_text():
+        with contextlib.suppress(ValueError):
+            numbers.add(float(text))
+    apart = len({float(x) for x in np.array(list(numbers)).astype(np.float32)})
+    return (len(numbers), apart) if apart < _APART * len(numbers) else None
 
 
 def is_name(found: Found, rows: int) -> bool:
@@ -253,8 +269,10 @@ def threshold(found: Found) -> float | None:
 def scaling(found: Found) -> dict[str, float]:
     """Returns an offset and a scale that make numbers ones about 1, in few digits."""
     about = found.about
-    if not about.finite or not about.deviation:
+    if not about.finite:
         return {}
+    if not about.deviation:
+        return {"offset": about.mean} if about.mean else {}
     scale = float(f"{about.deviation:.2g}")
     return {"offset": round(about.mean, -math.floor(math.log10(scale))), "scale": scale}
 
@@ -299,6 +317,8 @@ def _notes(found: Found, rows: int) -> list[str]:
         notes.append(f"{share:.1%} missing" if share >= 0.001 else f"{found.missing:,} missing")
     if found.about.not_finite:
         notes.append(f"{found.about.not_finite:,} not finite")
+    if few := merged(found):
+        notes.append(f"float32 makes {few[1]:,} of {few[0]:,} of them")
     if found.kind == "string":
         if found.about.least != found.about.greatest:
             notes.append(f"{found.about.least:,} to {found.about.greatest:,} characters")

@@ -53,12 +53,13 @@ _FEW = 20
 
 @dataclasses.dataclass
 class Numbers:
-    """What the values are as one type: extremes of the finite ones, how many these are, their sum
-    and that of their squares, and the values it refuses."""
+    """What the values are as one type: extremes of the finite ones, how many these are, sums of
+    their distances from the first, `origin`, and of the squares, and the values it refuses."""
 
     least: float | int | None = None
     greatest: float | int | None = None
     finite: int = 0
+    origin: float = 0.0
     total: float = 0.0
     squares: float = 0.0
     not_finite: int = 0
@@ -73,9 +74,12 @@ class Numbers:
             made, counts = made.filter(finite), counts[finite.to_numpy(zero_copy_only=False)]
         if len(made):
             values = made.to_numpy(zero_copy_only=False).astype(float)
+            if not self.finite:
+                self.origin = float(values[0])
+            apart = values - self.origin
             self.finite += int(counts.sum())
-            self.total += float(values @ counts)
-            self.squares += float(np.square(values) @ counts)
+            self.total += float(apart @ counts)
+            self.squares += float(np.square(apart) @ counts)
             found = pc.min_max(made).as_py()
             self.least = found["min"] if self.least is None else min(self.least, found["min"])
             if self.greatest is None or found["max"] > self.greatest:
@@ -84,12 +88,13 @@ class Numbers:
     @property
     def mean(self) -> float:
         """The mean of the finite ones, of which there are some."""
-        return self.total / self.finite
+        return self.origin + self.total / self.finite
 
     @property
     def deviation(self) -> float:
         """Their standard deviation."""
-        return math.sqrt(max(0.0, self.squares / self.finite - self.mean**2))
+        mean = self.total / self.finite
+        return math.sqrt(max(0.0, self.squares / self.finite - mean**2))
 
 
 @dataclasses.dataclass

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import yaml
 
@@ -44,7 +44,8 @@ _ENDINGS = re.compile(
 @dataclasses.dataclass(frozen=True)
 class Proposal:
     """The text of a config, and in words what it was made from, what of that is damaged, and why
-    its label is that. `telling` are columns with features that determine the label."""
+    its label is that. `telling` are columns with features that determine the label; `merged` says
+    of others how many different numbers they have, and how many as float32."""
 
     text: str
     seen: str
@@ -52,6 +53,7 @@ class Proposal:
     label: str = ""
     why: str = ""
     telling: tuple[str, ...] = ()
+    merged: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
 
 
 def propose(path: str, out: str, label: str = "") -> Proposal:
@@ -73,7 +75,8 @@ def propose(path: str, out: str, label: str = "") -> Proposal:
         telling = leaks.find(sources.choose(guess.data()), target, columns)
         made = {n: heuristics.column(n, columns[n], found.rows) for n in telling}
         used = tuple(n for n, column in made.items() if column.steps or column.parts)
-        return Proposal(text, seen, damage, target, why, used)
+        merged = {n: few for n, c in columns.items() if (few := heuristics.merged(c))}
+        return Proposal(text, seen, damage, target, why, used, merged)
     lines, seen, damage = images(path, lambda found: scalar(_from(out, found)))
     text = "\n".join([*_head(seen, out, name, path), *lines])
     config_file.validate(yaml.load(text, yaml.CSafeLoader), where=out)

@@ -30,6 +30,15 @@ def test_from_data_to_records(tmp_path):
     assert done.returncode == 64 and "is there already" in done.stderr
 
 
+def test_numbers_that_float32_makes_equal_are_named(tmp_path):
+    rows = "".join(f"{1e9 + n / 1000:.3f},{n % 7},{n / 3}\n" for n in range(400))
+    (tmp_path / "far.csv").write_text("far,n,near\n" + rows)
+    flags = (f"--data={tmp_path / 'far.csv'}", f"--out={tmp_path / 'far.yaml'}")
+    done = _run("preprocessing.infer_schema", *flags)
+    assert "warning: 'far' has 400 different numbers, of which float32 makes 1: " in done.stdout
+    assert "'near' has" not in done.stdout
+
+
 def test_the_label_is_a_flag(tmp_path):
     flags = ("--data=data/flights/sample.csv.gz", f"--out={tmp_path / 'first.yaml'}")
     done = _run("preprocessing.infer_schema", *flags, "--label=orgin")

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline import config
 from pipeline.cluster import topology
-from pipeline.console.figures import figure
+from pipeline.console.figures import bound, figure
 from pipeline.records import feature_plan, manifest
 from trainer.metrics import report_page
 from trainer.metrics.slice_metrics import Judgement
@@ -132,7 +132,7 @@ def _limits(
 ) -> Iterable[str]:
     yield f"It has seen data like the {contents.splits['train'].records:,} records above, no other."
     ranges = [
-        f"`{name}` {column.min:g} to {column.max:g}"
+        f"`{name}` {bound(column.min)} to {bound(column.max)}"
         for name, column in contents.columns.items()
         if column.min is not None and column.max is not None and name in plan.columns
     ]

@@ -1,3 +1,4 @@
+import os
 import pathlib
 
 import pytest
@@ -150,8 +151,9 @@ def test_a_missing_key_is_named(write):
         ("name: [", r"job\.yaml' line \d+: not valid YAML: "),
         ("name: 2024-02-30", r"job\.yaml': not valid YAML: day is out of range for month"),
         ("train: {steps: 1}\ntrain: {steps: 2}", r"line 2: not valid YAML: 'train' is given twice"),
-        ("", r"must be a mapping of sections, got None"),
-        ("- a", r"must be a mapping of sections, got \['a'\]"),
+        ("", r"must be a mapping of sections such as data: and model:, got None"),
+        ("- a", r"must be a mapping of sections such as data: and model:, got \['a'\]"),
+        ("words " * 9999, r"got 'words words [^']*\.\.\. \(\S+ characters\)$"),
         ("a: !!python/object/apply:os.system ['touch {marker}']", r"not valid YAML: could not"),
     ],
 )
@@ -179,6 +181,12 @@ def test_what_is_merged_may_be_given_again(write):
     base = "a: {b: &c {<<: &d {x: 1}, x: 2}}\ntop: {<<: *c, x: 3}"
     with pytest.raises(errors.UsageError, match="unknown key 'a'"):
         config_file.load(write(text=base))
+
+
+def test_a_pipe_is_no_config(tmp_path):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(errors.UsageError, match="cannot be read: it is not a regular file"):
+        config_file.load(str(tmp_path / "pipe.yaml"))
 
 
 def test_a_folder_is_no_config(tmp_path):

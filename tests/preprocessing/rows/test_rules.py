@@ -22,6 +22,10 @@ def _broken(values, **column) -> dict[str, list[int]]:
     ("values", "column", "broken"),
     [
         ([0, 9, -1, None, 10], {"type": "int64", "min": 0, "max": 9}, {"range": [2, 4]}),
+        ([2**60 + 1, 2**60 + 2], {"type": "int64", "min": 2**60 + 2}, {"range": [0]}),
+        ([2**60 + 1, 2**60 + 2], {"type": "int64", "max": 2**60 + 1}, {"range": [1]}),
+        ([2, 3, 4], {"type": "int64", "min": 2.5, "max": 3.5}, {"range": [0, 2]}),
+        ([2, 3], {"type": "int64", "min": -math.inf, "max": 10**20}, {}),
         ([None, 1.0, math.nan, 0.0], {"type": "float32", "min": 0.5}, {"range": [2, 3]}),
         ([math.nan, None], {"type": "float32"}, {}),
         ([1, None], {"type": "int64", "max": 1}, {}),
@@ -70,6 +74,7 @@ def test_a_slice_is_evaluated_on_its_own_rows():
         ("encoding", {"type": "string"}, "is 'v', not UTF-8 text without NUL"),
         ("range", {"type": "int64", "min": 0, "max": 9}, "is v, allowed is 0 to 9"),
         ("range", {"type": "int64", "min": 2}, "is v, allowed is 2 or more"),
+        ("range", {"type": "int64", "min": 2**60 + 1}, f"is v, allowed is {2**60 + 1} or more"),
         ("range", {"type": "float32", "max": 0.5}, "is v, allowed is 0.5 or less"),
         ("length", {"type": "string", "max_length": 2}, "is 'v', allowed are 0 to 2 characters"),
         ("length", {"type": "string", "min_length": 2}, "is 'v', allowed are 2 characters or more"),

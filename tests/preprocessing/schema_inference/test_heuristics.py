@@ -96,6 +96,20 @@ def test_few_whole_numbers_are_categories_and_amounts():
     assert not _column([0, 1] * 10, "called").parts
 
 
+def test_numbers_that_float32_makes_equal():
+    values = [f"{1600000000.25 + 10 * n}" for n in range(400)]
+    assert "float32 makes 32 of 400 of them" in _column(values).notes
+    assert heuristics.merged(_found([0.1 + n / 7 for n in range(900)])) is None
+    assert heuristics.merged(_found(["16777216.5", "8388608.25", "0.5"])) is None
+
+
+def test_a_label_far_from_zero_has_its_offset_and_scale():
+    found = _found([1e9 + n % 3 for n in range(300)])
+    assert heuristics.scaling(found) == {"offset": 1000000001.0, "scale": 0.82}
+    assert heuristics.scaling(_found([7.5] * 9)) == {"offset": 7.5}
+    assert heuristics.scaling(_found([0.0] * 9)) == {}
+
+
 def test_notes_are_for_people():
     assert _column(["01", "02", "02"]).notes[-1] == "digits with leading zeros: kept as text"
     for values in (["$1,200.50", "$ 7", "€ -3"], ["5%", "12.5 %", "-1%"], ["3 kg", "4.5kg"]):
@@ -212,7 +226,7 @@ def test_labels_are_brought_to_about_one():
         "scale": 4.6e4,
     }
     assert heuristics.scaling(_found([2001, 2002.5])) == {"offset": 2001.8, "scale": 0.75}
-    assert heuristics.scaling(_found([7, 7])) == heuristics.scaling(_found(["nan"])) == {}
+    assert heuristics.scaling(_found(["nan"])) == {}
 
 
 def test_classes_that_are_numbered_from_zero():
