@@ -11,6 +11,7 @@ from pipeline.config import model_config
 from pipeline.records import feature_plan
 from trainer import optimizers
 from trainer.models.area import AreaUnderRoc
+from trainer.models.of_positives import Precision, PrecisionRecallArea, Recall
 from trainer.models.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
 from trainer.models.transforms import WEIGHT, weight_of
 
@@ -213,6 +214,7 @@ class _Binary(tf.estimator.BinaryClassHead):
         area = AreaUnderRoc()
         means = {name: OfProbabilities(name, result) for name, result in RESULTS.items()}
         ours = {"auc": area, "average_precision": AveragePrecision(area), **means}
+        ours |= {made.name: made for made in (Precision(), Recall(), PrecisionRecallArea())}
         ours = {self._summary_key(name): metric for name, metric in ours.items()}
         return {**super().metrics(regularization_losses), **ours}
 

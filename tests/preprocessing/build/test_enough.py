@@ -123,4 +123,6 @@ def test_one_of_several_labels_that_all_rows_lack_is_refused_by_name(tmp_path):
 def test_one_of_several_labels_that_is_always_the_same_is_told(tmp_path, capsys):
     made = _of_two_labels(tmp_path, "1.5")
     rows = made.splits["train"].records
-    assert _warnings(capsys) == [f"warning: label 'size' is the same in all {rows} rows of train"]
+    assert _warnings(capsys) == [
+        f"warning: label 'size' is the same as float32 in all {rows} rows of train"
+    ]
