@@ -33,7 +33,9 @@ setup(
     entry_points={"console_scripts": ["estimator-pipeline = pipeline.__main__:main"]},
     install_requires=[
         "absl-py>=2.1",
+        # preprocessing/runners/forked_runner.py extends internals of its runner.
         "apache-beam>=2.72,<2.73",
+        "fastavro>=1.9,<2",
         # Beam's extra for Google Cloud takes none from 3 on; the lock file has 3.
         "google-cloud-storage>=2.19",
         "google-crc32c>=1.5",
@@ -62,6 +64,7 @@ setup(
             "pytest-timeout>=2.3",
             "pytest-xdist>=3.6",
             "ruff>=0.5",
+            "scikit-learn>=1.5",  # the truth that metrics are compared with
             "types-PyYAML",
             "types-tqdm",
             "uv>=0.8",
