@@ -109,7 +109,7 @@ def _is_records(head: bytes) -> bool:
 
 
 def _is_idx(head: bytes) -> bool:
-    return head[:3] == b"\0\0\x08" and 1 <= head[3] <= 4
+    return head[:3] == b"\0\0\x08" and head[3:4] in (b"\1", b"\2", b"\3", b"\4")
 
 
 def _is_binary(head: bytes) -> bool:

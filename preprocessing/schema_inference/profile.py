@@ -22,7 +22,7 @@ from pipeline.console import progress
 from preprocessing.arrow import cast, lists
 from preprocessing.schema_inference import dates
 from preprocessing.sources import csv_numbers, together
-from preprocessing.sources.base import Source
+from preprocessing.sources.base import Letter, Source
 from preprocessing.statistics import distinct
 
 Kind = Literal["int64", "float32", "string"]
@@ -286,11 +286,13 @@ class Found:
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """All columns of the rows that were read, and the rows that could not be, by reason."""
+    """All columns of the rows that were read, and the rows that could not be, by reason, with the
+    first of them."""
 
     rows: int
     columns: dict[str, Found]
     unreadable: collections.Counter[str]
+    first_unreadable: Letter | None = None
 
 
 def survey(
@@ -306,7 +308,7 @@ def survey(
         for name in names
     }
     unreadable: collections.Counter[str] = collections.Counter()
-    read = 0
+    read, first = 0, None
     source = together.over(source)
     chunks = [chunk for split in source.data.inputs for chunk in source.plan(split)]
     known = [chunk.rows for chunk in chunks]
@@ -317,9 +319,10 @@ def survey(
                 for name, column in found.items():
                     column.see(rows.batch.column(name))
                 unreadable.update(letter.reason for letter in rows.letters)
+                first = first or next(iter(rows.letters), None)
                 read += rows.batch.num_rows
                 bar.reach(read)
-    return Survey(read, found, unreadable)
+    return Survey(read, found, unreadable, first)
 
 
 def _text(value: Any) -> str:

@@ -123,8 +123,10 @@ def explore(path: str, label: str = "") -> tuple[Guess, Survey]:
             guess.csv["missing"] = [*guess.data().csv.missing, *sorted(absent)]
         guess.csv |= written
     if not found.rows:
-        bad = found.unreadable.total()
-        raise errors.DataError(f"{path!r}: no rows{f' but {bad:,} unreadable ones' if bad else ''}")
+        bad = f" but {found.unreadable.total():,} unreadable ones"
+        if (first := found.first_unreadable) is not None:
+            bad += f"; row {first.row} {first.problem}" if first.row >= 0 else f"; {first.problem}"
+        raise errors.DataError(f"{path!r}: no rows{bad if first else ''}")
     by_place = guess.csv.get("header") is False
     for name, column in found.columns.items():
         if why := _unusable(column):

@@ -22,6 +22,7 @@ from preprocessing.sources import base, csv_lines, files
 # Names may hold brackets and slashes too; `/[]` stands for what is in a list.
 _COLUMN = re.compile(r"Column\(/(.+?)(/\[\])*\) changed from")
 _NO_INT64 = re.compile(r"to int64, couldn't parse: *(.+)")
+_TWICE = re.compile(r"Column\(/(.+?)\) was specified twice")
 _BOOLEAN = re.compile(r"Column\(/(.+)\) changed from number to boolean")
 _FIRST_NULL, _INDENTED_NULL = re.compile(rb"\s*null"), re.compile(rb"[\r\n][ \t]+null")
 # A whole number: its digits, and a point that only zeros follow. One in a list stands alone there.
@@ -123,7 +124,12 @@ class JsonlSource(base.Source):
             return base.Letter(path, number, column[1], "type", value, f"has {change}")
         if (found := _NO_INT64.search(why)) and (name := self._holder(text, found[1])):
             return base.Letter(path, number, name, "type", value, "has a number that is no int64")
-        return base.Letter(path, number, None, "json", value, "is not one JSON object")
+        problem = "is not one JSON object"
+        if twice := _TWICE.search(why):
+            problem = f"has the key {twice[1]!r} twice"
+        elif "surrogate pair" in why:
+            problem = "has one half of a surrogate pair, which is no text"
+        return base.Letter(path, number, None, "json", value, problem)
 
     def _holder(self, text: bytes, number: str) -> str | None:
         """Returns the column of whole numbers in which a line has a number written so."""

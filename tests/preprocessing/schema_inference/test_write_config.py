@@ -99,6 +99,11 @@ def test_without_a_header_a_column_without_values_keeps_its_place(tmp_path):
 
 @_LOOSE
 @example(content=b"\t0")
+@example(content=b"\0\0\x08")
+@example(content=b"\0\0\x08\1")
+@example(content=b"PAR1")
+@example(content=b"ORC")
+@example(content=b"Obj\x01")
 @given(content=st.binary(max_size=200))
 def test_any_bytes(tmp_path, content):
     (tmp_path / "t").write_bytes(content)
@@ -188,7 +193,7 @@ def test_other_texts_for_no_value(tmp_path):
     [
         ("a,b\n", "no rows"),
         ("a,b\n,\n,NA\n", "no column has values"),
-        ("a,b\n1\n2\n", "no rows but 2 unreadable ones"),
+        ("a,b\n1\n2\n", "no rows but 2 unreadable ones; row 2 has 1 columns, the others have 2"),
     ],
 )
 def test_nothing_to_make_a_config_of(tmp_path, content, message):

@@ -97,6 +97,18 @@ def test_bad_lines_become_letters(tmp_path):
     assert str(good.letters[1]).endswith("column 'id' has changed from number to string")
 
 
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b'{"id": 1, "x": 2, "id": 3}', "has the key 'id' twice"),
+        (b'{"name": "\\ud800"}', "has one half of a surrogate pair, which is no text"),
+    ],
+)
+def test_objects_that_say_nothing_certain(tmp_path, line, problem):
+    (good,) = _enforced(tmp_path, b"\n".join([_line(0), line, b""]))
+    assert [letter.problem for letter in good.letters] == [problem]
+
+
 def test_cut_anywhere_the_rows_are_the_same(tmp_path, monkeypatch):
     content = b"".join(_line(i, id="x" if i % 17 == 5 else i) for i in range(100))
     (whole,) = _enforced(tmp_path, content)
