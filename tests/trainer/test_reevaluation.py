@@ -51,4 +51,6 @@ def test_rows_are_named_by_step_and_split(judged, finished):
     slices = [row.slice for row in found["200 test"].rows]  # the most frequent first
     assert slices[0] == "all"
     assert sorted(slices[1:]) == [f"label={n}" for n in range(10)]
-    assert one.metrics(one.checkpoints("200")[0]).splitlines()[0] == "run finished, step 200"
+    metrics = one.metrics(one.checkpoints("200")[0])
+    assert list(metrics) == ["test"] and 0 < metrics["test"]["accuracy"] <= 1
+    assert one.table(metrics).splitlines()[0] == "run finished, step 200"

@@ -118,7 +118,7 @@ def test_the_config_of_a_run_is_read_back(tmp_path):
 @pytest.mark.parametrize("content", [b"name: [", b"name: x", b"\xff"])
 def test_a_damaged_config_is_named_with_a_way_out(tmp_path, content):
     (tmp_path / "config.yaml").write_bytes(content)
-    with pytest.raises(errors.PipelineError, match=r"/config\.yaml'.*Remove that file, and let"):
+    with pytest.raises(errors.PipelineError, match=r"/config\.yaml'.*Remove that file, and run"):
         RunFolder(str(tmp_path)).read_config()
 
 

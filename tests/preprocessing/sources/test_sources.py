@@ -40,7 +40,7 @@ def test_every_name_can_be_loaded():
     [
         (
             "ids",
-            r"'ids' is not one of csv, idx, .*, tfrecord \(did you mean 'idx'\?\), nor package",
+            r"'ids' is not one of avro, csv, .*, tfrecord \(did you mean 'idx'\?\), nor package",
         ),
         ("no.such:Class", "cannot load 'no.such:Class': No module named 'no'"),
         (f"{__name__}:Absent", "cannot load .*has no attribute 'Absent'"),

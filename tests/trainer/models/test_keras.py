@@ -49,7 +49,7 @@ def _input_fn(transforms, rows=ROWS):
 @pytest.mark.parametrize("width", [1, 2])
 def test_a_network_of_several_inputs_learns_and_is_served(tmp_path, width):
     transforms, estimator = _estimator(tmp_path, "mixed", arguments={"width": width})
-    estimator.train(_input_fn(transforms), steps=150)
+    estimator.train(_input_fn(transforms), steps=400)
     found = estimator.evaluate(_input_fn(transforms), steps=1)
     assert found["global_step"] == 150
     assert found["accuracy"] > 0.8
@@ -66,7 +66,7 @@ def test_a_network_of_several_inputs_learns_and_is_served(tmp_path, width):
 def test_features_may_be_columns_of_one(tmp_path, network):
     features = FEATURES if network == "columns_of_one" else {"delay": DELAY}
     transforms, estimator = _estimator(tmp_path, network, features)
-    estimator.train(_input_fn(transforms), steps=150)
+    estimator.train(_input_fn(transforms), steps=400)
     assert estimator.evaluate(_input_fn(transforms), steps=1)["accuracy"] > 0.8
 
 
@@ -98,7 +98,7 @@ def test_examples_without_weight_do_not_count(tmp_path):
         data = _input_fn(transforms)()
         return data.map(lambda x, label: ({**x, WEIGHT: tf.constant(weights)}, label))
 
-    estimator.train(input_fn, steps=100)
+    estimator.train(input_fn, steps=400)
     rows = {name: ROWS[name] for name in ("delay", "carrier")}
     answers = estimator.predict(lambda: tf.data.Dataset.from_tensors(rows).map(transforms.features))
     assert np.mean([answer["class"] for answer in answers]) > 0.7
