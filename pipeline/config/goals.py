@@ -91,7 +91,7 @@ def check(job: Any) -> None:
         return
     if job.data.label not in job.labels:
         raise ValueError(
-            f"data.label: {job.data.label!r} is none of labels: {', '.join(job.labels)}; leave it "
+            f"data.label: {job.data.label!r} is not one of labels: {', '.join(job.labels)}; leave it "
             "out, and it is the first"
         )
     if len(job.labels) < 2:
@@ -155,7 +155,7 @@ def _of_metrics(labels: Mapping[str, Goal], evaluation: Any) -> Iterator[str]:
     if metric != "loss" and (not slash or name not in labels):
         what = "names no label"
         if slash:
-            what = f"{name!r} is none of the labels{errors.nearest(name, labels)}"
+            what = f"{name!r} is not one of the labels{errors.nearest(name, labels)}"
         yield (
             f"eval.metric: {metric!r}: {what}; write loss, or a metric of one of "
             f"{', '.join(labels)}, such as {first}/{_usual(labels)}"

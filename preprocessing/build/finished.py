@@ -26,7 +26,7 @@ def up_to_date(
 
 
 def equal(records: str, base: str, made: manifest.Manifest) -> str | None:
-    """Returns a finished build with the same records: of inputs that nobody can hash, they may be
+    """Returns a finished build with the same records: of inputs without a hash, they may be
     what they were."""
     return next(
         (build for build, found in _finished(records, base) if found.sha256 == made.sha256), None

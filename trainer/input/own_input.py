@@ -1,6 +1,6 @@
 """Examples from an `input_fn` of the user's own, in place of records.
 
-What it returns is trained on as it is: nobody counts it, and when training resumes it
+What it returns is trained on as it is: it is not counted, and when training resumes it
 is called again.
 """
 
@@ -30,7 +30,7 @@ class OwnInput:
 
     def __init__(self, job: config.Config, task: topology.Task) -> None:
         """Imports the functions. Raises `UsageError` if there is no such function, or if it takes
-        arguments that nobody gives."""
+        arguments that it is not given."""
         assert job.data.input_fn is not None
         self.job = job
         self._task = task

@@ -1,7 +1,7 @@
 """Kubernetes: jobs are JobSets, plain Jobs or a TFJob, submitted by kubectl.
 
 Their processes are those of `trainer.task` in the image of the `Dockerfile`. What the cluster
-restarts by itself is in the manifest: nobody has to follow a job.
+restarts by itself is in the manifest: a job need not be followed.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _config_map(wanted: Rendering) -> dict[str, Any]:
 
 
 def _network_policy(wanted: Rendering) -> dict[str, Any]:
-    """Lets nobody but the pods of the job reach TensorFlow's servers, which run what they are
+    """Lets only the pods of the job reach TensorFlow's servers, which run what they are
     sent."""
     ours = {"matchLabels": {pod.SET: wanted.name}}
     port = {"protocol": "TCP", "port": wanted.settings.port}

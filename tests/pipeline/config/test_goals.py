@@ -99,7 +99,10 @@ def test_labels_that_cannot_be_are_refused(labels, words):
 @pytest.mark.parametrize(
     ("sections", "words"),
     [
-        ({"data": {"label": "user"}}, "data.label: 'user' is none of labels: clicked, bought, dw"),
+        (
+            {"data": {"label": "user"}},
+            "data.label: 'user' is not one of labels: clicked, bought, dw",
+        ),
         ({"label": {"threshold": 1}}, "label.threshold: there are several labels; write it in"),
         ({"label": {"balanced": True}}, "label.balanced: is for one label; weigh losses with"),
         ({"model": {"name": "deepfm"}}, "several labels are for linear, .*, mmoe, got 'deepfm'"),
@@ -115,7 +118,7 @@ def test_labels_that_cannot_be_are_refused(labels, words):
         ),
         (
             {"eval": {"metric": "click/auc"}},
-            "eval.metric: 'click/auc': 'click' is none of the labels .did you mean 'clicked'",
+            "eval.metric: 'click/auc': 'click' is not one of the labels .did you mean 'clicked'",
         ),
         (
             {
