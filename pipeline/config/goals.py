@@ -91,8 +91,8 @@ def check(job: Any) -> None:
         return
     if job.data.label not in job.labels:
         raise ValueError(
-            f"data.label: {job.data.label!r} is not one of labels: {', '.join(job.labels)}; leave it "
-            "out, and it is the first"
+            f"data.label: {job.data.label!r} is not one of labels: {', '.join(job.labels)}; leave "
+            "it out, and it is the first"
         )
     if len(job.labels) < 2:
         raise ValueError(f"labels: names one column; write data.label: {job.data.label}")
