@@ -89,6 +89,14 @@ class Api:
         self.problems: list[str] = []
         self._sessions: dict[str, _Session] = {}
 
+    @property
+    def asked_of_storage(self) -> list[Seen]:
+        """The requests for objects.
+
+        Google's clients look after their credentials in threads of their own, whenever they like.
+        """
+        return [seen for seen in self.seen if seen.host == "storage.googleapis.com"]
+
     def answer(self, request: Request) -> Answer:
         """Does what a request asks for."""
         try:

@@ -45,7 +45,7 @@ def run(root: str, environment: dict[str, str]) -> str:
 
 @pytest.fixture
 def public(service) -> str:
-    """A bucket of which everybody may do everything: Beam is nobody without its extra for gcp."""
+    """A bucket open to everyone: without its extra for gcp, Beam has no credentials."""
     service.api.public.add("public")
     service.api.buckets.make("public")
     yield "public"
@@ -71,7 +71,9 @@ def test_it_reads_writes_and_lists(cloud, public):
     api.seen.clear()
     said = run(f"gs://{public}", {**cloud.environment, "GOOGLE_APPLICATION_CREDENTIALS": ""})
     check(api, public, "", said)
-    assert {seen.host for seen in api.seen} == {"storage.googleapis.com"}
+    # A client of another test may look after its credentials in a thread of its own.
+    others = {seen.host for seen in api.seen} - {"iamcredentials.googleapis.com"}
+    assert others == {"storage.googleapis.com"}
 
 
 def test_it_tries_again_what_fails_now_and_then(cloud, public):
@@ -90,7 +92,7 @@ def test_it_tries_again_what_fails_now_and_then(cloud, public):
     importlib.util.find_spec("google_auth_httplib2") is None,
     reason="Beam finds credentials with its extra for gcp only",
 )
-def test_with_its_extra_it_is_somebody(cloud):
+def test_beam_with_its_extra_has_credentials(cloud):
     folder = cloud.root.partition("bucket/")[2] + "/"
     put(cloud.api, "bucket", folder)
     cloud.api.seen.clear()
