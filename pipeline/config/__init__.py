@@ -1,15 +1,8 @@
 """What a job is: its config, section by section."""
 
 from pipeline.config.cluster_config import Cluster
-from pipeline.config.data_config import (
-    PROVENANCE,
-    Column,
-    Csv,
-    Data,
-    Download,
-    Generate,
-    Vocabulary,
-)
+from pipeline.config.column_config import PROVENANCE, Column, Vocabulary
+from pipeline.config.data_config import Csv, Data, Download, Generate
 from pipeline.config.eval_config import EarlyStopping, Eval
 from pipeline.config.optimizer_config import Optimizer
 from pipeline.config.sample_config import Sample

@@ -171,7 +171,7 @@ def _read_yaml(path: str) -> Any:
         raise errors.UsageError(f"config {path!r}: cannot be read: {said}") from None
     try:
         tree = yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, ValueError) as error:  # of dates that are none
+    except (yaml.YAMLError, ValueError) as error:  # of invalid dates
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
@@ -228,12 +228,18 @@ def _apply(tree: dict[str, Any], override: str) -> None:
         value = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError):
         raise errors.UsageError(f"--set {override!r}: {text!r} is not a YAML value") from None
+    put(tree, key, value, where=f"--set {override!r}")
+
+
+def put(tree: dict[str, Any], key: str, value: Any, *, where: str) -> None:
+    """Puts a value into a tree of sections, by a key such as `train.steps`. Raises `UsageError` for
+    a key below something that is no section; `where` is what gives it."""
     *parents, last = key.split(".")
     node = tree
     for part in parents:
         child = node.setdefault(part, {})
         if not isinstance(child, dict):
-            raise errors.UsageError(f"--set {override!r}: {part!r} has no keys below it")
+            raise errors.UsageError(f"{where}: {part!r} has no keys below it")
         node = child
     node[last] = value
 

@@ -2,166 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
-from pipeline.config import own_input, sample_config, splits
-from pipeline.sections import AtLeast0, NotNegative, Positive, Section
+from pipeline.config import in_place, own_input, sample_config, splits
+from pipeline.config.column_config import PROVENANCE, Column, OneCharacter
+from pipeline.sections import AtLeast0, Positive, Section
 
-OneCharacter = Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]$")]
 MaybeOneCharacter = Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]?$")]
 Sha256 = Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-def _exact(number: float) -> float:
-    """Returns a whole number that no float equals as it is, and any other as a float."""
-    return number if isinstance(number, int) and int(float(number)) != number else float(number)
-
-
-# An integer of int64 can lie between two floats.
-Bound = Annotated[int | float, pydantic.AfterValidator(_exact)]
-
-# The keys of a column that only lists have.
-_OF_LISTS = ("max_items", "on_longer", "separator", "same_length_as")
-
-
-class Vocabulary(Section):
-    """Which values of a column get an id: the most frequent values of the train split, ties
-    ordered by value."""
-
-    top_k: Positive | None = None
-    """Most values to list. Not set: no limit."""
-    min_count: Positive = 1
-    """Rows of the train split in which a value must occur to be listed."""
-
-
-class Column(Section):
-    """One column of a record. Preprocessing checks each raw value against it; the trainer parses
-    records by it.
-
-    Of a list, all keys but `missing` and those for lists are about each item.
-    """
-
-    type: Literal["uint8", "int64", "float32", "string", "image"]
-    """`uint8`: unsigned bytes, row-major. `int64`, `float32`: numbers. `string`: UTF-8 text.
-    `image`: the bytes of a PNG or JPEG file that can be decoded."""
-    shape: tuple[Positive, ...] = ()
-    """Shape of one record's value; empty: a single value. Not for `image`."""
-    list: bool = False
-    """Whether a row has any number of values, such as tags. Not for `uint8` and `image`, and not
-    with `shape`. See [lists](raw-data.md#lists)."""
-    max_items: Positive | None = None
-    """Most items of a list. Required by `list`."""
-    on_longer: Literal["reject", "truncate", "keep_last"] = "reject"
-    """What happens to a row with a longer list. `reject`: it becomes a dead letter. `truncate`: its
-    first `max_items` items are kept, and the row is counted. `keep_last`: the same with its last
-    items, such as the latest clicks."""
-    separator: OneCharacter = "|"
-    """One ASCII character between items, where a list is written as one text."""
-    same_length_as: str | None = None
-    """Another list, for each of whose items this one has one, such as the seconds that each clicked
-    item was looked at. A row where the lengths differ becomes a dead letter. Both have the same
-    `max_items` and `on_longer`."""
-    min: Bound | None = None
-    """Smallest valid value, inclusive. Only for numbers."""
-    max: Bound | None = None
-    """Largest valid value, inclusive. Only for numbers."""
-    min_length: NotNegative = 0
-    """Shortest valid text, in characters. Only for `string`."""
-    max_length: Positive | None = None
-    """Longest valid text, in characters. Only for `string`."""
-    allowed: tuple[int | float | str, ...] = ()
-    """All valid values; empty: any. Not for `uint8` and `image`."""
-    missing: Literal["reject", "drop", "allow"] = "reject"
-    """What happens to a row without a value. `reject`: it becomes a dead letter. `drop`: it is
-    dropped and counted. `allow`: the record lacks the feature, and the trainer uses `default`.
-    `allow` is not for `uint8`, `image`, `data.key` and the columns of `data.split`; for the label
-    of a model of this project it needs `default`."""
-    default: int | float | str | None = None
-    """What the trainer uses for a missing value. Not set: NaN for `float32`, -1 for `int64`, an
-    empty text for `string`. Of a list it fills the places after the last item, so that no item may
-    be equal to it."""
-    sensitive: bool = False
-    """Hides the values in logs, pages, statistics and dead letters. A declared `vocabulary` still
-    lists them."""
-    vocabulary: Vocabulary | None = None
-
-    @property
-    def size(self) -> int:
-        """Number of values in one record."""
-        count = 1
-        for length in self.shape:
-            count *= length
-        return count
-
-    @property
-    def item(self) -> Column:
-        """Returns the rules of one item of a list, as a column of its own."""
-        single = {"list": False, "max_items": None, "default": None}
-        return self.model_copy(update=single)
-
-    @property
-    def is_image(self) -> bool:
-        """Tells if a record holds it as one string of bytes, whatever its shape."""
-        return self.type in ("uint8", "image")
-
-    @property
-    def stands_for_missing(self) -> int | float | str:
-        """What the trainer sees where a record has no value."""
-        if self.default is not None:
-            return self.default
-        return {"int64": -1, "float32": math.nan}.get(self.type, "")
-
-    @pydantic.model_validator(mode="after")
-    def _lists_are_whole(self) -> Column:
-        if not self.list:
-            given = [n for n in _OF_LISTS if n in self.model_fields_set and getattr(self, n)]
-            if given:
-                raise ValueError(f"{given[0]} is for lists; write list: true, or take it away")
-            return self
-        if self.is_image or self.shape:
-            got = f"shape {list(self.shape)}" if self.shape else f"type {self.type}"
-            raise ValueError(f"list takes items that are int64, float32 or string, got {got}")
-        if self.max_items is None:
-            raise ValueError("list: true needs max_items, the most items of a row, such as 50")
-        return self
-
-    @pydantic.model_serializer(mode="wrap")
-    def _as_before(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves the keys of lists out of other columns: their records are named without."""
-        found: dict[str, Any] = handler(self)
-        if self.list and self.same_length_as is None:
-            found.pop("same_length_as", None)
-        if self.list:
-            return found
-        return {name: value for name, value in found.items() if name not in ("list", *_OF_LISTS)}
-
-    @pydantic.model_validator(mode="after")
-    def _rules_fit_the_type(self) -> Column:
-        text = self.type == "string"
-        if text and not (self.min is None and self.max is None):
-            raise ValueError("min and max are for numbers; a string has min_length and max_length")
-        if not text and (self.min_length or self.max_length):
-            raise ValueError(f"min_length and max_length are for strings, this is {self.type}")
-        if self.is_image and (self.missing == "allow" or self.allowed or self.vocabulary):
-            raise ValueError(f"{self.type} takes neither missing: allow, allowed, nor a vocabulary")
-        if self.type == "image" and not (self.shape == () and self.min is None is self.max):
-            raise ValueError("image takes no shape, min or max: its size is in its bytes")
-        for value in (*self.allowed, *(() if self.default is None else (self.default,))):
-            whole = self.type != "int64" or isinstance(value, int)
-            if isinstance(value, str) != text or not whole:
-                raise ValueError(f"{value!r} in allowed or default is no {self.type}")
-        return self
-
-
-# What `data.provenance` adds to records: the file as the manifest calls it, and the row in it as
-# dead letters count it.
-PROVENANCE = {
-    "provenance/source": Column(type="string"),
-    "provenance/row": Column(type="int64"),
-}
 
 
 class Csv(Section):
@@ -243,7 +93,8 @@ class Data(Section):
     input_fn: str | None = None
     """A function of your own that returns the examples, as `package.module:function`, in place of
     `inputs`, `columns`, `label` and all other keys of records. See
-    [own-input.md](own-input.md)."""
+    [own-input.md](own-input.md). `trainer:run` in the config of a run stands for [a script that
+    called it](own-script.md#with-trainerrun)."""
     serving_input_fn: str | None = None
     """A function that returns the `ServingInputReceiver` of exported models, as
     `package.module:function`. Not set: they take the features of `input_fn` as they are."""
@@ -251,6 +102,11 @@ class Data(Section):
     """Raw files of each split, by names the source knows: `idx` takes `images` and `labels`; `csv`,
     `jsonl`, `parquet`, `orc` and `avro` take any names. A value is a path or a pattern such as
     `part-*.csv`. Relative paths start at the folder of the config file."""
+    in_place: Literal[False, True, "values"] = False
+    """Trains on the TFRecords in `inputs` where they lie, without a copy: `make preprocess` reads
+    them once, and notes where blocks of records begin. `values`: it makes statistics of their
+    values too, which takes longer. Only for `source: tfrecord`, files that are not compressed, and
+    splits with `inputs` of their own. See [in-place.md](in-place.md)."""
     columns: dict[str, Column]
     """The columns of a record, by name. Other columns of the raw data are not read."""
     label: str
@@ -360,6 +216,11 @@ class Data(Section):
                         f"{key}: {rule} is {own}, and {wanted} in columns.{other}; both lists are "
                         "cut at the same place, so make them equal"
                     )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _in_place_takes_files_as_they_are(self) -> Data:
+        in_place.check(self)
         return self
 
     @pydantic.model_validator(mode="after")

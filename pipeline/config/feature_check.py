@@ -60,7 +60,7 @@ def ordered(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> list
             if given not in features or given == name:
                 known = [*columns, *features]
                 raise ValueError(
-                    f"features.{name}: {given!r} is no column and no other feature"
+                    f"features.{name}: {given!r} is neither a column nor another feature"
                     f"{errors.nearest(given, [k for k in known if k != name])}; "
                     f"columns: {', '.join(columns)}"
                 )
@@ -73,14 +73,14 @@ def ordered(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> list
 
 
 def check(
-    features: Mapping[str, Feature], label: Label, data_label: str, columns: Mapping[str, Any]
+    features: Mapping[str, Feature], *, label: Label, data_label: str, columns: Mapping[str, Any]
 ) -> None:
     """Raises `ValueError` for features that cannot be made, and for such as give the label away."""
     if label.weight is not None:
         _check_weight(label.weight, data_label, columns)
     if label.threshold is not None and kind_of(columns[data_label]) not in NUMBERS:
         raise ValueError(f"label: threshold is for numbers, {data_label!r} is text")
-    check_served(features, label, data_label, columns)
+    check_served(features, label=label, data_label=data_label, columns=columns)
     points: dict[str, _Point] = {}
     for name in ordered(features, columns):
         inputs = features[name].inputs(name)
@@ -96,7 +96,7 @@ def check(
                 f"{features[listed].inputs(listed)[0]!r} and write its steps again"
             )
         given = {i: _of_column(columns[i]) if i in columns else points[i] for i in inputs}
-        points[name] = _through(f"features.{name}", features[name].steps, given, columns)
+        points[name] = _through(f"features.{name}", features[name].steps, given, columns=columns)
         _check_missing(f"features.{name}", features[name], [columns.get(i) for i in inputs])
     for name in features:
         if name.removesuffix("_missing") in features and name.endswith("_missing"):
@@ -126,7 +126,7 @@ def as_argument(column: str) -> str:
 
 
 def check_served(
-    features: Mapping[str, Feature], label: Label, data_label: str, columns: Mapping[str, Any]
+    features: Mapping[str, Feature], *, label: Label, data_label: str, columns: Mapping[str, Any]
 ) -> None:
     """Raises `ValueError` for two columns that a served model could not tell apart."""
     used = {i for name, feature in features.items() for i in feature.reads(name)}
@@ -145,7 +145,8 @@ def check_served(
 
 def _check_weight(weight: str, data_label: str, columns: Mapping[str, Any]) -> None:
     if weight not in columns:
-        raise ValueError(f"label.weight: {weight!r} is no column{errors.nearest(weight, columns)}")
+        near = errors.nearest(weight, columns)
+        raise ValueError(f"label.weight: {weight!r} is not a column{near}")
     column = columns[weight]
     if kind_of(column) not in NUMBERS or column.shape or column.list or column.missing == "allow":
         raise ValueError(f"label.weight: {weight!r} must be one number that is never missing")
@@ -162,7 +163,7 @@ def _of_column(column: Any) -> _Point:
 
 
 def _through(
-    key: str, steps: Sequence[Step], inputs: Mapping[str, _Point], columns: Mapping[str, Any]
+    key: str, steps: Sequence[Step], inputs: Mapping[str, _Point], *, columns: Mapping[str, Any]
 ) -> _Point:
     """Returns what is known of a feature. Raises `ValueError` for steps that cannot follow each
     other, and for one that needs statistics which are not known where it is."""
@@ -182,8 +183,8 @@ def _through(
         if step.several and position:
             raise ValueError(f"{key}: {step.step} takes several inputs, so it must come first")
         for given in inputs.values() if position == 0 else (point,):
-            known = _known(f"{key}: {step.step}", step, given, columns)
-            _check_step(f"{key}: {step.step}", step, given, known)
+            known = _known(f"{key}: {step.step}", step, given, columns=columns)
+            _check_step(f"{key}: {step.step}", step, given, known=known)
         try:
             point = _behind(step, point)
         except ValueError as error:
@@ -199,7 +200,7 @@ def _through(
 
 
 def _known(
-    key: str, step: Step, point: _Point, columns: Mapping[str, Any]
+    key: str, step: Step, point: _Point, *, columns: Mapping[str, Any]
 ) -> frozenset[base.Statistic]:
     """Returns the statistics that a step can be filled in with. Raises `ValueError` for those of a
     column that is not there or holds other values."""
@@ -207,7 +208,7 @@ def _known(
     if other is None:
         return point.known
     if other not in columns:
-        raise ValueError(f"{key}: of: {other!r} is no column{errors.nearest(other, columns)}")
+        raise ValueError(f"{key}: of: {other!r} is not a column{errors.nearest(other, columns)}")
     of = _of_column(columns[other])
     if of.kind != point.kind:
         raise ValueError(
@@ -216,7 +217,7 @@ def _known(
     return of.known
 
 
-def _check_step(key: str, step: Step, point: _Point, known: frozenset[base.Statistic]) -> None:
+def _check_step(key: str, step: Step, point: _Point, *, known: frozenset[base.Statistic]) -> None:
     """Raises `ValueError` for a step that cannot be done to values."""
     if point.kind not in step.takes:
         raise ValueError(

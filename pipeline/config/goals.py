@@ -107,7 +107,7 @@ def _of_column(job: Any, name: str) -> str | None:
     """Returns what is wrong with one label."""
     columns, goal = job.data.columns, job.labels[name]
     if name not in columns:
-        return f"is no column{errors.nearest(name, columns)}; columns: {', '.join(columns)}"
+        return f"is not a column{errors.nearest(name, columns)}; columns: {', '.join(columns)}"
     column = columns[name]
     kind = feature_check.kind_of(column)
     if column.list or column.shape or kind not in ("number", "integer", "text"):

@@ -22,15 +22,15 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> None:
         if called(name) in features:
             raise ValueError(f"features.{called(name)}: weights are called so; use another name")
         key = f"features.{name}.embedding.weights"
-        _check(key, feature.weights, feature.inputs(name), columns)
+        _check(key, feature.weights, of=feature.inputs(name), columns=columns)
 
 
-def _check(key: str, weights: str, of: tuple[str, ...], columns: Mapping[str, Any]) -> None:
+def _check(key: str, weights: str, *, of: tuple[str, ...], columns: Mapping[str, Any]) -> None:
     if len(of) != 1 or of[0] not in columns or not columns[of[0]].list:
         raise ValueError(f"{key}: weights are for the items of one column with list: true")
     (items,) = of
     if weights not in columns:
-        raise ValueError(f"{key}: {weights!r} is no column{errors.nearest(weights, columns)}")
+        raise ValueError(f"{key}: {weights!r} is not a column{errors.nearest(weights, columns)}")
     column = columns[weights]
     if not column.list or column.type == "string":
         got = f"a list of {column.type}" if column.list else f"one {column.type}"

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 # `package.module:function`.
 _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 _KEYS = ("input_fn", "serving_input_fn")
+# What stands for both functions, and for the model, in the config of a run that a script has begun
+# with `trainer.run`.
+OF_SCRIPT = "trainer:run"
 # Of records, and given by every job that has any.
 _REQUIRED: dict[str, Any] = {"inputs": {}, "columns": {}, "label": ""}
 
@@ -31,7 +34,7 @@ def check(data: Data) -> None:
     """Raises `ValueError` unless `data` describes either records or an `input_fn`."""
     if data.input_fn is None:
         if data.serving_input_fn is not None:
-            raise ValueError("serving_input_fn: goes with input_fn; records have their own")
+            raise ValueError("serving_input_fn: needs input_fn; records have their own")
         return
     for key in _KEYS:
         given = getattr(data, key)
@@ -69,8 +72,9 @@ def check_job(job: Any) -> None:
 
 def describe(job: Config) -> str:
     """Says what a run on an `input_fn` does not have."""
+    source = f"the script {job.name!r}" if is_of_script(job) else job.data.input_fn
     return (
-        f"examples come from {job.data.input_fn}: no ledger, nothing is exactly once, and after a "
+        f"examples come from {source}: no ledger, nothing is exactly once, and after a "
         "stop the input starts again from its beginning"
     )
 
@@ -78,7 +82,23 @@ def describe(job: Config) -> str:
 def refuse(job: Config, command: str, *, instead: str = "") -> None:
     """Raises `UsageError` if `command` needs records and `job` has none."""
     if not job.data.has_records:
+        has = f"config {job.name!r} has data.input_fn {job.data.input_fn!r}"
+        if is_of_script(job):
+            has = f"script {job.name!r} has an input of its own"
         raise errors.UsageError(
-            f"{command}: needs records, and config {job.name!r} has data.input_fn "
-            f"{job.data.input_fn!r} in their place{f'; {instead}' if instead else ''}"
+            f"{command}: needs records, and {has} in their place{f'; {instead}' if instead else ''}"
+        )
+
+
+def is_of_script(job: Config) -> bool:
+    """True if a script has begun the run of `job` with `trainer.run`."""
+    return job.data.input_fn == OF_SCRIPT
+
+
+def refuse_script(job: Config) -> None:
+    """Raises `UsageError` if only a script can train `job`."""
+    if is_of_script(job):
+        raise errors.UsageError(
+            f"data.input_fn {OF_SCRIPT!r}: a script has begun this run, {job.name!r}, with its own "
+            "input and model; start that script again"
         )

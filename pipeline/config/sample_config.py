@@ -48,7 +48,7 @@ def check_column(sample: Sample, columns: Mapping[str, Any], key: Sequence[str])
         )
     if name not in columns:
         raise ValueError(
-            f"sample.column: {name!r} is no column{errors.nearest(name, columns)}; columns: "
+            f"sample.column: {name!r} is not a column{errors.nearest(name, columns)}; columns: "
             f"{', '.join(columns)}"
         )
     column = columns[name]
@@ -70,7 +70,7 @@ def check_column(sample: Sample, columns: Mapping[str, Any], key: Sequence[str])
 
 
 def check_correction(
-    sample: Sample, data_label: str, label: Label, model: model_config.Model
+    sample: Sample, *, data_label: str, label: Label, model: model_config.Model
 ) -> None:
     """Raises `ValueError` for a correction that the label or the model cannot have."""
     if sample.correct == "none":
@@ -98,5 +98,5 @@ def check_correction(
         raise ValueError(f"{where} is for classes, and the model predicts a number; {instead}")
     if not label.vocabulary and not 0 <= float(sample.value) < params["classes"]:
         raise ValueError(
-            f"{where}: {sample.value!r} is no class: labels go from 0 to {params['classes'] - 1}"
+            f"{where}: {sample.value!r} is not a class: labels go from 0 to {params['classes'] - 1}"
         )

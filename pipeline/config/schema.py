@@ -65,14 +65,18 @@ class _Job(Section):
             own_input.check_job(self)
             return self
         goals.check(self)
-        feature_check.check(self.features, self.label, self.data.label, self.data.columns)
+        feature_check.check(
+            self.features, label=self.label, data_label=self.data.label, columns=self.data.columns
+        )
         if self.model.name in model_config.PARAMS and not self.labels:
             column = self.data.columns[self.data.label]
             feature_check.check_label(self.label, self.data.label, column)
         model_config.check(self.model, has_features=bool(self.features))
         sequences.check(self.features, self.data.columns, self.model)
         if (sample := self.data.sample) is not None:
-            sample_config.check_correction(sample, self.data.label, self.label, self.model)
+            sample_config.check_correction(
+                sample, data_label=self.data.label, label=self.label, model=self.model
+            )
         slices.check(self.eval.slices, self.data.columns, "eval.slices")
         if self.eval.group is not None:
             slices.check_group(self.eval.group, self.data.columns, "eval.group")

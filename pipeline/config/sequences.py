@@ -24,7 +24,7 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any], model: Mo
                 f"{key}: {model.name} takes one vector of each list; leave sequence out, or use "
                 f"model.name: {' or '.join(MODELS)}"
             )
-        _check_items(key, features[name], features[name].inputs(name), columns)
+        _check_items(key, features[name], features[name].inputs(name), columns=columns)
     if model.name not in MODELS:
         return
     if not found:
@@ -38,7 +38,7 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any], model: Mo
 
 
 def _check_items(
-    key: str, feature: Feature, inputs: tuple[str, ...], columns: Mapping[str, Any]
+    key: str, feature: Feature, inputs: tuple[str, ...], *, columns: Mapping[str, Any]
 ) -> None:
     if len(inputs) != 1 or inputs[0] not in columns or not columns[inputs[0]].list:
         raise ValueError(f"{key}: is for the items of one column with list: true")

@@ -49,11 +49,11 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> None:
                 f"{key}: the width of {table!r} is {owner.embedding}, which may be no table; write "
                 f"embedding: 16 in features.{table}, or another width"
             )
-        _check_size(key, feature, table, owner)
-        _check_ids(key, (name, feature), (table, owner), columns)
+        _check_size(key, feature, table, owner=owner)
+        _check_ids(key, (name, feature), (table, owner), columns=columns)
 
 
-def _check_size(key: str, feature: Feature, table: str, owner: Feature) -> None:
+def _check_size(key: str, feature: Feature, table: str, *, owner: Feature) -> None:
     given = _size(feature)
     if given not in ("auto", _size(owner)):
         raise ValueError(
@@ -63,7 +63,7 @@ def _check_size(key: str, feature: Feature, table: str, owner: Feature) -> None:
 
 
 def _check_ids(
-    key: str, user: tuple[str, Feature], owner: tuple[str, Feature], columns: Mapping[str, Any]
+    key: str, user: tuple[str, Feature], owner: tuple[str, Feature], *, columns: Mapping[str, Any]
 ) -> None:
     own, other = _source(*user), _source(*owner)
     for found, (name, _) in ((own, user), (other, owner)):

@@ -139,7 +139,7 @@ def instant(moment: int | float | str) -> int | float:
         found = datetime.datetime.fromisoformat(moment.replace("Z", "+00:00"))
     except ValueError:
         raise ValueError(
-            f"{moment!r} is no time such as 2013-12-01 or 2013-12-01T06:00:00Z"
+            f"{moment!r} is not a time such as 2013-12-01 or 2013-12-01T06:00:00Z"
         ) from None
     if found.tzinfo is None:
         found = found.replace(tzinfo=datetime.timezone.utc)

@@ -108,12 +108,14 @@ def is_published(records: str, build: str) -> bool:
 
 
 def size(folder: str) -> int:
-    """Returns how many bytes the shards of a build have by its manifest; 0 if it has none."""
+    """Returns how many bytes the shards that are in a build have by its manifest; 0 if it has
+    none."""
     try:
         splits = manifest.read(folder).splits.values()
     except errors.DataError:
         return 0
-    return sum(shard.bytes for split in splits for shard in split.shards)
+    shards = (shard for split in splits for shard in split.shards)
+    return sum(shard.bytes for shard in shards if not shard.is_in_place)
 
 
 def unnamed(records: str) -> str | None:
@@ -159,7 +161,7 @@ def pin(run: RunFolder, records: str, build: str) -> None:
     _write(run, Pin(records, build, None if before == build else before))
 
 
-def pin_to(storage_root: str, run: RunFolder, name: str, folder: str) -> None:
+def pin_to(storage_root: str, run: RunFolder, name: str, *, folder: str) -> None:
     """Pins a run to the build in a folder, as `wanted` returns it for records called `name`."""
     pin(run, name, folder[len(run_folder.records_folder(storage_root, name)) :].strip("/"))
 
@@ -213,7 +215,7 @@ def has_trained_on_unnamed(run: RunFolder, records: str) -> bool:
 
 
 def wanted(storage_root: str, job: config.Config, run: RunFolder, *, moves: bool) -> str:
-    """Returns the folder of the build that `job` asks for, where nobody preprocesses for it.
+    """Returns the folder of the build that `job` asks for, where no process preprocesses for it.
 
     That is the one the run is pinned to, unless it `moves` on to other records; then the current
     build, if it has the settings of `job`; then the newest that has them. If none has, the current

@@ -19,7 +19,7 @@ def length(job: config.Config, records: int, *, step: int = 0, read: int = 0) ->
     """Returns how long a job with `train.epochs` trains on so many `records` an epoch.
 
     `read` of the records have been read by global step `step`, over all epochs, with whatever
-    batches. The last step may go on into the next epoch.
+    batches. The last step may extend into the next epoch.
     """
     assert job.train.epochs is not None
     wanted = job.train.epochs * records

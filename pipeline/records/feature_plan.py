@@ -155,7 +155,7 @@ def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
             for step in feature.steps
             if (other := step.statistics_of) is not None
         }
-        steps, points = _through(f"features.{name}", feature, values, others)
+        steps, points = _through(f"features.{name}", feature, values, others=others)
         known[name] = points[-1]
         weights = _weights(name, feature, job.data.columns)
         table = tables.get(name)
@@ -231,7 +231,7 @@ def _vocabulary(
 
 
 def _through(
-    key: str, feature: feature_config.Feature, values: Values, others: Mapping[str, Values]
+    key: str, feature: feature_config.Feature, values: Values, *, others: Mapping[str, Values]
 ) -> tuple[tuple[Step, ...], tuple[Values, ...]]:
     """Returns the steps with all settings, and what is known before the first and behind each.
     `others` are columns whose statistics a step takes in place of those of its values."""
@@ -266,7 +266,7 @@ def _check_needs(key: str, step: Step, values: Values) -> None:
         )
 
 
-def _required(found: Any, key: str, what: str, advice: str) -> Any:
+def _required(found: Any, key: str, what: str, *, advice: str) -> Any:
     if found is None:
         raise errors.UsageError(
             f"{key} needs {what}, and the manifest does not have that; {advice}"
@@ -280,7 +280,7 @@ def _label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:
     if label.vocabulary:
         column = _of_column(name, job, contents)
         advice = f"add vocabulary: {{}} to data.columns.{name} and preprocess again"
-        values = _required(column.vocabulary, "label: vocabulary", "all values", advice)
+        values = _required(column.vocabulary, "label: vocabulary", "all values", advice=advice)
     label_check.check(job, contents, values)
     weights = _class_weights(job, contents, values) if label.balanced else None
     sampled, offset = _sample(job, values)
@@ -325,7 +325,9 @@ def _class_weights(
     """Returns for each label the weight that makes all classes weigh the same, 1 on average."""
     split = contents.statistics.get("train")
     advice = "make it an int64 or string column of at most 1,000 values, and preprocess again"
-    found = _required(split and split.class_weights, "label: balanced", "class weights", advice)
+    found = _required(
+        split and split.class_weights, "label: balanced", "class weights", advice=advice
+    )
     # Weights are total / (classes * count), so that their inverses are the counts but for a factor.
     shares: dict[int, float] = {}
     for value, weight in found:

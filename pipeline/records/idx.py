@@ -53,7 +53,7 @@ def read_header(path: str, dimensions: int) -> IdxFile:
     with _translated(path), storage.open_file(path) as raw:
         compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         raw.seek(0)
-        header = _parse_header(_unpacked(raw, compressed), path, dimensions, compressed)
+        header = _parse_header(_unpacked(raw, compressed), path, dimensions, compressed=compressed)
     if not compressed:
         _check_length(header, storage.size(path))
     return header
@@ -106,7 +106,7 @@ def parse_images(content: bytes, path: str) -> np.ndarray:
     compressed = content.startswith(_GZIP_MAGIC)
     file = _unpacked(io.BytesIO(content), compressed)
     with _translated(path):
-        header = _parse_header(file, path, 3, compressed)
+        header = _parse_header(file, path, 3, compressed=compressed)
     if not compressed:
         _check_length(header, len(content))
     values = take(file, header, header.rows)
@@ -114,7 +114,7 @@ def parse_images(content: bytes, path: str) -> np.ndarray:
     return np.frombuffer(values, np.uint8).reshape(header.shape)
 
 
-def _parse_header(file: IO[bytes], path: str, dimensions: int, compressed: bool) -> IdxFile:
+def _parse_header(file: IO[bytes], path: str, dimensions: int, *, compressed: bool) -> IdxFile:
     head = file.read(4 + 4 * dimensions)
     if len(head) < 4:
         raise errors.DataError(f"{path!r}: {len(head) or 'no'} bytes; an IDX file has a header")

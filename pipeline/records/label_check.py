@@ -34,9 +34,9 @@ def check(
         if column is None:
             continue
         if values is None:
-            _check_range(job, split, column, classes)
+            _check_range(job, split, column, classes=classes)
         else:
-            _check_values(job, split, column, values)
+            _check_values(job, split, column, values=values)
 
 
 def _classes(job: config.Config) -> int | None:
@@ -48,7 +48,7 @@ def _classes(job: config.Config) -> int | None:
 
 
 def _check_range(
-    job: config.Config, split: str, found: manifest.ColumnStatistics, classes: int
+    job: config.Config, split: str, found: manifest.ColumnStatistics, *, classes: int
 ) -> None:
     if found.min is None or found.max is None or (found.min >= 0 and found.max < classes):
         return
@@ -66,6 +66,7 @@ def _check_values(
     job: config.Config,
     split: str,
     found: manifest.ColumnStatistics,
+    *,
     values: tuple[int | str, ...],
 ) -> None:
     name = job.data.label

@@ -1,27 +1,23 @@
 """`manifest.json`: the one object that says what the records are, written last and atomically.
 
 Readers take shards from it and never glob, so a partial or doubled set cannot be read. It holds
-no time and no absolute path: equal input, config and seed give an equal manifest, and its hash
-names the data a model was trained on.
+no time, and no absolute path but of files that are used in place: equal input, config and seed give
+an equal manifest, and its hash names the data a model was trained on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import google_crc32c
 import pydantic
 
 from pipeline import config, errors, storage
-from pipeline.records import verified
-from pipeline.storage import patience, strict_json
+from pipeline.storage import strict_json
 
 FILE_NAME = "manifest.json"
 VERSION = 1
-_CHUNK = 8 << 20
 
 
 class Source(config.Section):
@@ -35,7 +31,8 @@ class Source(config.Section):
 class Shard(config.Section):
     """One TFRecord file.
 
-    `path` is relative to the manifest's folder, `crc32c` that of the whole file (the checksum
+    `path` is relative to the manifest's folder, or absolute: a file of the user's own, which is
+    never written to, moved or removed. `crc32c` that of the whole file (the checksum
     Cloud Storage keeps of every object), `blocks` the byte offset at which each block of
     `block_records` records starts; the last block may be short.
     """
@@ -45,6 +42,11 @@ class Shard(config.Section):
     bytes: int
     crc32c: str
     blocks: tuple[int, ...]
+
+    @property
+    def is_in_place(self) -> bool:
+        """True for a file of the user's own."""
+        return storage.is_remote(self.path) or self.path.startswith("/")
 
     def ranges(self) -> list[tuple[int, int]]:
         """Returns the bytes of each block: from, to."""
@@ -300,93 +302,3 @@ def check_schema(manifest: Manifest, data: config.Data, folder: str) -> None:
             f"{config.digest(wanted)[:12]} "
             f"(differs in {', '.join(differ)}). Run make preprocess."
         )
-
-
-def verify(
-    folder: str,
-    manifest: Manifest,
-    *,
-    contents: bool,
-    progress: Callable[[int], None] | None = None,
-    known: verified.Verified | None = None,
-) -> None:
-    """Checks that every shard is there and as it was written.
-
-    With `contents` the CRC-32C of each file is compared: the one that gs:// keeps; of other files
-    that of the bytes, unless it is `known`. Otherwise only lengths are. `progress` is called with
-    numbers of bytes that were checked. Raises `DataError` naming the first shard that is not as
-    it was written, and what to do; `RetryableError` if one cannot be read now.
-    """
-    for what in damages(folder, manifest, contents=contents, progress=progress, known=known):
-        raise errors.DataError(f"{what}. {ways_out(folder)}")
-
-
-def ways_out(folder: str) -> str:
-    """Returns what can be done about shards that are not as they were written."""
-    return (
-        "Restore it; or make the records again: make preprocess FORCE=1; or train without what is "
-        "damaged: make train SET=data.on_corrupt=skip_block, or for good make verify "
-        f"RECORDS={folder} REPAIR=1"
-    )
-
-
-def damages(
-    folder: str,
-    manifest: Manifest,
-    *,
-    contents: bool,
-    progress: Callable[[int], None] | None = None,
-    known: verified.Verified | None = None,
-) -> Iterator[str]:
-    """Yields what is wrong with each shard that is not as it was written; see `verify`."""
-    shards = [shard for split in manifest.splits.values() for shard in split.shards]
-    found = storage.describe([storage.join(folder, shard.path) for shard in shards])
-    for shard, details in zip(shards, found, strict=True):
-        what = _damage(folder, shard, details)
-        if what is None and contents and details is not None:
-            what = _altered(folder, shard, details, known, progress or (lambda count: None))
-        if what is not None:
-            yield what
-
-
-def _damage(folder: str, shard: Shard, details: storage.Details | None) -> str | None:
-    path = storage.join(folder, shard.path)
-    if details is None:
-        return f"shard {path!r}: missing"
-    if details.size != shard.bytes:
-        return f"shard {path!r}: {details.size} bytes, the manifest says {shard.bytes}"
-    return None
-
-
-def _altered(
-    folder: str,
-    shard: Shard,
-    details: storage.Details,
-    known: verified.Verified | None,
-    progress: Callable[[int], None],
-) -> str | None:
-    path = storage.join(folder, shard.path)
-    found = details.crc32c
-    if known is not None and known.knows(shard.path, details.version, shard.crc32c):
-        found = shard.crc32c
-    if found is None:
-        try:
-            found = patience.patiently(path, lambda: _checksum(path, progress))
-        except FileNotFoundError:
-            return f"shard {path!r}: missing"
-    else:
-        progress(shard.bytes)
-    if found != shard.crc32c:
-        return f"shard {path!r}: CRC-32C {found}, the manifest says {shard.crc32c}: it was altered"
-    if known is not None and details.crc32c is None:
-        known.add(shard.path, details.version, found)
-    return None
-
-
-def _checksum(path: str, progress: Callable[[int], None]) -> str:
-    checksum = google_crc32c.Checksum()
-    with storage.open_file(path) as file:
-        while chunk := file.read(_CHUNK):
-            checksum.update(chunk)
-            progress(len(chunk))
-    return str(checksum.hexdigest(), "ascii")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline import config, errors
-from pipeline.records import manifest, scan
+from pipeline.records import manifest, scan, shard_check
 from pipeline.runs.run_folder import EXCLUDED, RunFolder
 
 # Blocks of each split, by their number in the order of the manifest.
@@ -17,13 +17,13 @@ Excluded = Mapping[str, frozenset[int]]
 
 _NAMED = 3  # problems in an error
 _WHY = {
-    "unreadable": f"they cannot be read, {EXCLUDED} of the run says why (data.on_corrupt)",
+    "unreadable": f"unreadable, see {EXCLUDED} of the run (data.on_corrupt)",
     "repaired": f"their shards were damaged, see {manifest.FILE_NAME} (make verify REPAIR=1)",
 }
 
 
 def decide(
-    walked: Sequence[scan.Walked], contents: manifest.Manifest, data: config.Data, folder: str
+    walked: Sequence[scan.Walked], contents: manifest.Manifest, data: config.Data, *, folder: str
 ) -> Excluded:
     """Returns what the policy leaves out of what was found of the records in `folder`.
 
@@ -32,7 +32,7 @@ def decide(
     """
     damaged = [one for one in walked if not one.intact]
     if damaged and data.on_corrupt == "fail":
-        raise errors.DataError(f"{named(walked)}. {manifest.ways_out(folder)}")
+        raise errors.DataError(f"{named(walked)}. {shard_check.ways_out(folder)}")
     excluded = _left_out(walked, whole_shards=data.on_corrupt == "quarantine_shard")
     lost = records_in(excluded, contents)
     total = sum(split.records for split in contents.splits.values())
@@ -105,6 +105,7 @@ def told(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 def write(
     run: RunFolder,
     excluded: Excluded,
+    *,
     walked: Sequence[scan.Walked],
     contents: manifest.Manifest,
 ) -> None:
@@ -130,6 +131,6 @@ def write(
 
 
 def read(run: RunFolder) -> Excluded:
-    """Returns what the run does without; nothing if nobody has said so."""
+    """Returns the blocks that the run leaves out; empty if none were recorded."""
     found = run.read(EXCLUDED)
     return {split: frozenset(n) for split, n in found["blocks"].items()} if found else {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipeline import errors, storage
 from pipeline.console.progress import Progress
-from pipeline.records import manifest, scan
+from pipeline.records import manifest, scan, shard_check
 
 
 def verify(folder: str) -> None:
@@ -17,7 +17,7 @@ def verify(folder: str) -> None:
     if not damaged:
         print(f"{folder}: intact, {_counted(contents)}")
         return
-    raise errors.DataError(f"{_summary(walked, contents)}. {manifest.ways_out(folder)}")
+    raise errors.DataError(f"{_summary(walked, contents)}. {shard_check.ways_out(folder)}")
 
 
 def run(folder: str) -> manifest.Manifest:

@@ -7,8 +7,8 @@ itself: damage in one hides nothing of those behind it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import google_crc32c
 
@@ -22,6 +22,9 @@ Check = Callable[[Sequence[bytes]], tuple[int, str] | None]
 _CHUNK = 8 << 20
 _MAGIC = {
     b"\x1f\x8b": "gzip",
+    b"x\x01": "zlib",
+    b"x\x9c": "zlib",
+    b"x\xda": "zlib",
     b"BZh": "bzip2",
     b"\xfd7zXZ": "xz",
     b"(\xb5/\xfd": "zstd",
@@ -51,7 +54,7 @@ class Damage:
 class Walked:
     """What was found of one shard.
 
-    `bad` are the blocks that cannot be read as they were written: all, if nobody can tell which.
+    `bad` are the blocks that cannot be read as they were written: all, if it is unknown which.
     `found` is the length and the CRC-32C of the file that is there.
     """
 
@@ -97,24 +100,26 @@ def walk(
     walked = []
     for (name, shard), details in zip(shards, found, strict=True):
         version = details.version if details else ""
+        listed = Walked(name, storage.join(folder, shard.path), shard)
         if known is not None and known.knows(shard.path, version, shard.crc32c):
-            path = storage.join(folder, shard.path)
-            walked.append(Walked(name, path, shard, found=(shard.bytes, shard.crc32c)))
+            walked.append(dataclasses.replace(listed, found=(shard.bytes, shard.crc32c)))
             progress(shard.bytes)
             continue
-        one = _walk_patiently(folder, name, shard, contents.block_records, check, progress)
+        look = functools.partial(
+            _walk_shard,
+            listed,
+            block_records=contents.block_records,
+            check=check,
+            progress=progress,
+        )
+        try:
+            one = patience.patiently(listed.path, look)
+        except FileNotFoundError:
+            one = listed.instead("missing")
         walked.append(one)
         if known is not None and one.intact:
             known.add(shard.path, version, shard.crc32c)
     return _mistaken(walked)
-
-
-def _walk_patiently(folder: str, split: str, shard: manifest.Shard, *how: Any) -> Walked:
-    path = storage.join(folder, shard.path)
-    try:
-        return patience.patiently(path, lambda: _walk_shard(path, split, shard, *how))
-    except FileNotFoundError:
-        return Walked(split, path, shard).instead("missing")
 
 
 def _mistaken(walked: list[Walked]) -> list[Walked]:
@@ -133,14 +138,13 @@ def _mistaken(walked: list[Walked]) -> list[Walked]:
 
 
 def _walk_shard(
-    path: str,
-    split: str,
-    shard: manifest.Shard,
+    listed: Walked,
+    *,
     block_records: int,
     check: Check | None,
     progress: Callable[[int], None],
 ) -> Walked:
-    nothing = Walked(split, path, shard)
+    path, shard = listed.path, listed.shard
     checksum = google_crc32c.Checksum()
     damages: list[Damage] = []
     length = storage.size(path)
@@ -152,7 +156,7 @@ def _walk_shard(
             checksum.update(content)
             progress(len(content))
             expected = shard.records_in(block, block_records)
-            damage = _damage(content, end - start, expected, check)
+            damage = _damage(content, end - start, expected, check=check)
             if damage is not None:
                 record, offset, what = damage
                 number = block * block_records + record
@@ -161,8 +165,8 @@ def _walk_shard(
         while chunk := file.read(_CHUNK):
             checksum.update(chunk)
     found = (length, checksum.hexdigest().decode())
-    here = dataclasses.replace(nothing, found=found)
-    if kind := _compression(head):
+    here = dataclasses.replace(listed, found=found)
+    if kind := compression(head):
         return here.instead(f"compressed with {kind}; records are not, and cannot be read so")
     bad = frozenset(damage.block for damage in damages if damage.block is not None)
     if length < shard.bytes:
@@ -178,7 +182,7 @@ def _walk_shard(
 
 
 def _damage(
-    content: bytes, size: int, expected: int, check: Check | None
+    content: bytes, size: int, expected: int, *, check: Check | None
 ) -> tuple[int, int, str] | None:
     """Returns number and offset of the first bad record of a block, and what is wrong."""
     offset = 0
@@ -201,8 +205,8 @@ def _damage(
     return wrong[0], before + wrong[0] * (tfrecord.HEADER_BYTES + tfrecord.FOOTER_BYTES), wrong[1]
 
 
-def _compression(head: bytes) -> str | None:
-    """Returns what a file is compressed with that does not begin with a record."""
+def compression(head: bytes) -> str | None:
+    """Returns what a file is compressed with that begins with `head`, unless that is a record."""
     try:
         tfrecord.length_in(head)
     except tfrecord.Broken:

@@ -20,6 +20,7 @@ FOOTER_BYTES = 4
 MASK_DELTA = 0xA282EAD8
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
+_ALTERED = "the CRC of its payload is wrong; it was altered"
 
 
 def masked_crc32c(data: bytes) -> int:
@@ -54,6 +55,22 @@ def walk(content: bytes) -> Iterator[bytes]:
         check(payload, content[at : at + FOOTER_BYTES], length)
         yield payload
         at += FOOTER_BYTES
+
+
+def ends(content: bytes) -> Iterator[int]:
+    """Yields where each whole record ends that lies in memory, from the first byte on; what is
+    behind the last one is the beginning of another. Raises `Broken`."""
+    start, size = HEADER_BYTES, len(content)
+    while start <= size:
+        stop = start + length_in(content[start - HEADER_BYTES : start])
+        end = stop + FOOTER_BYTES
+        if end > size:
+            return
+        # As `check` does; a call more takes as long as all the rest for a short record.
+        if _CRC.unpack_from(content, stop)[0] != masked_crc32c(content[start:stop]):
+            raise Broken(_ALTERED)
+        yield end
+        start = end + HEADER_BYTES
 
 
 def read(path: str, offset: int = 0, count: int | None = None) -> Iterator[bytes]:
@@ -103,4 +120,4 @@ def check(payload: bytes, footer: bytes, length: int) -> None:
     if len(payload) < length or len(footer) < FOOTER_BYTES:
         raise Broken(f"truncated, {length} bytes were promised")
     if _CRC.unpack(footer)[0] != masked_crc32c(payload):
-        raise Broken("the CRC of its payload is wrong; it was altered")
+        raise Broken(_ALTERED)

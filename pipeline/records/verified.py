@@ -34,6 +34,10 @@ class Verified:
         self._shards: dict[str, str] = dict(content["shards"]) if content and known else {}
         self._saved = clock()
 
+    def learn(self, other: Verified) -> None:
+        """Takes over what another has found, of shards that are not known yet."""
+        self._shards = {**other._shards, **self._shards}
+
     def knows(self, path: str, version: str, crc32c: str) -> bool:
         """Returns whether a shard was found to have this checksum, and is what it was then."""
         return self._shards.get(path) == f"{version} {crc32c}"
@@ -49,6 +53,17 @@ class Verified:
         self._saved = self._clock()
         with contextlib.suppress(errors.PipelineError):
             self._run.write(FILE, {"checked": self._checked, "shards": self._shards})
+
+
+def checked(sha256: str) -> str:
+    """Returns what says that the checksums of records with this manifest were compared."""
+    return f"records {sha256[:16]}"
+
+
+def of_build(folder: str, sha256: str) -> Verified:
+    """Returns what is known of the shards of a build, for all runs; only builds of files that were
+    there before know any."""
+    return Verified(RunFolder(folder), checked(sha256))
 
 
 def forget(run: RunFolder) -> None:

@@ -39,12 +39,13 @@ def write_shard(
     path: str,
     name: str,
     segments: list[spill.Segment],
-    block_records: int,
     *,
+    block_records: int,
     unique: bool = False,
     by_content: bool = False,
     elsewhere: np.ndarray | None = None,
     seen: Callable[[pa.RecordBatch], None] | None = None,
+    window_bytes: int = WINDOW_BYTES,
 ) -> tuple[manifest.Shard, list[tuple[str, int]]]:
     """Merges `segments` into the file at `path`; `name` is what the manifest calls it.
 
@@ -54,6 +55,8 @@ def write_shard(
     have 64 bits, so among 10 million keys two different ones agree with probability 3e-6. Of rows
     without a key, too, only the first of equal order is kept; the others are in the segments of
     `copies`, all of which are. Columns that were spilled are `seen`, of the rows that are kept.
+    `window_bytes` are merged at a time.
+
     Returns counts, the file's CRC-32C and the byte offset of each block; and file and number of
     each row left out because it must be `unique`.
     """
@@ -63,7 +66,14 @@ def write_shard(
     repeated: list[tuple[str, int]] = []
     with storage.open_file(path, "wb") as file:
         ordered = sorted(segments, key=lambda s: s.origin)
-        for window in ahead(_windows(ordered, unique, by_content, elsewhere)):
+        windows = _windows(
+            ordered,
+            -(-sum(s.bytes for s in segments) // window_bytes),
+            unique=unique,
+            by_content=by_content,
+            elsewhere=elsewhere,
+        )
+        for window in ahead(windows):
             data = binary.data(window.records)
             checksum.update(data)
             file.write(data)
@@ -86,10 +96,14 @@ def write_shard(
 
 
 def _windows(
-    segments: list[spill.Segment], unique: bool, by_content: bool, elsewhere: np.ndarray | None
+    segments: list[spill.Segment],
+    count: int,
+    *,
+    unique: bool,
+    by_content: bool,
+    elsewhere: np.ndarray | None,
 ) -> Iterator[Window]:
-    """Yields the records of all segments in order, some megabytes at a time."""
-    count = -(-sum(s.bytes for s in segments) // WINDOW_BYTES)
+    """Yields the records of all segments in order, in `count` parts."""
     parts = spill.read_all(segments)
     starts = [0] * len(parts)
     for window in range(1, count + 1):

@@ -82,6 +82,7 @@ def finish(
     folder: str,
     chunk: Chunk,
     segments: Sequence[tuple[tuple[str, int], spill.Segment]],
+    *,
     learned: Partials | None,
     sums: summed.Sums,
 ) -> None:
@@ -120,18 +121,16 @@ def read(folder: str, chunk: Chunk) -> Piece | None:
             return None
         if values["chunk"] != _digest(chunk):
             return None
-        segments = [_segment(folder, *of_segment) for of_segment in values["segments"]]
+        segments = [_segment(folder, of_segment) for of_segment in values["segments"]]
         files = {name: summed.Sum(*of_file) for name, of_file in values["files"].items()}
         return Piece(folder, segments, files, values["statistics"])
     except (FileNotFoundError, errors.DataError, ValueError, KeyError, TypeError):
         return None
 
 
-def _segment(
-    folder: str, split: str, shard: int, name: str, batch: int, origin: list[int], *rest: Any
-) -> tuple[tuple[str, int], spill.Segment]:
-    path, (chunk, part) = storage.join(folder, name), origin
-    return (split, shard), spill.Segment(path, batch, (chunk, part), *rest)
+def _segment(folder: str, values: Sequence[Any]) -> tuple[tuple[str, int], spill.Segment]:
+    split, shard, name, batch, (chunk, part), *rest = values
+    return (split, shard), spill.Segment(storage.join(folder, name), batch, (chunk, part), *rest)
 
 
 def _digest(chunk: Chunk) -> str:

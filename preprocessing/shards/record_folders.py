@@ -144,7 +144,7 @@ def sweep(records: str, base: str | None = None, used: Sequence[str] = ()) -> No
     """Removes what runs that were killed have left, but for the folders that are `used`. If `base`
     is given, its lock must be held.
 
-    Finished builds stay, and so does what another run is at work on. Dead letters of failed runs
+    Finished builds stay, and so does what another run is making. Dead letters of failed runs
     with other settings stay too: people may be correcting them.
     """
     kept = of_jobs_elsewhere(records)
@@ -242,8 +242,8 @@ def letters(records: str, base: str) -> list[str]:
 
 @contextlib.contextmanager
 def free(records: str, base: str) -> Iterator[bool]:
-    """Holds the lock of a base if nobody else does; yields whether it is held. On a file system
-    without locks it never is: another process may be at work.
+    """Holds the lock of a base if no other process does; yields whether it is held. On a file
+    system without locks it never is: another process may be running.
     """
     if storage.is_remote(records):
         with contextlib.ExitStack() as stack:

@@ -49,7 +49,7 @@ class Segment:
 class Encoded:
     """Framed records, where each goes, and which row of `file` each was.
 
-    `numbers` is `None` if nobody will ask, because rows have no key that could be there twice.
+    `numbers` is `None` if it is not needed, because rows have no key that could be there twice.
     `contents` are hashes of what is in rows, which decide where rows without a key go.
     `columns` are what was encoded, if statistics are still to be made of them. `files` has the file
     of each row where there are several.
@@ -122,6 +122,7 @@ def write(
     folder: str,
     split: str,
     origin: tuple[int, int],
+    *,
     encoded: Encoded,
     sums: summed.Sums | None = None,
 ) -> Iterator[tuple[tuple[str, int], Segment]]:

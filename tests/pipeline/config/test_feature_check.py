@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from pipeline import config, errors
@@ -20,9 +22,9 @@ from tests.pipeline.feature_tables import make
         ),
         (
             {"x": {"of": "tim", "steps": ["z_score"]}},
-            r"features\.x: 'tim' is no column and no other feature \(did you mean 'time'\?\); col",
+            r"features\.x: 'tim' is neither a column nor another feature \(did you mean 'time'",
         ),
-        ({"x": {}}, r"features\.x: 'x' is no column and no other feature"),
+        ({"x": {}}, r"features\.x: 'x' is neither a column nor another feature"),
         (
             {"carrier": {"steps": ["z_score"]}},
             r"features\.carrier: z_score takes number or integer, and gets text; what takes text: "
@@ -102,7 +104,7 @@ def test_shapes_that_do_not_fit(of, step, message):
 @pytest.mark.parametrize(
     ("label", "message"),
     [
-        ({"weight": "weigth"}, r"'weigth' is no column \(did you mean 'weight'\?\)"),
+        ({"weight": "weigth"}, r"'weigth' is not a column \(did you mean 'weight'\?\)"),
         ({"weight": "delay"}, "'delay' must be one number that is never missing"),
         ({"weight": "carrier"}, "'carrier' must be one number"),
         ({"weight": "late"}, "'late' is the label itself"),
@@ -130,14 +132,15 @@ def test_columns_that_are_one_to_tensorflow():
         name: config.Column(type="float32") for name in ("price ($)", "price (€)", "preis", "价格")
     }
     both = {name: feature_config.Feature() for name in columns}
-    check = feature_check.check_served
+    check = functools.partial(feature_check.check_served, columns=columns)
     for features in (both, {}):
         with pytest.raises(
             ValueError, match=r"'price \(\$\)' and 'price \(€\)' are both 'price____'"
         ):
-            check(features, feature_config.Label(), "preis", columns)
-        check(features, feature_config.Label(), "price (€)", columns)
-    check({"preis": both["preis"]}, feature_config.Label(weight="price ($)"), "preis", columns)
+            check(features, label=feature_config.Label(), data_label="preis")
+        check(features, label=feature_config.Label(), data_label="price (€)")
+    weighted = feature_config.Label(weight="price ($)")
+    check({"preis": both["preis"]}, label=weighted, data_label="preis")
     assert feature_check.as_argument("1st") == "arg_1st"
 
 

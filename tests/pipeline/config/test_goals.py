@@ -72,7 +72,7 @@ def test_a_view_has_one_label():
         ({"clicked": {}}, "labels: names one column; write data.label: clicked"),
         ({"clicked": {"weight": 0}, "bought": {}}, "labels.clicked.weight: .* greater than 0"),
         ({"clicked": {"weight": -1}, "bought": {}}, "labels.clicked.weight: .* greater than 0"),
-        ({"clicked": {}, "sold": {}}, "labels.sold: is no column.*; columns: x, user"),
+        ({"clicked": {}, "sold": {}}, "labels.sold: is not a column.*; columns: x, user"),
         ({"clicked": {}, "tags": {}}, "labels.tags: a label is one number or text"),
         ({"clicked": {}, "mood": {}}, "labels.mood: is text; write vocabulary: true"),
         ({"clicked": {}, "x": {}}, "labels.x: features.x is made of it: a model would learn to"),

@@ -33,7 +33,7 @@ def test_the_column_is_read_and_served():
     [
         (
             {"weights": "mile"},
-            r"features\.flown\.embedding\.weights: 'mile' is no column \(did",
+            r"features\.flown\.embedding\.weights: 'mile' is not a column \(did",
         ),
         ({"weights": "delay"}, "'delay' is one float32, must be a list of float32 or int64"),
         ({"weights": "flown"}, "'flown' is a list of string, must be"),

@@ -45,7 +45,7 @@ def test_bad_params(name, params, message):
 
 def test_names_to_start_from_are_a_regular_expression():
     model = {"name": "mnist_mlp", "warm_start": {"path": "x", "variables": "dense("}}
-    text = r"model\.warm_start\.variables: 'dense\(' is no regular expression: missing \)"
+    text = r"model\.warm_start\.variables: 'dense\(' is not a regular expression: missing \)"
     with pytest.raises(errors.UsageError, match=text):
         make(model=model)
 

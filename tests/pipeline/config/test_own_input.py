@@ -59,7 +59,7 @@ def test_what_only_records_can_serve_is_refused(sections, text):
 def test_a_serving_input_fn_is_not_for_records():
     tree = config_file.load("mnist").model_dump(mode="json")
     tree["data"]["serving_input_fn"] = "a:b"
-    with pytest.raises(errors.UsageError, match="serving_input_fn: goes with input_fn"):
+    with pytest.raises(errors.UsageError, match="serving_input_fn: needs input_fn"):
         config_file.validate(tree, "c")
 
 

@@ -52,7 +52,7 @@ def test_records_do_not_depend_on_the_correction(correct):
 @pytest.mark.parametrize(
     ("sample", "words"),
     [
-        ({"column": "click"}, "sample.column: 'click' is no column .did you mean 'clicked'"),
+        ({"column": "click"}, "sample.column: 'click' is not a column .did you mean 'clicked'"),
         ({"column": "tags", "value": "a"}, "sample.column: 'tags' must hold one number or text"),
         ({"value": "0"}, "sample.value: '0' cannot be a value of 'clicked', which is int64"),
         ({"value": 0.5}, "sample.value: 0.5 cannot be a value of 'clicked', which is int64"),
@@ -76,7 +76,8 @@ def test_what_cannot_be_sampled_is_refused(sample, words):
         ({}, None, {"balanced": True}, "weights and label.balanced contradict each other"),
         (
             {"correct": "logits", "column": "place", "value": "top"},
-            *(None, None),
+            None,
+            None,
             "logits is for samples by the label, 'clicked', got 'place'; write correct: weights",
         ),
         ({"correct": "logits"}, None, {"threshold": 0}, "logits is not for a label with a thresh"),
@@ -89,8 +90,9 @@ def test_what_cannot_be_sampled_is_refused(sample, words):
         ),
         (
             {"correct": "logits", "value": 2},
-            *(None, None),
-            "logits: 2 is no class: labels go from 0 to 1",
+            None,
+            None,
+            "logits: 2 is not a class: labels go from 0 to 1",
         ),
     ],
 )

@@ -92,7 +92,7 @@ def test_the_same_ids_of_no_statistics(own, other):
         ),
         (
             _features(_of("vocabulary", of="carier")),
-            r"features\.flown: vocabulary: of: 'carier' is no column \(did you mean 'carrier'\?\)",
+            r"features\.flown: vocabulary: of: 'carier' is not a column \(did you mean 'carr",
         ),
         (
             _features(_of("vocabulary", of="time")),

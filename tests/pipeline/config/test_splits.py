@@ -41,7 +41,7 @@ def test_kinds():
             {"by": "time", "column": "time", "eval": "2020-02-01", "test": "2020-01-01"},
             "eval=2020-02-01 must be before test=2020-01-01",
         ),
-        ({"by": "time", "column": "time", "eval": "soon"}, "'soon' is no time such as 2013-12-01"),
+        ({"by": "time", "column": "time", "eval": "soon"}, "'soon' is not a time such as 2013-12"),
         (
             {"by": "time", "column": "day", "eval": 5, "test": "2020-01-01"},
             "eval=5 and test='2020-01-01': both numbers or neither",

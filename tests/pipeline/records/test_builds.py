@@ -183,7 +183,7 @@ def test_a_run_stays_with_its_build_unless_it_may_move(tmp_path, records, run, j
     for name in (FIRST, SECOND):
         publish(records / name, job)
     builds.make_current(str(records), SECOND)
-    builds.pin_to(str(tmp_path), run, "mnist", str(records / FIRST))
+    builds.pin_to(str(tmp_path), run, "mnist", folder=str(records / FIRST))
     assert builds.read_pin(run) == builds.Pin("mnist", FIRST)
     assert wanted(tmp_path, job, run) == str(records / FIRST)
     assert wanted(tmp_path, job, run, moves=True) == str(records / SECOND)
@@ -199,7 +199,9 @@ def test_a_run_whose_records_have_another_name_now(tmp_path, records, run, job):
 
 
 def test_pinning_to_records_of_an_earlier_version(tmp_path, records, run):
-    builds.pin_to(str(tmp_path), run, "mnist", run_folder.records_folder(str(tmp_path), "mnist"))
+    builds.pin_to(
+        str(tmp_path), run, "mnist", folder=run_folder.records_folder(str(tmp_path), "mnist")
+    )
     assert builds.read_pin(run) == builds.Pin("mnist", "")
 
 

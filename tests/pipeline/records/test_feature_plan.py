@@ -106,7 +106,7 @@ def test_a_column_that_is_always_the_same_becomes_zero():
 def test_vocabularies():
     assert _steps("carrier", "vocabulary").steps[0].values == ("UA", "AA", "DL")
     assert _steps("carrier", {"vocabulary": {"oov": 3}}).ids == 6
-    # Listed whole, though nobody declared one; and what is allowed is all there is.
+    # Listed whole, though none is declared; and what is allowed is all there is.
     assert _steps("day", "vocabulary").steps[0].values == ("a", "b")
     assert _steps("origin", "vocabulary").steps[0].values == ("EWR", "JFK", "LGA")
 

@@ -98,7 +98,7 @@ def test_a_vocabulary_of_frequent_values_alone():
         Case({"vocabulary": True}, {}, {"train": found}).check(("a", "b"))
 
 
-def test_values_that_nobody_may_see():
+def test_sensitive_values_are_not_shown():
     with pytest.raises(errors.UsageError, match=r"^label: 'late' goes further in eval, and label"):
         Case({}, {"classes": 3}, {"eval": _range(0, 777)}, sensitive=True).check()
     splits = {"eval": _listed(5, 777)}

@@ -10,7 +10,7 @@ import google_crc32c
 import pytest
 
 from pipeline import config, errors, storage
-from pipeline.records import manifest, scan, verified
+from pipeline.records import manifest, scan, shard_check, verified
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import patience
 from tests.pipeline.read_faults import failing
@@ -118,30 +118,30 @@ def test_a_split_with_records(made):
 
 def test_an_intact_set_passes(folder, made):
     read: list[int] = []
-    manifest.verify(str(folder), made, contents=False, progress=read.append)
+    shard_check.verify(str(folder), made, contents=False, progress=read.append)
     assert read == []
-    manifest.verify(str(folder), made, contents=True, progress=read.append)
+    shard_check.verify(str(folder), made, contents=True, progress=read.append)
     assert sum(read) == 3
 
 
 def test_a_missing_shard(folder, made):
     (folder / "b/train-1").unlink()
     with pytest.raises(errors.DataError, match=r"shard '.*/b/train-1': missing\. Restore it; or"):
-        manifest.verify(str(folder), made, contents=False)
+        shard_check.verify(str(folder), made, contents=False)
 
 
 def test_every_shard_that_is_damaged_is_told(folder, made):
     (folder / "b/train-0").write_bytes(b"abd")
     (folder / "b/train-1").unlink()
-    assert len(list(manifest.damages(str(folder), made, contents=True))) == 2
-    (what,) = manifest.damages(str(folder), made, contents=False)
+    assert len(list(shard_check.damages(str(folder), made, contents=True))) == 2
+    (what,) = shard_check.damages(str(folder), made, contents=False)
     assert what.endswith("b/train-1': missing")
 
 
 def test_what_can_be_done_about_damage_is_said_with_every_error(folder, made):
     (folder / "b/train-0").write_bytes(b"abd")
     with pytest.raises(errors.DataError) as caught:
-        manifest.verify(str(folder), made, contents=True)
+        shard_check.verify(str(folder), made, contents=True)
     assert str(caught.value).endswith(
         ": it was altered. Restore it; or make the records again: make preprocess FORCE=1; or "
         "train without what is damaged: make train SET=data.on_corrupt=skip_block, or for good "
@@ -155,14 +155,14 @@ def test_a_shard_of_another_length(folder, made, content):
     with pytest.raises(
         errors.DataError, match=rf"train-0': {len(content)} bytes, the manifest says 3"
     ):
-        manifest.verify(str(folder), made, contents=False)
+        shard_check.verify(str(folder), made, contents=False)
 
 
 def test_an_altered_shard(folder, made):
     (folder / "b/train-0").write_bytes(b"abd")
-    manifest.verify(str(folder), made, contents=False)
+    shard_check.verify(str(folder), made, contents=False)
     with pytest.raises(errors.DataError, match=r"CRC-32C .*, the manifest says 364b3fb7: it was"):
-        manifest.verify(str(folder), made, contents=True)
+        shard_check.verify(str(folder), made, contents=True)
 
 
 def test_a_known_shard_is_read_again_only_if_it_was_touched(folder, made, tmp_path, monkeypatch):
@@ -176,7 +176,7 @@ def test_a_known_shard_is_read_again_only_if_it_was_touched(folder, made, tmp_pa
         counts: list[int] = []
         opened.clear()
         known = verified.Verified(run, "all")
-        manifest.verify(str(folder), made, contents=True, progress=counts.append, known=known)
+        shard_check.verify(str(folder), made, contents=True, progress=counts.append, known=known)
         known.save()
         assert sum(counts) == 3
         names = [path.rpartition("/")[2] for path in opened]
@@ -198,7 +198,7 @@ def test_a_known_shard_is_read_again_only_if_it_was_touched(folder, made, tmp_pa
 def test_a_shard_that_cannot_be_read_now_is_not_damaged(folder, made, monkeypatch):
     monkeypatch.setattr(patience, "_PATIENCE", 0.0)
     with failing(errno.EIO)(folder), pytest.raises(errors.RetryableError, match="cannot be read"):
-        manifest.verify(str(folder), made, contents=True)
+        shard_check.verify(str(folder), made, contents=True)
     with failing(errno.EIO)(folder), pytest.raises(errors.RetryableError, match="cannot be read"):
         scan.walk(str(folder), made)
 
@@ -207,12 +207,12 @@ def test_on_gs_the_checksums_that_the_service_keeps_are_compared_and_nothing_is_
     for shard in made.splits["train"].shards:
         cloud.put(shard.path, b"abc"[: shard.bytes])
     first = len(cloud.api.seen)
-    manifest.verify(cloud.root, made, contents=True)
+    shard_check.verify(cloud.root, made, contents=True)
     asked = [seen.path for seen in cloud.api.seen[first:] if "/b/bucket/o" in seen.path]
     assert len(asked) == 1 and "prefix=" in asked[0], asked
     cloud.put("b/train-0", b"abd")
     with pytest.raises(errors.DataError, match=r"b/train-0': CRC-32C .*: it was altered"):
-        manifest.verify(cloud.root, made, contents=True)
+        shard_check.verify(cloud.root, made, contents=True)
 
 
 @pytest.mark.parametrize(

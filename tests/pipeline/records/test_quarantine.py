@@ -32,7 +32,7 @@ def _decide(folder, **data):
     contents = manifest.read(str(folder))
     settings = idx_files.make_config({"train": {"images": "i", "labels": "l"}}, **data).data
     walked = scan.walk(str(folder), contents)
-    return quarantine.decide(walked, contents, settings, str(folder))
+    return quarantine.decide(walked, contents, settings, folder=str(folder))
 
 
 def test_nothing_is_left_out_of_intact_records(folder):
@@ -97,7 +97,7 @@ def test_what_a_run_does_without_is_counted_by_cause_and_told(folder):
     repaired = contents.model_copy(update={"left_out": tuple(gone)})
     found = quarantine.left_out({"train": frozenset({1, 4}), "test": frozenset({0})}, repaired)
     assert found == {"train": {"unreadable": 6, "repaired": 3000}, "test": {"unreadable": 4}}
-    unreadable = "they cannot be read, excluded.json of the run says why (data.on_corrupt)"
+    unreadable = "unreadable, see excluded.json of the run (data.on_corrupt)"
     assert quarantine.told(found) == [
         f"6 records of split train are left out: {unreadable}",
         "3,000 records of split train are left out: their shards were damaged, see manifest.json "
@@ -113,8 +113,8 @@ def test_what_was_decided_is_read_by_others_until_the_next_start(folder, tmp_pat
     _flip(folder, "train-1", -1)
     walked = scan.walk(str(folder), contents)
     excluded = {"train": frozenset({4})}
-    quarantine.write(run, excluded, walked, contents)
-    quarantine.write(run, excluded, walked, contents)
+    quarantine.write(run, excluded, walked=walked, contents=contents)
+    quarantine.write(run, excluded, walked=walked, contents=contents)
     assert quarantine.read(run) == excluded
     stored = run.read(run_folder.EXCLUDED)
     assert stored["records"] == {"train": 2}
@@ -122,4 +122,4 @@ def test_what_was_decided_is_read_by_others_until_the_next_start(folder, tmp_pat
     with pytest.raises(
         errors.DataError, match=r"damaged while the run was under way.* same command"
     ):
-        quarantine.write(run, {"train": frozenset({3, 4})}, walked, contents)
+        quarantine.write(run, {"train": frozenset({3, 4})}, walked=walked, contents=contents)

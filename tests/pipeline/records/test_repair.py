@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors
-from pipeline.records import manifest, repair, tfrecord
+from pipeline.records import manifest, repair, shard_check, tfrecord
 from tests import record_sets
 
 TRAIN = [[b"a%d" % n * (n + 1) for n in range(10)], [b"b%d" % n * 9 for n in range(6)], []]
@@ -50,7 +50,7 @@ def test_damage_is_listed_and_summed_up(tmp_path, made, capsys):
         f"1 of 4 shards are damaged, the first is {str(path)!r} (cut"
     )
     assert "2 of 17 records are in damaged blocks" in str(caught.value)
-    assert str(caught.value).endswith(manifest.ways_out(str(tmp_path)))
+    assert str(caught.value).endswith(shard_check.ways_out(str(tmp_path)))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{path}: cut: ")
     assert lines[1].startswith(f"{path}: block 1, byte 170, record 5: truncated")

@@ -173,7 +173,7 @@ def test_missing_and_a_folder_in_its_place(tmp_path, made):
 
 
 def test_other_records_with_right_checksums(tmp_path, made):
-    """Nothing but the checksum of the whole file can tell; nobody knows which block it was."""
+    """Nothing but the checksum of the whole file can tell; which block it was is unknown."""
     frames = [tfrecord.frame(payload) for payload in TRAIN[0]]
     frames[5] = tfrecord.frame(bytes(len(TRAIN[0][5])))
     _file(tmp_path).write_bytes(b"".join(frames))
