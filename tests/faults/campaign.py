@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import pathlib
 import random
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 
-from pipeline import config, errors
+from pipeline import config
 from pipeline.cluster import topology
 from pipeline.config import config_file
+from pipeline.faults import launched, targets
 from pipeline.records import builds
 from tests import small_mnist
 from tests.faults import injected, moments, verdict, witness
@@ -30,8 +31,11 @@ SIZES = {
 }
 _SETTINGS = (
     *witness.SETTINGS,
-    *(f"train.hooks=[{injected.HOOK}]", "train.batch_size=32", "train.save_steps=10"),
-    *("train.summary_steps=1000", "eval.throttle_seconds=20"),
+    f"train.hooks=[{injected.HOOK}]",
+    "train.batch_size=32",
+    "train.save_steps=10",
+    "train.summary_steps=1000",
+    "eval.throttle_seconds=20",
 )
 # Of a run, about; pause after each step of a process, in seconds.
 _STEPS, _PACE = 2000, 0.01
@@ -40,9 +44,6 @@ _SHORT = 45  # steps of a run whose final save is what matters
 _PROGRESS = 10  # steps that training must advance between two kills
 _DELAY = 1.0  # seconds that a random kill waits at most after that
 _PAUSED, _PAUSE = 0.5, 0.2  # share of kills before which some process pauses; seconds
-_PATIENCE = 300.0  # seconds without progress after which a run is lost
-# Kills of what is restarted as one between two launches: a launcher waits longer each time.
-_SAME = 5
 _SHOWN_EVERY = 10.0  # seconds
 
 
@@ -112,7 +113,7 @@ class Soak:
                 now = before + _fired(run)
                 self._show(run, f"{now} of {number} faults{self._remaining(now, number)}")
 
-            lost = self._attend(run, act)
+            lost = launched.attend(run, act, functools.partial(self._wrong, run))
             done += len(faults)
             self._count(run, faults, lost)
             self._examine(run, _steps(steps), lost)
@@ -132,7 +133,7 @@ class Soak:
             run = self._new_run(self._length, [])
             together = topology.STRATEGIES[self._tally.mode].synchronous
             killer = Killer(
-                *(run, self._counts, self._rng, kills - done, self._tally.kills), together=together
+                run, self._counts, self._rng, kills - done, self._tally.kills, together=together
             )
 
             def act(run=run, killer=killer) -> None:
@@ -140,46 +141,14 @@ class Soak:
                 now = sum(self._tally.kills.values()) - before
                 self._show(run, f"{now} of {kills} kills{self._remaining(now, kills)}")
 
-            self._examine(run, self._length, self._attend(run, act))
+            lost = launched.attend(run, act, functools.partial(self._wrong, run))
+            self._examine(run, self._length, lost)
 
     def _remaining(self, done: int, kills: int) -> str:
         if not done:
             return ""
         each = (time.monotonic() - self._began) / done
         return f", {each:.1f} s each, about {each * (kills - done) / 60:.0f} min left"
-
-    def _attend(self, run: LaunchedRun, act: Callable[[], None]) -> bool:
-        """Follows a run to its end, starting it again as often as its launcher was killed. Returns
-        true if it was lost."""
-        try:
-            return self._follow(run, act)
-        finally:
-            run.close()
-
-    def _follow(self, run: LaunchedRun, act: Callable[[], None]) -> bool:
-        newest, since = -1, time.monotonic()
-        while True:
-            act()
-            if run.look():
-                progress = run.top_step + run.launches
-                if progress > newest:
-                    newest, since = progress, time.monotonic()
-                if time.monotonic() - since > _PATIENCE:
-                    self._wrong(run, f"no progress in {_PATIENCE:g} s")
-                    return True
-                time.sleep(0.05)
-                continue
-            code, left = run.ended(), verdict.left(run.run.path)
-            if left:
-                self._wrong(run, f"processes outlive the launcher: {sorted(left)}")
-                run.close()
-            if code == 0:
-                return False
-            if code > 0:
-                self._wrong(run, f"ended by itself with {code}")
-                if code != errors.RetryableError.exit_code:
-                    return True
-            run.start()
 
     def _wrong(self, run: LaunchedRun, what: str) -> None:
         line = f"{run.run.name}: {what}"
@@ -234,10 +203,8 @@ class Killer:
         """Kills `most` times and counts in `kills`, by role; `together` says that all processes
         that train are restarted as one, `delay` how many seconds a kill may wait for its time."""
         self._run, self._rng, self._most, self._kills = run, rng, most, kills
-        self._together, self._delay = together, delay
-        self._tasks = [f"{role}-{at}" for role, count in counts.items() for at in range(count)]
-        self._targets = [*self._tasks, "all", "fork-server", "launcher"]
-        self._of_launch: collections.Counter = collections.Counter()
+        self._delay = delay
+        self._targets = targets.Targets(counts, rng, together=together)
         self._beyond, self._at = _PROGRESS, 0.0
         self._target = ""
 
@@ -247,31 +214,19 @@ class Killer:
         if not self._most or run.top_step < self._beyond:
             return
         if not self._target:
-            self._target = self._rng.choice(self._targets)
-            if max(self._of_launch[task] for task in self._restarted(self._target)) >= _SAME:
-                self._target = "launcher"
+            self._target = self._targets.draw()
             self._at = time.monotonic() + self._rng.uniform(0, self._delay)
             # Some are found in the middle of what one of them has been late for.
             if self._rng.random() < _PAUSED:
-                run.pause(self._rng.choice(self._tasks), _PAUSE)
+                run.pause(self._rng.choice(self._targets.tasks), _PAUSE)
         if time.monotonic() < self._at or not run.kill(self._target):
             return
         self._kills[_role(self._target)] += 1
-        self._of_launch.update(self._restarted(self._target))
-        if self._target == "launcher":
-            self._of_launch.clear()
+        self._targets.note(self._target)
         self._beyond, self._target = run.top_step + _PROGRESS, ""
         self._most -= 1
         if not self._most:
             run.set_pace(0.0)
-
-    def _restarted(self, target: str) -> list[str]:
-        """Returns what the launcher restarts when `target` is killed."""
-        if target in ("all", "fork-server") or (
-            self._together and not target.startswith(topology.EVALUATOR)
-        ):
-            return self._tasks
-        return [target]
 
 
 def matrix(job: config.Config, rng: random.Random) -> list[tuple[list[dict], int]]:

@@ -27,7 +27,9 @@ from tests.pipeline.process_help import child_environment, is_alive
 
 BATCH = 32
 COMMON = (
-    *("train.summary_steps=50", f"train.batch_size={BATCH}", f"train.hooks=[{injected.HOOK}]"),
+    "train.summary_steps=50",
+    f"train.batch_size={BATCH}",
+    f"train.hooks=[{injected.HOOK}]",
     "train.optimizer={name: sgd, learning_rate: 0.1}",
 )
 
@@ -113,7 +115,7 @@ class Rig:
     def train_by_hand(
         self, *overrides: str, faults: tuple[dict[str, Any], ...] = (), pace: float = 0.0
     ) -> dict[str, int]:
-        """Trains with nobody who would start a process again; returns the exit codes, by task."""
+        """Trains without a supervisor that restarts processes; returns the exit codes, by task."""
         job, run = self._prepare(overrides, faults, pace)
         counts = topology.role_counts(job.cluster)
         addressed = sum(counts.values()) - counts[topology.EVALUATOR]

@@ -9,7 +9,6 @@ target is a task, `all`, or `launcher`. The file `moments.jsonl` has every save 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -21,7 +20,8 @@ import time
 import tensorflow as tf
 
 from pipeline.cluster import topology
-from pipeline.runs import run_folder, run_record
+from pipeline.faults import processes
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from tests.faults import moments, witness
 from tests.trainer import user_code
@@ -78,7 +78,7 @@ def wait_for(condition) -> None:
 class Faults(tf.compat.v1.train.SessionRunHook):
     """Does what `faults.json` says, when the global step gets there. `pace` slows each step, so
     that a run lasts longer than its faults; one for all, or by task. `pace.json`, if there is one,
-    replaces it while the run goes on."""
+    replaces it while the run continues."""
 
     def __init__(self) -> None:
         self._step_seen = 0
@@ -150,7 +150,7 @@ class Faults(tf.compat.v1.train.SessionRunHook):
                 return
         if not _can_be_met(fault["target"]):
             return  # it is being started again; at one of the next steps
-        pids = pids_of(fault["target"])
+        pids = processes.pids_of(fault["target"], the_run())
         self._faults = [(other, fault) for other, fault in self._faults if other != number]
         do, step = fault["do"], self._step_seen
         done = pids if len(pids) > 1 else pids[0]
@@ -163,7 +163,7 @@ class Faults(tf.compat.v1.train.SessionRunHook):
             # It may be that what it is to return from has yet to happen.
             wait_for(lambda: _is_back(fault["target"]))
         else:
-            _signal(pids, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[do])
+            processes.send(pids, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[do])
             if fault.get("again"):
                 self._again(number, fault["target"])
 
@@ -177,9 +177,9 @@ class Faults(tf.compat.v1.train.SessionRunHook):
     def _again(self, number: int, target: str) -> None:
         """Kills `target` as soon as it has been started again."""
         wait_for(lambda: _can_be_met(target))
-        pids = pids_of(target)
+        pids = processes.pids_of(target, the_run())
         if pids and once(f"{number}again", pid=os.getpid(), kill=pids):
-            _signal(pids, signal.SIGKILL)
+            processes.send(pids, signal.SIGKILL)
 
 
 def _has_fired(number: int) -> bool:
@@ -188,7 +188,7 @@ def _has_fired(number: int) -> bool:
 
 def _can_be_met(target: str) -> bool:
     """True if all processes of `target` live, and nothing has been done to them."""
-    pids = pids_of(target)
+    pids = processes.pids_of(target, the_run())
     return bool(pids) and not set(pids) & _met()
 
 
@@ -196,13 +196,6 @@ def _has_ended(target: str) -> bool:
     """True if a task has done all of its work."""
     status = run_folder.read_statuses(the_run()).get(target)
     return status is not None and status.state == "done"
-
-
-def _signal(pids: list[int], number: int) -> None:
-    """To this process last, if it is among them."""
-    for pid in sorted(pids, key=lambda pid: pid == os.getpid()):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
 
 
 def _met() -> set[int]:
@@ -214,32 +207,6 @@ def _met() -> set[int]:
     return {pid for pids in done for pid in (pids if isinstance(pids, list) else [pids])}
 
 
-def pids_of(target: str, run: RunFolder | None = None) -> list[int]:
-    """Returns the processes of a fault's target: a task, `all` that work, or the `launcher`. None,
-    unless all of them live."""
-    run = run or the_run()
-    if target == "launcher":
-        record = run_record.read(run)
-        pid = record.launcher.pid if record and record.launcher else 0
-        return [pid] if pid and os.path.exists(f"/proc/{pid}") else []
-    tasks = [target]
-    if target == "all":  # those that have not ended well before the chief has saved
-        statuses = run_folder.read_statuses(run)
-        tasks = sorted(name for name, one in statuses.items() if one.state != "done")
-    found = [living_pid(task, run) for task in tasks]
-    return [] if None in found else [pid for pid in found if pid is not None]
-
-
-def living_pid(task: str, run: RunFolder | None = None) -> int | None:
-    """Returns the process of a task, if it lives; never that of another one with its number."""
-    status = run_folder.read_statuses(run or the_run()).get(task)
-    try:
-        with open(f"/proc/{status.pid if status else 0}/comm", encoding="ascii") as file:
-            return status.pid if file.read().strip() == task[:15] else None
-    except OSError:
-        return None
-
-
 def _tell(step: int) -> None:
     """Lets the supervisor know the exact step; a status may be a second old."""
     run = the_run()
@@ -249,12 +216,18 @@ def _tell(step: int) -> None:
 
 
 def _is_back(task: str) -> bool:
-    return bool(_met()) and living_pid(task) not in _met() and _has_stepped(task)
+    return (
+        bool(_met()) and processes.living_pid(task, the_run()) not in _met() and _has_stepped(task)
+    )
 
 
 def _has_stepped(task: str) -> bool:
     status = run_folder.read_statuses(the_run()).get(task)
-    return status is not None and living_pid(task) is not None and status.loss is not None
+    return (
+        status is not None
+        and processes.living_pid(task, the_run()) is not None
+        and status.loss is not None
+    )
 
 
 class _KillInLastEvaluation(tf.compat.v1.train.SessionRunHook):
@@ -324,7 +297,7 @@ def paused(features, labels, mode, params):
 
 
 class TellTale(tf.compat.v1.train.SessionRunHook):
-    """Logs what nobody should see."""
+    """Logs what must not be shown."""
 
     def begin(self):
         tf.get_logger().info("its environment: %s", os.environ["PIPELINE_SHOWN"])

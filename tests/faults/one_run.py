@@ -15,7 +15,7 @@ def run(
     root: str,
     *,
     num_workers: int = 1,
-    chunk_bytes: int = base.CHUNK_BYTES,
+    chunk_bytes: int = base.Sizes.chunk,
     output: str = os.devnull,
 ) -> None:
     """Makes the records with so many shards, and writes what it prints to the file `output`. It is
@@ -24,6 +24,6 @@ def run(
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(file, 1)
     os.dup2(file, 2)
-    base.CHUNK_BYTES, base.READ_BYTES = chunk_bytes, min(chunk_bytes, base.READ_BYTES)
+    sizes = base.Sizes(min(chunk_bytes, base.Sizes.read), chunk_bytes)
     loaded = config_file.load(config_path, [f"data.shards.train={shards}"])
-    job.run(loaded, root, num_workers=num_workers)
+    job.run(loaded, root, num_workers=num_workers, sizes=sizes)

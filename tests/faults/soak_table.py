@@ -10,8 +10,21 @@ from pipeline.console import text_table
 from tests.faults.campaign import Tally
 
 _COLUMNS = (
-    *("mode", "kills", "runs", "lost", "steps right", "one export", "processes", "more", "never"),
-    *("unread", "apart", "ledger more", "ledger never", "bound", "verdict"),
+    "mode",
+    "kills",
+    "runs",
+    "lost",
+    "steps right",
+    "one export",
+    "processes",
+    "more",
+    "never",
+    "unread",
+    "apart",
+    "ledger more",
+    "ledger never",
+    "bound",
+    "verdict",
 )
 
 
@@ -25,15 +38,22 @@ def _row(tally: Tally) -> tuple[str, ...]:
     found, runs = tally.verdicts, len(tally.verdicts) + tally.lost
     steps = sum(not any(w.startswith("final step") for w in v.wrong) for v in found)
     sums = [
-        *(sum(v.left for v in found), sum(v.applied.more for v in found)),
-        *(sum(v.applied.never for v in found), sum(v.applied.left for v in found)),
+        sum(v.left for v in found),
+        sum(v.applied.more for v in found),
+        sum(v.applied.never for v in found),
+        sum(v.applied.left for v in found),
         sum(v.applied.apart for v in found),
-        *(sum(v.applied.ledger_more for v in found), sum(v.applied.ledger_never for v in found)),
+        sum(v.applied.ledger_more for v in found),
+        sum(v.applied.ledger_never for v in found),
         sum(v.bound for v in found),
     ]
     return (
-        *(tally.mode, str(sum(tally.kills.values())), str(runs), str(tally.lost)),
-        *(f"{steps}/{runs}", f"{sum(v.exports == 1 for v in found)}/{runs}"),
+        tally.mode,
+        str(sum(tally.kills.values())),
+        str(runs),
+        str(tally.lost),
+        f"{steps}/{runs}",
+        f"{sum(v.exports == 1 for v in found)}/{runs}",
         *map(str, sums),
         _verdict(tally),
     )

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline import errors
-from pipeline.records import builds, manifest
+from pipeline.records import builds, shard_check
 from pipeline.runs import run_folder
 from preprocessing import sources
 from preprocessing.build import job
@@ -37,7 +37,7 @@ def _run(root: pathlib.Path, pattern: str, **data) -> tuple[int, list[dict]]:
         for path in folder.glob("dead_letter/*.jsonl")
         for line in path.read_text().splitlines()
     ]
-    manifest.verify(str(folder), made, contents=True)
+    shard_check.verify(str(folder), made, contents=True)
     planned = [chunk.rows for chunk in sources.choose(loaded.data).plan("train")]
     records = sum(split.records for split in made.splits.values())
     if None not in planned:
@@ -160,9 +160,27 @@ def _accept(root: pathlib.Path, name: str, **data) -> None:
 
 _PIECES = st.sampled_from(
     [
-        *(b"1", b"0", b"-7", b"1e9", b"NA", b"99999999999999999999", b"a", b" ", b"'"),
-        *(b'"', b'""', b",", b",", b"\n", b"\r", b"\r\n"),
-        *(b"\0", b"\xff", b"\xef\xbb\xbf", "é".encode(), b"\x1f\x8b"),
+        b"1",
+        b"0",
+        b"-7",
+        b"1e9",
+        b"NA",
+        b"99999999999999999999",
+        b"a",
+        b" ",
+        b"'",
+        b'"',
+        b'""',
+        b",",
+        b",",
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\0",
+        b"\xff",
+        b"\xef\xbb\xbf",
+        "é".encode(),
+        b"\x1f\x8b",
     ]
 )
 

@@ -49,7 +49,10 @@ class _Final:
 @pytest.mark.parametrize("mode", ["parameter_server", slow("parameter_server_strategy")])
 def test_a_slow_worker_reads_less_and_epochs_end_exactly(rig, mode):
     result = rig.train(
-        *(f"cluster.strategy={mode}", "train.save_steps=50", *WITNESSED, "train.steps=400"),
+        f"cluster.strategy={mode}",
+        "train.save_steps=50",
+        *WITNESSED,
+        "train.steps=400",
         pace={"chief-0": 0.01, "worker-0": 0.15},
     )
     *ended, _, _ = result["input"]
@@ -70,7 +73,11 @@ def test_a_slow_worker_reads_less_and_epochs_end_exactly(rig, mode):
 def test_the_last_epoch_is_read_to_its_end_before_a_later_one_begins(rig, mode):
     settings = (f"cluster.strategy={mode}", "cluster.workers=2", "train.batch_size=23")
     result = rig.train(
-        *(*settings, *WITNESSED, "train.steps=null", "train.epochs=2", "train.save_steps=1000"),
+        *settings,
+        *WITNESSED,
+        "train.steps=null",
+        "train.epochs=2",
+        "train.save_steps=1000",
         pace={"chief-0": 0.01, "worker-0": 0.05, "worker-1": 0.0},
     )
     first, second, *filled = result["input"]
@@ -120,7 +127,7 @@ def test_a_killed_worker_doubles_no_more_than_its_batch(rig, target):
 
 @pytest.mark.slow
 def test_what_is_applied_while_a_chief_comes_back_is_read_again_and_counted(rig):
-    """However long it takes to restore the parameters: nobody applies anything to them then."""
+    """However long it takes to restore the parameters: no process applies anything to them then."""
     fault = {"by": "chief-0", "at": 130, "do": "kill", "target": "chief-0"}
     settings = (*WITNESSED, "model.name=tests.faults.injected:slowly_restored", "cluster.workers=2")
     result = rig.train(*ASYNC, *settings, "train.steps=500", faults=(fault,), pace=0.01)
@@ -160,7 +167,7 @@ def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode):
 
 
 @pytest.mark.slow
-def test_who_stands_still_after_a_synchronous_step_is_in_its_checkpoint(rig):
+def test_a_process_that_pauses_after_a_synchronous_step_is_in_its_checkpoint(rig):
     """Its gradients are in the parameters."""
     settings = (*WITNESSED, "model.name=tests.faults.injected:paused")
     settings += ("cluster.strategy=parameter_server_sync", "cluster.workers=2", "train.steps=20")
@@ -183,7 +190,7 @@ def _wait_for_end(server):
 
 @pytest.mark.slow
 def test_a_reader_killed_while_it_takes_holds_all_it_was_dealt(trainers, tmp_path):
-    """Nobody would ever read what nobody holds."""
+    """Records that no reader holds would never be read."""
     log = tmp_path / "reader.log"
     with Reservation(2) as reserved:
         cluster = {"ps": reserved.addresses[:1], "worker": reserved.addresses[1:]}
@@ -204,7 +211,7 @@ def test_a_reader_killed_while_it_takes_holds_all_it_was_dealt(trainers, tmp_pat
         held = dealer.begin(session).held
         assert held == list(range(held[0], held[0] + takes.WIDTH))
         next_one, last = dealer.take(session, held[takes.CHUNK :])
-        assert next_one == held[-1] + 1, "what was dealt last is held by nobody"
+        assert next_one == held[-1] + 1, "what was dealt last is held by no reader"
     session.close()
 
 

@@ -27,7 +27,9 @@ def train(rig, mode, steps, *settings, faults=()):
     """Trains and returns what was found of the run; fails if a fault never happened."""
     rig.train(
         *witness.SETTINGS,
-        *(f"cluster.strategy={mode}", f"train.steps={steps}", *settings),
+        f"cluster.strategy={mode}",
+        f"train.steps={steps}",
+        *settings,
         faults=faults,
         pace=0.005 if faults else 0.0,
     )

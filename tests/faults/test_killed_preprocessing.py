@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.config import config_file
-from pipeline.records import builds, manifest
+from pipeline.records import builds, manifest, shard_check
 from pipeline.runs import run_folder
 from tests.faults import one_run
 from tests.preprocessing import tables
@@ -58,7 +58,7 @@ def _readable(folder: str, columns) -> tuple[int, list[int]]:
     """
     folder = builds.current(folder)
     contents = manifest.read(folder)
-    manifest.verify(folder, contents, contents=True)
+    shard_check.verify(folder, contents, contents=True)
     paths = [f"{folder}/{s.path}" for split in contents.splits.values() for s in split.shards]
     keys: list[int] = []
     for batch in tf.data.TFRecordDataset(paths).batch(ROWS):
@@ -92,7 +92,7 @@ def test_twenty_kills_at_random_moments(context, tmp_path):
         assert process.exitcode or made == shards
         assert sorted(keys) == list(range(ROWS))
         newest = made
-    assert len(builds.published(folder)) < 2 + KILLS, "no kill met a run at work"
+    assert len(builds.published(folder)) < 2 + KILLS, "no kill met a running process"
     # A pointer that a killed run was writing is removed once it is too old to be another run's.
     for half_written in pathlib.Path(folder).glob("current.json.*.tmp"):
         os.utime(half_written, (0, 0))

@@ -29,8 +29,12 @@ def command(small_records, tmp_path):
         def start(run, *overrides, **environment):
             process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "pipeline.launch", f"--run={run}"),
-                    *(f"--config={small_records.config_path}", "--strategy=parameter_server"),
+                    sys.executable,
+                    "-m",
+                    "pipeline.launch",
+                    f"--run={run}",
+                    f"--config={small_records.config_path}",
+                    "--strategy=parameter_server",
                     f"--storage={small_records.storage}",
                     *(f"--set={override}" for override in overrides),
                 ],
@@ -77,7 +81,9 @@ def check_ports(pid: int) -> None:
 def test_a_killed_launcher_leaves_no_process_and_the_same_command_resumes(command, small_records):
     """See docs/tensorflow-pitfalls.md#orphaned-processes."""
     settings = (
-        *("train.steps=400", "train.save_steps=50", f"train.hooks=[{injected.HOOK}]"),
+        "train.steps=400",
+        "train.save_steps=50",
+        f"train.hooks=[{injected.HOOK}]",
         *witness.SETTINGS,
     )
     folder = pathlib.Path(small_records.storage) / "runs" / "killed"

@@ -1,4 +1,4 @@
-"""Processes that are killed or stopped while they train: what goes on, and what it costs."""
+"""Processes that are killed or stopped while they train: what continues, and what it costs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ def test_a_killed_worker_of_an_all_reduce_takes_all_with_it(rig):
 def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, target, twice):
     """Nothing ends and nothing fails: only the watchdog can tell."""
     result = rig.train(
-        *(f"cluster.strategy={mode}", "train.save_steps=20", "train.steps=120"),
+        f"cluster.strategy={mode}",
+        "train.save_steps=20",
+        "train.steps=120",
         # An evaluator that starts to compare its first export on busy processors may take half.
         "cluster.watchdog_seconds=20",
         faults=({"by": stopper, "at": 50, "do": "stop", "target": target},),
@@ -138,7 +140,11 @@ def test_the_evaluator_survives_checkpoints_deleted_under_it(rig):
     (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read)."""
     model = "model.name=tests.faults.injected:slow_evaluation"
     result = rig.train(
-        *(*ASYNC, model, "train.steps=200", "train.save_steps=10", "train.keep_checkpoints=2"),
+        *ASYNC,
+        model,
+        "train.steps=200",
+        "train.save_steps=10",
+        "train.keep_checkpoints=2",
         pace=0.01,
     )
     assert list(rig.path.glob("fired-slow-*"))

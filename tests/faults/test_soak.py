@@ -25,8 +25,10 @@ def test_twenty_kills_at_random_steps_over_random_roles(rig):
         for step, target in zip(steps, targets, strict=True)
     )
     result = rig.train(
-        *("cluster.strategy=parameter_server", "cluster.workers=2"),
-        *(f"train.steps={STEPS}", "train.save_steps=25"),
+        "cluster.strategy=parameter_server",
+        "cluster.workers=2",
+        f"train.steps={STEPS}",
+        "train.save_steps=25",
         faults=faults,
         pace=0.003,
         policy=restart_policy.Policy("task", most=KILLS, delays=(0.0,)),

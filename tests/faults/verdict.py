@@ -9,25 +9,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import pathlib
-import time
 from collections.abc import Iterable
 
 import numpy as np
 
 from pipeline import config
 from pipeline.cluster import topology
+from pipeline.faults import processes, promises
 from pipeline.records import epochs, manifest
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from tests.faults import moments, witness
-from tests.pipeline.process_help import is_alive
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import counters
 from trainer.input.dataset import Records
-
-_MAY_TAKE = 20.0  # seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,28 +86,21 @@ def bound(job: config.Config, path: str, workers_lost: int) -> int:
     Asynchronous modes: a batch of each worker that was lost; when parameters were restored, what
     was applied while that checkpoint was written, and one batch of each training process. Else 0.
     """
-    if not _asynchronous(job):
-        return 0
-    trainers = 1 + topology.role_counts(job.cluster)[topology.WORKER]
     rows = _noted(path)
     windows: dict[int, int] = {}
     for row in rows:
         if row["moment"] == moments.SAVING:
             windows[row["step"]] = row["until"] - row["step"]
     # Of a save whose process was killed at its end nothing was noted.
-    unknown = max(windows.values(), default=trainers)
+    unknown = max(windows.values(), default=promises.trainers(job))
     restored = [
         row["step"] for row in rows if row["moment"] == moments.RESTORED and row["step"] is not None
     ]
     # The final checkpoint is read as one that is restored.
     final = run_folder.saved_step(RunFolder(path))
-    batches = workers_lost
-    batches += sum(trainers + windows.get(step, unknown) for step in [*restored, final])
-    return batches * topology.batch_per_replica(job)
-
-
-def _asynchronous(job: config.Config) -> bool:
-    return topology.STRATEGIES[job.cluster.strategy].asynchronous
+    return promises.bound(
+        job, workers_lost, [windows.get(step, unknown) for step in [*restored, final]]
+    )
 
 
 def _noted(path: str) -> list[dict]:
@@ -119,52 +108,6 @@ def _noted(path: str) -> list[dict]:
         lines = pathlib.Path(path, moments.FILE).read_text().splitlines()
         return [json.loads(line) for line in lines]
     return []
-
-
-def processes_of(path: str) -> set[int]:
-    """Returns all processes on this machine, other than this one and those it descends from, whose
-    command line, environment or working folder names `path`."""
-    own, pid = set(), os.getpid()
-    while pid > 1:
-        own.add(pid)
-        pid = parent_of(pid)
-    found = set()
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            about = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
-            where = os.readlink(folder / "cwd")
-            if (path.encode() in about or path in where) and int(folder.name) not in own:
-                found.add(int(folder.name))
-    return found
-
-
-def left(path: str, pids: Iterable[int] = ()) -> dict[int, str]:
-    """Returns the command lines of `pids` and of all processes that name the run's folder `path`,
-    as far as they outlive its launcher for longer than they may: the kernel needs a moment to end
-    one that was killed, and one whose launcher was killed has to notice."""
-    deadline = time.monotonic() + _MAY_TAKE
-    while True:
-        found = {pid for pid in {*pids, *processes_of(path)} if is_alive(pid)}
-        if not found or time.monotonic() > deadline:
-            return {pid: command_line(pid).replace(b"\0", b" ").decode() for pid in sorted(found)}
-        time.sleep(0.05)
-
-
-def parent_of(pid: int) -> int:
-    """Returns the parent of a process; 0 if it is gone."""
-    try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(stat.rpartition(")")[2].split()[1])
-
-
-def command_line(pid: int) -> bytes:
-    """Returns the words of a process's command, each ended by a zero; nothing if it is gone."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return b""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,35 +139,29 @@ def of(
     checkpoint = checkpoint_files.newest(path)
     assert checkpoint is not None, f"no checkpoint in {path}"
     step = checkpoint_files.step_of(checkpoint)
-    finals = pathlib.Path(path, "export", "final")
-    exports = len(list(finals.iterdir())) if finals.exists() else 0
-    remaining = left(path, pids)
+    exports = promises.final_exports(path)
+    remaining = processes.left(path, pids)
     job = epochs.of_run(job, RunFolder(path))
     seen, most = applied(checkpoint, folder, job), bound(job, path, workers_lost)
     wrong = [
         *_wrong_step(job, step, seen),
         *_wrong_counts(job, seen, most),
-        *([] if exports == 1 else [f"{exports} final exports"]),
+        *promises.wrong_exports(exports),
         *(f"process {pid} left: {about}" for pid, about in remaining.items()),
     ]
     return Verdict(job.cluster.strategy, step, exports, len(remaining), seen, most, tuple(wrong))
 
 
 def _wrong_step(job: config.Config, step: int, seen: Applied) -> list[str]:
-    wanted = job.train.max_steps
-    trainers = 1 + topology.role_counts(job.cluster)[topology.WORKER]
-    beyond = 2 * trainers if _asynchronous(job) else 0
-    wrong = []
-    if not wanted <= step <= wanted + beyond:
-        wrong.append(f"final step {step}, not {wanted}" + (f" to {wanted + beyond}" * bool(beyond)))
+    wrong = promises.wrong_step(job, step)
     of_steps = step * topology.examples_per_step(job)
-    if not _asynchronous(job) and seen.total != of_steps:
+    if not promises.is_asynchronous(job) and seen.total != of_steps:
         wrong.append(f"{seen.total} records applied, but {step} steps apply {of_steps}")
     return wrong
 
 
 def _wrong_counts(job: config.Config, seen: Applied, most: int) -> list[str]:
-    if not _asynchronous(job) and not seen.exact:
+    if not promises.is_asynchronous(job) and not seen.exact:
         return [f"not exactly once: {seen}"]
     wrong = []
     for name, number in (

@@ -1,0 +1,232 @@
+"""Breaks a job on purpose, in a run of its own, and checks that it ends right all the same.
+
+    estimator-pipeline chaos --config=mnist --faults=5
+    make chaos CONFIG=mnist [FAULTS=20] [SECONDS=300] [SEED=7] [BASELINE=2] [KINDS=kill,stop]
+
+Trains undisturbed first, then with faults drawn by the seed: kills, stops, an altered checkpoint
+and shard, a full disk, a lost network. Everything lies in <storage>/chaos/<run>; the runs and
+records of the storage are not touched. Takes as long as three trainings and some seconds a fault.
+Exits with 70, and the seed that repeats it, if the end is not right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import pathlib
+import random
+import shlex
+from collections.abc import Iterator, Mapping
+
+from absl import flags
+
+from pipeline import cli, errors, storage, versions
+from pipeline.cluster import topology
+from pipeline.config import own_input
+from pipeline.console import terminal
+from pipeline.faults import draw, outcome_page, small_disk, trial
+from pipeline.faults.trial import Ended, Trial
+from pipeline.jobs import job
+from pipeline.processes import isolation
+from pipeline.runs import run_folder
+
+_CONFIG = flags.DEFINE_string(
+    "config", None, "Shipped config name, or path of a YAML file.", required=True
+)
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local.")
+_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
+_STRATEGY = flags.DEFINE_string("strategy", None, "Short for --set=cluster.strategy=...")
+_WORKERS = flags.DEFINE_integer("workers", None, "Workers besides the chief.", lower_bound=0)
+_PS = flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0)
+_FAULTS = flags.DEFINE_integer("faults", 20, "How many faults.", lower_bound=1)
+_SECONDS = flags.DEFINE_integer(
+    "seconds", 300, "Cuts longer training to what is done in so many seconds.", lower_bound=10
+)
+_SEED = flags.DEFINE_integer("seed", None, "Decides the faults. Default: another one each time.")
+_BASELINE = flags.DEFINE_integer("baseline", 2, "How many undisturbed runs.", lower_bound=1)
+_KINDS = flags.DEFINE_list("kinds", list(draw.KINDS), "Kinds of faults.")
+
+
+def main() -> None:
+    """Runs the job undisturbed, then disturbed, and shows what came of it."""
+    versions.require_estimators()
+    asked = _asked()
+    draw.check_length(asked.job.train.steps or 1 << 40, _FAULTS.value)
+    left_out = _impossible(_kinds(), asked)
+    _check_some(left_out)
+    seed = random.SystemRandom().randrange(10**6) if _SEED.value is None else _SEED.value
+    command = _command(seed)
+    print(f"seed {seed}. Again: {command}", flush=True)
+    with _locked(asked.folder):
+        asked.prepare()
+        ended, cut = _undisturbed(asked)
+        asked = dataclasses.replace(asked, job=_plan(cut).config)
+        cut_to = _SECONDS.value if cut else 0
+        draw.check_length(ended[0].step, _FAULTS.value, ended[0].rate, seconds=cut_to)
+        size = _disk_size(ended, left_out)
+        kinds = [kind for kind in _kinds() if kind not in left_out]
+        for what, why in left_out.items():
+            print(f"not tried: {what}: {why}", flush=True)
+        _check_some(left_out)
+        faults = draw.faults(
+            _FAULTS.value,
+            seed,
+            steps=asked.job.train.steps or ended[0].step,
+            kinds=kinds,
+            counts=topology.role_counts(asked.job.cluster),
+            together=topology.STRATEGIES[asked.job.cluster.strategy].synchronous,
+        )
+        allowed = trial.band(asked.job, ended)
+        outcome = trial.disturbed(asked, seed, cut, faults=faults, allowed=allowed, disk_size=size)
+    named = {**left_out, **draw.LEFT_OUT}
+    print("\n".join(outcome_page.lines(outcome, allowed, named)))
+    folder = asked.folder / f"seed-{seed}"
+    title = f"Chaos: {asked.job.name}, seed {seed}"
+    page = outcome_page.page(title, outcome, allowed=allowed, left_out=named, command=command)
+    storage.write_text(str(folder / "chaos.html"), page)
+    storage.write_text(str(folder / "chaos.json"), outcome_page.as_json(outcome, allowed, command))
+    print(f"page in {terminal.shown(str(folder / 'chaos.html'))}")
+    if outcome.wrong:
+        raise errors.ModelError(f"{outcome.wrong[0]}; seed {seed}. Repeat it with {command}")
+    _check_all_struck(outcome, ended[0])
+
+
+def _plan(settings: list[str]) -> job.Job:
+    short = job.cluster_overrides(_STRATEGY.value, _WORKERS.value, _PS.value)
+    overrides = [*_SET.value, *short, *settings]
+    return job.plan(_CONFIG.value, overrides, run=None, storage_root=_STORAGE.value, look=False)
+
+
+def _asked() -> Trial:
+    """Returns what is asked. Raises `UsageError` for what cannot be disturbed here."""
+    root = storage.absolute(_STORAGE.value)
+    if storage.is_remote(root):
+        raise errors.UsageError(f"--storage {root!r}: faults need a disk; give a local folder")
+    wanted = _plan([])
+    own_input.refuse(wanted.config, "chaos")
+    words = [f"--config={_CONFIG.value}", *(f"--set={setting}" for setting in _SET.value)]
+    for name, flag in (("strategy", _STRATEGY), ("workers", _WORKERS), ("ps", _PS)):
+        words += [f"--{name}={flag.value}"] if flag.value not in (None, "") else []
+    folder = pathlib.Path(root, "chaos", run_folder.run_name(wanted.config))
+    return Trial(wanted.config, words, folder, root)
+
+
+def _kinds() -> list[str]:
+    for kind in _KINDS.value:
+        if kind not in draw.KINDS:
+            known = ", ".join(draw.KINDS)
+            hint = errors.nearest(kind, draw.KINDS)
+            raise errors.UsageError(f"--kinds={kind}: must be among {known}{hint}")
+    return list(dict.fromkeys(_KINDS.value))
+
+
+def _impossible(kinds: list[str], asked: Trial) -> dict[str, str]:
+    """Returns which of the kinds cannot be tried here, and why."""
+    found: dict[str, str] = {}
+    counts = topology.role_counts(asked.job.cluster)
+    if "network" in kinds:
+        alone = sum(counts.values()) == 1
+        why = "a single process needs no network" if alone else isolation.why_not()
+        found |= {"network": why} if why else {}
+    if "disk" in kinds:
+        why = isolation.why_no_mounts()
+        if why:
+            found["disk"] = why
+        else:
+            isolation.enter_mounts()  # before there are threads
+    return found
+
+
+def _check_some(left_out: Mapping[str, str]) -> None:
+    """Raises `UsageError` if no kind is left to try."""
+    if not set(_kinds()) - set(left_out):
+        why = "; ".join(f"{what}: {why}" for what, why in left_out.items())
+        raise errors.UsageError(f"--kinds={','.join(_kinds())}: cannot be tried here ({why})")
+
+
+def _disk_size(ended: list[Ended], left_out: dict[str, str]) -> int:
+    """Returns how large the small disk has to be; 0 without one, with the reason in `left_out`."""
+    if "disk" not in _kinds() or "disk" in left_out:
+        return 0
+    size = max(small_disk.needed(one.path) for one in ended)
+    why = small_disk.why_not(size)
+    if why is None:
+        return size
+    left_out["disk"] = why
+    return 0
+
+
+def _undisturbed(asked: Trial) -> tuple[list[Ended], list[str]]:
+    """Returns the undisturbed runs, and the settings that cut training to the seconds given."""
+    within = trial.length_within(asked.job, _SECONDS.value)
+    label = "undisturbed 1 of {}"
+    first = trial.undisturbed(
+        asked, f"within-{_SECONDS.value}-s", [within], label=label.format(_BASELINE.value)
+    )
+    if first.whole:
+        ended, cut, name = [first], [], "undisturbed"
+    else:
+        print(f"training is cut to {first.step:,} steps, what is done in {_SECONDS.value} s")
+        ended, cut = [], trial.cut_to(asked.job, first)
+        name = f"undisturbed-{first.step}"
+        asked = dataclasses.replace(asked, job=_plan(cut).config)
+    while len(ended) < _BASELINE.value:
+        seed = asked.job.train.seed + len(ended)
+        number = len(ended) + 1
+        ended.append(
+            trial.undisturbed(
+                asked,
+                f"{name}-{number}",
+                [*cut, f"train.seed={seed}"],
+                label=f"undisturbed {number} of {_BASELINE.value}",
+            )
+        )
+    return ended, cut
+
+
+def _check_all_struck(outcome: trial.Outcome, first: Ended) -> None:
+    """Raises `UsageError` if training ended before all faults had happened."""
+    struck = sum(fault.struck is not None for fault in outcome.faults)
+    if struck < len(outcome.faults):
+        more = -(-first.step * len(outcome.faults) // max(1, struck))
+        raise errors.UsageError(
+            f"--faults={len(outcome.faults)}: training ended after {struck} of them. Give "
+            f'FAULTS={max(1, struck)}, or more steps, such as SET="train.steps={more}"'
+        )
+
+
+def _command(seed: int) -> str:
+    """Returns the command that repeats this one."""
+    given = [
+        f"CONFIG={_CONFIG.value}",
+        f"FAULTS={_FAULTS.value}",
+        f"SECONDS={_SECONDS.value}",
+        f"SEED={seed}",
+    ]
+    for name, flag in (("STRATEGY", _STRATEGY), ("WORKERS", _WORKERS), ("PS", _PS)):
+        given += [f"{name}={flag.value}"] if flag.value not in (None, "") else []
+    given += [f"BASELINE={_BASELINE.value}"] if _BASELINE.value != 2 else []
+    given += [f"KINDS={','.join(_kinds())}"] if _kinds() != list(draw.KINDS) else []
+    given += [f"STORAGE={_STORAGE.value}"] if _STORAGE.value != "output" else []
+    settings = f'SET="{" ".join(_SET.value)}"' if _SET.value else ""
+    return " ".join(["make chaos", *map(shlex.quote, given), *filter(None, [settings])])
+
+
+@contextlib.contextmanager
+def _locked(folder: pathlib.Path) -> Iterator[None]:
+    """Keeps others from disturbing the same job at the same time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w", encoding="ascii") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise errors.UsageError(
+                f"{str(folder)!r}: another make chaos is running there. Wait for it, or give "
+                "another STORAGE="
+            ) from None
+        yield
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,53 @@
+"""What README promises of the end of a run: final step, exports, and how often records are used."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable
+
+from pipeline import config
+from pipeline.cluster import topology
+
+
+def trainers(job: config.Config) -> int:
+    """Returns how many processes train."""
+    return 1 + topology.role_counts(job.cluster)[topology.WORKER]
+
+
+def is_asynchronous(job: config.Config) -> bool:
+    """True if each of several processes steps by itself."""
+    return topology.STRATEGIES[job.cluster.strategy].asynchronous
+
+
+def bound(job: config.Config, workers_lost: int, windows: Iterable[int]) -> int:
+    """Returns how many records may have been applied more than once, by README's table.
+
+    Asynchronous modes: a batch of each of `workers_lost`; for each checkpoint that was restored,
+    what was applied while it was written (`windows`, in batches), and one batch of each training
+    process. The final checkpoint counts as one that is restored. Else 0.
+    """
+    if not is_asynchronous(job):
+        return 0
+    batches = workers_lost + sum(trainers(job) + window for window in windows)
+    return batches * topology.batch_per_replica(job)
+
+
+def wrong_step(job: config.Config, step: int) -> list[str]:
+    """Returns what is wrong with the final step; `job` knows the steps of its epochs."""
+    wanted = job.train.max_steps
+    assert wanted is not None
+    beyond = 2 * trainers(job) if is_asynchronous(job) else 0
+    if wanted <= step <= wanted + beyond:
+        return []
+    return [f"final step {step}, not {wanted}" + (f" to {wanted + beyond}" * bool(beyond))]
+
+
+def final_exports(path: str) -> int:
+    """Returns how many final exports the run in the folder `path` has."""
+    folder = pathlib.Path(path, "export", "final")
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+def wrong_exports(exports: int) -> list[str]:
+    """Returns what is wrong with the number of final exports."""
+    return [] if exports == 1 else [f"{exports} final exports"]

@@ -1,0 +1,292 @@
+"""The runs of `make chaos`: undisturbed ones, the disturbed one, and whether its end is right."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+import random
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+
+from pipeline import config, errors
+from pipeline.cluster import topology
+from pipeline.console import progress
+from pipeline.faults import actions, launched, processes, promises
+from pipeline.faults.disturber import Disturber
+from pipeline.faults.draw import Fault
+from pipeline.faults.launched import LaunchedRun
+from pipeline.faults.small_disk import SmallDisk
+from pipeline.records import builds, epochs
+from pipeline.runs import run_folder, run_record
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.run_record import RunRecord
+
+# Share of the metric by which it may differ from undisturbed ones, if these differ by less.
+_MARGIN = 0.005
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What is asked: the job with its `words` of the command, and a folder of its own."""
+
+    job: config.Config
+    words: Sequence[str]
+    folder: pathlib.Path
+    storage_root: str
+
+    @property
+    def undisturbed(self) -> pathlib.Path:
+        """The storage of the undisturbed runs."""
+        return self.folder / "undisturbed"
+
+    def prepare(self) -> None:
+        """Shares the records there are with the undisturbed runs; without any they make them."""
+        self.undisturbed.mkdir(parents=True, exist_ok=True)
+        share_records(self.storage_root, str(self.undisturbed), self.job.name)
+
+    def disturbed_storage(self, seed: int) -> pathlib.Path:
+        """Makes the storage of a disturbed run, empty but for its records."""
+        root = self.folder / f"seed-{seed}"
+        if root.exists():
+            shutil.rmtree(root)
+        root.mkdir(parents=True)
+        share_records(str(self.undisturbed), str(root), self.job.name)
+        return root
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """What came of an undisturbed run. `rate` is in steps a second, while it trained."""
+
+    path: str
+    step: int
+    value: float | None
+    rate: float
+    whole: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Band:
+    """The values of the metric that undisturbed runs reach."""
+
+    metric: str
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.low:.4f} to {self.high:.4f}"
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of the disturbed run; `wrong` is empty if its end is right."""
+
+    faults: list[Fault]
+    path: str
+    wrong: list[str]
+    seconds: float = 0.0
+    step: int | None = None
+    wanted: int = 0
+    exports: int = 0
+    value: float | None = None
+    doubled: int = 0
+    bound: int = 0
+    missed: int = 0
+    launches: int = 0
+    restarts: int = 0
+
+
+def share_records(source: str, target: str, name: str) -> None:
+    """Links the current build of the records `name` in one storage into another, if there is one.
+    No file is copied, and none may be written in place."""
+    records = run_folder.records_folder(source, name)
+    build = builds.current_name(records)
+    if not build or not builds.is_published(records, build):
+        return
+    there = run_folder.records_folder(target, name)
+    for path in pathlib.Path(records, build).rglob("*"):
+        copy = pathlib.Path(there, build, path.relative_to(os.path.join(records, build)))
+        if path.is_file():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            actions.link(str(path), str(copy))
+    builds.make_current(there, build)
+
+
+def undisturbed(trial: Trial, name: str, settings: Iterable[str], *, label: str) -> Ended:
+    """Trains without faults, unless that has been done. Raises what the run failed with."""
+    run = LaunchedRun(trial.undisturbed, name, [*trial.words, *_set(settings)])
+    wrong: list[str] = []
+    run.start()
+    with progress.Progress(label, trial.job.train.steps, unit="steps") as shown:
+        lost = launched.attend(run, functools.partial(_show, run, shown), wrong.append)
+    if lost or wrong:
+        code = run.codes[-1] if run.codes else errors.RetryableError.exit_code
+        raise errors.of_exit_code(
+            code, f"the undisturbed run {run.run.path!r} {'; '.join(wrong)}. See {str(run.log)!r}"
+        )
+    record = _finished(run)
+    training = record.seconds.get("training") or 0.0
+    step = record.final_step or 0
+    return Ended(
+        path=run.run.path,
+        step=step,
+        value=metric_of(trial.job, record),
+        rate=step / training if training > 0 else 0.0,
+        whole=not record.reason.startswith("deadline"),
+    )
+
+
+def _set(settings: Iterable[str]) -> list[str]:
+    return [f"--set={setting}" for setting in settings]
+
+
+def _show(run: LaunchedRun, shown: progress.Progress) -> None:
+    if run.top_step > shown.done:
+        shown.reach(run.top_step)
+
+
+def _finished(run: LaunchedRun) -> RunRecord:
+    record = run_record.read(run.run)
+    if record is None:
+        raise errors.DataError(f"{run.run.record_path!r}: cannot be read after the run has ended")
+    return record
+
+
+def metric_of(job: config.Config, record: RunRecord) -> float | None:
+    """Returns `eval.metric` of the test split, or of eval without one."""
+    metrics = record.metrics.get("test") or record.metrics.get("eval") or {}
+    return metrics.get(job.eval.metric)
+
+
+def band(job: config.Config, ended: Sequence[Ended]) -> Band | None:
+    """Returns what the metric may be: what undisturbed runs reach, and on either side as much as
+    they differ by, or half a percent of it. `None` if they have none."""
+    values = [one.value for one in ended if one.value is not None]
+    if not values:
+        return None
+    low, high = min(values), max(values)
+    margin = max(high - low, _MARGIN * max(abs(low), abs(high)))
+    return Band(job.eval.metric, low - margin, high + margin)
+
+
+def disturbed(
+    trial: Trial,
+    seed: int,
+    settings: Sequence[str],
+    *,
+    faults: list[Fault],
+    allowed: Band | None,
+    disk_size: int,
+) -> Outcome:
+    """Trains with faults, on a small disk of `disk_size` bytes if not 0; examines the end."""
+    root = trial.disturbed_storage(seed)
+    run = LaunchedRun(root, "disturbed", [*trial.words, *_set(settings)])
+    disk = SmallDisk(run.run.path, disk_size) if disk_size else None
+    disturber = Disturber(faults)
+    outcome = Outcome(disturber.faults, run.run.path, [])
+    records = run_folder.records_folder(str(root), trial.job.name)
+    intact = run_folder.records_folder(str(trial.undisturbed), trial.job.name)
+    disturber.scene = actions.Scene(
+        run=run,
+        job=trial.job,
+        records=builds.current(records),
+        intact=builds.current(intact),
+        disk=disk,
+        rng=random.Random(f"chaos actions {seed}"),
+        strike=disturber.strike,
+        wrong=outcome.wrong.append,
+    )
+    began = time.monotonic()
+    try:
+        run.start()
+        with progress.Progress("disturbed", trial.job.train.steps, unit="steps") as shown:
+
+            def act() -> None:
+                disturber.act()
+                shown.reach(run.top_step, f"{disturber.done} of {len(faults)} faults")
+
+            lost = launched.attend(run, act, outcome.wrong.append, expected=disturber.expected)
+    finally:
+        disturber.close()
+        run.close()
+        if disk is not None:
+            disk.keep()
+    outcome.seconds = time.monotonic() - began
+    if not lost:
+        _examine(trial.job, run, disturber, outcome=outcome, allowed=allowed)
+    return outcome
+
+
+def _examine(
+    job: config.Config,
+    run: LaunchedRun,
+    disturber: Disturber,
+    *,
+    outcome: Outcome,
+    allowed: Band | None,
+) -> None:
+    record = _finished(run)
+    rows = record.input or []
+    disturber.account(rows)
+    job = epochs.of_run(run.run.read_config(), run.run)
+    outcome.step, outcome.wanted = record.final_step, job.train.max_steps or 0
+    outcome.launches, outcome.restarts = record.launches, len(record.restarts)
+    outcome.exports = promises.final_exports(run.run.path)
+    outcome.value = metric_of(job, record)
+    outcome.doubled = sum(row["more"] for row in rows)
+    outcome.missed = sum(row["never"] for row in rows)
+    # All launches but the first restore a checkpoint, and the final one counts as restored. What
+    # was applied while it was saved is not known from outside: a batch of each process that trains.
+    restored = sum(r.gang or r.role in (topology.CHIEF, topology.PS) for r in record.restarts)
+    windows = [promises.trainers(job)] * (record.launches + restored)
+    outcome.bound = promises.bound(job, run.workers_lost, windows)
+    if job.eval.early_stopping is None and outcome.step is not None:
+        outcome.wrong += promises.wrong_step(job, outcome.step)
+    outcome.wrong += promises.wrong_exports(outcome.exports)
+    outcome.wrong += wrong_ledger(job, outcome, rows)
+    outcome.wrong += wrong_metric(allowed, outcome.value)
+    outcome.wrong += [
+        f"process {pid} left: {about}" for pid, about in processes.left(run.run.path).items()
+    ]
+
+
+def wrong_ledger(job: config.Config, outcome: Outcome, rows: Sequence[dict[str, int]]) -> list[str]:
+    """Returns what the ledger shows beyond the bound; `rows` are its epochs."""
+    wrong = []
+    if outcome.doubled > outcome.bound:
+        wrong.append(
+            f"{outcome.doubled:,} records applied more than once, {outcome.bound:,} allowed"
+        )
+    if outcome.missed:
+        wrong.append(f"{outcome.missed:,} records never applied, 0 allowed")
+    whole = int(job.train.epochs or 0)
+    unread = sum(row["left"] for row in rows if row["epoch"] < whole)
+    if unread > outcome.bound:
+        wrong.append(f"{unread:,} records of the last epoch left, {outcome.bound:,} allowed")
+    return wrong
+
+
+def wrong_metric(allowed: Band | None, value: float | None) -> list[str]:
+    """Returns what is wrong with the value of the metric, if there is a band for it."""
+    if allowed is None or (value is not None and allowed.low <= value <= allowed.high):
+        return []
+    shown = "missing" if value is None else f"{value:.4f}"
+    return [f"{allowed.metric} is {shown}, and undisturbed runs allow {allowed}"]
+
+
+def cut_to(job: config.Config, first: Ended) -> list[str]:
+    """Returns the settings that cut training to the steps of `first`, which ended by its seconds.
+    Checkpoints are as many as the whole job would have."""
+    saves = job.train.save_steps
+    whole = epochs.of_run(job, RunFolder(first.path)).train.max_steps or first.step
+    saves = max(1, round(saves * first.step / max(whole, first.step)))
+    return [f"train.steps={first.step}", "train.epochs=null", f"train.save_steps={saves}"]
+
+
+def length_within(job: config.Config, seconds: int) -> str:
+    """Returns the setting that ends training after so many seconds, unless it ends before."""
+    given = job.train.max_seconds
+    return f"train.max_seconds={seconds if given is None else min(seconds, given)}"

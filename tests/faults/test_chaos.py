@@ -1,0 +1,78 @@
+"""The whole command, on a small job: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.faults import planted
+from tests.pipeline.process_help import ROOT, child_environment
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+SYNC = ("--strategy=parameter_server_sync", "--set=train.save_steps=50")
+
+
+@pytest.fixture
+def chaos(small_records, tmp_path):
+    """Breaks the small job, whose records are there already."""
+    storage = pathlib.Path(small_records.storage)
+
+    def run(*words):
+        command = [
+            sys.executable,
+            "-m",
+            "pipeline.chaos",
+            f"--config={small_records.config_path}",
+            f"--storage={storage}",
+            "--baseline=1",
+            *words,
+        ]
+        done = subprocess.run(
+            command, cwd=ROOT, env=child_environment(), capture_output=True, text=True, check=False
+        )
+        return done, storage
+
+    return run
+
+
+def files(storage):
+    """Returns what is in the storage besides the chaos folder, by path."""
+    return {
+        path: path.read_bytes()
+        for path in storage.rglob("*")
+        if path.is_file() and "chaos" not in path.relative_to(storage).parts
+    }
+
+
+def test_a_job_that_keeps_its_promises_ends_right(chaos, small_records):
+    before = files(pathlib.Path(small_records.storage))
+    done, storage = chaos(*SYNC, "--faults=4", "--seed=9", "--set=train.steps=1500")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "verdict: the end is right" in done.stdout
+    assert "not tried: a slow disk" in done.stdout
+    assert files(storage) == before
+    (page,) = storage.glob("chaos/*/seed-9/chaos.json")
+    found = json.loads(page.read_text())
+    assert found["wrong"] == [] and found["exports"] == 1
+    assert found["doubled"] == found["missed"] == 0
+    assert all(fault["struck"] for fault in found["faults"])
+    assert "the end is right" in page.with_name("chaos.html").read_text()
+
+
+def test_a_hook_that_forgets_its_place_is_found_and_the_seed_named(chaos):
+    done, _ = chaos(
+        *SYNC,
+        "--faults=2",
+        "--seed=11",
+        "--kinds=checkpoint",
+        "--set=train.steps=1500",
+        "--set=data.block_records=32",
+        f"--set=train.hooks=[{planted.HOOK}]",
+    )
+    assert done.returncode == 70, done.stdout + done.stderr
+    assert "records applied more than once, 0 allowed; seed 11. Repeat it with" in done.stderr
+    assert "SEED=11" in done.stderr

@@ -1,0 +1,121 @@
+"""Faults one after the other, and what is measured of each, without a run."""
+
+from __future__ import annotations
+
+import time
+import types
+
+import pytest
+
+from pipeline.config import config_file
+from pipeline.faults import actions
+from pipeline.faults.disturber import Disturber
+from pipeline.faults.draw import Fault
+from pipeline.runs.run_folder import Status
+
+
+def status(task, step, pid=1, **more):
+    given = {"state": "training", "time": time.time(), "loss": 0.1, "step": step, **more}
+    return Status(task=task, pid=pid, host="here", **given)
+
+
+class Run:
+    """Stands for a launched run: a chief and a worker at the same step."""
+
+    def __init__(self):
+        self.top_step, self.launches, self.killed = 0, 1, []
+        self.codes, self.statuses = [], {}
+
+    def kill(self, target):
+        self.killed.append(target)
+        return True
+
+    def report(self, step, rows=None):
+        self.top_step = max(self.top_step, step)
+        self.statuses = {name: status(name, step) for name in ("chief-0", "worker-0")}
+        if rows:
+            self.statuses["chief-0"] = status("chief-0", step, input=rows)
+
+
+@pytest.fixture
+def disturb():
+    def make(*faults):
+        disturber = Disturber(faults)
+        disturber.scene = types.SimpleNamespace(
+            run=Run(), job=config_file.load("mnist"), strike=disturber.strike
+        )
+        return disturber, disturber.scene.run
+
+    return make
+
+
+def test_a_fault_strikes_at_its_step_and_the_next_waits_for_the_steps_after_it(disturb):
+    disturber, run = disturb(Fault("kill", "chief-0", 10), Fault("kill", "ps-0", 11))
+    run.report(9)
+    disturber.act()
+    assert run.killed == []
+    run.report(20)
+    disturber.act()
+    assert run.killed == ["chief-0"]
+    disturber.act()
+    assert run.killed == ["chief-0"], "it has not made a step again"
+    time.sleep(0.01)
+    run.report(15)
+    disturber.act()
+    disturber.act()
+    assert run.killed == ["chief-0", "ps-0"]
+    first, _ = disturber.faults
+    assert (first.at, first.steps_lost) == (20, 5)
+    assert 0 < first.seconds_to_next_step < 5
+    assert disturber.done == 2
+
+
+def test_the_ledger_is_that_of_the_newest_fault(disturb):
+    disturber, run = disturb(Fault("kill", "worker-0", 10), Fault("kill", "worker-0", 20))
+    run.report(10, [{"more": 2, "never": 0}])
+    disturber.act()
+    time.sleep(0.01)
+    run.report(20, [{"more": 5, "never": 0}, {"more": 1, "never": 0}])
+    disturber.act()
+    disturber.act()
+    disturber.account([{"more": 6, "never": 3}])
+    assert [(fault.doubled, fault.missed) for fault in disturber.faults] == [(4, 0), (0, 3)]
+
+
+def test_a_fault_that_cannot_strike_yet_lets_the_next_go_first(disturb, monkeypatch):
+    def waits(scene, fault):
+        while scene.run.top_step < 50:
+            yield
+        scene.strike(fault)
+
+    monkeypatch.setattr(actions, "ACTIONS", {**actions.ACTIONS, "checkpoint": waits})
+    disturber, run = disturb(Fault("checkpoint", "chief-0", 10), Fault("kill", "worker-0", 20))
+    for step in (10, 20, 30, 40, 50, 60):
+        time.sleep(0.01)
+        run.report(step)
+        disturber.act()
+        disturber.act()
+    assert run.killed == ["worker-0"]
+    assert [fault.kind for fault in disturber.faults] == ["kill", "checkpoint"]
+    assert disturber.done == 2
+
+
+def test_only_the_fault_under_way_explains_an_exit_code(disturb, monkeypatch):
+    freed = []
+
+    def fills(scene, fault):
+        scene.strike(fault)
+        while not scene.run.codes:
+            yield
+        freed.append(fault)
+
+    monkeypatch.setattr(actions, "ACTIONS", {"disk": fills})
+    disturber, run = disturb(Fault("disk", "all", 10, 5.0))
+    assert not disturber.expected(75)
+    run.report(10)
+    disturber.act()
+    assert not disturber.expected(70)
+    run.codes.append(75)
+    assert disturber.expected(75)
+    assert freed == disturber.faults, "before the launcher is started again"
+    assert freed[0].note == "exit code 75, and the same command again"

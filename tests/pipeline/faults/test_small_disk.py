@@ -1,0 +1,69 @@
+"""A disk that is full and has room again."""
+
+from __future__ import annotations
+
+import errno
+import os
+import traceback
+
+import pytest
+
+from pipeline.faults import small_disk
+from pipeline.processes import isolation
+
+SIZE = 8 << 20
+
+
+def in_a_process(action):
+    """Runs `action` in a process whose mounts end with it; raises what it raised."""
+    problem = isolation.why_no_mounts()
+    if problem:
+        pytest.skip(problem)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            isolation.enter_mounts()
+            action()
+        except BaseException:
+            os.write(write, traceback.format_exc().encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, encoding="utf-8") as file:
+        said = file.read()
+    os.waitpid(pid, 0)
+    assert not said, said
+
+
+def test_a_full_disk_takes_nothing_until_it_is_freed(tmp_path):
+    folder = tmp_path / "run"
+
+    def action():
+        disk = small_disk.SmallDisk(str(folder), SIZE)
+        (folder / "first").write_bytes(b"x" * 100_000)
+        disk.fill()
+        with pytest.raises(OSError) as raised:
+            (folder / "second").write_bytes(b"x" * 100_000)
+        assert raised.value.errno == errno.ENOSPC
+        disk.free()
+        (folder / "second").write_bytes(b"y" * 100_000)
+        disk.keep()
+        disk.keep()
+
+    in_a_process(action)
+    # What was on it is there once it is gone, also for those who did not see it.
+    assert (folder / "first").read_bytes() == b"x" * 100_000
+    assert (folder / "second").read_bytes() == b"y" * 100_000
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_it_is_as_large_as_runs_need(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").write_bytes(bytes(1000))
+    assert small_disk.size_of(str(tmp_path)) == 1000
+    assert small_disk.needed(str(tmp_path)) == 3000 + (64 << 20)
+
+
+def test_more_memory_than_there_is_is_refused():
+    assert small_disk.why_not(1 << 20) is None
+    assert "MiB" in small_disk.why_not(1 << 50)

@@ -1,0 +1,122 @@
+"""What the end of a disturbed run has to be, and that nothing of the user's is touched."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+
+import pytest
+
+from pipeline.config import config_file
+from pipeline.faults import actions, promises, trial
+from pipeline.faults.trial import Ended, Outcome
+from pipeline.records import builds
+from pipeline.runs import run_folder
+
+
+def ended(value):
+    return Ended("run", 100, value, 10.0, whole=True)
+
+
+@pytest.fixture
+def job():
+    return config_file.load("mnist", ["train.epochs=2", "train.steps=null"])
+
+
+def test_the_band_is_as_wide_again_as_undisturbed_runs_differ(job):
+    found = trial.band(job, [ended(0.90), ended(0.92)])
+    assert (found.metric, str(found)) == ("accuracy", "0.8800 to 0.9400")
+
+
+def test_the_band_of_equal_runs_is_half_a_percent(job):
+    assert str(trial.band(job, [ended(0.8)])) == "0.7960 to 0.8040"
+    assert trial.band(job, [ended(None)]) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [(0.9, []), (0.8, ["accuracy is 0.8000"]), (None, ["accuracy is missing"])],
+)
+def test_the_metric_must_be_in_the_band(job, value, wrong):
+    found = trial.wrong_metric(trial.band(job, [ended(0.90)]), value)
+    assert [line.partition(",")[0] for line in found] == wrong
+
+
+def row(epoch, more=0, never=0, left=0):
+    return {"epoch": epoch, "more": more, "never": never, "left": left}
+
+
+def outcome(**values):
+    return Outcome([], "run", [], **values)
+
+
+def test_the_ledger_may_show_no_more_than_is_promised(job):
+    fine = outcome(doubled=10, bound=10)
+    assert trial.wrong_ledger(job, fine, [row(0, more=10), row(1), row(2, left=500)]) == []
+    assert trial.wrong_ledger(job, outcome(doubled=11, bound=10), []) == [
+        "11 records applied more than once, 10 allowed"
+    ]
+    assert trial.wrong_ledger(job, outcome(missed=1, bound=10), []) == [
+        "1 records never applied, 0 allowed"
+    ]
+    assert trial.wrong_ledger(job, fine, [row(1, left=11)]) == [
+        "11 records of the last epoch left, 10 allowed"
+    ]
+
+
+def test_the_bound_is_zero_where_all_step_together():
+    job = config_file.load("mnist", ["cluster.strategy=multi_worker_mirrored"])
+    assert promises.bound(job, 3, [2, 2]) == 0
+    job = config_file.load("mnist", ["cluster.workers=1", "train.batch_size=100"])
+    assert promises.bound(job, 3, [2]) == 100 * (3 + 2 + 2)
+
+
+def test_a_final_step_may_be_late_only_where_processes_step_alone():
+    job = config_file.load("mnist", ["train.steps=100", "cluster.workers=1"])
+    assert promises.wrong_step(job, 104) == []
+    assert promises.wrong_step(job, 105) == ["final step 105, not 100 to 104"]
+    job = config_file.load("mnist", ["train.steps=100", "cluster.strategy=none"])
+    assert promises.wrong_step(job, 101) == ["final step 101, not 100"]
+
+
+def test_a_shard_is_altered_in_the_private_copy_alone(small_records, tmp_path):
+    """The user's records keep their bytes, whichever name they are reached by."""
+    name, there = small_records.job.name, pathlib.Path(small_records.folder)
+    before = {path: path.read_bytes() for path in there.rglob("*") if path.is_file()}
+    for target in ("one", "two"):
+        trial.share_records(str(small_records.storage), str(tmp_path / target), name)
+    copies = [
+        pathlib.Path(builds.current(run_folder.records_folder(str(tmp_path / target), name)))
+        for target in ("one", "two")
+    ]
+    shard = small_records.contents.split("train").shards[0].path
+    assert (copies[0] / shard).samefile(there / shard)
+    actions.alter(copies[0] / shard, random.Random(1))
+    changed = (copies[0] / shard).read_bytes()
+    whole = before[there / shard]
+    assert sum(a != b for a, b in zip(changed, whole, strict=True)) == 1
+    assert {path: path.read_bytes() for path in before} == before
+    assert (copies[1] / shard).read_bytes() == whole
+    actions.link(str(copies[1] / shard), str(copies[0] / shard))
+    assert (copies[0] / shard).read_bytes() == whole
+
+
+def test_without_records_there_is_nothing_to_share(tmp_path):
+    trial.share_records(str(tmp_path / "a"), str(tmp_path / "b"), "mnist")
+    assert not (tmp_path / "b").exists()
+
+
+def test_cut_training_has_as_many_checkpoints_as_the_whole(tmp_path):
+    job = config_file.load("mnist", ["train.steps=3000", "train.save_steps=1000"])
+    first = Ended(str(tmp_path), 300, 0.9, 10.0, whole=False)
+    assert trial.cut_to(job, first) == [
+        "train.steps=300",
+        "train.epochs=null",
+        "train.save_steps=100",
+    ]
+
+
+def test_training_ends_by_the_fewer_seconds():
+    assert trial.length_within(config_file.load("mnist"), 300) == "train.max_seconds=300"
+    job = config_file.load("mnist", ["train.max_seconds=20"])
+    assert trial.length_within(job, 300) == "train.max_seconds=20.0"

@@ -1,0 +1,85 @@
+"""What `make chaos` refuses, before anything is written or started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.pipeline.process_help import ROOT, child_environment
+
+
+def run(tmp_path, *words):
+    command = [sys.executable, "-m", "pipeline.chaos", f"--storage={tmp_path / 'out'}", *words]
+    done = subprocess.run(
+        command, cwd=ROOT, env=child_environment(), capture_output=True, text=True, check=False
+    )
+    assert not (tmp_path / "out").exists()
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "--config must have a value other than None"),
+        (("--config=mnist", "--faults=0"), "--faults=0: 0 is not a positive integer"),
+        (("--config=mnist", "--seconds=x"), "--seconds=x: must be a whole number"),
+        (("--config=mnist", "--kinds=kil"), "--kinds=kil: must be among kill, stop, checkpoint, "),
+        (("--config=mnist", "--kinds=kil"), "(did you mean 'kill'?)"),
+        (("--config=mnist", "--workers=2", "--strategy=none"), "cannot run with 2"),
+        (
+            ("--config=mnist", "--faults=20", "--set=train.steps=100"),
+            '--faults=20: training has 100 steps, and so many faults need at least 250. Give SET="'
+            'train.steps=250", or FAULTS=8',
+        ),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, words, message):
+    code, line = run(tmp_path, *words)
+    assert code == 64
+    assert message in line
+
+
+def test_a_bucket_is_refused():
+    command = [sys.executable, "-m", "pipeline.chaos", "--config=mnist", "--storage=gs://b/x"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=child_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 64
+    assert "faults need a disk; give a local folder" in done.stderr
+
+
+def test_nothing_left_to_try_is_said(tmp_path):
+    code, line = run(tmp_path, "--config=mnist", "--strategy=none", "--kinds=network")
+    assert code == 64
+    assert "network: a single process needs no network" in line
+
+
+def test_without_the_right_to_shape_links_the_line_says_so(tmp_path):
+    code = (
+        "from pipeline import chaos, cli; from pipeline.processes import isolation\n"
+        "isolation.why_not = lambda: 'the system permits no network namespaces'\n"
+        "cli.run(chaos.main)"
+    )
+    words = ("--config=mnist", "--kinds=network", f"--storage={tmp_path / 'out'}")
+    command = [sys.executable, "-c", code, *words]
+    done = subprocess.run(
+        command, cwd=ROOT, env=child_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 64
+    assert done.stderr == (
+        "error: --kinds=network: cannot be tried here (network: the system permits no network "
+        "namespaces)\n"
+    )
+
+
+def test_make_takes_no_config_for_granted():
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    made = subprocess.run(
+        ["make", "--silent", "chaos"], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert made.stdout == ""
+    assert made.stderr.startswith("error: name the job to break: make chaos CONFIG=")
