@@ -74,13 +74,11 @@ def _outcome(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "process hours", figure(total * facts.processes / 3600)
     if record.examples_per_second:
         yield "examples/s", f"{record.examples_per_second:,.0f}"
-    found = facts_of.measured(facts)
-    if found is not None:
-        for part in goodput.split(found):
-            if part.name == goodput.USEFUL:
-                yield "goodput", f"{part.share:.1%}"
-            elif part.share >= 0.0005:
-                yield f"time for {part.name}", f"{part.share:.1%}"
+    for part in facts_of.goodput_of(facts):
+        if part.name == goodput.USEFUL:
+            yield "goodput", f"{part.share:.1%}"
+        elif part.share >= 0.0005:
+            yield f"time for {part.name}", f"{part.share:.1%}"
     yield "restarts", str(len(record.restarts))
     yield "launches", str(record.launches)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from pipeline import errors, storage
@@ -32,13 +32,12 @@ class Moment:
 
 @dataclasses.dataclass
 class Events:
-    """The curves of a folder, by tag, and when its process started, saved, and was at which step,
-    all in the order in which they were written."""
+    """The curves of a folder, by tag, and when its process started and saved, all in the
+    order in which they were written."""
 
     curves: dict[str, list[Point]] = dataclasses.field(default_factory=dict)
     starts: list[Moment] = dataclasses.field(default_factory=list)
     saves: list[Moment] = dataclasses.field(default_factory=list)
-    moments: list[Moment] = dataclasses.field(default_factory=list)
 
     def curve(self, tag: str) -> list[Point]:
         """Returns a curve as it is in the end: what was made again after a restart replaces what
@@ -59,7 +58,7 @@ def read(folder: str) -> Events:
         if name.startswith(_EVENTS):
             for event in _events(storage.join(folder, name)):
                 _add(found, event)
-    for moments in (found.starts, found.saves, found.moments):
+    for moments in (found.starts, found.saves):
         moments.sort(key=lambda one: one.time)
     return found
 
@@ -85,25 +84,8 @@ def _add(found: Events, event: Any) -> None:
             found.saves.append(moment)
         elif status == _STARTED:
             found.starts.append(moment)
-        found.moments.append(moment)
     elif kind == "summary":
-        found.moments.append(Moment(event.step, event.wall_time))
         for value in event.summary.value:
             if value.WhichOneof("value") == "simple_value":
                 point = Point(event.step, event.wall_time, value.simple_value)
                 found.curves.setdefault(value.tag, []).append(point)
-
-
-def best_rate(moments: Sequence[Moment], window: float) -> float | None:
-    """Returns the most steps per second over any time of at least `window` seconds, or `None` if
-    that was nowhere measured."""
-    best, end = 0.0, 0
-    for begin, first in enumerate(moments):
-        end = max(end, begin)
-        while end < len(moments) and moments[end].time - first.time < window:
-            end += 1
-        if end == len(moments):
-            break
-        made = moments[end].step - first.step
-        best = max(best, made / (moments[end].time - first.time))
-    return best or None

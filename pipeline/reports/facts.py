@@ -11,13 +11,11 @@ from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.reports import events, goodput
 from pipeline.reports.events import Events
-from pipeline.runs import history, liveness, run_folder, run_record
+from pipeline.runs import accounts, history, liveness, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
 _EVALUATIONS = "eval_"
-# A pace is sustained if it is kept for so many seconds, and for so much of the training.
-_WINDOW_SECONDS, _WINDOW_SHARE = 5.0, 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +34,6 @@ class Facts:
     history: history.History | None
     slices: dict[str, list[dict[str, Any]]]
     now: float
-
-    @property
-    def began(self) -> float | None:
-        """When the newest launch began, in Unix time, as far as that is known."""
-        first = self.training.moments[0].time if self.training.moments else None
-        return self.record.started or first
 
     @property
     def processes(self) -> int:
@@ -65,7 +57,7 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
         )
     now = time.time() if now is None else now
     statuses = run_folder.read_statuses(run)
-    state, reason = liveness.state_of_run(run, record, statuses, now)
+    state, reason = liveness.state_of_run(run, record, statuses, now=now)
     names = [name for name in storage.listdir(run.path) if name.startswith(_EVALUATIONS)]
     of_splits = {name.removeprefix(_EVALUATIONS): name for name in names}
     return Facts(
@@ -102,46 +94,45 @@ def _slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]
     return {}
 
 
-def measured(facts: Facts) -> goodput.Measured | None:
-    """Returns where the time of the newest launch went, or `None` if it made no step."""
-    began, seconds = facts.began, facts.record.seconds
-    moments = [one for one in facts.training.moments if began is None or one.time >= began]
-    if began is None or not moments:
-        return None
-    total = seconds.get("total", facts.now - began)
-    # Of a run that trains, what has not been told yet is in its event files.
-    start = seconds.get("to_first_step", moments[0].time - began)
-    end = seconds.get("evaluation", 0.0)
-    training = max(0.0, total - start - end)
-    batch = topology.examples_per_step(facts.job)
-    newest = max(one.step for one in moments)
-    first = moments[0].step
+def goodput_of(facts: Facts) -> list[goodput.Part]:
+    """Returns where the time of all launches went; nothing if no process has said so."""
+    known = accounts.read(facts.run)
+    if not known:
+        return []
+    synchronous = topology.STRATEGIES[facts.job.cluster.strategy].synchronous
+    survived = _survivors(facts, known)
+    return goodput.split(_launches(facts, known), known, survived=survived, synchronous=synchronous)
+
+
+def _launches(facts: Facts, known: list[accounts.Account]) -> list[goodput.Launch]:
+    record = facts.record
+    newest = run_record.Launch(
+        started=record.started or known[0].began, ended=record.ended, topology=record.topology
+    )
+    found, earlier = [], [*record.earlier, newest]
+    for number, one in enumerate(earlier):
+        last = number + 1 == len(earlier)
+        until = facts.now if last else earlier[number + 1].started
+        seen = [account.until for account in known if one.started - 1 <= account.began < until]
+        ended = one.ended if one.ended is not None else max(seen, default=one.started)
+        if last and facts.state in liveness.AT_WORK:
+            ended = facts.now
+        began = one.started
+        if last and record.ended is not None and "total" in record.seconds:
+            # The command began before it took hold of the run, with records to make, say.
+            began = min(began, record.ended - record.seconds["total"])
+        found.append(goodput.Launch(began, max([ended, *seen]), _tasks(one.topology)))
+    return found
+
+
+def _tasks(counts: dict[str, int]) -> list[str]:
+    return [f"{role}-{n}" for role in topology.TRAINING_ROLES for n in range(counts.get(role, 0))]
+
+
+def _survivors(facts: Facts, known: list[accounts.Account]) -> float:
+    """Returns how many of the examples that were trained on are in the newest checkpoint. Of a run
+    that trains, what is not saved yet is not lost."""
     saved = run_folder.saved_step(facts.run) or 0
     if facts.state in liveness.AT_WORK:
-        saved = newest  # what is not saved yet is not lost
-    pace = events.best_rate(moments, max(_WINDOW_SECONDS, _WINDOW_SHARE * training))
-    if pace is None and training > 0:
-        pace = (newest - first) / training or None
-    restarts = [one for one in facts.record.restarts if one.time is None or one.time >= began]
-    lost = sum(one.steps_lost or 0 for one in restarts) + max(0, newest - saved)
-    synchronous = topology.STRATEGIES[facts.record.strategy].synchronous
-    saves = facts.training.curves.get("seconds/checkpoint", [])
-    return goodput.Measured(
-        total=total,
-        start=start,
-        end=end,
-        processes=facts.processes,
-        examples=max(0, min(newest, saved) - first) * batch,
-        best_rate=None if pace is None else pace * batch,
-        lost_examples=lost * batch,
-        recovering=[
-            (one.seconds_to_next_step, facts.processes if one.gang or one.role == "ps" else 1)
-            for one in restarts
-            if one.seconds_to_next_step is not None and one.role != topology.EVALUATOR
-        ],
-        saving=[
-            (one.value, facts.processes if synchronous else 1)
-            for one in saves
-            if began + start <= one.time <= began + total - end
-        ],
-    )
+        saved = max([saved, *(one.step or 0 for one in facts.statuses.values())])
+    return float(saved * topology.examples_per_step(facts.job))

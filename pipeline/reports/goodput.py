@@ -1,34 +1,43 @@
 """How much of the time of a run was useful, and what became of the rest.
 
 Goodput is the examples that survive into the newest checkpoint times the best sustained time per
-example, over wall time times processes. The rest has named causes: each is measured, and gets no
-more than is left when the ones before it have been taken off. What no cause is recorded for is
-`other`. So the parts add up to the whole.
+example, over wall time times processes. What a process did is in its account, and the time between
+two accounts of a process, or before and after them, has a cause by where it lies. Every second of
+every process is put to one cause, and none to two, so the parts add up to the whole.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-USEFUL, OTHER = "useful", "other"
+from pipeline.runs.accounts import Account
+
+USEFUL = "useful"
+WHAT = {
+    USEFUL: "examples that the newest checkpoint has, at the best sustained time per example",
+    "start-up": "from the start of the command to the first step",
+    "input": "steps that wait for their batch",
+    "exchange": "parameters and gradients on their way, not hidden behind computation",
+    "waiting for others": "steps that wait for slower processes, and for their last records",
+    "saving": "checkpoints, of the processes that wait for them",
+    "evaluation": "between steps, in the process that trains",
+    "lost work": "examples that were trained on again, or that no checkpoint has",
+    "recovery": "from a loss to the next step",
+    "slower steps": "steps and hooks that took longer than the best sustained time",
+    "end": "after the last step: the last checkpoint, evaluation and export",
+}
+# Clocks of hosts may differ by so many seconds.
+_SKEW = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
-    """What is known of a launch. Times are in seconds, `best_rate` is examples per second of all
-    processes together; `None` if no sustained pace was measured."""
+class Launch:
+    """A period in which a run was running, in Unix time, and the tasks that were to train."""
 
-    total: float
-    start: float
-    end: float
-    processes: int
-    examples: float
-    best_rate: float | None
-    lost_examples: float = 0.0
-    # Of how many processes for how long: a save, or what followed a loss.
-    recovering: Sequence[tuple[float, int]] = ()
-    saving: Sequence[tuple[float, int]] = ()
+    began: float
+    ended: float
+    tasks: Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,32 +50,128 @@ class Part:
     what: str
 
 
-def split(found: Measured) -> list[Part]:
-    """Returns the whole time in parts that add up to it, the useful one first."""
-    whole = max(0.0, found.total * found.processes)
-    pace = found.processes / found.best_rate if found.best_rate else 0.0
-    wanted = (
-        ("start-up", found.start * found.processes, "until the first step"),
-        ("end", found.end * found.processes, "evaluation and export after the last step"),
-        ("recovery", _sum(found.recovering), "from a loss to the next step"),
-        ("saving", _sum(found.saving), "checkpoints, of the processes that wait for them"),
-        # What follows is computed from a pace, which a short run measures badly.
-        (
-            USEFUL,
-            found.examples * pace,
-            "examples that the newest checkpoint has, at the best pace",
-        ),
-        ("lost work", found.lost_examples * pace, "examples that were made again, or not saved"),
-    )
-    left, parts = whole, []
-    for name, seconds, what in wanted:
-        taken = min(left, max(0.0, seconds))
-        left -= taken
-        parts.append(Part(name, taken, taken / whole if whole else 0.0, what))
-    what = "slower than the best pace, for causes that are not recorded"
-    parts.append(Part(OTHER, left, left / whole if whole else 0.0, what))
-    return sorted(parts, key=lambda part: part.name != USEFUL)
+def split(
+    launches: Sequence[Launch],
+    accounts: Iterable[Account],
+    *,
+    survived: float,
+    synchronous: bool,
+) -> list[Part]:
+    """Returns the whole time of all launches in parts that add up to it, in the order of `WHAT`.
+
+    `survived` are the examples that the newest checkpoint has. `synchronous` processes make each
+    step together, so all wait for what one of them does.
+    """
+    tasks: dict[str, _Task] = {}
+    known = sorted(accounts, key=lambda one: one.began)
+    number_of = [_launch_of(one, launches) for one in known]
+    for number, launch in enumerate(launches):
+        for task in launch.tasks:
+            pairs = zip(known, number_of, strict=True)
+            own = [one for one, of in pairs if of == number and one.task == task]
+            tasks.setdefault(task, _Task()).add(launch, own)
+    _divide_work(tasks, survived)
+    if synchronous and len(tasks) > 1:
+        _share_saves(tasks)
+        _find_waiting(tasks)
+    sums = {name: sum(task.seconds[name] for task in tasks.values()) for name in WHAT}
+    whole = sum(sums.values())
+    return [
+        Part(name, seconds, seconds / whole if whole else 0.0, WHAT[name])
+        for name, seconds in sums.items()
+    ]
 
 
-def _sum(pieces: Sequence[tuple[float, int]]) -> float:
-    return sum(seconds * processes for seconds, processes in pieces)
+def _launch_of(account: Account, launches: Sequence[Launch]) -> int:
+    """Returns the index of the newest launch that had begun when a process was started."""
+    begun = [n for n, one in enumerate(launches) if one.began - _SKEW <= account.began]
+    return max(begun, default=0)
+
+
+class _Task:
+    """The time of one task, over all its processes and launches."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(WHAT, 0.0)
+        self.work = 0.0  # steps and hooks between them, which is divided later
+        self.examples = self.timed = 0
+        self.best: list[float] = []
+
+    def add(self, launch: Launch, own: Sequence[Account]) -> None:
+        """Adds a launch: all its seconds, and no more."""
+        left = max(0.0, launch.ended - launch.began)
+        begins, cursor, ended = "start-up", launch.began, False
+        for account in own:
+            left -= self._take(begins, min(left, account.began - cursor))
+            for state, seconds in account.seconds.items():
+                left -= self._take(_cause(state, begins), min(left, seconds))
+            self.examples += account.examples
+            self.timed += account.timed
+            self.best += [account.best] if account.best is not None else []
+            begins, cursor, ended = "recovery", account.until, account.ended
+        self._take("end" if ended else begins, left)
+
+    def _take(self, cause: str, seconds: float) -> float:
+        seconds = max(0.0, seconds)
+        if cause == _WORK:
+            self.work += seconds
+        else:
+            self.seconds[cause] += seconds
+        return seconds
+
+
+_WORK = "work"
+_CAUSES = {"step": _WORK, "between": _WORK, "waiting": "waiting for others"}
+
+
+def _cause(state: str, begins: str) -> str:
+    return begins if state == "start" else _CAUSES.get(state, state)
+
+
+def _divide_work(tasks: Mapping[str, _Task], survived: float) -> None:
+    """Divides the time of steps: useful, lost, slower than the best."""
+    pace = _best_pace(tasks.values())
+    made = sum(task.examples for task in tasks.values())
+    share = min(1.0, max(0.0, survived) / made) if made else 0.0
+    for task in tasks.values():
+        # The first step after a start is a part of that, and is as useful as the others.
+        first = pace * (task.examples - task.timed)
+        for cause in ("start-up", "recovery"):
+            moved = min(task.seconds[cause], first)
+            task.seconds[cause] -= moved
+            task.work += moved
+            first -= moved
+        ideal = min(task.work, pace * task.examples)
+        task.seconds[USEFUL] += share * ideal
+        task.seconds["lost work"] += (1 - share) * ideal
+        task.seconds["slower steps"] += task.work - ideal
+
+
+def _best_pace(tasks: Iterable[_Task]) -> float:
+    """Returns the best sustained seconds of work per example; of a run that was too short for one
+    the average of its fastest process."""
+    tasks = list(tasks)
+    kept = [pace for task in tasks for pace in task.best]
+    averages = [task.work / task.timed for task in tasks if task.timed]
+    return min(kept or averages, default=0.0)
+
+
+def _share_saves(tasks: Mapping[str, _Task]) -> None:
+    """While one process saves the others stand in the middle of a step, or in a save of theirs."""
+    longest = max(task.seconds["saving"] for task in tasks.values())
+    for task in tasks.values():
+        for cause in ("slower steps", "exchange"):
+            moved = min(task.seconds[cause], longest - task.seconds["saving"])
+            task.seconds[cause] -= moved
+            task.seconds["saving"] += moved
+
+
+def _find_waiting(tasks: Mapping[str, _Task]) -> None:
+    """What a process exchanges for longer than the one that does so for the shortest time is
+    waiting: that one is the slowest, for which the others wait."""
+    trained = [task for task in tasks.values() if task.timed]
+    least = min((task.seconds["exchange"] / task.timed for task in trained), default=0.0)
+    for task in trained:
+        moved = max(0.0, task.seconds["exchange"] - least * task.timed)
+        task.seconds["exchange"] -= moved
+        task.seconds["waiting for others"] += moved

@@ -17,7 +17,7 @@ from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
 from pipeline.pages.document import Markup
 from pipeline.reports import facts as facts_of
-from pipeline.reports import goodput, timeline
+from pipeline.reports import goodput, timeline, unlearned
 from pipeline.reports.events import Point
 from pipeline.reports.facts import Facts
 
@@ -26,12 +26,14 @@ _POINTS = 400
 _WIDE = 480
 # What accompanies the report in the folder of a run, if it is there.
 _LINKS = ("evaluation.html", "config.yaml", "run.json", "logs/")
+# Of causes: as many as there are, all different.
+_CAUSE_COLORS = [*(c for c in charts.COLORS if c != charts.GREEN), "#9aa5b1", "#2f3e56", "#e3a6bd"]
 _KINDS = ("compute", "exchange", "input", "other", "between_steps")
 
 
 def render(facts: Facts) -> str:
     """Returns the page."""
-    parts = goodput_of(facts)
+    parts = facts_of.goodput_of(facts)
     sections = [
         _result(facts),
         _curves(facts),
@@ -44,12 +46,6 @@ def render(facts: Facts) -> str:
         _versions(facts),
     ]
     return document.document(f"Run {facts.run.name}", _lead(facts, parts), filter(None, sections))
-
-
-def goodput_of(facts: Facts) -> list[goodput.Part]:
-    """Returns where the time went; nothing if no step was made."""
-    found = facts_of.measured(facts)
-    return [] if found is None else goodput.split(found)
 
 
 def _lead(facts: Facts, parts: Sequence[goodput.Part]) -> str:
@@ -92,12 +88,23 @@ def _result(facts: Facts) -> str:
     names = sorted({name for of in metrics.values() for name in of} - {"global_step"})
     rows = [(name, *(_value(facts, split, name) for split in splits)) for name in names]
     drawn = [document.table(("metric", *splits), rows, right=range(1, 1 + len(splits)))]
+    if unlearnt := _unlearned(facts):
+        drawn.append(f"<p class=note>{html.escape(unlearnt)}.</p>")
     if facts.slices:
         drawn.append("<p class=note>In brackets: 95 % intervals.</p>")
-    elif not storage.exists(storage.join(facts.run.path, "evaluation.html")):
+    elif facts.job.data.has_records and not storage.exists(
+        storage.join(facts.run.path, "evaluation.html")
+    ):
         name = html.escape(facts.run.name)
         drawn.append(f"<p class=note>For intervals and plots: make evaluate RUN={name}</p>")
     return document.section("Result", *drawn)
+
+
+def _unlearned(facts: Facts) -> str | None:
+    """Says so if the result is no better than a constant answer, by intervals if there are any."""
+    if facts.slices:
+        return unlearned.of_rows(facts.slices)
+    return unlearned.warning(unlearned.exact(facts.record.metrics), facts.record.baselines)
 
 
 def _value(facts: Facts, split: str, name: str) -> str:
@@ -213,8 +220,9 @@ def _goodput(parts: Sequence[goodput.Part]) -> str:
     if not parts:
         return ""
     left, boxes = 0.0, []
-    colors = ("#5a9157", *(c for c in charts.COLORS if c != "#5a9157"))
-    for part, color in zip(parts, colors, strict=False):
+    shown = [part for part in parts if part.seconds or part.name == goodput.USEFUL]
+    colors = [charts.GREEN, *_CAUSE_COLORS[: len(shown) - 1]]
+    for part, color in zip(shown, colors, strict=True):
         width = 600 * part.share
         boxes.append(
             f'<rect x="{left:.1f}" width="{width:.1f}" height="24" fill="{color}">'
@@ -228,12 +236,13 @@ def _goodput(parts: Sequence[goodput.Part]) -> str:
             f"{part.seconds:,.1f}",
             part.what,
         )
-        for part, color in zip(parts, colors, strict=False)
+        for part, color in zip(shown, colors, strict=True)
     ]
     rows.append(("all", "100.0%", f"{sum(part.seconds for part in parts):,.1f}", ""))
     note = (
-        "Of the newest launch, in seconds times the processes that train: examples that survive "
-        "in the newest checkpoint, at the best sustained pace, over wall time times processes."
+        "Of all launches, in seconds times the processes that train: examples that survive in the "
+        "newest checkpoint, times the best sustained time per example, over wall time times "
+        "processes."
     )
     return document.section(
         "Goodput",

@@ -77,7 +77,7 @@ def section(facts: Facts) -> str:
     for n, (lane, color) in enumerate(zip(lanes, _COLORS, strict=True)):
         for at, what in lane[-2000:]:
             if at is not None:
-                marks.append(frame.spot(at, count - n - 0.5, color, what))
+                marks.append(frame.spot(at, count - n - 0.5, color, label=what))
     return document.section(
         "Timeline", '<div class="wide">', frame.draw(*marks), "</div>", _losses(record.restarts)
     )

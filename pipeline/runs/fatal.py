@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pipeline import errors, redaction
 from pipeline.runs.run_folder import RunFolder
 
-# The environment variable that names the submission. Without it nobody restarts anything.
+# The environment variable that names the submission. Without it no service restarts processes.
 SUBMISSION = "PIPELINE_SUBMISSION"
 # {"submission": str, "task": str, "exit_code": int, "error": str}
 MARKER = "FATAL.json"

@@ -1,7 +1,7 @@
 """Whether a run, or a process of it, is still alive.
 
-A process that was killed leaves its last word as if it were at work. On its own machine the lock of
-the run and the process numbers tell; from elsewhere, how old the newest sign of life is.
+A process that was killed leaves its last status as if it were running. On its own machine the lock
+of the run and the process numbers tell; from elsewhere, how old the newest sign of life is.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pipeline.runs.run_record import RunRecord
 
 # So many signs of life may be missing.
 _MISSED = 3
-UNEVALUATED = "not evaluated yet: start --job_name=evaluator"
-# The states of a run that somebody works on.
+UNEVALUATED = "not evaluated yet: start --job_name=evaluator (a script by its TF_CONFIG)"
+# The states of a run that has running processes.
 AT_WORK = ("starting", "running")
 # Those of a process before a run has made its first step.
 _BEFORE_STEPS = ("preparing", "starting", "waiting", "serving")
 
 
 def silence(run: RunFolder) -> float:
-    """Returns after how many seconds without a sign of life nobody is thought to be there."""
+    """Returns after how many seconds without a sign of life a process counts as gone."""
     return _MISSED * run_folder.beat_interval(run)
 
 
@@ -67,8 +67,8 @@ def state_of_run(
     run: RunFolder,
     record: RunRecord | None,
     statuses: Mapping[str, Status],
-    now: float,
     *,
+    now: float,
     host: str | None = None,
 ) -> tuple[str, str]:
     """Returns the state of a run (starting, running, trained, done, stopped, failed or died) and

@@ -74,6 +74,7 @@ def follow(
     logs: Logs,
     say: Callable[[str], None],
     ended: Callable[[], bool],
+    *,
     wait: Callable[[], None],
 ) -> None:
     """Says what processes say, until the run has `ended`; `wait` is called between two looks."""

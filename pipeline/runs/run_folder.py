@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import re
 import time
 from collections.abc import Callable
@@ -77,11 +78,20 @@ def find_run(
     return folder
 
 
-def _newest_run(root: str, wanted: str | None, *, scripts: bool) -> RunFolder:
+def below(root: str) -> list[RunFolder]:
+    """Returns the folders in `root`, of runs or not; one that a link names, by the link."""
     folders = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
+    if storage.is_remote(root):
+        return folders
+    targets = {os.path.realpath(one.path) for one in folders if os.path.islink(one.path)}
+    kept = [one for one in folders if os.path.islink(one.path) or one.path not in targets]
+    return [one for one in kept if os.path.exists(one.path)]
+
+
+def _newest_run(root: str, wanted: str | None, *, scripts: bool) -> RunFolder:
     started = [
         folder
-        for folder in folders
+        for folder in below(root)
         if storage.exists(folder.config_path) or (scripts and folder.is_of_script)
     ]
     if not started:
@@ -144,13 +154,14 @@ class RunFolder:
 
     @property
     def is_of_script(self) -> bool:
-        """True if the run is one of a script."""
-        return storage.exists(self.script_path)
+        """True if the run is one of a script, of which nothing is known but its command: one that
+        calls `trainer.run` has a config, too."""
+        return storage.exists(self.script_path) and not storage.exists(self.config_path)
 
     @property
     def begun_path(self) -> str:
         """The file that is written whenever the run is started."""
-        return self.script_path if self.is_of_script else self.config_path
+        return self.script_path if storage.exists(self.script_path) else self.config_path
 
     @property
     def record_path(self) -> str:
@@ -273,7 +284,7 @@ _BEAT, _REMOTE_BEAT = 10.0, 60.0
 
 
 def beat_interval(run: RunFolder) -> float:
-    """Returns how often whoever works on a run gives a sign of life, in seconds."""
+    """Returns how often the processes of a run give a sign of life, in seconds."""
     return _REMOTE_BEAT if storage.is_remote(run.path) else _BEAT
 
 
@@ -322,7 +333,7 @@ class Status:
     # If it has continued with other records: {"step": int, "applied": int}, the step from which on,
     # and how many of the old ones had been applied.
     new_data: dict[str, int] | None = None
-    # One line that whoever watches the run should see.
+    # One line for those who follow the run.
     note: str | None = None
     # One line on why it failed, with the exit code it ended with.
     error: str | None = None
@@ -354,8 +365,8 @@ def write_status(run: RunFolder, status: Status) -> None:
 
 
 def read_status(run: RunFolder, task: str) -> Status | None:
-    """Returns the newest word of a process, or `None` while there is none that can be read: its
-    next one is not worth failing for. What only another version of this project says is passed
+    """Returns the newest status of a process, or `None` while none can be read: the next one
+    follows soon. What only another version of this project says is passed
     over."""
     known = [field.name for field in dataclasses.fields(Status)]
     try:

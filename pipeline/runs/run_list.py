@@ -48,7 +48,7 @@ def read(storage_root: str, now: float, config: str | None = None) -> list[Row]:
     """Returns a row for each run below a storage root, the newest first; only those of the config
     of that name if one is given. A thread reads each, since a storage elsewhere answers late."""
     root = storage.join(storage.absolute(storage_root), "runs")
-    runs = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
+    runs = run_folder.below(root)
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         rows = [row for row in pool.map(lambda run: _row(run, now), runs) if row is not None]
     wanted = [row for row in rows if config in (None, row.config)]
@@ -101,21 +101,21 @@ def lines(rows: Sequence[Row]) -> list[str]:
 
 
 def _row(run: RunFolder, now: float) -> Row | None:
-    """Returns the row of a run; `None` for a folder that is none, or is being removed."""
+    """Returns the row of a run; `None` for a folder that is no run, or is being removed."""
     try:
         started = storage.modified(run.begun_path)
     except (OSError, errors.PipelineError):
         return None
     try:
-        return _of_record(run, run_record.read(run), started, now)
+        return _of_record(run, run_record.read(run), started, now=now)
     except (OSError, errors.PipelineError):  # of another user, say
         return Row(run.name, "", "unreadable", started)
 
 
-def _of_record(run: RunFolder, record: RunRecord | None, started: float, now: float) -> Row:
+def _of_record(run: RunFolder, record: RunRecord | None, started: float, *, now: float) -> Row:
     ended = record is not None and record.status != "running" and record.launcher is not None
     statuses = {} if ended else run_folder.read_statuses(run)
-    status, _ = liveness.state_of_run(run, record, statuses, now)
+    status, _ = liveness.state_of_run(run, record, statuses, now=now)
     best = (None if record is None else record.best) or run.read(run_folder.BEST)
     total = None if record is None or status != record.status else record.seconds.get("total")
     return Row(

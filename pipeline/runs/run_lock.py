@@ -119,7 +119,7 @@ def _leave() -> None:
 
 
 def has_launcher(run: RunFolder) -> bool:
-    """Tells whether a launcher of this machine is at work on the run. Raises `OSError` if the lock
+    """True if a launcher of this machine is running the run. Raises `OSError` if the lock
     cannot be looked at."""
     try:
         descriptor = os.open(_path(run), os.O_RDONLY | os.O_NOFOLLOW)
@@ -137,7 +137,7 @@ def is_alive(pid: int | None) -> bool:
         return False
     try:
         os.kill(pid, 0)
-        # One that nobody has waited for yet can still be sent signals.
+        # A zombie can still be sent signals.
         with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except ProcessLookupError:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FILE_NAME = "run.json"
 # The reason of a run that was not ended before its time.
 ALL_STEPS = "all steps made"
+_MOST_LAUNCHES = 1000
 
 
 class Launcher(pydantic.BaseModel):
@@ -54,13 +55,22 @@ class Restart(pydantic.BaseModel):
     gang: bool = False
 
 
+class Launch(pydantic.BaseModel):
+    """An earlier launch of a run: when it began and ended, in Unix time (`None` if that was not
+    recorded), and its processes by role."""
+
+    started: float
+    ended: float | None = None
+    topology: dict[str, int]
+
+
 class RunRecord(pydantic.BaseModel):
     """One run. `seconds`, `examples_per_second` and `topology` are of the newest launch;
     `restarts` and `launches` count over all of them. It holds no environment and no secret."""
 
     model_config = pydantic.ConfigDict(extra="ignore")
 
-    # `trained` by hand: nobody has evaluated it yet.
+    # `trained` by hand: it has not been evaluated yet.
     status: Literal["running", "trained", "done", "stopped", "failed"]
     # One line: why it ended as it did.
     reason: str
@@ -80,8 +90,11 @@ class RunRecord(pydantic.BaseModel):
     # beginning says which place it is at: `pipeline.places.Place.jobs`.
     job: str | None = None
     launches: int = 1
-    # When the newest launch began, in Unix time; `None` in records of earlier versions.
+    # When the newest launch began and ended, in Unix time; `None` in records of earlier versions.
     started: float | None = None
+    ended: float | None = None
+    # The launches before that, the newest of them.
+    earlier: list[Launch] = []
     final_step: int | None = None
     # Split to metric to value, of the final evaluation.
     metrics: dict[str, dict[str, float]] = {}
@@ -153,10 +166,23 @@ def begin_as(
         launcher=None if by_hand else Launcher(host=socket.gethostname(), pid=os.getpid()),
         launches=earlier.launches + 1 if earlier else 1,
         started=time.time(),
+        earlier=_earlier(earlier)[-_MOST_LAUNCHES:],
         restarts=earlier.restarts if earlier else [],
         new_data=earlier.new_data if earlier else [],
         versions={**versions.installed(), "code": versions.code_version()},
     )
+
+
+def _earlier(record: RunRecord | None) -> list[Launch]:
+    if record is None or record.started is None:
+        return []
+    # One that was killed gave its last sign of life.
+    seen = record.launcher.seen if record.launcher else None
+    ended = record.ended or seen
+    return [
+        *record.earlier,
+        Launch(started=record.started, ended=ended, topology=record.topology),
+    ]
 
 
 def job_at_work(record: RunRecord | None) -> str | None:
@@ -185,7 +211,7 @@ class Heartbeat:
     record: RunRecord
     run: RunFolder
     clock: Callable[[], float] = time.time
-    # For the time between two: nobody sets it back.
+    # For the time between two: it is never set back.
     timer: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -251,6 +277,7 @@ def close(
         record.status = "stopped" if stopped else "failed"
         record.reason = str(error) or "preprocessing failed"
         record.exit_code = error.exit_code
+    record.ended = time.time()
     # A full disk must not hide why the run ended.
     with contextlib.suppress(errors.PipelineError) if error else contextlib.nullcontext():
         write(run, record)

@@ -21,14 +21,12 @@ def describe(run: RunFolder, now: float) -> str:
     """Returns the state of a run as text: how it is, and the last word of each process."""
     record = run_record.read(run)
     statuses = run_folder.read_statuses(run)
-    state, reason = liveness.state_of_run(run, record, statuses, now)
+    state, reason = liveness.state_of_run(run, record, statuses, now=now)
     lines = [_headline(run, state, reason)]
     if not statuses:
-        return "\n".join(
-            [*lines, "no process has said anything yet"] if state == "running" else lines
-        )
+        return "\n".join([*lines, "no process has reported yet"] if state == "running" else lines)
     lines += text_table.lines(
-        [_COLUMNS, *(_cells(run, status, state, now) for _, status in sorted(statuses.items()))]
+        [_COLUMNS, *(_cells(run, status, state, now=now) for _, status in sorted(statuses.items()))]
     )
     lines += [*_restarts(record), *_news(statuses)]
     return "\n".join(lines)
@@ -44,7 +42,7 @@ def _headline(run: RunFolder, state: str, reason: str) -> str:
     return f"{text}; " + ("nothing was saved" if step is None else f"saved at step {step:,}")
 
 
-def _cells(run: RunFolder, status: Status, state: str, now: float) -> tuple[str, ...]:
+def _cells(run: RunFolder, status: Status, state: str, *, now: float) -> tuple[str, ...]:
     def shown(value: float | None, form: str) -> str:
         return "" if value is None else format(value, form)
 

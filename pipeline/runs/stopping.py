@@ -17,7 +17,7 @@ def ask(run: RunFolder, now: float) -> str:
     if run.read(run_folder.TRAINING_DONE) is not None:
         raise errors.UsageError(f"run {run.name!r}: has ended training; nothing to stop")
     statuses = run_folder.read_statuses(run)
-    state, reason = liveness.state_of_run(run, run_record.read(run), statuses, now)
+    state, reason = liveness.state_of_run(run, run_record.read(run), statuses, now=now)
     if state not in liveness.AT_WORK:
         why = f": {reason.rstrip('.')}" if reason else ""
         raise errors.UsageError(
@@ -32,7 +32,7 @@ def ask(run: RunFolder, now: float) -> str:
 def _stop_script(run: RunFolder) -> str:
     """Stops the launcher of a script: nothing in a script looks for a file of ours."""
     record = run_record.read(run)
-    assert record is not None and record.launcher is not None, run.path  # it is at work
+    assert record is not None and record.launcher is not None, run.path  # it is running
     launcher = record.launcher
     if launcher.host != socket.gethostname():
         raise errors.UsageError(

@@ -66,7 +66,7 @@ class Ending:
 
     def end(self, roles: Iterable[str], grace: float, *, patience: int = 0) -> None:
         """Ends the processes of `roles`: SIGTERM, then SIGKILL after `grace` seconds, unless they
-        are at work on a save; or as soon as there have been more than `patience` stop requests.
+        are saving; or as soon as there have been more than `patience` stop requests.
 
         Without a grace there is no SIGTERM, and no save is waited for: it may need a process that
         was lost."""

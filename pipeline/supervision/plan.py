@@ -72,7 +72,7 @@ class Plan:
         """
         result = self.run.read(run_folder.RESULT)
         if result is None:
-            raise errors.PipelineError("every process ended well, but there is no result")
+            raise errors.PipelineError("all processes exited with 0, but there is no result")
         done = self.run.read(run_folder.TRAINING_DONE) or {}
         reason = str(done.get("reason", "steps"))
         if reason == "steps" and result["final_step"] < steps:

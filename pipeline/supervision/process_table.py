@@ -51,7 +51,7 @@ class ProcessTable:
 
     def place(self) -> list[str]:
         """Makes the members of a cluster on fresh ports, all due at once, and returns their
-        addresses. An evaluator at work stays: it needs no address."""
+        addresses. A running evaluator stays: it needs no address."""
         counts = self._plan.counts
         addressed = sum(counts.get(role, 0) for role in GANG)
         addresses: list[str] = []

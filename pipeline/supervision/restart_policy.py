@@ -149,7 +149,7 @@ class Recovery:
             return self._own in new and self._over(new[self._own].time, lost=0)
         waited_for = self._waited_for(statuses)
         if not self._lowest:
-            # The others may go on meanwhile, with steps that are lost when it comes back.
+            # The others may continue meanwhile, with steps that are lost when it comes back.
             others = [
                 s.step for name, s in statuses.items() if name not in waited_for and s.has_stepped
             ]

@@ -180,7 +180,7 @@ class Supervisor:
     def _start_all_again(self, lost: ServerLostError) -> None:
         """Starts another fork server, and all processes that have work left. Raises `lost` if the
         run is to end, or if that has happened too often without progress."""
-        cause = f"the process that starts all others was lost: {describe_exit(lost.code)}"
+        cause = f"the fork server, which starts all processes, was lost: {describe_exit(lost.code)}"
         reached = self.pace.newest_step
         task = topology.Task(topology.CHIEF, 0)  # as for all that train
         loss = restart_policy.Loss(

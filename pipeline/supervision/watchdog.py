@@ -73,17 +73,17 @@ class Watchdog:
         """
         self._signs = {name: sign for name, sign in self._signs.items() if name in pids}
         for name, pid in pids.items():
-            self._note(name, pid, statuses.get(name), now)
+            self._note(name, pid, statuses.get(name), now=now)
         training = {n: s for n, s in self._signs.items() if _trains(n)}
         self._look_at_files(training, now)
         hang = self._of_training(training, now) or self._alone(now)
-        if hang is None or self._writes(now, training):
+        if hang is None or (self._may_wait(hang, training, now) and self._writes(now, training)):
             return None
         self._signs.clear()
         self._asked = False
         return hang
 
-    def _note(self, name: str, pid: int, status: Status | None, now: float) -> None:
+    def _note(self, name: str, pid: int, status: Status | None, *, now: float) -> None:
         word = (pid, _progress(status))
         known = self._signs.get(name)
         if known is None or known.word != word:
@@ -135,6 +135,13 @@ class Watchdog:
             name: dataclasses.replace(sign, limit=max(sign.limit, least)) if _trains(name) else sign
             for name, sign in signs.items()
         }
+
+    def _may_wait(self, hang: Hang, training: Mapping[str, _Sign], now: float) -> bool:
+        """Tells if what hangs may be writing a checkpoint, or waiting for that: the chief writes
+        it, and all wait where one makes no step without the others."""
+        others = [sign for name, sign in training.items() if name != hang.name]
+        at_work = any(now - sign.since < sign.limit * _HALF for sign in others)
+        return hang.name in (None, f"{topology.CHIEF}-0") or not at_work
 
     def _writes(self, now: float, training: Mapping[str, _Sign]) -> bool:
         """True if checkpoint files have changed since they were last looked at; that counts as

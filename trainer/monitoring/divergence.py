@@ -65,7 +65,7 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
     """
 
     def __init__(
-        self, job: config.Config, run: RunFolder, task: topology.Task, blocks: epoch_order.Blocks
+        self, job: config.Config, run: RunFolder, task: topology.Task, *, blocks: epoch_order.Blocks
     ) -> None:
         self._run, self._task, self._blocks = run, task, blocks
         # Of asynchronous processes only the shared count says where their steps belong.

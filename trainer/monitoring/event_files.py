@@ -18,7 +18,7 @@ from pipeline.storage import mirror
 
 # Where Vertex AI looks for the events that its TensorBoard is to show, and nowhere else.
 VERTEX = "AIP_TENSORBOARD_LOG_DIR"
-# The folder of a worker that saves next to the chief; nobody reads its events.
+# The folder of a worker that saves next to the chief; its events are not read.
 _OF_WORKER = "tmp_"
 
 _Cache = tf.compat.v1.summary.FileWriterCache

@@ -11,21 +11,31 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.monitoring.peers import Peers
 from trainer.monitoring.status_reporter import Reporter
 
 _train = tf.compat.v1.train
+_RATE = "examples_per_second"
 
 
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
     """Reports step, loss and examples per second, and writes the latter as a summary.
 
     Step and loss are fetched only when a report is due: every fetch costs a little each step.
-    `model_dir` is where the summary goes; `None` writes none (all but the chief).
+    `model_dir` is where the summary goes; `None` writes none (all but the chief). There are also
+    those of `peers`, now and then.
     """
 
     def __init__(
-        self, reporter: Reporter, batch_size: int, summary_steps: int, model_dir: str | None
+        self,
+        reporter: Reporter,
+        batch_size: int,
+        summary_steps: int,
+        *,
+        model_dir: str | None,
+        peers: Peers | None = None,
     ) -> None:
+        self._peers = peers
         self._reporter = reporter
         self._batch_size = batch_size
         self._summary_steps = summary_steps
@@ -63,7 +73,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._newest_loss = loss
         if self._summary_due:
             rate, self._summarised = self._rate_since(self._summarised)
-            self._write_summary(step, rate)
+            self._write_summary(step, {_RATE: rate, **self._of_peers()})
         if not self._first_reported:
             # At once, and not when due: by it the supervisor knows that training continues.
             self._first_reported = True
@@ -74,14 +84,23 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
 
     def end(self, session: Any) -> None:
         # A short run may not have told any loss since its first step.
-        self._reporter.say("training", step=int(session.run(self._step)), loss=self._newest_loss)
+        step = int(session.run(self._step))
+        self._reporter.say("training", step=step, loss=self._newest_loss)
+        if self._model_dir is not None and (rates := self._of_peers(now=True)):
+            self._write_summary(step, rates)
 
     def _rate_since(self, mark: tuple[int, float]) -> tuple[float, tuple[int, float]]:
         now = time.perf_counter()
         steps, seconds = self._local_steps - mark[0], now - mark[1]
         return steps * self._batch_size / max(seconds, 1e-9), (self._local_steps, now)
 
-    def _write_summary(self, step: int, rate: float) -> None:
-        value = tf.compat.v1.Summary.Value(tag="examples_per_second", simple_value=rate)
+    def _of_peers(self, *, now: bool = False) -> dict[str, float]:
+        rates = {} if self._peers is None else self._peers.rates(now=now)
+        return {f"{_RATE}/{name}": rate for name, rate in rates.items()}
+
+    def _write_summary(self, step: int, rates: dict[str, float]) -> None:
+        values = [
+            tf.compat.v1.Summary.Value(tag=tag, simple_value=rate) for tag, rate in rates.items()
+        ]
         writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
-        writer.add_summary(tf.compat.v1.Summary(value=[value]), step)
+        writer.add_summary(tf.compat.v1.Summary(value=values), step)

@@ -50,11 +50,15 @@ def histogram(counts: Mapping[int, int]) -> Any:
     )
 
 
+def _mean(counts: Mapping[int, int]) -> float:
+    return sum(value * count for value, count in counts.items()) / sum(counts.values())
+
+
 class StalenessHook(tf.compat.v1.train.SessionRunHook):
     """Counts the staleness of this process's updates, for its status file.
 
-    The chief, the one writer of train events, writes a histogram of each process's: its own, and
-    those it finds in the status files of the workers.
+    The chief, the one writer of train events, writes a histogram and the mean of each process's:
+    its own, and those it finds in the status files of the workers.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class StalenessHook(tf.compat.v1.train.SessionRunHook):
         run: RunFolder,
         task: topology.Task,
         reporter: Reporter,
+        *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run
@@ -117,6 +122,10 @@ class StalenessHook(tf.compat.v1.train.SessionRunHook):
                 found[name] = {int(v): n for v, n in status.staleness.items()}
         values = [
             tf.compat.v1.Summary.Value(tag=f"staleness/{name}", histo=histogram(counts))
+            for name, counts in found.items()
+        ]
+        values += [
+            tf.compat.v1.Summary.Value(tag=f"staleness_mean/{name}", simple_value=_mean(counts))
             for name, counts in found.items()
         ]
         writer = tf.compat.v1.summary.FileWriterCache.get(self._run.path)

@@ -1,7 +1,7 @@
 """How a process says how it is doing: one small status file, rewritten every second or so.
 
 While there is no news a thread rewrites it too, so that others see that the process is there. That
-is no progress: whoever does a long piece of work calls `Reporter.progress` from within it.
+is no progress: a long piece of work calls `Reporter.progress` from within it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pipeline import storage
 from pipeline.cluster.tolerance import Tolerance
 from pipeline.console import work
 from pipeline.runs import run_folder
+from trainer.monitoring.stopwatch import Stopwatch
 
 _LOCAL_INTERVAL = 1.0  # seconds
 # Cloud Storage takes about one write a second of one object; other processes write theirs too.
@@ -43,10 +44,12 @@ class Reporter:
         beat: float | None = None,
         spread: Callable[[float], float] = lambda seconds: seconds,
         clock: Callable[[], float] = time.monotonic,
+        pid: int | None = None,
     ) -> None:
         """`beat` is the time between signs of life in seconds, without it as the storage bears.
         `spread` makes the interval between reports on a disk longer, for a run of many processes.
-        `clock` is for intervals: one that nobody sets back."""
+        `clock` is for intervals: it must never be set back. `pid` is the process that others know
+        this one by, if that is another."""
         self._run = run
         self._beat = run_folder.beat_interval(run) if beat is None else beat
         self._lock = threading.Lock()
@@ -55,10 +58,12 @@ class Reporter:
         )
         self._clock = clock
         self.writing = Tolerance(f"writing the status of {task}", clock=clock)
+        # Where the time of the process goes; kept together with the status.
+        self.watch = Stopwatch(run, task, interval=self._interval)
         self._written: float | None = None
         self._status = run_folder.Status(
             task=task,
-            pid=os.getpid(),
+            pid=os.getpid() if pid is None else pid,
             host=socket.gethostname(),
             state="preparing",
             time=time.time(),
@@ -159,6 +164,7 @@ class Reporter:
         run = dataclasses.replace(self._run, patience=_LAST if last else 0.0)
         with self.writing.survived():
             run_folder.write_status(run, self._status)
+        self.watch.keep(now=last)
 
     def keep_alive(self) -> None:
         """From now on a thread gives signs of life when there is no news, until the last word."""

@@ -24,9 +24,11 @@ from trainer.monitoring.status_reporter import Reporter
 
 FOLDER = "profile"
 _WARM_UP, _FIRST = 5, 10  # steps: the first ones start things up
-# The longest of these is waited for between two traces: some seconds, and so many times what the
-# trace has cost that it is half a percent.
-_INTERVAL, _COSTS = 10.0, 200
+# The longest of these is waited for between two traces: a second, some steps, and so many times
+# what the trace has cost that it is half a percent.
+_INTERVAL, _COSTS = 1.0, 200
+_STEPS = 5  # steps between two traces at least
+_TELL = 10.0  # seconds between what is told and summarised
 
 _train = tf.compat.v1.train
 
@@ -34,9 +36,10 @@ _train = tf.compat.v1.train
 class TraceHook(tf.compat.v1.train.SessionRunHook):
     """Says how the time of a step is split, and writes the traces of a profile.
 
-    The split of one step every ten seconds goes to the status file, and as summaries to
-    `model_dir` (`None` for all but the chief). Steps of `profile` are written to
-    `profile/<task>-<step>.json`, which chrome://tracing and ui.perfetto.dev open.
+    The stopwatch learns the exchange of one step a second. The split of one step every ten seconds
+    goes to the status file, and as summaries to `model_dir` (`None` for all but the chief). Steps
+    of `profile` are written to `profile/<task>-<step>.json`, which chrome://tracing and
+    ui.perfetto.dev open.
     """
 
     def __init__(
@@ -44,9 +47,9 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         run: RunFolder,
         task_name: str,
         reporter: Reporter,
+        *,
         profile: config.Profile | None,
         model_dir: str | None,
-        *,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._run = run
@@ -64,6 +67,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         self._step = 0
         self._wanted = False
         self._average = 0.0
+        self._told_at: float | None = None
 
     def begin(self) -> None:
         """Finds the global step, which is fetched each step by others anyway."""
@@ -100,9 +104,10 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
             if self._in_profile:
                 self._write_profile(run_values.run_metadata.step_stats)
             if self._is_due and self._spent[2]:
-                self._tell(run_values.run_metadata.step_stats)
+                self._read(run_values.run_metadata.step_stats)
                 cost = self._clock() - self._began - self._average
-                self._next_at = self._clock() + max(_INTERVAL, _COSTS * cost)
+                pause = max(_INTERVAL, _COSTS * cost, _STEPS * self._average)
+                self._next_at = self._clock() + pause
             self._ended = None  # the time that took is not training's
         self._step = int(run_values.results) + 1
 
@@ -117,15 +122,17 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
             return self._steps >= _FIRST
         return self._clock() >= self._next_at
 
-    def _tell(self, step_stats: Any) -> None:
+    def _read(self, step_stats: Any) -> None:
         run, between, steps = self._spent
         self._average = run / steps
-        found = {
-            "step": self._average,
-            "between_steps": between / steps,
-            **step_time.split(step_stats, self._average),
-        }
-        self._spent = [0.0, 0.0, 0]
+        split = step_time.split(step_stats, self._average)
+        self._reporter.watch.traced(split["exchange"])
+        if self._told_at is None or self._clock() - self._told_at >= _TELL:
+            self._told_at = self._clock()
+            self._tell({"step": self._average, "between_steps": between / steps, **split})
+            self._spent = [0.0, 0.0, 0]
+
+    def _tell(self, found: dict[str, float]) -> None:
         self._reporter.note_seconds(found)
         if self._model_dir is not None:
             values = [

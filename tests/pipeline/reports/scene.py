@@ -6,12 +6,47 @@ import pathlib
 
 from pipeline import storage
 from pipeline.config import config_file
-from pipeline.runs import history, run_folder, run_record
+from pipeline.runs import accounts, history, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder, Status
 from tests.pipeline.reports import event_files
 from tests.pipeline.reports.event_files import scalar, session
 
 BEGAN = 1_700_000_000.0
+# Each is begun after 2 s; the worker is lost at 40 s, another begun 1 s later, whose first step is
+# there 4 s after that. All examples but those of first steps are timed.
+ACCOUNTS = [
+    accounts.Account(
+        task="chief-0",
+        began=BEGAN + 2,
+        until=BEGAN + 98,
+        seconds={
+            **{"start": 8, "step": 40, "input": 10, "exchange": 8, "between": 10},
+            **{"saving": 2, "end": 18},
+        },
+        examples=12800,
+        timed=12672,
+        best=0.003125,
+        ended=True,
+    ),
+    accounts.Account(
+        task="worker-0",
+        began=BEGAN + 2,
+        until=BEGAN + 40,
+        seconds={"start": 8, "step": 26, "exchange": 4},
+        examples=6400,
+        timed=6272,
+    ),
+    accounts.Account(
+        task="worker-0",
+        began=BEGAN + 41,
+        until=BEGAN + 82,
+        seconds={"start": 4, "step": 30, "waiting": 5, "end": 2},
+        examples=6400,
+        timed=6272,
+        best=0.004,
+        ended=True,
+    ),
+]
 
 
 def make(root: pathlib.Path, name: str = "r", *settings: str) -> RunFolder:
@@ -23,7 +58,7 @@ def make(root: pathlib.Path, name: str = "r", *settings: str) -> RunFolder:
     folder.mkdir(parents=True)
     storage.write_text(run.config_path, config_file.dump(job))
     record = run_record.begin(job, run)
-    record.started = BEGAN
+    record.started, record.ended = BEGAN, BEGAN + 100
     record.launcher = None
     record.status, record.exit_code, record.reason = "done", 0, run_record.ALL_STEPS
     record.final_step, record.best = 200, {"metric": "accuracy", "value": 0.9, "step": 200}
@@ -74,6 +109,8 @@ def make(root: pathlib.Path, name: str = "r", *settings: str) -> RunFolder:
             for task in ("chief-0", "worker-0")
         }
         history.Recorder(run, clock=lambda n=n: BEGAN + 20 + 10 * n).see(status)
+    for one in ACCOUNTS:
+        accounts.write(run, one)
     run_folder.write_status(
         run, Status("chief-0", 1, "host-a", "done", BEGAN + 80, step=200, exit_code=0)
     )

@@ -22,7 +22,6 @@ def test_curves_saves_and_starts(tmp_path):
     assert found.curve("loss") == [Point(100, 12.0, 0.5), Point(200, 22.0, 0.25)]
     assert found.curve("global_step/sec") == [Point(100, 12.0, 10.0)]
     assert found.saves == [Moment(0, 10.0)] and found.starts == [Moment(1, 11.0)]
-    assert [one.step for one in found.moments] == [0, 1, 100, 200]
 
 
 def test_files_of_several_starts_are_joined_and_steps_made_again_replace_the_old_ones(tmp_path):
@@ -43,16 +42,4 @@ def test_a_file_that_is_being_written_ends_where_it_is_whole(tmp_path, cut):
 
 def test_no_events(tmp_path):
     found = events.read(str(tmp_path / "absent"))
-    assert found.moments == [] and found.curve("loss") == []
-
-
-def test_the_best_rate_is_that_of_a_whole_window():
-    # 10 steps a second, for a second 100, then a stand-still.
-    steps = [0, 10, 20, 120, 130, 140, 140, 140]
-    moments = [Moment(step, float(n)) for n, step in enumerate(steps)]
-    assert events.best_rate(moments, 1.0) == 100
-    assert events.best_rate(moments, 3.0) == pytest.approx(120 / 3)
-    assert events.best_rate(moments, 100.0) is None
-    assert events.best_rate([], 1.0) is None
-    # Steps that fall back are no progress.
-    assert events.best_rate([Moment(100, 0.0), Moment(50, 5.0)], 1.0) is None
+    assert found.saves == [] and found.curve("loss") == []

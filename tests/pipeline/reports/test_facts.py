@@ -4,46 +4,41 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 
 import pytest
 
 from pipeline import errors
-from pipeline.reports import facts, goodput
-from pipeline.runs import run_record
+from pipeline.reports import facts
+from pipeline.runs import accounts, run_record
 from tests.pipeline.reports import scene
 
 
-def _parts(run, **changes):
+def _parts(run, now=60.0, **changes):
     record = run_record.read(run)
     for name, value in changes.items():
         setattr(record, name, value)
     run_record.write(run, record)
-    found = facts.measured(facts.gather(run, now=scene.BEGAN + 60))
-    return {part.name: part.seconds for part in goodput.split(found)}
+    parts = facts.goodput_of(facts.gather(run, now=scene.BEGAN + now))
+    return {part.name: part.seconds for part in parts if part.seconds}
+
+
+ALL = {
+    **{"useful": 80, "start-up": 18.8, "end": 40, "recovery": 5, "saving": 2, "input": 10},
+    **{"exchange": 12, "waiting for others": 5, "slower steps": 27.2},
+}
 
 
 def test_where_the_time_of_a_run_went(tmp_path):
-    # 100 s of two processes. Best: 5 steps a second; 200 steps would take 40 s at that pace.
-    assert _parts(scene.make(tmp_path)) == pytest.approx(
-        {
-            "useful": 80,
-            "start-up": 20,
-            "end": 40,
-            "lost work": 0,
-            "recovery": 5,  # of the worker: the chief trains on
-            "saving": 2,  # of the chief
-            "other": 53,
-        }
-    )
+    # 100 s of two processes. Best: 0.003125 s an example, of 25,600; 1.2 s of first steps.
+    assert _parts(scene.make(tmp_path)) == pytest.approx(ALL)
 
 
 def test_synchronous_processes_wait_for_each_other(tmp_path):
     run = scene.make(tmp_path, "r", "cluster.strategy=multi_worker_mirrored")
-    restarts = run_record.read(run).restarts
-    restarts[0].gang, restarts[0].steps_lost = True, 10
-    found = _parts(run, restarts=restarts)
-    assert (found["recovery"], found["saving"]) == (10, 4)
-    assert found["lost work"] == pytest.approx(2 * 10 / 5)
+    found = _parts(run)
+    assert found["saving"] == 4
+    assert found["waiting for others"] > 5
 
 
 def test_steps_that_were_not_saved_are_lost_work(tmp_path):
@@ -53,18 +48,47 @@ def test_steps_that_were_not_saved_are_lost_work(tmp_path):
     assert (found["useful"], found["lost work"]) == (pytest.approx(56), pytest.approx(24))
 
 
-def test_losses_of_earlier_launches_are_not_of_this_one(tmp_path):
+def test_what_a_run_that_trains_has_not_saved_is_not_lost(tmp_path, monkeypatch):
     run = scene.make(tmp_path)
-    restarts = run_record.read(run).restarts
-    restarts[0].time = scene.BEGAN - 100
-    assert _parts(run, restarts=restarts)["recovery"] == 0
+    (pathlib.Path(run.path) / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-140"\n')
+    monkeypatch.setattr(facts.liveness, "state_of_run", lambda *_, now: ("running", ""))
+    found = _parts(run, 100, ended=None)
+    assert (found["useful"], "lost work" in found) == (pytest.approx(80), False)
 
 
-def test_a_run_that_made_no_step_has_no_goodput(tmp_path):
+def test_the_time_between_two_launches_is_not_counted(tmp_path):
     run = scene.make(tmp_path)
-    for path in pathlib.Path(run.path).glob("events*"):
-        path.unlink()
-    assert facts.measured(facts.gather(run)) is None
+    day = 86400.0
+    one = run_record.Launch(started=scene.BEGAN - day, topology={"chief": 1, "ps": 1})
+    seconds = {"start": 10.0, "step": 40.0}
+    began = one.started + 5
+    lost = accounts.Account(
+        task="chief-0", began=began, until=began + 50, seconds=seconds, examples=12800, timed=12800
+    )
+    accounts.write(run, lost)
+    # It ended with the last sign of life of its process: that is not recorded.
+    found = _parts(run, earlier=[one])
+    assert sum(found.values()) == pytest.approx(200 + 55)
+    assert found["start-up"] == pytest.approx(ALL["start-up"] + 15)
+    assert found["lost work"] == pytest.approx(40)
+
+
+def test_preparing_records_is_part_of_the_start(tmp_path):
+    found = _parts(scene.make(tmp_path), seconds={"total": 130.0})
+    assert found["start-up"] == pytest.approx(ALL["start-up"] + 60)
+
+
+def test_a_run_that_never_trained_has_no_goodput(tmp_path):
+    run = scene.make(tmp_path)
+    shutil.rmtree(pathlib.Path(run.path, accounts.FOLDER))
+    assert _parts(run) == {}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"task": "chief-0"}'])
+def test_an_account_that_cannot_be_read_is_left_out(tmp_path, content):
+    run = scene.make(tmp_path)
+    (pathlib.Path(run.path) / accounts.FOLDER / "chief-0-9.json").write_text(content)
+    assert _parts(run) == pytest.approx(ALL)
 
 
 def test_slices_are_those_of_the_final_export(tmp_path):

@@ -1,4 +1,4 @@
-"""The parts of a run's time add up to the whole, whatever was measured."""
+"""How the time of a run is divided."""
 
 from __future__ import annotations
 
@@ -7,73 +7,162 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.reports import goodput
-from pipeline.reports.goodput import Measured
-
-_SECONDS = st.floats(0, 1e6)
-_PIECES = st.lists(st.tuples(_SECONDS, st.integers(1, 50)), max_size=5)
-
-
-def _named(parts):
-    return {part.name: part.seconds for part in parts}
+from pipeline.reports.goodput import Launch
+from pipeline.runs import accounts
+from pipeline.runs.accounts import Account
 
 
-def test_a_run_with_a_loss():
-    # Two processes for 100 s: 10 s to the first step, 20 s at the end. At best 100 examples/s.
-    found = goodput.split(
-        Measured(
-            total=100,
-            start=10,
-            end=20,
-            processes=2,
-            examples=5000,
-            best_rate=100,
-            lost_examples=500,
-            recovering=[(4, 1), (2, 2)],
-            saving=[(1.5, 1), (1.5, 1)],
+def _account(task="chief-0", began=0.0, *, examples=0, timed=None, best=None, ended=True, **spent):
+    return Account(
+        task=task,
+        began=began,
+        until=began + sum(spent.values()),
+        seconds=spent,
+        examples=examples,
+        timed=examples if timed is None else timed,
+        best=best,
+        ended=ended,
+    )
+
+
+def _split(launches, known, survived=1e9, *, synchronous=False):
+    parts = goodput.split(launches, known, survived=survived, synchronous=synchronous)
+    assert [part.name for part in parts] == list(goodput.WHAT)
+    return {part.name: part.seconds for part in parts if part.seconds}
+
+
+def _launch(began, ended, *tasks):
+    return Launch(began, ended, tasks or ("chief-0",))
+
+
+def test_time_of_steps_is_useful_at_the_best_pace():
+    known = [_account(start=10.0, step=60.0, between=20.0, examples=100, best=0.5)]
+    found = _split([_launch(0, 100)], known)
+    assert found == {"useful": 50, "start-up": 10, "slower steps": 30, "end": 10}
+
+
+def test_states_of_a_process_are_causes():
+    known = [
+        _account(
+            **{"start": 5.0, "step": 50.0, "input": 10.0, "exchange": 5.0, "saving": 8.0},
+            **{"evaluation": 7.0, "waiting": 3.0, "recovery": 2.0, "end": 10.0, "examples": 100},
         )
-    )
-    assert _named(found) == pytest.approx(
-        {
-            "useful": 100,
-            "start-up": 20,
-            "end": 40,
-            "lost work": 10,
-            "recovery": 8,
-            "saving": 3,
-            "other": 19,
-        }
-    )
-    assert found[0].name == "useful" and found[0].share == pytest.approx(0.5)
+    ]
+    assert _split([_launch(0, 100)], known) == {
+        **{"useful": 50, "start-up": 5, "input": 10, "exchange": 5, "saving": 8},
+        **{"evaluation": 7, "waiting for others": 3, "recovery": 2, "end": 10},
+    }
 
 
-def test_what_was_not_measured_is_other():
-    found = goodput.split(
-        Measured(total=50, start=5, end=5, processes=1, examples=100, best_rate=None)
+def test_input_that_is_starved_all_the_time_is_no_worse_pace():
+    known = [_account(step=10.0, input=90.0, examples=100, best=0.1)]
+    assert _split([_launch(0, 100)], known) == {"useful": 10, "input": 90}
+
+
+def test_examples_that_no_checkpoint_has_are_lost_work():
+    known = [_account(step=100.0, examples=100, best=1.0)]
+    assert _split([_launch(0, 100)], known, 60) == {"useful": 60, "lost work": 40}
+
+
+def test_the_first_step_is_as_useful_as_others():
+    known = [_account(start=20.0, step=80.0, examples=100, timed=80, best=0.5)]
+    assert _split([_launch(0, 100)], known) == pytest.approx(
+        {"useful": 50, "start-up": 10, "slower steps": 40}
     )
-    assert _named(found)["other"] == 40 and _named(found)["useful"] == 0
+
+
+def test_from_a_loss_to_the_next_step_is_recovery():
+    known = [
+        _account(began=5.0, start=5.0, step=20.0, examples=20, best=1.0, ended=False),
+        _account(began=40.0, start=10.0, step=40.0, examples=40, best=1.0),
+    ]
+    assert _split([_launch(0, 100)], known) == {
+        **{"useful": 60, "start-up": 10, "recovery": 20, "end": 10}
+    }
+
+
+def test_a_process_that_never_came_back_is_recovery():
+    known = [_account(start=10.0, step=20.0, examples=20, best=1.0, ended=False)]
+    assert _split([_launch(0, 100)], known) == {"useful": 20, "start-up": 10, "recovery": 70}
+
+
+def test_a_launch_without_steps_is_start_up():
+    assert _split([_launch(0, 100, "chief-0", "worker-0")], []) == {"start-up": 200}
+
+
+def test_time_between_two_launches_is_not_counted():
+    known = [
+        _account(start=10.0, step=90.0, examples=90, best=1.0, ended=False),
+        _account(began=80000.0, start=20.0, step=70.0, end=10.0, examples=70, best=1.0),
+    ]
+    found = _split([_launch(0, 110), _launch(80000, 80100)], known, 130)
+    assert found == pytest.approx(
+        {"useful": 130, "lost work": 30, "start-up": 30, "recovery": 10, "end": 10}
+    )
+
+
+def test_the_best_pace_is_that_of_the_fastest_process():
+    known = [
+        _account(step=100.0, examples=100, best=1.0),
+        _account("worker-0", step=100.0, examples=50, best=2.0),
+    ]
+    found = _split([_launch(0, 100, "chief-0", "worker-0")], known)
+    assert found == {"useful": 150, "slower steps": 50}
+
+
+def test_exchange_beyond_that_of_the_slowest_process_is_waiting():
+    known = [
+        _account(step=20.0, exchange=80.0, examples=100, best=0.2),
+        _account("worker-0", step=90.0, exchange=10.0, examples=100, best=0.9),
+    ]
+    launches = [_launch(0, 100, "chief-0", "worker-0")]
+    found = _split(launches, known, synchronous=True)
+    assert found == pytest.approx(
+        {"useful": 40, "exchange": 20, "waiting for others": 70, "slower steps": 70}
+    )
+    assert "waiting for others" not in _split(launches, known)
+
+
+def test_a_save_is_one_of_all_that_step_together():
+    known = [
+        _account(step=50.0, saving=50.0, examples=100, best=0.5),
+        _account("worker-0", step=90.0, exchange=10.0, examples=100),
+    ]
+    found = _split([_launch(0, 100, "chief-0", "worker-0")], known, synchronous=True)
+    assert found == pytest.approx({"useful": 100, "saving": 100})
+
+
+def test_of_no_time_nothing_has_a_share():
+    assert all(p.share == 0 for p in goodput.split([], [], survived=0, synchronous=False))
+
+
+_seconds = st.floats(0, 1e5)
+_accounts = st.builds(
+    lambda task, began, spent, examples, first, best, ended: _account(
+        task, began, examples=examples, timed=examples // first, best=best, ended=ended, **spent
+    ),
+    task=st.sampled_from(["chief-0", "worker-0", "worker-1"]),
+    began=_seconds,
+    spent=st.dictionaries(st.sampled_from(accounts.STATES), _seconds),
+    examples=st.integers(0, 10**6),
+    first=st.integers(1, 3),
+    best=st.none() | st.floats(1e-6, 1e3),
+    ended=st.booleans(),
+)
 
 
 @given(
-    total=_SECONDS,
-    start=_SECONDS,
-    end=_SECONDS,
-    processes=st.integers(1, 1000),
-    examples=st.floats(0, 1e12),
-    best_rate=st.none() | st.floats(1e-3, 1e9),
-    lost=st.floats(0, 1e9),
-    recovering=_PIECES,
-    saving=_PIECES,
+    st.lists(st.tuples(_seconds, _seconds), max_size=4),
+    st.lists(_accounts, max_size=8),
+    st.floats(0, 1e9),
+    st.booleans(),
 )
-def test_parts_add_up(total, start, end, processes, examples, best_rate, lost, recovering, saving):
-    found = goodput.split(
-        Measured(total, start, end, processes, examples, best_rate, lost, recovering, saving)
+def test_parts_add_up_to_wall_time_times_processes(spans, known, survived, synchronous):
+    """Whatever clocks say: accounts may overlap, lie outside of a launch, or be of no time."""
+    tasks = ("chief-0", "worker-0")
+    launches = [Launch(began, began + seconds, tasks) for began, seconds in sorted(spans)]
+    parts = goodput.split(launches, known, survived=survived, synchronous=synchronous)
+    assert sum(part.seconds for part in parts) == pytest.approx(
+        2 * sum(one.ended - one.began for one in launches), abs=1e-3
     )
-    assert all(part.seconds >= 0 for part in found)
-    assert sum(part.seconds for part in found) == pytest.approx(total * processes, rel=1e-9)
-    if total:
-        assert sum(part.share for part in found) == pytest.approx(1)
-
-
-def test_a_run_of_no_time_has_no_shares():
-    found = goodput.split(Measured(0, 0, 0, 1, 0, None))
-    assert all(part.share == 0 for part in found)
+    assert all(part.seconds >= -1e-6 for part in parts)

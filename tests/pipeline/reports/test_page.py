@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import re
 import xml.etree.ElementTree as ElementTree
 
-from pipeline.reports import facts, page
-from pipeline.runs import run_record
+from pipeline.reports import facts, goodput, page
+from pipeline.runs import accounts, run_record
 from tests.pipeline.reports import scene
 
 
@@ -19,7 +20,13 @@ def test_every_part_is_there(tmp_path):
     text = _page(scene.make(tmp_path))
     headings = re.findall("<h2>(.*?)</h2>", text)
     assert headings == [
-        *("Result", "Curves", "Processes", "Goodput", "Timeline", "Ledger", "Config"),
+        "Result",
+        "Curves",
+        "Processes",
+        "Goodput",
+        "Timeline",
+        "Ledger",
+        "Config",
         "Versions and machines",
     ]
     assert "<td>accuracy</td><td class=right>0.90000</td>" in text
@@ -27,6 +34,23 @@ def test_every_part_is_there(tmp_path):
     assert "killed by SIGKILL &lt;&amp;&gt;" in text and "<&>" not in text
     assert "make evaluate RUN=r" in text and "host-a" in text
     assert "steps: 200" in text and "57,000" in text
+
+
+def test_a_result_that_is_no_better_than_a_constant_answer_is_said(tmp_path):
+    found = facts.gather(scene.make(tmp_path), now=scene.BEGAN + 200)
+    assert "no better than the baseline" not in page.render(found)
+    found.record.baselines = {"eval": {"accuracy": 0.9}}
+    assert "eval accuracy 0.9000 is no better than the baseline 0.9000" in page.render(found)
+    surely = {"value": 0.9, "low": 0.85, "high": 0.95, "few": False}
+    row = {"slice": "all", "records": 99, "metrics": {"accuracy": surely}}
+    for simple, told in ((0.9, True), (0.89, False)):
+        slices = {"eval": [{**row, "baseline": {"accuracy": simple}}]}
+        text = page.render(dataclasses.replace(found, slices=slices))
+        assert ("no better than the baseline" in text) is told
+
+
+def test_each_cause_has_a_color_of_its_own():
+    assert len({*page._CAUSE_COLORS}) == len(page._CAUSE_COLORS) == len(goodput.WHAT) - 1
 
 
 def test_it_fetches_nothing_and_is_well_formed(tmp_path):
@@ -48,7 +72,8 @@ def test_a_run_that_failed_before_its_first_step(tmp_path):
     run = scene.make(tmp_path)
     for path in pathlib.Path(run.path).glob("*/events*"):
         path.unlink()
-    for name in ("history.json", "status/chief-0.json", *_events(run)):
+    kept = [f"{accounts.FOLDER}/{path.name}" for path in pathlib.Path(run.path, "time").iterdir()]
+    for name in ("history.json", "status/chief-0.json", *kept, *_events(run)):
         (pathlib.Path(run.path) / name).unlink()
     record = run_record.read(run)
     record.status, record.reason = "failed", "the port is taken"

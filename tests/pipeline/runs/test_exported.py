@@ -95,7 +95,7 @@ def test_a_model_without_a_signature_for_records_is_a_line(tmp_path):
 
 
 def test_names_of_columns_need_not_be_those_of_arguments(tmp_path):
-    """In a fresh process: absl prints by itself only as long as nobody else listens."""
+    """In a fresh process: absl prints by itself only as long as no other handler is there."""
     path = str(tmp_path / "1")
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         x = tf.compat.v1.placeholder(tf.float32, [None])

@@ -79,13 +79,13 @@ def test_elsewhere_the_age_of_the_last_sign_of_life_does(run, record):
 def test_the_state_of_a_run_with_a_launcher(run, record):
     at_work, lost = {"chief-0": status()}, {"chief-0": status(pid=NOBODY)}
     with run_lock.held(run):
-        assert liveness.state_of_run(run, record, lost, NOW) == ("running", "training")
-    state, why = liveness.state_of_run(run, record, lost, NOW)
+        assert liveness.state_of_run(run, record, lost, now=NOW) == ("running", "training")
+    state, why = liveness.state_of_run(run, record, lost, now=NOW)
     assert state == "died" and why.endswith("is gone")
-    # Somebody goes on with it by hand.
-    assert liveness.state_of_run(run, record, at_work, NOW) == ("running", "started by hand")
+    # It is resumed by hand.
+    assert liveness.state_of_run(run, record, at_work, now=NOW) == ("running", "started by hand")
     record.status, record.reason = "done", "all steps made"
-    assert liveness.state_of_run(run, record, at_work, NOW) == ("done", "all steps made")
+    assert liveness.state_of_run(run, record, at_work, now=NOW) == ("done", "all steps made")
 
 
 @pytest.mark.parametrize(
@@ -114,32 +114,32 @@ def test_the_state_of_a_run_with_a_launcher(run, record):
 )
 def test_the_state_of_a_run_by_hand(run, said, found):
     statuses = {one.task: one for one in said}
-    assert liveness.state_of_run(run, None, statuses, NOW) == found
+    assert liveness.state_of_run(run, None, statuses, now=NOW) == found
 
 
 def test_a_run_by_hand_without_an_evaluator_is_trained(run):
     run.write(run_folder.TRAINING_DONE, {"final_step": 5, "reason": "steps"})
-    state, why = liveness.state_of_run(run, None, {"chief-0": status("done")}, NOW)
+    state, why = liveness.state_of_run(run, None, {"chief-0": status("done")}, now=NOW)
     assert state == "trained" and "start --job_name=evaluator" in why
 
 
 def test_a_run_by_hand_is_done_when_there_is_a_result(run):
     run.write(run_folder.RESULT, {"final_step": 5})
     lost = {"chief-0": status("done"), "ps-0": status("serving", "ps-0", pid=NOBODY)}
-    assert liveness.state_of_run(run, None, lost, NOW) == ("done", "")
+    assert liveness.state_of_run(run, None, lost, now=NOW) == ("done", "")
 
 
 @pytest.mark.parametrize("state", ["trained", "done", "stopped", "failed"])
 def test_an_end_recorded_by_hand_holds_until_the_run_is_resumed(run, state):
     record = run_record.begin(config_file.load("mnist"), run, by_hand=True)
     record.status, record.reason = state, "so it was"
-    assert liveness.state_of_run(run, record, {}, NOW) == (state, "so it was")
+    assert liveness.state_of_run(run, record, {}, now=NOW) == (state, "so it was")
     evaluating = {"chief-0": status("done"), "evaluator-0": status("evaluating", "evaluator-0")}
-    found = liveness.state_of_run(run, record, evaluating, NOW)
+    found = liveness.state_of_run(run, record, evaluating, now=NOW)
     assert found == (("done", "so it was") if state == "done" else ("running", "started by hand"))
 
 
 def test_a_run_by_hand_whose_processes_were_killed(run):
     record = run_record.begin(config_file.load("mnist"), run, by_hand=True)
-    found = liveness.state_of_run(run, record, {"chief-0": status(pid=NOBODY)}, NOW)
+    found = liveness.state_of_run(run, record, {"chief-0": status(pid=NOBODY)}, now=NOW)
     assert found == ("died", "no process of it is alive")

@@ -84,6 +84,6 @@ def test_following_shows_new_processes_and_ends_with_the_run(run):
         else:
             write(run, "ps-0", "serving\nlast words")
 
-    log_reader.follow(log_reader.Logs(run), said.append, lambda: len(looks) == 2, wait)
+    log_reader.follow(log_reader.Logs(run), said.append, lambda: len(looks) == 2, wait=wait)
     assert said[:3] == ["chief-0  | one", "chief-0  | two", "worker-1 | three"]
     assert said[3:] == ["ps-0     | serving", "ps-0     | last words"]

@@ -10,7 +10,7 @@ from pipeline import errors
 from pipeline.config import config_file
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
-from pipeline.storage import gcs
+from pipeline.storage import gcs_client
 
 
 def test_places_below_the_storage_root(tmp_path):
@@ -154,7 +154,7 @@ def test_a_word_that_cannot_be_had_just_now_is_none_until_the_next(cloud):
     run = RunFolder(cloud.path("r"))
     run_folder.write_status(run, Status("chief-0", 7, "h", "waiting", 2.5))
     cloud.fault("GET .*status/chief-0.json", status=503, times=99)
-    with gcs.patience(0.2):
+    with gcs_client.patience(0.2):
         assert run_folder.read_status(run, "chief-0") is None
     cloud.api.faults.clear()
     assert run_folder.read_status(run, "chief-0") is not None

@@ -48,7 +48,7 @@ def test_runs_are_listed_newest_first(add, tmp_path):
     ]
 
 
-def test_a_run_at_work_shows_its_step_and_best_so_far(add, tmp_path):
+def test_a_running_run_shows_its_step_and_best_so_far(add, tmp_path):
     run = add("now", 65, launcher=None)
     status = {"pid": os.getpid(), "host": socket.gethostname(), "state": "training", "time": NOW}
     run_folder.write_status(run, Status(task="chief-0", step=1234, **status))

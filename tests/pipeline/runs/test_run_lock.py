@@ -49,7 +49,7 @@ def test_processes_of_a_dead_launcher_are_waited_for(run):
         assert len(waits) == 3
 
 
-def test_but_not_for_ever(run):
+def test_processes_of_a_dead_launcher_are_not_waited_for_without_end(run):
     left = leave(run)
     with (
         pytest.raises(errors.UsageError, match=rf"another process \(pid {NOBODY}\)"),

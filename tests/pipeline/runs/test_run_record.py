@@ -10,11 +10,38 @@ from pipeline.runs.run_record import Restart
 
 # What other programs may rely on; see the table in the README.
 FIELDS = {
-    *("status", "reason", "exit_code", "config", "strategy", "topology", "cluster", "launcher"),
-    *("job", "launches", "final_step", "metrics", "best", "exports", "sha256", "restarts"),
-    *("input", "readers", "left_out", "seconds"),
-    *("examples_per_second", "versions", "manifest", "new_data", "step_seconds", "staleness"),
-    *("skipped", "started", "command", "baselines"),
+    "status",
+    "reason",
+    "exit_code",
+    "config",
+    "strategy",
+    "topology",
+    "cluster",
+    "launcher",
+    "job",
+    "launches",
+    "final_step",
+    "metrics",
+    "best",
+    "exports",
+    "sha256",
+    "restarts",
+    "input",
+    "readers",
+    "left_out",
+    "seconds",
+    "examples_per_second",
+    "versions",
+    "manifest",
+    "new_data",
+    "step_seconds",
+    "staleness",
+    "skipped",
+    "started",
+    "command",
+    "baselines",
+    "earlier",
+    "ended",
 }
 RESULT = {
     "final_step": 1500,
@@ -55,6 +82,21 @@ def test_a_run_begins_as_running_under_this_process(run, job):
     assert record.topology == {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
     assert record.versions["tensorflow"].startswith("2.15")
     assert record.versions["code"] == versions.code_version()
+
+
+def test_a_launch_remembers_when_those_before_it_ran(run, job):
+    first = run_record.begin(job, run)
+    run_record.close(first, run, None, stopped=False)
+    second = run_record.begin(job, run)  # which is killed
+    second.launcher.seen = second.started + 7
+    run_record.write(run, second)
+    third = run_record.begin(job, run)
+    assert [(one.started, one.ended) for one in third.earlier] == [
+        (first.started, first.ended),
+        (second.started, second.started + 7),
+    ]
+    assert third.earlier[0].topology == first.topology
+    assert third.ended is None and first.ended >= first.started
 
 
 def test_it_is_read_as_it_was_written(run, job):

@@ -43,7 +43,7 @@ def save(run, step):
     )
 
 
-def test_a_run_at_work(run, record):
+def test_a_running_run(run, record):
     evaluation = {"step": 900, "global_step": 900.0, "accuracy": 0.98765}
     chief = {"step": 1234, "max_steps": 15000, "loss": 0.5, "examples_per_second": 2345.6}
     keep(
@@ -74,7 +74,7 @@ def test_a_run_at_work(run, record):
     ("step", "told"),
     [(None, "restarts: 2, the newest of ps-0: killed"), (1400, "of ps-0 at step 1,400: killed")],
 )
-def test_restarts_are_told_while_the_run_is_at_work(run, record, step, told):
+def test_restarts_are_reported_while_the_run_is_running(run, record, step, told):
     for role, at in (("worker", 7), ("ps", step)):
         record.restarts.append(run_record.Restart(role=role, index=0, cause="killed", step=at))
     keep(run, record, chief_0={})
@@ -137,4 +137,4 @@ def test_before_anybody_has_spoken(run, record):
     keep(run, record)
     with run_lock.held(run):
         text = status_report.describe(run, NOW)
-    assert text == "run r: running (training)\nno process has said anything yet"
+    assert text == "run r: running (training)\nno process has reported yet"

@@ -28,7 +28,7 @@ def launched(run):
     return record
 
 
-def test_a_run_that_is_at_work_is_asked(run, launched):
+def test_a_running_run_is_asked_to_stop(run, launched):
     with run_lock.held(run):
         stopping.ask(run, NOW)
     assert run.read(run_folder.STOP) == {"reason": "stop requested"}
@@ -48,7 +48,7 @@ def test_one_whose_launcher_was_killed_cannot_be(run, launched):
 
 
 @pytest.mark.parametrize("state", ["done", "stopped", "failed"])
-def test_nor_one_that_has_ended(run, launched, state):
+def test_a_run_that_has_ended_is_not_asked_to_stop(run, launched, state):
     launched.status, launched.reason = state, "so it was."
     run_record.write(run, launched)
     match = rf"is not training \({state}: so it was\); nothing to stop"
@@ -56,7 +56,7 @@ def test_nor_one_that_has_ended(run, launched, state):
         stopping.ask(run, NOW)
 
 
-def test_nor_one_that_only_evaluates(run, launched):
+def test_a_run_that_only_evaluates_is_not_asked_to_stop(run, launched):
     run.write(run_folder.TRAINING_DONE, {"final_step": 5, "reason": "steps"})
     with run_lock.held(run), pytest.raises(errors.UsageError, match="has ended training"):
         stopping.ask(run, NOW)

@@ -162,7 +162,7 @@ def test_the_slowest_counts_where_all_have_to_come_back(role, gang):
     assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 31.5)
 
 
-def test_who_had_ended_is_not_waited_for():
+def test_an_ended_process_is_not_waited_for():
     ended = status("worker-0", 99.0, 120, 0.5, "done")
     seen = ({**ended, **status("chief-0", t, step, 0.5)} for t, step in ((101.0, 90), (102.0, 91)))
     restart, over = watch("ps", *seen)

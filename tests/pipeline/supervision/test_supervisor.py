@@ -399,7 +399,7 @@ def test_everybody_may_be_asked_to_stop_at_once(stage):
     assert stage.boss.restarts == []
 
 
-def test_who_does_not_stop_is_killed_after_its_grace(stage):
+def test_a_process_that_does_not_stop_is_killed_after_its_grace(stage):
     when_training(stage, "chief-0")
     with pytest.raises(errors.RetryableError, match="SIGTERM, before anything was saved"):
         stage.run(
@@ -488,7 +488,9 @@ def test_a_lost_fork_server_is_started_again_with_all_processes(stage, unit):
     }
     (restart,) = stage.boss.restarts
     assert (restart.role, restart.step) == ("fork-server", 7)
-    assert restart.cause == "the process that starts all others was lost: killed by SIGKILL"
+    assert restart.cause == (
+        "the fork server, which starts all processes, was lost: killed by SIGKILL"
+    )
     assert restart.seconds_to_next_step > 0
 
 
@@ -503,7 +505,9 @@ def test_after_training_only_the_evaluator_is_started_again_with_the_fork_server
 
 def test_a_fork_server_that_is_lost_without_progress_ends_the_run(stage):
     killed = kill_server(stage, lambda statuses: "chief-0" in statuses, times=99)
-    with pytest.raises(errors.RetryableError, match="process that starts all others is gone"):
+    with pytest.raises(
+        errors.RetryableError, match="fork server, which starts all processes, is lost"
+    ):
         stage.run(chief_0=["train"], worker_0=["train"])
     assert len(killed) == 1 + 3
 

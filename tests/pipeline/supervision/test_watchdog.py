@@ -47,7 +47,7 @@ def test_no_step_for_the_limit_is_a_hang_of_training(dog):
     assert dog.look(said(4), PIDS, 19) == Hang(None, "no step for 10 s")
 
 
-def test_who_keeps_the_others_waiting_hangs_alone(dog):
+def test_only_the_process_that_others_wait_for_hangs(dog):
     """It alone is started again and reads what it held; nothing returns to a checkpoint."""
     piece = {"what": WAITING, "done": 90, "total": 100}
     statuses = said(4)
@@ -127,7 +127,7 @@ def test_the_first_piece_of_work_may_take_longer(dog):
     assert dog.look(worked(0, state="evaluating"), {"chief-0": 1}, 100) is not None
 
 
-def test_workers_may_wait_as_long_as_the_chief_is_at_work(dog):
+def test_workers_may_wait_as_long_as_the_chief_makes_progress(dog):
     """It restores, or writes a large checkpoint to where no part of it can be seen."""
     waiting = said(3, names=["worker-0"])
     for now in (0, 50, 99):
@@ -149,6 +149,17 @@ def test_a_chief_that_saves_while_others_step_on_does_not_hang(dog, files):
         files.state = now
         words = said(3, names=["chief-0"]) | said(now, names=["worker-0"])
         assert dog.look(words, PIDS, now) is None
+
+
+def test_a_worker_that_is_silent_while_others_step_on_hangs_though_they_save(dog, files):
+    statuses = said(4)
+    for now in range(0, 15, 3):
+        files.state = now
+        statuses |= said(4 + now, names=["chief-0"])
+        assert dog.look(statuses, PIDS, now) is None
+    statuses |= said(30, names=["chief-0"])
+    files.state = 15
+    assert dog.look(statuses, PIDS, 15) == Hang("worker-0", "no sign of life for 15 s")
 
 
 def test_after_a_hang_all_have_their_time_again(dog):

@@ -26,7 +26,7 @@ def blocks(small_records):
 def hook(small_records, blocks, tmp_path):
     job = small_records.config("train.save_steps=4")
     task = topology.Task(topology.CHIEF, 0)
-    return divergence.DivergenceHook(job, RunFolder(str(tmp_path)), task, blocks)
+    return divergence.DivergenceHook(job, RunFolder(str(tmp_path)), task, blocks=blocks)
 
 
 def _after(hook, loss, step, positions):
@@ -133,7 +133,7 @@ def test_asynchronous_processes_tell_the_step_that_all_count(small_records, bloc
     job = small_records.config("cluster.strategy=parameter_server")
     cluster = {role: (f"localhost:{n}",) for n, role in enumerate(("chief", "worker", "ps"), 1)}
     task = topology.Task(topology.WORKER, 0, cluster)
-    hook = divergence.DivergenceHook(job, RunFolder(str(tmp_path)), task, blocks)
+    hook = divergence.DivergenceHook(job, RunFolder(str(tmp_path)), task, blocks=blocks)
     _listed(tmp_path, _checkpoint(tmp_path, 0, 0.0))
     with pytest.raises(errors.ModelError, match=r"^the loss is nan at step 41, of worker-0\."):
         _after(hook, np.nan, 41, [[0, 0]])

@@ -72,7 +72,7 @@ class Scene:
     def __init__(self, folder, *, writes):
         self.run = RunFolder(str(folder))
         self.hook = ProgressHook(
-            Reporter(self.run, "chief-0", 100), 32, 5, self.run.path if writes else None
+            Reporter(self.run, "chief-0", 100), 32, 5, model_dir=self.run.path if writes else None
         )
         self.said = []
 

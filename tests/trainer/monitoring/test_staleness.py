@@ -35,7 +35,7 @@ def train(run, task, updates_of_others, steps, clock=time.monotonic):
         with tf.control_dependencies([others]):
             op = step.assign_add(1, read_value=False)
         staleness.watch(types.SimpleNamespace(train_op=op))
-        hook = staleness.StalenessHook(run, task, reporter, clock)
+        hook = staleness.StalenessHook(run, task, reporter, clock=clock)
         with v1.train.SingularMonitoredSession(hooks=[hook]) as session:
             for _ in range(steps):
                 session.run(op)
@@ -55,14 +55,19 @@ def test_the_chief_writes_the_histograms_of_all(run, tmp_path):
     assert list(tmp_path.glob("events.*")) == []
     train(run, topology.Task("chief", 0, CLUSTER), 1, 25)
     found = {
-        value.tag: value.histo
+        value.tag: value
         for path in tmp_path.glob("events.*")
         for event in v1.train.summary_iterator(str(path))
         for value in event.summary.value
     }
-    assert set(found) == {"staleness/chief-0", "staleness/worker-0"}
-    assert (found["staleness/chief-0"].num, found["staleness/chief-0"].max) == (3, 1)
-    assert (found["staleness/worker-0"].num, found["staleness/worker-0"].sum) == (3, 6)
+    assert set(found) == {
+        f"{tag}/{task}"
+        for tag in ("staleness", "staleness_mean")
+        for task in ("chief-0", "worker-0")
+    }
+    chief, worker = (found[f"staleness/{task}"].histo for task in ("chief-0", "worker-0"))
+    assert (chief.num, chief.max, worker.num, worker.sum) == (3, 1, 3, 6)
+    assert found["staleness_mean/worker-0"].simple_value == 2
 
 
 @pytest.mark.parametrize(("seconds", "looks"), [(1, 1), (15, 3), (100, 6)])

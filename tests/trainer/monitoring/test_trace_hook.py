@@ -59,7 +59,7 @@ def summaries(folder):
 
 def test_steps_of_the_profile_are_written_for_a_timeline(run, reporter, tmp_path):
     profile = config.Profile(start=3, stop=5)
-    train(TraceHook(run, "worker-0", reporter, profile, None), 8)
+    train(TraceHook(run, "worker-0", reporter, profile=profile, model_dir=None), 8)
     paths = sorted((tmp_path / "profile").iterdir())
     assert [path.name for path in paths] == ["worker-0-3.json", "worker-0-4.json"]
     for path in paths:
@@ -69,12 +69,10 @@ def test_steps_of_the_profile_are_written_for_a_timeline(run, reporter, tmp_path
 
 def test_where_the_time_of_a_step_goes_is_told_once_in_a_while(run, reporter, tmp_path):
     clock = Clock()
-    train(TraceHook(run, "chief-0", reporter, None, run.path, clock=clock), 40)
+    train(TraceHook(run, "chief-0", reporter, profile=None, model_dir=run.path, clock=clock), 40)
     reporter.say("done")
     (status,) = run_folder.read_statuses(run).values()
-    assert set(status.seconds) == {
-        *("step", "between_steps", "compute", "exchange", "input", "other")
-    }
+    assert set(status.seconds) == {"step", "between_steps", "compute", "exchange", "input", "other"}
     # The clock is looked at once in a step, and once or twice between two.
     assert status.seconds["step"] == pytest.approx(0.001, rel=1)
     assert status.seconds["between_steps"] == pytest.approx(0.001, rel=1)
@@ -93,13 +91,13 @@ def test_the_next_trace_waits_until_the_last_has_paid(run, reporter, tmp_path):
             return self.now
 
     clock = Slow()
-    train(TraceHook(run, "chief-0", reporter, None, run.path, clock=clock), 300)
+    train(TraceHook(run, "chief-0", reporter, profile=None, model_dir=run.path, clock=clock), 300)
     assert clock.now > 50
     assert 1 < len({step for _, step, _ in summaries(tmp_path)}) <= 4
 
 
 def test_workers_write_no_events(run, reporter, tmp_path):
-    train(TraceHook(run, "worker-0", reporter, None, None), 20)
+    train(TraceHook(run, "worker-0", reporter, profile=None, model_dir=None), 20)
     assert list(tmp_path.glob("events.*")) == []
 
 

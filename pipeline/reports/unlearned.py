@@ -1,0 +1,79 @@
+"""Whether a result is better than its baseline: what a constant answer would get."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.console.figures import figure
+
+# Metrics that say whether anything was learned, the first one first; True where more is better. Of
+# a rare class accuracy says little, so one of them that is better is enough.
+_HIGHER = {
+    "accuracy": True,
+    "auc": True,
+    "average_loss": False,
+    "rmse": False,
+    "mean_absolute_error": False,
+}
+# The value of a metric and its 95 % interval; three times the value if there is none.
+Interval = tuple[float, float, float]
+
+
+def warning(
+    metrics: Mapping[str, Mapping[str, Interval]], baselines: Mapping[str, Mapping[str, float]]
+) -> str | None:
+    """Returns a line on the first split whose result is no better than its baseline; `None` if
+    there is none. Splits go by names such as `test` or `600 test`; test comes before others.
+
+    It is if a metric is no better, and none has an interval that is better as a whole. A metric
+    that has no baseline, or is NaN, does not count.
+    """
+    for split in sorted(metrics, key=lambda name: ("test" not in name.split(), name)):
+        simple, worse, better = baselines.get(split, {}), [], False
+        for name, higher in _HIGHER.items():
+            if name not in simple or name not in metrics[split]:
+                continue
+            value, low, high = metrics[split][name]
+            if math.isnan(value):
+                continue
+            sign = 1 if higher else -1
+            if sign * value <= sign * simple[name]:
+                worse.append(name)
+            better |= sign * (low if higher else high) > sign * simple[name]
+        if worse and not better:
+            value = metrics[split][worse[0]][0]
+            return _line(split, worse[0], value, simple=simple[worse[0]])
+    return None
+
+
+def exact(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, Interval]]:
+    """Returns metrics that have no intervals."""
+    return {
+        split: {name: (value, value, value) for name, value in of.items()}
+        for split, of in metrics.items()
+    }
+
+
+def of_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
+    """Returns the `warning` of slices, by split, as JSON has them: of that of all records, without
+    what is of too few records."""
+    whole = {split: row for split, found in rows.items() for row in found if row["slice"] == "all"}
+    metrics = {
+        split: {
+            name: (one["value"], one["low"], one["high"])
+            for name, one in row["metrics"].items()
+            if not one["few"]
+        }
+        for split, row in whole.items()
+    }
+    return warning(metrics, {split: row["baseline"] for split, row in whole.items()})
+
+
+def _line(split: str, name: str, value: float, *, simple: float) -> str:
+    return (
+        f"{split} {name} {figure(value)} is no better than the baseline {figure(simple)}, a "
+        "constant answer: the features tell the model nothing, or it has not learned it. Try more "
+        "train.steps, another train.optimizer.learning_rate, or other features"
+    )

@@ -1,0 +1,67 @@
+"""Results that are no better than a constant answer."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pipeline.reports import unlearned
+
+
+@pytest.mark.parametrize(
+    ("metrics", "baselines"),
+    [
+        ({"accuracy": 0.0}, {"accuracy": 0.01}),
+        ({"accuracy": 0.9}, {"accuracy": 0.9}),
+        ({"accuracy": 0.9, "auc": 0.5}, {"accuracy": 0.9, "auc": 0.5}),
+        ({"average_loss": 2.0}, {"average_loss": 1.9}),
+    ],
+)
+def test_no_better_than_a_constant_answer(metrics, baselines):
+    found = unlearned.warning(unlearned.exact({"eval": metrics}), {"eval": baselines})
+    assert found and found.startswith(f"eval {next(iter(metrics))} ")
+    assert "is no better than the baseline" in found
+
+
+@pytest.mark.parametrize(
+    ("metrics", "baselines"),
+    [
+        ({"accuracy": 0.02}, {"accuracy": 0.01}),
+        ({"accuracy": 0.9, "auc": 0.8}, {"accuracy": 0.91, "auc": 0.5}),
+        ({"average_loss": 1.8}, {"average_loss": 1.9}),
+        ({"average_loss": 2.0}, {}),
+        ({"accuracy": math.nan}, {"accuracy": 0.5}),
+        ({"mrr": 0.1}, {"mrr": 0.2}),
+    ],
+)
+def test_better_or_unknown_is_no_warning(metrics, baselines):
+    assert unlearned.warning(unlearned.exact({"eval": metrics}), {"eval": baselines}) is None
+
+
+def test_intervals_tell_what_is_better():
+    """An area within its interval of a half does not excuse an accuracy below the baseline; a value
+    above the baseline is no warning, however wide its interval is."""
+    simple = {"test": {"accuracy": 0.55, "auc": 0.5}}
+    metrics = {"accuracy": (0.52, 0.4, 0.64), "auc": (0.53, 0.4, 0.66)}
+    found = unlearned.warning({"test": metrics}, simple)
+    assert found and found.startswith("test accuracy 0.5200 is no better than the baseline 0.5500")
+    for better in ({"auc": (0.8, 0.7, 0.9)}, {"accuracy": (0.56, 0.4, 0.7)}):
+        assert unlearned.warning({"test": {**metrics, **better}}, simple) is None
+
+
+def test_the_test_split_comes_first():
+    metrics = unlearned.exact({"eval": {"accuracy": 0.1}, "test": {"accuracy": 0.1}})
+    simple = {"eval": {"accuracy": 0.2}, "test": {"accuracy": 0.2}}
+    assert unlearned.warning(metrics, simple).startswith("test accuracy")
+
+
+def test_rows_of_all_records_count_without_what_is_of_too_few():
+    def row(name, value, few=False):
+        found = {"accuracy": {"value": value, "low": value, "high": value, "few": few}}
+        return {"slice": name, "metrics": found, "baseline": {"accuracy": 0.5}}
+
+    assert unlearned.of_rows({"600 test": [row("all", 0.4)]}).startswith("600 test accuracy 0.4000")
+    assert unlearned.of_rows({"test": [row("all", 0.6), row("a=1", 0.4)]}) is None
+    assert unlearned.of_rows({"test": [row("all", 0.4, few=True)]}) is None
+    assert unlearned.of_rows({"test": []}) is None

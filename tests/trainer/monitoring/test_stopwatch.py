@@ -1,0 +1,208 @@
+"""Where the time of a process goes, by a clock that is set by hand and in a real session."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.runs import accounts
+from pipeline.runs.run_folder import RunFolder
+from trainer.monitoring import stopwatch_hook
+from trainer.monitoring.stopwatch import Paces, Stopwatch
+from trainer.monitoring.stopwatch_hook import StopwatchHook
+
+v1 = tf.compat.v1
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Scene:
+    """A process that does things for some seconds."""
+
+    def __init__(self, folder):
+        self.clock = Clock()
+        self.run = RunFolder(str(folder))
+        self.watch = Stopwatch(self.run, "chief-0", clock=self.clock)
+
+    def passes(self, seconds):
+        self.clock.now += seconds
+
+    def step(self, seconds, waited=0.0, after=0.0):
+        self.watch.enter("step")
+        self.passes(seconds)
+        self.watch.stepped(10, waited)
+        self.passes(after)
+
+    @property
+    def seconds(self):
+        return self.watch.account.seconds
+
+
+@pytest.fixture
+def scene(tmp_path):
+    return Scene(tmp_path)
+
+
+def test_every_moment_is_of_one_state(scene):
+    scene.passes(3)
+    scene.watch.begin()
+    scene.step(2)  # the first one is part of the start
+    scene.step(4, waited=1, after=1)
+    with scene.watch.during("saving"):
+        scene.passes(5)
+    scene.watch.enter("evaluation")
+    scene.passes(6)
+    scene.step(1)
+    scene.watch.finish()
+    scene.passes(7)
+    account = scene.watch.account
+    assert account.seconds == {
+        **{"start": 5, "step": 4, "input": 1, "between": 1, "saving": 5, "evaluation": 6, "end": 7}
+    }
+    assert (account.examples, account.timed, account.ended) == (30, 20, True)
+    assert account.until - account.began == pytest.approx(scene.clock.now)
+
+
+def test_what_follows_the_last_step_is_the_end(scene):
+    scene.watch.begin()
+    scene.step(1)
+    scene.step(1)
+    before = scene.watch.pause("saving")
+    scene.passes(2)
+    scene.watch.resume(before)
+    scene.watch.enter("evaluation")
+    scene.passes(3)
+    scene.watch.finish()
+    for state in ("saving", "evaluation", "step"):
+        scene.watch.enter(state)
+        with scene.watch.during(state):
+            scene.passes(1)
+    assert scene.seconds == {"start": 1, "step": 1, "end": 8}
+
+
+def test_a_save_at_the_start_is_a_save(scene):
+    scene.passes(1)
+    scene.watch.begin()
+    with scene.watch.during("saving"):
+        scene.passes(2)
+    scene.passes(3)
+    assert scene.seconds == {"start": 4, "saving": 2}
+
+
+def test_a_step_that_does_not_come_back_is_part_of_recovering(scene):
+    scene.watch.begin()
+    scene.step(1)
+    scene.step(1)
+    scene.watch.enter("step")
+    scene.passes(5)  # the session is lost, and made again
+    scene.watch.begin()
+    scene.passes(2)
+    scene.step(1)
+    scene.step(1)
+    assert scene.seconds == {"start": 1, "step": 2, "recovery": 8}
+    assert (scene.watch.account.examples, scene.watch.account.timed) == (40, 20)
+
+
+def test_steps_exchange_as_the_last_traced_ones(scene):
+    scene.watch.begin()
+    scene.step(1)
+    for _ in range(10):
+        scene.step(1)
+    assert scene.seconds == {"start": 1, "step": 10}
+    for exchange in (0.2, 0.4):
+        scene.watch.traced(exchange)
+    assert scene.seconds == pytest.approx({"start": 1, "step": 7, "exchange": 3})
+    scene.watch.traced(100.0)  # no more than there is
+    scene.step(2, waited=0.5)
+    assert scene.seconds == pytest.approx({"start": 1, "step": 7, "input": 0.5, "exchange": 4.5})
+
+
+def test_the_best_pace_is_without_input_and_sustained(scene):
+    scene.watch.begin()
+    scene.step(1)
+    for _ in range(4):
+        scene.step(1)
+    assert scene.watch.account.best is None
+    for seconds in (1.0, 0.5, 2.0):
+        for _ in range(30):
+            scene.step(seconds + 1, waited=1)
+    assert scene.watch.account.best == pytest.approx(0.05)
+
+
+def test_one_fast_step_is_no_pace(scene):
+    scene.watch.begin()
+    scene.step(1)
+    for n in range(200):
+        scene.step(0.001 if n == 100 else 1)
+    assert scene.watch.account.best == pytest.approx(0.1, rel=0.01)
+
+
+@pytest.mark.parametrize("last", range(98, 105))
+def test_a_long_evaluation_makes_no_pace_of_the_one_step_before_it(scene, last):
+    scene.watch.begin()
+    for n in range(200):
+        scene.step(0.05, after=0.0 if n == last else 0.05)
+        if n == last:
+            scene.watch.enter("evaluation")
+            scene.passes(10)
+    assert scene.watch.account.best == pytest.approx(0.01, rel=0.02)
+
+
+def test_long_runs_have_longer_pieces():
+    paces = Paces()
+    for n in range(3000):
+        paces.add(1, float(n), lambda seconds=float(n): seconds)
+    assert len(paces._pieces) <= 100
+    assert paces.best == pytest.approx(1)
+
+
+def test_the_account_is_written_now_and_then_once_training_has_begun(scene):
+    scene.passes(5)
+    scene.watch.keep(now=True)
+    assert accounts.read(scene.run) == []
+    scene.watch.begin()
+    scene.watch.keep()
+    scene.step(0.5)
+    scene.watch.keep()
+    [kept] = accounts.read(scene.run)
+    assert kept.seconds == {"start": 5}
+    scene.watch.keep(now=True)
+    assert accounts.read(scene.run) == [scene.watch.account]
+
+
+def test_an_account_that_cannot_be_written_fails_nothing(scene, monkeypatch):
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(accounts, "write", fail)
+    scene.watch.begin()
+    scene.watch.keep(now=True)
+
+
+def test_a_real_session_waits_for_its_input(tmp_path):
+    """A batch takes 0.2 s to come, the step itself 0.1 s more."""
+    watch = Stopwatch(RunFolder(str(tmp_path)), "chief-0")
+    with tf.Graph().as_default():
+        late = tf.numpy_function(lambda: (time.sleep(0.2), np.float32(1))[1], [], tf.float32)
+        stopwatch_hook.watch_input([late, None])
+        with tf.control_dependencies([late]):
+            worked = tf.numpy_function(lambda: (time.sleep(0.1), np.float32(1))[1], [], tf.float32)
+        with tf.control_dependencies([worked]):
+            op = v1.train.get_or_create_global_step().assign_add(1)
+        with v1.train.SingularMonitoredSession(hooks=[StopwatchHook(watch, 1)]) as session:
+            for _ in range(6):
+                session.run(op)
+        assert v1.get_collection("pipeline/input_wait") == []
+    seconds = watch.account.seconds
+    assert seconds["input"] == pytest.approx(5 * 0.2, abs=0.2)
+    assert seconds["step"] == pytest.approx(5 * 0.1, abs=0.2)
+    assert watch.account.ended

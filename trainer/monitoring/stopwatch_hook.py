@@ -1,0 +1,54 @@
+"""Tells the stopwatch of a process when steps begin and end, and how long they wait for input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.monitoring.stopwatch import Stopwatch
+
+_COLLECTION = "pipeline/input_wait"
+
+
+def watch_input(batch: Sequence[Any]) -> None:
+    """Adds to the graph of a step how long it waits for its batch, a list of tensors that may have
+    gaps; once a replica."""
+    with tf.device("/device:CPU:0"):
+        began = tf.timestamp()
+        with tf.control_dependencies([one for one in batch if one is not None]):
+            waited = tf.timestamp() - began
+    tf.compat.v1.add_to_collection(_COLLECTION, waited)
+
+
+class StopwatchHook(tf.compat.v1.train.SessionRunHook):
+    """Tells the stopwatch of steps. It must be the first hook: what others do is between steps."""
+
+    def __init__(self, watch: Stopwatch, examples: int) -> None:
+        """`examples` are those of a step of this process."""
+        self._watch, self._of_step = watch, examples
+
+    def begin(self) -> None:
+        """Finds the tensors; a collection of tensors would be written with every checkpoint."""
+        graph = tf.compat.v1.get_default_graph()
+        self._waited = list(graph.get_collection(_COLLECTION))
+        graph.clear_collection(_COLLECTION)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Training begins, or begins again after a peer was lost."""
+        self._watch.begin()
+
+    def before_run(self, run_context: Any) -> Any:
+        """A step begins."""
+        self._watch.enter("step")
+        return tf.compat.v1.train.SessionRunArgs(self._waited)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """A step has been made."""
+        waited = max(map(float, run_values.results), default=0.0)
+        self._watch.stepped(self._of_step, waited)
+
+    def end(self, session: Any) -> None:
+        """There are no more steps."""
+        self._watch.finish()
