@@ -13,9 +13,10 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage
 from pipeline.cluster import tolerance, topology
+from pipeline.config import own_input
 from pipeline.launchers.gcp.settings import Gcp
 from pipeline.processes import signals
-from pipeline.records import builds, manifest, quarantine
+from pipeline.records import builds, in_place, manifest, quarantine, shard_check
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import gcs_errors
@@ -23,9 +24,11 @@ from trainer import experiment
 from trainer.checkpoints import checkpoint_files, cleanup, saving
 from trainer.distribution import session_manager
 from trainer.exactly_once import changed_records
+from trainer.experiment import Process
 from trainer.input import damaged
 from trainer.input.dataset import Records
 from trainer.input.own_input import OwnInput, Source
+from trainer.input.script_input import Script, ScriptInput
 from trainer.lifecycle import length, stopping
 from trainer.monitoring import divergence, event_files, tf_logging
 from trainer.monitoring.status_reporter import Reporter
@@ -39,9 +42,15 @@ _POLL, _REMOTE_POLL, _GROWTH, _MOST = 0.1, 1.0, 1.1, 1.0
 # it would rewrite the code of Estimator and Keras as well, which took seconds of each start.
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def run(
-    run: RunFolder, records_path: str, task: topology.Task, *, reporter: Reporter | None = None
+    run: RunFolder,
+    records_path: str,
+    task: topology.Task,
+    *,
+    reporter: Reporter | None = None,
+    script: Script | None = None,
 ) -> None:
-    """Runs `task` to its end; `reporter` is its own if it has reported before.
+    """Runs `task` to its end; `reporter` is its own if it has reported before. Without records
+    input and model may be those of a `script`.
 
     Raises `PipelineError`s: `ModelError` when the loss is not a number, `RetryableError` when
     asked to stop or when a peer was lost, `DataError` for records that are not as they were made.
@@ -53,27 +62,30 @@ def run(
         reporter = Reporter(run, task.name, job.train.steps, spread=task.spread)
         reporter.keep_alive()
     shown_at = os.environ.get(event_files.VERTEX) if Gcp.of(job).tensorboard else None
+    process = Process(job, run, task, reporter, script)
     with _explained(reporter), event_files.written_here(run.path, shown_at):
         if task.is_chief:
-            records = _open_records(job, run, records_path, task, reporter)
+            records = _open(process, records_path)
             _warn(run, records, reporter)
             if isinstance(records, Records):
-                _settle_records(job, run, records, reporter)
-                job = length.decide(job, run, records.blocks("train"), reporter)
+                _settle_records(process, records)
+                blocks = records.blocks("train")
+                job = length.decide(job, run, blocks, reporter=reporter)
         # The chief's first word is what the others wait for before they look at checkpoints.
         reporter.say("starting")
         if task.job_name == topology.PS:
-            _serve(job, run, task, reporter)
+            _serve(process)
         if not task.is_chief:
             _await_chief(run, ["starting", "training", "evaluating", "done"], reporter)
-            records = _open_records(job, run, records_path, task, reporter)
+            records = _open(process, records_path)
             job = length.decided(job, run)
             reporter.note(max_steps=job.train.max_steps)
-        parts = experiment.build(job, run, records, task, reporter)
+        process = dataclasses.replace(process, job=job)
+        parts = experiment.build(process, records)
         if _checks_metric(run, task):
             parts.evaluation.check_metric()
         try:
-            _work(job, run, task, parts, reporter)
+            _work(process, parts)
         except damaged.ERRORS as error:
             if isinstance(records, OwnInput):
                 raise
@@ -117,11 +129,12 @@ def _counter(reporter: Reporter, what: str, total: int | None = None) -> Callabl
     return advance
 
 
-def _open_records(
-    job: config.Config, run: RunFolder, folder: str, task: topology.Task, reporter: Reporter
-) -> Source:
+def _open(process: Process, folder: str) -> Source:
     """Checks the records against their manifest; the chief alone reads them whole for it. Of an
     input of the user's own it is known only that there is such a function."""
+    job, run, task = process.job, process.run, process.task
+    if process.script is not None:
+        return ScriptInput(job, task, process.script)
     if not job.data.has_records:
         return OwnInput(job, task)
     contents = manifest.read(folder)
@@ -129,66 +142,82 @@ def _open_records(
     records = Records(job, folder, contents)
     if task.is_chief:
         total = sum(shard.bytes for split in contents.splits.values() for shard in split.shards)
-        progress = _counter(reporter, "checking records", total)
+        progress = _counter(process.reporter, "checking records", total)
         records.excluded = damaged.settle(run, records, progress)
     elif job.data.on_corrupt == "fail":
-        manifest.verify(folder, contents, contents=False)
+        shard_check.verify(folder, contents, contents=False)
     else:
         records.excluded = quarantine.read(run)
     return records
 
 
-def _settle_records(
-    job: config.Config, run: RunFolder, records: Records, reporter: Reporter
-) -> None:
+def _settle_records(process: Process, records: Records) -> None:
     """Makes the newest checkpoint one of the records the run is pinned to; if it must not, the run
     is pinned to those before again."""
+    run, blocks = process.run, records.blocks("train")
     try:
-        changed_records.settle(job, run, records.blocks("train"), reporter)
-    except errors.DataError:
+        changed_records.settle(process.job, run, blocks, reporter=process.reporter)
+    except errors.DataError as error:
+        what = _changed_in_place(run, records)
         builds.restore(run)
+        if what:
+            raise errors.DataError(f"{what}: {error}") from None
         raise
     builds.settle(run)
 
 
-def _work(
-    job: config.Config,
-    run: RunFolder,
-    task: topology.Task,
-    parts: experiment.Experiment,
-    reporter: Reporter,
-) -> None:
-    if task.job_name == topology.EVALUATOR:
+def _changed_in_place(run: RunFolder, records: Records) -> str:
+    """Says which of the user's own files has changed since the build before, if one has."""
+    pin = builds.read_pin(run)
+    if pin is None or pin.before is None:
+        return ""
+    try:
+        before = manifest.read(storage.join(storage.parent(records.folder), pin.before))
+    except errors.DataError:
+        return ""
+    return in_place.changed(before, records.manifest)
+
+
+def _work(process: Process, parts: experiment.Experiment) -> None:
+    if process.task.job_name == topology.EVALUATOR:
         signals.stop_softly()
-        stopping.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
+        _watch_for_stop(process)
         parts.evaluation.follow()
+    elif _evaluates(process) and process.run.read(run_folder.TRAINING_DONE) is not None:
+        # It was lost after training, when the others had ended.
+        _evaluate(process)
     else:
-        _train(job, run, task, parts, reporter)
+        _train(process, parts)
 
 
-def _serve(job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter) -> None:
+def _watch_for_stop(process: Process) -> None:
+    stopping.Watch(
+        process.run,
+        process.task,
+        process.reporter,
+        stop_seconds=process.job.cluster.stop_seconds,
+    ).start()
+
+
+def _serve(process: Process) -> None:
     """Serves variables until training is over: TensorFlow has no way to ask a parameter server to
     stop (docs/tensorflow-pitfalls.md#parameter-servers-never-exit), so it watches for the end
     itself, or the supervisor ends it."""
+    task = process.task
     signals.stop_softly()
     server = tf.distribute.Server(
         tf.train.ClusterSpec({role: list(a) for role, a in task.cluster.items()}),
         job_name=task.job_name,
         task_index=task.task_index,
-        config=experiment.run_config(job, run, task).session_config,
+        config=experiment.run_config(process.job, process.run, task).session_config,
     )
-    reporter.say("serving")
-    stopping.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
+    process.reporter.say("serving")
+    _watch_for_stop(process)
     server.join()
 
 
-def _train(
-    job: config.Config,
-    run: RunFolder,
-    task: topology.Task,
-    parts: experiment.Experiment,
-    reporter: Reporter,
-) -> None:
+def _train(process: Process, parts: experiment.Experiment) -> None:
+    job, run, task, reporter = process.job, process.run, process.task, process.reporter
     signals.stop_softly()
     if task.is_chief:
         # Of an earlier start, before the run was given more steps.
@@ -197,7 +226,7 @@ def _train(
     elif topology.PS in task.cluster:
         # It has made the variables then: a session does not wait for them as long as that may take.
         _await_chief(run, ["training", "done"], reporter)
-    stopping.Watch(run, task, reporter, stop_seconds=job.cluster.stop_seconds).start()
+    _watch_for_stop(process)
     with _sessions(task, parts):
         tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
     if not task.is_chief:
@@ -212,8 +241,24 @@ def _train(
         raise parts.stop.failure
     if task.is_chief:
         _declare_done(job, run, parts.stop.reason)
+        if parts.board is not None:
+            parts.board.write_end()
         if not task.cluster:
             parts.evaluation.finish()
+        elif _evaluates(process):
+            _evaluate(process)
+
+
+def _evaluates(process: Process) -> bool:
+    """Tells if this is a chief that evaluates, as no other process of its cluster does."""
+    return process.task.is_chief and process.script is not None and process.script.evaluates
+
+
+def _evaluate(process: Process) -> None:
+    """Evaluates and exports the final checkpoint of a cluster without an evaluator, as it would."""
+    task = topology.Task(topology.EVALUATOR, 0, process.task.cluster)
+    evaluator = dataclasses.replace(process, task=task)
+    experiment.build(evaluator, _open(evaluator, "")).evaluation.finish()
 
 
 def _sessions(task: topology.Task, parts: experiment.Experiment) -> Any:
@@ -251,6 +296,8 @@ def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> Non
     that ends early looks like success to the framework
     (docs/tensorflow-pitfalls.md#empty-input-counts-as-success)."""
     step = checkpoint_files.current_step(run.path)
+    if 0 < step < job.train.max_steps and reason is None and own_input.is_of_script(job):
+        reason = "the input of the script ended"  # as train_and_evaluate may end
     if step < job.train.max_steps and reason is None and not job.data.has_records:
         raise errors.DataError(
             f"data.input_fn {job.data.input_fn!r}: its examples ended at step {step} of "

@@ -30,7 +30,7 @@ class Slow(tf.estimator.SessionRunHook):
 
 def example():
     """The script and the command of the page."""
-    page = (ROOT / "docs" / "training.md").read_text().partition("## A script of your own\n")[2]
+    page = (ROOT / "docs" / "own-script.md").read_text().partition("\n## With ")[0]
     [script] = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
     [command] = re.findall(r"^```sh\n(estimator-pipeline run .*?)^```$", page, re.M | re.S)
     return script, shlex.split(command)

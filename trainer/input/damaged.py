@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from pipeline import config, errors
 from pipeline.cluster import topology
-from pipeline.records import manifest, quarantine, scan, verified
+from pipeline.records import quarantine, scan, shard_check, verified
 from pipeline.runs.run_folder import RunFolder
 from trainer.distribution import sessions
 from trainer.input import parsing
@@ -23,7 +23,7 @@ from trainer.input.dataset import Records
 # What a process that reads or parses records may end with. The last is for records that are no
 # examples: TensorFlow puts their bytes into its message, which then is no text.
 ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
-_NO_EXAMPLE = "it is no tf.train.Example"
+_NO_EXAMPLE = "it is not a tf.train.Example"
 
 
 def settle(
@@ -39,17 +39,20 @@ def settle(
     fails = records.job.data.on_corrupt == "fail"
     columns = {n: config.digest(column) for n, column in records.transforms.columns.items()}
     parsed = "" if fails else f", parsed as {config.digest(columns)[:16]}"
-    known = verified.Verified(run, f"records {records.manifest.sha256[:16]}{parsed}")
+    sha256 = records.manifest.sha256
+    known = verified.Verified(run, f"{verified.checked(sha256)}{parsed}")
+    if fails:
+        known.learn(verified.of_build(records.folder, sha256))
     try:
         if not fails:
-            return _judged(run, records, progress, known)
-        manifest.verify(
+            return _judged(run, records, progress, known=known)
+        shard_check.verify(
             records.folder, records.manifest, contents=True, progress=progress, known=known
         )
     except errors.DataError:
         if fails:
             walked = scan.walk(records.folder, records.manifest, progress=progress)
-            quarantine.decide(walked, records.manifest, records.job.data, records.folder)
+            quarantine.decide(walked, records.manifest, records.job.data, folder=records.folder)
         raise
     finally:
         known.save()
@@ -73,14 +76,15 @@ def _judged(
     run: RunFolder,
     records: Records,
     progress: Callable[[int], None] = lambda count: None,
+    *,
     known: verified.Verified | None = None,
 ) -> quarantine.Excluded:
     data, contents = records.job.data, records.manifest
     check = parses(records.transforms.columns)
     walked = scan.walk(records.folder, contents, check=check, progress=progress, known=known)
-    excluded = quarantine.decide(walked, contents, data, records.folder)
+    excluded = quarantine.decide(walked, contents, data, folder=records.folder)
     if data.on_corrupt != "fail":
-        quarantine.write(run, excluded, walked, contents)
+        quarantine.write(run, excluded, walked=walked, contents=contents)
     return excluded
 
 
@@ -95,7 +99,7 @@ def parses(columns: Mapping[str, config.Column]) -> scan.Check:
     """Returns a check that payloads are examples of `columns`, by the parser of the input."""
     with tf.Graph().as_default() as graph:
         serialized = tf.compat.v1.placeholder(tf.string, [None])
-        # Fetched, as the graph's optimizer removes what nobody asks for.
+        # Fetched, as the graph's optimizer removes unused ops.
         parsed = parsing.parse(serialized, columns)
     # The first session of a process sets up its threads: as those that train would.
     settings = sessions.session_config(topology.Task(topology.CHIEF, 0))

@@ -30,6 +30,7 @@ class Records:
         job: config.Config,
         folder: str,
         contents: manifest.Manifest,
+        *,
         excluded: quarantine.Excluded | None = None,
     ) -> None:
         self.job = job
@@ -63,7 +64,7 @@ class Records:
         found = self.manifest.split(split)
         paths = [storage.join(self.folder, shard.path) for shard in found.shards]
         excluded = self.excluded.get(split, frozenset())
-        return epoch_order.blocks_of(found, self.manifest.block_records, paths, excluded)
+        return epoch_order.blocks_of(found, self.manifest.block_records, paths, excluded=excluded)
 
     def train_input_fn(self, feed: Feed, num_readers: int) -> InputFn:
         """Returns the endless training input of one reader, of the pieces that `feed` hands out.

@@ -46,7 +46,7 @@ class Blocks:
 
 
 def blocks_of(
-    split: manifest.Split, block_records: int, paths: list[str], excluded: Iterable[int] = ()
+    split: manifest.Split, block_records: int, paths: list[str], *, excluded: Iterable[int] = ()
 ) -> Blocks:
     """Lists the blocks of a split whose shards lie at `paths`; those `excluded` are never read."""
     shard = [index for index, s in enumerate(split.shards) for _ in s.blocks]
@@ -128,7 +128,7 @@ def open_blocks(blocks: Blocks, wanted: int, num_readers: int) -> int:
     share = -(-len(records) // num_readers)
     most = max(1, min(wanted, share, _MIXED // blocks.longest))
     if num_readers > 1:
-        # While the longest blocks are read, the others go on, at worst to the shortest there are.
+        # While the longest blocks are read, the others continue, at worst to the shortest ones.
         longest = np.cumsum(records[::-1])[:most]
         meanwhile = np.searchsorted(np.cumsum(records), longest) + 1
         fitting = int((num_readers * meanwhile <= distance(len(records))).sum())
@@ -153,7 +153,7 @@ class Backlog:
 
     It begins with what the epoch under way has left, in that epoch's order, then has whole
     epochs. It is a function of the seed and of `applied`, the number of records of each block that
-    have been trained on so far, `[blocks]`: nothing else need be remembered to go on.
+    have been trained on so far, `[blocks]`: nothing else is needed to resume.
     """
 
     def __init__(self, blocks: Blocks, seed: int, applied: np.ndarray) -> None:
@@ -261,8 +261,8 @@ def ledger(blocks: Blocks, applied: np.ndarray, reached: np.ndarray) -> list[Epo
     records = blocks.records
     applied, reached = np.asarray(applied, np.int64), np.asarray(reached, np.int64)
     epochs = max(int((-(-reached // records)).max(initial=0)), int(applied.any()))
-    more = _booked(np.maximum(applied - reached, 0), reached, records, epochs)
-    never = _booked(np.maximum(reached - applied, 0), reached, records, epochs)
+    more = _booked(np.maximum(applied - reached, 0), reached, records, epochs=epochs)
+    never = _booked(np.maximum(reached - applied, 0), reached, records, epochs=epochs)
     due = blocks.total_records
     bad = np.zeros(len(records), bool) if blocks.excluded is None else blocks.excluded
     behind = _unread(reached[~bad], records[~bad], epochs)
@@ -295,7 +295,7 @@ def _past(reached: np.ndarray, records: np.ndarray, epoch: int) -> np.ndarray:
 
 
 def _booked(
-    amounts: np.ndarray, reached: np.ndarray, records: np.ndarray, epochs: int
+    amounts: np.ndarray, reached: np.ndarray, records: np.ndarray, *, epochs: int
 ) -> list[int]:
     """Spreads the amounts of blocks over epochs, from the one each is in backwards: no more than
     it is past there."""

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from pipeline import config, errors
 from pipeline.cluster import topology
+from pipeline.config import own_input
 from trainer import models
 from trainer.input.dataset import InputFn, Records
 
@@ -27,23 +28,39 @@ class OwnInput:
     # Of records: there are no features but what the function gives, and nothing is left out.
     transforms = None
     left_out: Mapping[str, Mapping[str, int]] = {}
+    # What messages call the function that says what exported models take, and how to give one.
+    serving_called, needs = "data.serving_input_fn", "give data.serving_input_fn"
 
     def __init__(self, job: config.Config, task: topology.Task) -> None:
         """Imports the functions. Raises `UsageError` if there is no such function, or if it takes
         arguments that it is not given."""
-        assert job.data.input_fn is not None
         self.job = job
         self._task = task
-        self._function = models.load_attribute(job.data.input_fn, "data.input_fn")
+        self._functions, self.serving_input_fn = self._found()
         self._check_arguments()
-        serving = job.data.serving_input_fn
-        self.serving_input_fn: Callable[[], Any] | None = (
+
+    def _found(self) -> tuple[Mapping[str, Callable[..., Any]], Callable[[], Any] | None]:
+        """Returns the function of each mode, and the `serving_input_fn`, if there is one."""
+        own_input.refuse_script(self.job)
+        data = self.job.data
+        assert data.input_fn is not None
+        function = models.load_attribute(data.input_fn, "data.input_fn")
+        serving = data.serving_input_fn
+        return dict.fromkeys((_MODES.TRAIN, _MODES.EVAL), function), (
             None if serving is None else models.load_attribute(serving, "data.serving_input_fn")
         )
 
     @property
+    def eval_hooks(self) -> tuple[Any, ...]:
+        """Hooks of each evaluation, besides ours."""
+        return ()
+
+    @property
     def called(self) -> str:
-        """What messages call the function."""
+        """What messages call the function that gives examples to evaluate."""
+        return self._called(_MODES.EVAL)
+
+    def _called(self, mode: str) -> str:
         return f"data.input_fn {self.job.data.input_fn!r}"
 
     def has(self, split: str) -> bool:
@@ -83,35 +100,38 @@ class OwnInput:
             )
 
     def _dataset(self, mode: str, batch_size: int, context: Any) -> tf.data.Dataset:
-        offered = {
-            "mode": mode,
-            "params": {**self.job.model.params, "batch_size": batch_size},
-            "input_context": context,
-        }
-        takes = inspect.signature(self._function).parameters
-        found = self._function(**{name: offered[name] for name in offered if name in takes})
+        offered, function = self._offered(mode, batch_size, context), self._functions[mode]
+        takes = inspect.signature(function).parameters
+        found = function(**{name: offered[name] for name in offered if name in takes})
+        called = self._called(mode)
         if not isinstance(found, tf.data.Dataset):
-            raise errors.UsageError(f"{self.called}: returned {found!r}; it must return {_WANTED}")
+            raise errors.UsageError(f"{called}: returned {found!r}; it must return {_WANTED}")
         spec = found.element_spec
         if not isinstance(spec, tuple) or len(spec) != 2:
             raise errors.UsageError(
-                f"{self.called}: its dataset has elements {spec!r}; it must return {_WANTED}"
+                f"{called}: its dataset has elements {spec!r}; it must return {_WANTED}"
             )
         return found
 
+    def _offered(self, mode: str, batch_size: int, context: Any) -> dict[str, Any]:
+        """Returns the arguments that a function may take, by name."""
+        params = {**self.job.model.params, "batch_size": batch_size}
+        return {"mode": mode, "params": params, "input_context": context}
+
     def _check_arguments(self) -> None:
-        known = ("mode", "params", "input_context")
-        for name, parameter in inspect.signature(self._function).parameters.items():
-            given = name in known and parameter.kind is not parameter.POSITIONAL_ONLY
-            optional = parameter.default is not parameter.empty or parameter.kind in (
-                parameter.VAR_POSITIONAL,
-                parameter.VAR_KEYWORD,
-            )
-            if not given and not optional:
-                raise errors.UsageError(
-                    f"{self.called}: takes {name!r}; it may take {', '.join(known)}"
-                    f"{errors.nearest(name, known)}"
+        known = (*self._offered(_MODES.TRAIN, 0, None),)
+        for mode, function in self._functions.items():
+            for name, parameter in inspect.signature(function).parameters.items():
+                given = name in known and parameter.kind is not parameter.POSITIONAL_ONLY
+                optional = parameter.default is not parameter.empty or parameter.kind in (
+                    parameter.VAR_POSITIONAL,
+                    parameter.VAR_KEYWORD,
                 )
+                if not given and not optional:
+                    raise errors.UsageError(
+                        f"{self._called(mode)}: takes {name!r}; it may take {', '.join(known)}"
+                        f"{errors.nearest(name, known)}"
+                    )
 
 
 # What a run trains on and is evaluated on.

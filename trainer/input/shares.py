@@ -28,7 +28,7 @@ class End:
 
 
 def dealt(
-    backlog: Backlog, rank: int, num_readers: int, end: End | None = None
+    backlog: Backlog, rank: int, num_readers: int, *, end: End | None = None
 ) -> Iterator[Piece | None]:
     """Yields the pieces of one reader: each is whose records are the fewest so far. So readers
     share the backlog without talking, and stay together, however uneven the blocks.
@@ -52,8 +52,8 @@ def dealt(
             yield piece
     assert end is not None
     rest = _Rest(backlog, position)
-    yield from _come_level(rest, sorted(had), rank, end.batch_size)
-    yield from _by_batches(rest, rank, num_readers, end.batch_size)
+    yield from _come_level(rest, sorted(had), rank, batch_size=end.batch_size)
+    yield from _by_batches(rest, rank, num_readers, batch_size=end.batch_size)
 
 
 class _Rest:
@@ -74,7 +74,7 @@ class _Rest:
         return first, self._size(first)
 
     def take_apart(self, records: int) -> tuple[Piece, int]:
-        """As `take`, but of a block that nobody has a part of; the rest of it is taken last."""
+        """As `take`, but of a block that no reader has a part of; the rest of it is taken last."""
         blocks = {piece.block for piece in self._later}
         while (piece := self._next()).block in blocks:
             self._later.append(piece)
@@ -98,7 +98,7 @@ class _Rest:
 
 
 def _come_level(
-    rest: _Rest, had: list[tuple[int, int]], rank: int, batch_size: int
+    rest: _Rest, had: list[tuple[int, int]], rank: int, *, batch_size: int
 ) -> Iterator[Piece | None]:
     """Fills up what each has to as many whole batches."""
     level = -(-had[-1][0] // batch_size) * batch_size
@@ -112,7 +112,7 @@ def _come_level(
 
 
 def _by_batches(
-    rest: _Rest, rank: int, num_readers: int, batch_size: int
+    rest: _Rest, rank: int, num_readers: int, *, batch_size: int
 ) -> Iterator[Piece | None]:
     """Deals a batch to each in turn, for ever."""
     for reader in itertools.cycle(range(num_readers)):

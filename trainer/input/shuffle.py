@@ -35,7 +35,7 @@ def window(rows: Sequence[np.ndarray], seed: int) -> Window:
     """
     table = np.array(rows, np.int64).reshape(-1, 7)
     records, skip, epoch, block, until = table[:, 2:].T
-    orders = [_own_order(*row, seed=seed) for row in table[:, 2:]]
+    orders = [_own_order(row, seed) for row in table[:, 2:]]
     used = until - skip
     piece = np.repeat(np.arange(len(table)), used)
     number = np.concatenate([np.empty(0, np.int64), *orders])
@@ -47,11 +47,10 @@ def window(rows: Sequence[np.ndarray], seed: int) -> Window:
     return Window(table[:, :3], (first[piece] + number)[turns].astype(np.int32), marks[turns])
 
 
-def _own_order(
-    records: int, skip: int, epoch: int, block: int, until: int, *, seed: int
-) -> np.ndarray:
+def _own_order(row: np.ndarray, seed: int) -> np.ndarray:
     """Returns the numbers of a block's records in the order of this epoch, those to be used."""
-    return _generator(seed, epoch, block + 1, 0).permutation(int(records))[skip:until]
+    records, skip, epoch, block, until = row
+    return _generator(seed, epoch, block + 1, which=0).permutation(int(records))[skip:until]
 
 
 def _turns(piece: np.ndarray, seed: int, table: np.ndarray) -> np.ndarray:
@@ -61,12 +60,12 @@ def _turns(piece: np.ndarray, seed: int, table: np.ndarray) -> np.ndarray:
     epoch, block = table[0, 4:6]
     # A few bits are sorted faster.
     small = piece.astype(np.min_scalar_type(len(table)))
-    mixed = _generator(seed, epoch, _WHOSE_TURN, block).permutation(small)
+    mixed = _generator(seed, epoch, _WHOSE_TURN, which=block).permutation(small)
     turns = np.empty_like(piece)
     turns[np.argsort(mixed, kind="stable")] = np.arange(len(piece))
     return turns
 
 
-def _generator(seed: int, epoch: int, block: int, which: int) -> np.random.Generator:
+def _generator(seed: int, epoch: int, block: int, *, which: int) -> np.random.Generator:
     key, counter = [seed % 2**64, int(epoch)], [0, 0, int(which), int(block)]
     return np.random.Generator(np.random.Philox(key=key, counter=counter))

@@ -39,7 +39,7 @@ def _int(value: int) -> tf.train.Feature:
 
 
 UNPARSEABLE = {
-    "no example": (b"\xff\xff junk", "it is no tf.train.Example"),
+    "no example": (b"\xff\xff junk", "it is not a tf.train.Example"),
     "a feature is missing": (_example(label=_int(1)), "image"),
     "another type": (_example(image=_bytes(bytes(784)), label=_bytes(b"1")), "label"),
     "another length": (_example(image=_bytes(bytes(783)), label=_int(1)), "783"),
@@ -229,7 +229,10 @@ def test_more_than_the_budget_fails_and_a_larger_budget_resumes(
 def test_evaluation_reads_all_but_what_is_left_out(small_records):
     whole = Records(small_records.job, small_records.folder, small_records.contents)
     less = Records(
-        small_records.job, small_records.folder, small_records.contents, {"test": frozenset({1, 9})}
+        small_records.job,
+        small_records.folder,
+        small_records.contents,
+        excluded={"test": frozenset({1, 9})},
     )
     images = [
         [

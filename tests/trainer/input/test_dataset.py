@@ -211,7 +211,9 @@ def test_more_readers_than_blocks_are_refused(small_records):
 
 def test_blocks_that_are_left_out_are_not_there_to_share(small_records):
     excluded = {"train": frozenset({0, 3})}
-    records_of = Records(small_records.job, small_records.folder, small_records.contents, excluded)
+    records_of = Records(
+        small_records.job, small_records.folder, small_records.contents, excluded=excluded
+    )
     blocks = records_of.blocks("train")
     feed = window_feed.Feed(blocks, 1, 1)
     there = len(blocks.records) - 2

@@ -39,7 +39,7 @@ def _split(shard_records: list[int]) -> manifest.Split:
 
 def _blocks(shard_records: list[int], excluded: Iterable[int] = ()) -> epoch_order.Blocks:
     paths = [f"folder/shard-{index}" for index in range(len(shard_records))]
-    return epoch_order.blocks_of(_split(shard_records), BLOCK, paths, excluded)
+    return epoch_order.blocks_of(_split(shard_records), BLOCK, paths, excluded=excluded)
 
 
 def test_blocks_are_those_of_the_manifest():
@@ -83,7 +83,7 @@ def test_order_changes_with_epoch_and_seed_only():
 
 
 def test_order_is_the_same_on_every_version():
-    """A run that goes on after an upgrade must go on in the same order."""
+    """A run that is resumed after an upgrade must keep the order."""
     assert epoch_order.epoch_order(10, 1, 0).tolist() == [6, 0, 7, 9, 4, 1, 8, 5, 2, 3]
     assert epoch_order.epoch_order(10, 1, 1).tolist() == [7, 0, 9, 1, 2, 3, 4, 6, 8, 5]
 
@@ -272,7 +272,7 @@ def test_a_block_has_its_next_turn_much_later(blocks, seed, epoch):
 
 
 @given(SHARDS, SEEDS, st.data())
-def test_nor_does_it_if_an_epoch_is_gone_on_with(shards, seed, data):
+def test_blocks_stay_apart_when_an_epoch_is_resumed(shards, seed, data):
     """What was read until then are the first blocks of the epoch, the newest of them in part."""
     blocks = _blocks(shards)
     number = len(blocks.records)
@@ -288,7 +288,7 @@ def test_nor_does_it_if_an_epoch_is_gone_on_with(shards, seed, data):
 
 
 @given(st.integers(1, 200), SEEDS, st.data())
-def test_nor_does_it_if_any_blocks_are_left_of_an_epoch(number, seed, data):
+def test_blocks_stay_apart_whichever_are_left_of_an_epoch(number, seed, data):
     """A reader that mixed all of them leaves a part of any."""
     blocks = _blocks([8 * number])
     done = np.array([data.draw(st.booleans()) for _ in range(number)])

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import config, errors
+from pipeline.config import config_file
 from tests.trainer import small_table
 from trainer.input import grouping
 
@@ -35,8 +36,14 @@ def test_many_distinct_texts_have_distinct_numbers():
     assert len(np.unique(_ids(texts, type="string"))) == 100_000
 
 
+def _job(folder, *overrides):
+    path = folder / "table.yaml"
+    path.write_text(small_table.CONFIG)
+    return config_file.load(str(path), list(overrides))
+
+
 def test_more_records_than_fit_in_memory(tmp_path):
-    job = small_table.Table(tmp_path, "eval.group=carrier").job
+    job = _job(tmp_path, "eval.group=carrier")
     grouping.check(job, "eval", 20_000_000)
     with pytest.raises(
         errors.UsageError,
@@ -48,7 +55,7 @@ def test_more_records_than_fit_in_memory(tmp_path):
 
 def test_several_replicas_evaluate(tmp_path):
     overrides = ("eval.group=carrier", "cluster.eval_strategy=mirrored")
-    job = small_table.Table(tmp_path, *overrides).job
+    job = _job(tmp_path, *overrides)
     with pytest.raises(errors.UsageError, match=r"eval.group: cluster.eval_strategy is mirrored"):
         grouping.check(job, "eval", 1)
-    grouping.check(small_table.Table(tmp_path, overrides[1]).job, "eval", 10**9)
+    grouping.check(_job(tmp_path, overrides[1]), "eval", 10**9)

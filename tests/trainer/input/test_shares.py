@@ -58,7 +58,7 @@ class _Reader:
 
     def __init__(self, blocks, backlog, rank, readers, number, end):
         feed = window_feed.Feed(blocks, 1, number)
-        feed.begin(lambda: shares.dealt(backlog, rank, readers, end))
+        feed.begin(lambda: shares.dealt(backlog, rank, readers, end=end))
         self.windows, self.read = feed.windows(), []
 
     def batch(self, size):
@@ -92,7 +92,7 @@ MANY = st.lists(st.integers(1, 40), min_size=15, max_size=60)
 @given(MANY, st.integers(2, 4), st.integers(1, 24), st.integers(1, 4), st.data())
 @settings(max_examples=40, deadline=None)
 def test_the_last_epoch_is_read_to_its_end_by_the_last_step(records, readers, size, epochs, data):
-    """However uneven the blocks, and wherever training goes on."""
+    """However uneven the blocks, and wherever training resumes."""
     blocks = _blocks_of(records)
     done = data.draw(st.integers(0, len(records)))
     first = epoch_order.epoch_order(len(records), 1, 0)[:done]
@@ -124,7 +124,7 @@ def test_after_each_step_a_block_is_read_up_to_one_place(records, readers, size)
 def test_without_an_end_and_alone_there_is_nothing_but_pieces(readers):
     backlog = epoch_order.Backlog(BLOCKS, 1, np.zeros(3, np.int64))
     end = shares.End(19, 8, 4)
-    alone = shares.dealt(backlog, 0, 1, end)
+    alone = shares.dealt(backlog, 0, 1, end=end)
     assert [next(alone) for _ in range(9)] == [backlog[n] for n in range(9)]
     assert None not in itertools.islice(shares.dealt(backlog, 1, readers), 50)
 

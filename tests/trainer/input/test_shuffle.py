@@ -49,7 +49,7 @@ def test_what_is_left_of_each_block_comes_once_in_the_order_of_its_places(pieces
 
 
 def test_a_block_has_one_order_whatever_it_is_mixed_with():
-    """Another reader goes on with it, or this one after a restart."""
+    """Another reader continues it, or this one after a restart."""
     alone = shuffle.window(_rows([(9, 0)]), 1).marks[:, 1].tolist()
     after = shuffle.window(_rows([(9, 4), (5, 0), (7, 2)]), 1).marks
     assert after[after[:, 0] == 10, 1].tolist() == alone[4:]

@@ -1,0 +1,26 @@
+"""Input and model of the user's own, in one process, under each strategy for one."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.cluster import topology
+from pipeline.runs import run_record
+from pipeline.runs.run_folder import RunFolder
+from tests.trainer import own_job
+
+SINGLE = [name for name, one in topology.STRATEGIES.items() if not one.own_evaluator]
+
+
+@pytest.mark.parametrize("strategy", SINGLE)
+def test_it_trains_evaluates_and_exports(commands, tmp_path, strategy):
+    config = own_job.write(tmp_path, strategy)
+    output = commands.run(
+        "trainer.task", f"--config={config}", "--run=r", f"--storage={tmp_path}/output"
+    )
+    run = RunFolder(str(tmp_path / "output" / "runs" / "r"))
+    record = run_record.read(run)
+    assert (record.status, record.final_step) == ("done", own_job.STEPS), output
+    assert record.metrics["eval"]["loss"] < 0.01
+    assert record.best["metric"] == "loss"
+    assert f"export of step {own_job.STEPS}: 256 rows of the examples to evaluate are" in output

@@ -1,0 +1,157 @@
+"""How a process joins its run when no launcher has started it: one that is started by hand or by a
+platform, or is a script of the user's own."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from pipeline import config, errors, storage
+from pipeline.cluster import tolerance, topology
+from pipeline.config import config_file, own_input
+from pipeline.jobs import by_hand
+from pipeline.jobs import job as jobs
+from pipeline.processes import isolation
+from pipeline.records import builds
+from pipeline.runs import (
+    fatal,
+    liveness,
+    log_writer,
+    run_folder,
+    run_lock,
+    run_record,
+    script_role,
+    start_patience,
+)
+from trainer.lifecycle import preflight
+from trainer.monitoring.status_reporter import Reporter
+
+if TYPE_CHECKING:
+    from trainer.input.script_input import Script
+
+
+def run(
+    wanted: jobs.Job,
+    task: topology.Task,
+    *,
+    started: float,
+    script: Script | None = None,
+    role: script_role.Role | None = None,
+) -> None:
+    """Runs `task` of a run to its end, and records that end if no other process does.
+
+    `started` is when this process was, in Unix time. Input and model are those of the config, or of
+    a `script`; `estimator-pipeline run`, if that has given it a `role`, holds the run and records
+    its end. Raises the `PipelineError` that this process ends by.
+    """
+    if role is not None:
+        _run(wanted, task, lambda: None, script=script, role=role)
+        return
+    log_writer.keep(wanted.run, task.name)
+    ending = by_hand.Ending(wanted, task, started=started)
+    with (
+        _alone(wanted.run, task),
+        fatal.once(wanted.run, task.name, os.environ.get(fatal.SUBMISSION)),
+        by_hand.recorded(ending),
+    ):
+        if task.is_chief:
+            storage.makedirs(wanted.run.path)
+            _remove_statuses(wanted.run)
+        _run(wanted, task, lambda: _begin(wanted.run, ending), script=script, role=role)
+
+
+def _run(
+    wanted: jobs.Job,
+    task: topology.Task,
+    begin: Callable[[], None],
+    *,
+    script: Script | None,
+    role: script_role.Role | None,
+) -> None:
+    """Agrees with the other roles and runs the process to its end. Others see from the start on
+    that it is there."""
+    from trainer import roles  # not before it is known that there are Estimators
+
+    run, job = wanted.run, wanted.config
+    reporter = Reporter(
+        dataclasses.replace(run, patience=tolerance.patience(job.cluster)),
+        task.name,
+        job.train.steps,
+        spread=task.spread,
+        pid=None if role is None else role.pid,
+    )
+    reporter.say("preparing")
+    reporter.keep_alive()
+    try:
+        if task.is_chief:
+            if job.data.has_records:
+                builds.pin_to(wanted.storage_root, run, job.name, folder=wanted.records)
+            _make_ready(run, job, reporter)
+            begin()
+            preflight.Answering(run, job).start()
+        else:
+            preflight.check(run, job, task, patience=start_patience.seconds(os.environ))
+        records = builds.of_run(wanted.storage_root, run, job.name)
+    except errors.PipelineError as error:
+        reporter.say("failed", error=str(error), exit_code=error.exit_code)
+        raise
+    except KeyboardInterrupt:
+        reporter.say("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
+        raise
+    if task.job_name in task.cluster and role is None:  # an evaluator starts no server
+        print(isolation.note([task.cluster[task.job_name][task.task_index]]), flush=True)
+    roles.run(run, records, task, reporter=reporter, script=script)
+
+
+@contextlib.contextmanager
+def _alone(run: run_folder.RunFolder, task: topology.Task) -> Iterator[None]:
+    """Keeps a second chief from a run, and on a disk launchers too: both would write checkpoints;
+    and a second evaluator: both would judge the best."""
+    with contextlib.ExitStack() as stack:
+        if task.is_chief and not storage.is_remote(run.path):
+            stack.enter_context(run_lock.held(run))
+        elif task.is_chief or task.job_name == topology.EVALUATOR:
+            stack.enter_context(run_lock.of_role(run, task.job_name))
+        yield
+
+
+def _remove_statuses(run: run_folder.RunFolder) -> None:
+    """Removes what processes of an earlier start have said; some of this one may wait already."""
+    now, found = time.time(), run_folder.read_statuses(run)
+    here = {name for name, one in found.items() if one.state == "preparing"}
+    for name in storage.listdir(storage.join(run.path, "status")):
+        task = name.removesuffix(".json")
+        if task not in here or liveness.of_process(run, found[task], now) != "preparing":
+            run.remove(f"status/{name}")
+
+
+def _make_ready(run: run_folder.RunFolder, job: config.Config, reporter: Reporter) -> None:
+    """Makes the run folder what the other roles expect."""
+    storage.write_text(run.config_path, config_file.dump(job))
+    if own_input.is_of_script(job):
+        reporter.add_note(own_input.describe(job))
+    if not job.data.has_records:
+        print(own_input.describe(job), flush=True)
+    for line in config_file.warnings(job):
+        print(f"warning: {line}", flush=True)
+
+
+def _begin(run: run_folder.RunFolder, ending: by_hand.Ending) -> None:
+    """Begins the record of the run, and removes what an earlier start has left."""
+    stale = [run_folder.TRAINING_DONE, run_folder.EXCLUDED]
+    submission = os.environ.get(fatal.SUBMISSION)
+    if not submission or not fatal.has_begun(run, submission):
+        stale.append(run_folder.STOP)  # else it may be of this one, before the platform's restart
+    record = run_record.read(run)
+    if submission and record is not None and record.status != "running":
+        stale.append(run_record.FILE_NAME)  # what a launcher wrote of a start that is over
+    for name in stale:
+        run.remove(name)
+    if submission:
+        fatal.begin(run, submission)
+    elif run_record.job_at_work(record) is None:  # else the launcher of that job keeps the record
+        ending.begin()
