@@ -102,7 +102,7 @@ def parse_device(device: str, key: str) -> tuple[str, int]:
     """Returns kind (`cpu` or `gpu`) and index of `/gpu:1`; `key` is where it was given."""
     match = _DEVICE.fullmatch(device)
     if match is None:
-        raise errors.UsageError(f"{key}: {device!r} is no device; they are called /cpu:0 or /gpu:1")
+        raise errors.UsageError(f"{key}: {device!r} is not a device such as /cpu:0 or /gpu:1")
     return match[1].lower(), int(match[2])
 
 

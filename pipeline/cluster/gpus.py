@@ -14,7 +14,7 @@ def count(environment: Mapping[str, str], devices: str = "/dev") -> int:
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return present
-    # As CUDA reads it: everything behind the first entry that is no device is out of sight.
+    # As CUDA reads it: everything behind the first entry that is not a device is out of sight.
     listed = [entry.strip() for entry in visible.split(",")]
     valid = next((n for n, e in enumerate(listed) if e in ("", "-1")), len(listed))
     return min(present, valid)

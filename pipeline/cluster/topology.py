@@ -127,8 +127,8 @@ def role_counts(cluster: config.Cluster) -> dict[str, int]:
     starts, with the nearest setting that can.
     """
     strategy = STRATEGIES[cluster.strategy]
-    workers = _count("workers", cluster.workers, strategy.workers, cluster.strategy)
-    ps = _count("ps", cluster.ps, strategy.ps, cluster.strategy)
+    workers = _count("workers", cluster.workers, strategy.workers, name=cluster.strategy)
+    ps = _count("ps", cluster.ps, strategy.ps, name=cluster.strategy)
     replicas_per_process(cluster)
     return {CHIEF: 1, WORKER: workers, PS: ps, EVALUATOR: int(strategy.own_evaluator)}
 
@@ -140,7 +140,7 @@ def replicas_per_process(cluster: config.Cluster) -> int:
     named = len(cluster.devices) if "devices" in strategy.keys else 0
     for_evaluation = strategy.replicas[2] == 1 and cluster.eval_strategy in _REPLICATED
     given = named or (None if for_evaluation else cluster.replicas)
-    return _count("replicas", given, strategy.replicas, cluster.strategy)
+    return _count("replicas", given, strategy.replicas, name=cluster.strategy)
 
 
 def evaluating_replicas(cluster: config.Cluster) -> int:
@@ -154,6 +154,11 @@ def examples_per_step(job: config.Config) -> int:
     """Returns how many examples one global step applies: of all replicas in synchronous
     strategies, of one process in asynchronous ones."""
     return batch_per_replica(job) * replicas_in_step(job.cluster)
+
+
+def examples_per_process(job: config.Config) -> int:
+    """Returns how many examples one process takes a step: of all its replicas."""
+    return batch_per_replica(job) * replicas_per_process(job.cluster)
 
 
 def batch_per_replica(job: config.Config) -> int:
@@ -189,7 +194,7 @@ def learning_rate(job: config.Config) -> float:
     return job.train.optimizer.learning_rate * scale[job.train.optimizer.scale]
 
 
-def _count(key: str, given: int | None, allowed: Range, name: str) -> int:
+def _count(key: str, given: int | None, allowed: Range, *, name: str) -> int:
     fewest, default, most = allowed
     if given is None:
         return default

@@ -90,7 +90,7 @@ class Ending:
         print(display.summary(self._job, record), flush=True)
 
     def _is_followed(self, statuses: Mapping[str, run_folder.Status]) -> bool:
-        """True if there is an evaluator, at work or done: one that was lost does no more."""
+        """True if there is an evaluator that is running or done, not one that was lost."""
         found = statuses.get(_EVALUATOR)
         if found is None:
             return False

@@ -22,7 +22,7 @@ from pipeline.jobs.epoch_lines import EpochLines
 from pipeline.jobs.job import Job
 from pipeline.jobs.role_lines import RoleLines
 from pipeline.records import quarantine
-from pipeline.reports import page
+from pipeline.reports import page, unlearned
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import ALL_STEPS, RunRecord
@@ -192,6 +192,8 @@ def _each_step(job: config.Config) -> str:
 def summary(job: Job, record: RunRecord) -> str:
     """Returns what is told when a run is done: the result, the time, the places, what to try."""
     lines = [f"result   {_result(record)}"]
+    if unlearnt := unlearned.warning(unlearned.exact(record.metrics), record.baselines):
+        lines.append(f"warning  {unlearnt}")
     if record.seconds:
         lines.append(f"time     {_time(record)}")
     if record.restarts:
@@ -199,7 +201,7 @@ def summary(job: Job, record: RunRecord) -> str:
         lines.append(f"restarts {told}")
     lines += [f"warning  {line}" for line in quarantine.told(record.left_out)]
     shown = terminal.shown(job.run.path)
-    lines.append(f"run      {shown} (run.json says what happened, for machines)")
+    lines.append(f"run      {shown} (run.json has the details)")
     if storage.exists(storage.join(job.run.path, page.FILE_NAME)):
         lines.append(f"report   {shown}/{page.FILE_NAME}")
     lines.append(f"logs     {shown}/logs")
@@ -215,7 +217,7 @@ def summary(job: Job, record: RunRecord) -> str:
 def _next_steps(job: Job) -> list[str]:
     root = terminal.shown(job.storage_root)
     where = "" if root == "output" else f" STORAGE={shlex.quote(root)}"
-    steps = {f"make predict{where}": "what the exported model says on the test split"}
+    steps = {f"make predict{where}": "predictions of the exported model on the test split"}
     if not job.config.data.has_records:
         steps = {}
     steps[f"make tensorboard{where}"] = "curves of loss and accuracy"

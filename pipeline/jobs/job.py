@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline import config, errors, redaction, storage
 from pipeline.cluster import compatibility, topology
-from pipeline.config import config_file
+from pipeline.config import config_file, own_input
 from pipeline.processes import isolation
 from pipeline.records import builds
 from pipeline.runs import run_folder
@@ -74,9 +74,10 @@ def plan(
         run=run_,
         records=builds.of_run(root, run_, wanted.name) if look else storage.join(root, "records"),
     )
+    own_input.refuse_script(wanted)
     compatibility.check(wanted)
     if look:
-        _refuse_other_job(job)
+        refuse_other_job(job)
     return job
 
 
@@ -101,12 +102,16 @@ def differences(before: config.Config, after: config.Config) -> list[str]:
 # Beginnings of lines of `changes` after which a checkpoint cannot be resumed as it is: they decide
 # which records are counted, in which order those of a block are read, which variables there are.
 _OF_CHECKPOINTS = (
-    *("data.", "model.", "train.seed:"),
-    *("train.optimizer.name:", "train.optimizer.average: None"),
+    "data.",
+    "model.",
+    "train.seed:",
+    "train.optimizer.name:",
+    "train.optimizer.average: None",
 )
 
 
-def _refuse_other_job(job: Job) -> None:
+def refuse_other_job(job: Job) -> None:
+    """Raises `UsageError` if the run of a job was trained on other data or another model."""
     if job.run.is_of_script:
         raise errors.UsageError(f"run {job.name!r} runs a script: use another RUN= for this one")
     may_change = tuple(f"data.{key}:" for key in config.Data.OF_READING)

@@ -12,7 +12,8 @@ _VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
 def arguments(job: Job, config_path: str) -> list[str]:
     """Returns what each process is started with; its place in the cluster it is told otherwise."""
     return [
-        *("-m", MODULE),
+        "-m",
+        MODULE,
         f"--config={config_path}",
         f"--run={job.name}",
         f"--storage={job.storage_root}",

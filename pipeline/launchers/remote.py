@@ -1,8 +1,8 @@
 """A place that takes whole jobs: they are submitted, followed, found again, stopped and cancelled.
 
-Nobody has to follow a job: its processes write the run folder, as anywhere, and that it has ended
-may be known to the service alone. The name of a job, in `run.json`, is what the service calls it,
-after `pipeline.places.Place.jobs`.
+No command has to follow a job: its processes write the run folder, as at any place. That it has
+ended may be known to the service alone. The name of a job, in `run.json`, is what the service calls
+it, after `pipeline.places.Place.jobs`.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class RemoteLauncher(base.Launcher):
     def where(self, name: str) -> str:
         """Returns what a run is whose job has not ended."""
         page = self.link(name)
-        return f"at work on {self.service}" + (f" ({page})" if page else "")
+        return f"running on {self.service}" + (f" ({page})" if page else "")
 
     def link(self, name: str) -> str | None:
         """Returns the page of a job, if it has one."""
@@ -212,7 +212,7 @@ class RemoteLauncher(base.Launcher):
 
     def _at_work(self, job: Job) -> str | None:
         """Returns the run's job, if it has one that has not ended, or whose end is not recorded.
-        Raises `UsageError` if its processes are at work at another place."""
+        Raises `UsageError` if its processes are running at another place."""
         name = run_record.job_at_work(run_record.read(job.run))
         if name is not None:
             if type(remote_jobs.launcher(name)) is type(self):

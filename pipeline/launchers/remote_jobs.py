@@ -35,7 +35,7 @@ def stop(run: RunFolder) -> str | None:
 
 
 def refuse_while_going(run: RunFolder) -> None:
-    """Raises `UsageError` if the processes of a run are at work elsewhere."""
+    """Raises `UsageError` if the processes of a run are running at another place."""
     job = run_record.job_at_work(run_record.read(run))
     if job is not None:
         launcher(job).refuse_while_going(run, job)

@@ -21,6 +21,6 @@ def with_records(job: Job) -> Job:
 def pin(job: Job, record: RunRecord) -> Job:
     """Pins the run to its records, and returns the job with what follows from them."""
     contents = run_setup.checked_manifest(job)
-    builds.pin_to(job.storage_root, job.run, job.config.name, job.records)
+    builds.pin_to(job.storage_root, job.run, job.config.name, folder=job.records)
     record.manifest = contents.sha256
     return run_setup.resolved(job, contents)

@@ -10,26 +10,28 @@ import os
 import sys
 from collections.abc import Mapping, MutableMapping
 
-_ALLOWED = frozenset(
-    {
-        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR"),
-        *("COLUMNS", "NO_COLOR", "VIRTUAL_ENV", "LD_LIBRARY_PATH"),
-        *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"),
-        *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"),
-        *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CONFIG"),
-        *("GOOGLE_AUTH_TOKEN_FOR_TESTING", "NO_GCE_CHECK", "GCE_METADATA_HOST"),
-        "STORAGE_EMULATOR_HOST",
-    }
-)
+# fmt: off
+_ALLOWED = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR",
+    "COLUMNS", "NO_COLOR", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
+    "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY",
+    "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CONFIG",
+    "GOOGLE_AUTH_TOKEN_FOR_TESTING", "NO_GCE_CHECK", "GCE_METADATA_HOST", "STORAGE_EMULATOR_HOST",
+})
+# fmt: on
 # PIPELINE_ is for the user's own: whatever a hook or a model of theirs must be told.
+# fmt: off
 _ALLOWED_PREFIXES = (
-    *("LC_", "PYTHON", "TF_", "XLA_", "CUDA", "NVIDIA_", "NCCL_", "OMP_", "KMP_", "MKL_"),
-    *("GCS_", "PIPELINE_"),
+    "LC_", "PYTHON", "TF_", "XLA_", "CUDA", "NVIDIA_", "NCCL_", "OMP_", "KMP_", "MKL_", "GCS_",
+    "PIPELINE_",
 )
+# fmt: on
 _REMOVED = frozenset(
     {
         # Each process is told its place in the cluster by us, not by what we were started with.
-        *("TF_CONFIG", "CLUSTER_SPEC"),
+        "TF_CONFIG",
+        "CLUSTER_SPEC",
         # Crashes the process with SIGSEGV unless five other variables are set too
         # (docs/tensorflow-pitfalls.md#modular-file-system).
         "TF_USE_MODULAR_FILESYSTEM",

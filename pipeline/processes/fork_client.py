@@ -96,8 +96,8 @@ class ServerLostError(errors.RetryableError):
 
     def __init__(self, code: int) -> None:
         super().__init__(
-            f"the process that starts all others is gone ({describe_exit(code)}), and they with "
-            "it. Run the same command again to resume."
+            f"the fork server, which starts all processes, is lost: {describe_exit(code)}. "
+            "Run the same command again to resume."
         )
         self.code = code
 
@@ -175,8 +175,13 @@ class ForkServer:
         with _opened(self._log) as output:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-c", _RUN_SERVER, _ROOT),
-                    *(network, self._preload, *map(str, descriptors)),
+                    sys.executable,
+                    "-c",
+                    _RUN_SERVER,
+                    _ROOT,
+                    network,
+                    self._preload,
+                    *map(str, descriptors),
                 ],
                 pass_fds=descriptors,
                 env=self._environment,

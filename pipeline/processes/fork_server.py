@@ -108,7 +108,7 @@ class _Server:
             finally:
                 # Without the destructors of C++ libraries, which wait for servers that never end.
                 os._exit(code)
-        # Both sides do it, so that the group exists whoever comes first.
+        # Both sides do it, so that the group exists whichever comes first.
         with contextlib.suppress(PermissionError, ProcessLookupError):
             os.setpgid(pid, pid)
         self._children[request.name] = pid

@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable
 
 from pipeline import errors
 
-# From <linux/sched.h>, <linux/sockios.h> and <linux/if.h>.
-_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+# From <linux/sched.h>, <linux/mount.h>, <linux/fs.h>, <linux/sockios.h> and <linux/if.h>.
+_CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
+MS_REMOUNT, _MS_REC, _MS_PRIVATE, _MNT_DETACH = 1 << 5, 1 << 14, 1 << 18, 2
 _SIOCGIFFLAGS, _SIOCSIFFLAGS = 0x8913, 0x8914
 _IFF_UP = 1
 
@@ -44,6 +45,15 @@ class Decision:
 def why_not() -> str | None:
     """Returns why this system lets us make no network, or `None` if it does. Tries it in a process
     that ends at once."""
+    return _tried(enter)
+
+
+def why_no_mounts() -> str | None:
+    """Returns why this system lets us make no mounts of our own, or `None`, as `why_not`."""
+    return _tried(enter_mounts)
+
+
+def _tried(action: Callable[[], None]) -> str | None:
     if sys.platform != "linux":
         return "only Linux can"
     read, write = os.pipe()
@@ -51,7 +61,7 @@ def why_not() -> str | None:
     if pid == 0:
         reason = ""
         try:
-            enter()
+            action()
         except BaseException as error:
             reason = str(error) or type(error).__name__
         os.write(write, reason.encode())
@@ -96,11 +106,68 @@ def enter() -> None:
     Without the right to, it becomes the owner of a user namespace first, in which it has it; to
     others it stays the user it was. Must be called before there are threads.
     """
+    _unshare(_CLONE_NEWNET, "network namespaces")
+    _set_loopback(up=True)
+
+
+def enter_mounts() -> None:
+    """Moves this process, and those it will fork, to mounts that no other process sees: they end
+    with the last of these processes. Rights as of `enter`. Raises `OSError` if that is not
+    permitted."""
+    _unshare(_CLONE_NEWNS, "mount namespaces")
+    mount("none", "/", flags=_MS_REC | _MS_PRIVATE)
+
+
+def mount(kind: str, path: str, options: str = "", *, flags: int = 0) -> None:
+    """Mounts a file system without a device, or changes the one at `path`. Raises `OSError`."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNET):
+    words = (kind.encode(), path.encode(), kind.encode())
+    if libc.mount(*words, ctypes.c_ulong(flags), options.encode()):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+
+
+def unmount(path: str) -> None:
+    """Takes what is mounted at `path` away, at once. Raises `OSError`."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.umount2(path.encode(), _MNT_DETACH):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+
+
+def is_isolated(pid: int) -> bool:
+    """True if a process has another network than this one."""
+    return os.stat(f"/proc/{pid}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino
+
+
+def set_loopback_of(pid: int, *, up: bool) -> None:
+    """Takes the loopback of the network that process `pid` is in down, or up again: without it,
+    processes there do not reach each other. Done by a process that ends at once. Raises `OSError`
+    if that is not permitted, or if the process is gone or has no network of its own."""
+    if not is_isolated(pid):
+        raise OSError("it shares the network of this machine")
+    network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if not ctypes.CDLL(None).setns(network, _CLONE_NEWNET):
+                _set_loopback(up=up)
+                code = 0
+        finally:
+            os._exit(code)
+    os.close(network)
+    if os.waitpid(child, 0)[1]:
+        raise OSError("the system does not permit to shape its links")
+
+
+def _unshare(flag: int, what: str) -> None:
+    """Raises `OSError` if the system permits no such namespaces."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(flag):
         user, group = os.getuid(), os.getgid()
-        if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), "the system permits no network namespaces")
+        if libc.unshare(_CLONE_NEWUSER | flag):
+            raise OSError(ctypes.get_errno(), f"the system permits no {what}")
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{user} {user} 1"),
@@ -108,11 +175,11 @@ def enter() -> None:
         ):
             with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
                 file.write(text)
-    _bring_up_loopback()
 
 
-def _bring_up_loopback() -> None:
+def _set_loopback(*, up: bool) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sh14x", b"lo", 0)
         flags = struct.unpack("16sh14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request))[1]
-        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+        wanted = flags | _IFF_UP if up else flags & ~_IFF_UP
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", wanted))

@@ -22,7 +22,7 @@ from typing import Any
 
 from pipeline import errors
 from pipeline.console import work
-from pipeline.storage import gcs, patience
+from pipeline.storage import gcs, gcs_files, patience
 
 # Of what has a folder of its own, such as a run.
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
@@ -102,11 +102,16 @@ class Details:
 
 def describe(paths: Sequence[str]) -> list[Details | None]:
     """Returns what is known of many files, without reading them; `None` for those that are not
-    there. Raises `RetryableError` if the storage cannot say."""
-    if paths and is_remote(paths[0]):
-        return [found and Details(*found) for found in gcs.describe(paths)]
+    there. They may lie on several storages. Raises `RetryableError` if one cannot say."""
+    remote = [path for path in paths if is_remote(path)]
+    local = [path for path in paths if not is_remote(path)]
+    of_remote = gcs.describe(remote) if remote else ()
+    found = {path: one and Details(*one) for path, one in zip(remote, of_remote, strict=True)}
+    if not local:
+        return [found[path] for path in paths]
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(_details, paths))
+        found.update(zip(local, pool.map(_details, local), strict=True))
+    return [found[path] for path in paths]
 
 
 def _details(path: str) -> Details | None:
@@ -157,7 +162,7 @@ def at_wildcard(pattern: str) -> tuple[str, str]:
 
 
 def has_wildcard(pattern: str) -> bool:
-    """Tells patterns from paths; what is there under that very name is none."""
+    """True for a pattern; a path that exists under that very name is not one."""
     return not _is_plain(pattern, at_wildcard(pattern)[1])
 
 
@@ -175,10 +180,10 @@ def makedirs(path: str) -> None:
 
 
 def open_file(path: str, mode: str = "rb") -> Any:
-    """Opens a file for `rb` or `wb`. Raises `OSError` for what is no file to be read from anywhere,
-    such as a named pipe: to open one waits until somebody writes to it."""
+    """Opens a file for `rb` or `wb`. Raises `OSError` for what cannot be read from any offset,
+    such as a named pipe: to open one waits until another process writes to it."""
     if is_remote(path):
-        return gcs.open_file(path, mode)
+        return gcs_files.open_file(path, mode)
     if mode == "rb":
         kind = os.stat(path).st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
@@ -204,8 +209,8 @@ def read_text(path: str) -> str:
 def write_text(path: str, text: str, *, new: bool = False, parents: bool = False) -> None:
     """Writes a file that readers see whole or not at all.
 
-    On gs:// it is one object, written on the condition that nobody else writes it meanwhile. On a
-    disk the text goes to a temporary file next to the target first, is forced to the disk, and is
+    On gs:// it is one object, written on the condition that no other writes it meanwhile. On a disk
+    the text goes to a temporary file next to the target first, is forced to the disk, and is
     then renamed over it. Makes the folder it is to be in if `parents`. Raises `FileExistsError` if
     it must be `new` and is not.
     """
@@ -224,7 +229,9 @@ def write_text(path: str, text: str, *, new: bool = False, parents: bool = False
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        if parents and not os.path.isdir(parent(path)):
+        # Another process may have made the folder since.
+        missing = isinstance(error, FileNotFoundError) or not os.path.isdir(parent(path))
+        if parents and missing:
             makedirs(parent(path))
             write_text(path, text, new=new)
             return

@@ -12,126 +12,31 @@ from __future__ import annotations
 import base64
 import concurrent.futures
 import contextlib
-import functools
-import io
 import os
 import re
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipeline import errors
 from pipeline.console import work
-from pipeline.storage import gcs_errors
+from pipeline.storage.gcs_client import blob_at, client, described, explained, retry, split_path
 
-# Bytes fetched at a time: doubled from the first to the second for sequential reads.
-_LEAST, _MOST = 256 << 10, 8 << 20
-_PART = 8 << 20  # bytes of one part of an upload
-_patience = 120.0  # seconds during which a request is tried again
 _AT_ONCE = 8  # deletions under way
 _ATTEMPTS = 5
-# What TensorFlow's client reads when it is loaded: otherwise it takes the length that an object had
-# up to five seconds ago for the one it has, and cuts the list of checkpoints short.
-os.environ.setdefault("GCS_STAT_CACHE_MAX_AGE", "0")
-
 _WILD = re.compile(r"\*\*/?|\*|\?|\[[^\]]*\]")
-
-
-@functools.lru_cache(maxsize=1)
-def _client_of(pid: int) -> Any:
-    """Returns the client of this process; one made before a fork must not be used after it."""
-    # How long to wait for a server that only machines of Google have.
-    os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
-    from google.cloud import storage  # type: ignore[attr-defined]
-
-    # A project is only needed to make buckets.
-    return storage.Client(project="none")
-
-
-@contextlib.contextmanager
-def explained(path: str) -> Iterator[None]:
-    """Turns what Google's client raises into ours, about `path`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python's own end of life, years ahead
-        import google.api_core.exceptions as api
-    import google.auth.exceptions as auth
-    import requests
-
-    try:
-        yield
-    except api.RetryError as error:
-        raise gcs_errors.unreachable(path, str(error.cause or error)) from None
-    except api.GoogleAPICallError as error:
-        said = gcs_errors.explanation(str(error.message))
-        raise gcs_errors.of_status(int(error.code or 500), path, said) from None
-    except auth.DefaultCredentialsError:
-        raise gcs_errors.no_credentials(path) from None
-    except auth.RefreshError as error:
-        said = str(error.args[0] if error.args else error)
-        raise gcs_errors.of_status(401, path, said) from None
-    except (auth.TransportError, requests.exceptions.RequestException) as error:
-        raise gcs_errors.unreachable(path, str(error)) from None
-
-
-def _client() -> Any:
-    return _client_of(os.getpid())
-
-
-def on_google_machine() -> bool:
-    """True if the credentials are those of the machine itself, which Google gives it."""
-    from google.auth import compute_engine
-
-    return isinstance(_client()._credentials, compute_engine.Credentials)
-
-
-@contextlib.contextmanager
-def patience(seconds: float) -> Iterator[None]:
-    """Within the block, requests are tried again for so long and no longer."""
-    global _patience
-    before, _patience = _patience, seconds
-    try:
-        yield
-    finally:
-        _patience = before
-
-
-def _retry() -> Any:
-    from google.cloud.storage.retry import DEFAULT_RETRY
-
-    return DEFAULT_RETRY.with_timeout(_patience)
-
-
-def _split(path: str) -> tuple[str, str]:
-    """Returns bucket and name. Raises `UsageError` for a path without a bucket."""
-    bucket, _, name = path.removeprefix("gs://").partition("/")
-    if not bucket:
-        raise errors.UsageError(f"path {path!r}: names no bucket; it must be gs://bucket/folder")
-    return bucket, name.strip("/")
-
-
-def _blob(path: str) -> Any:
-    bucket, name = _split(path)
-    return _client().bucket(bucket).blob(name)
 
 
 def _below(path: str, **how: Any) -> Any:
     """Lists the objects in the folder `path`, at any depth unless `how` has a delimiter."""
-    bucket, name = _split(path)
+    bucket, name = split_path(path)
     prefix = f"{name}/" if name else ""
-    return _client().list_blobs(bucket, prefix=prefix, retry=_retry(), **how)
-
-
-def _described(path: str) -> Any:
-    """Returns an object with its size, generation and time. Raises `FileNotFoundError`."""
-    blob = _blob(path)
-    blob.reload(retry=_retry())
-    return blob
+    return client().list_blobs(bucket, prefix=prefix, retry=retry(), **how)
 
 
 def exists(path: str) -> bool:
     """True if there is an object of that name, or one in a folder of that name."""
     with explained(path):
-        if _split(path)[1] and _blob(path).exists(retry=_retry()):
+        if split_path(path)[1] and blob_at(path).exists(retry=retry()):
             return True
         return any(True for _ in _below(path, max_results=1))
 
@@ -139,13 +44,13 @@ def exists(path: str) -> bool:
 def location(path: str) -> str:
     """Returns where the bucket of a path is: a region such as europe-west4, or eu, us, asia."""
     with explained(path):
-        return str(_client().get_bucket(_split(path)[0], retry=_retry()).location).lower()
+        return str(client().get_bucket(split_path(path)[0], retry=retry()).location).lower()
 
 
 def size(path: str) -> int:
     """Returns the length of an object in bytes."""
     with explained(path):
-        return int(_described(path).size)
+        return int(described(path).size)
 
 
 def describe(paths: Sequence[str]) -> list[tuple[int, str, str] | None]:
@@ -155,11 +60,11 @@ def describe(paths: Sequence[str]) -> list[tuple[int, str, str] | None]:
     for folder in {path.rpartition("/")[0] for path in paths}:
         with explained(folder):
             for blob in _below(folder, delimiter="/"):
-                found[f"gs://{_split(folder)[0]}/{blob.name}"] = _details(blob)
+                found[f"gs://{split_path(folder)[0]}/{blob.name}"] = _details(blob)
     for path in paths:
         if path not in found:  # a listing may be late
             with contextlib.suppress(FileNotFoundError), explained(path):
-                found[path] = _details(_described(path))
+                found[path] = _details(described(path))
     return [found.get(path) for path in paths]
 
 
@@ -170,12 +75,12 @@ def _details(blob: Any) -> tuple[int, str, str]:
 def modified(path: str) -> float:
     """Returns when an object was last written, as Unix time in seconds."""
     with explained(path):
-        return float(_described(path).updated.timestamp())
+        return float(described(path).updated.timestamp())
 
 
 def listdir(path: str) -> list[str]:
     """Returns the names in a folder, sorted; an absent folder is empty."""
-    start = len(_split(path)[1]) + 1 if _split(path)[1] else 0
+    start = len(split_path(path)[1]) + 1 if split_path(path)[1] else 0
     with explained(path):
         found = _below(path, delimiter="/")
         names = {blob.name[start:] for blob in found}
@@ -188,7 +93,7 @@ def glob(pattern: str) -> list[str]:
     wild = _WILD.search(pattern)
     folder = pattern[: wild.start()].rpartition("/")[0] if wild else pattern.rpartition("/")[0]
     fits = re.compile(_as_regex(pattern))
-    bucket = _split(pattern)[0]
+    bucket = split_path(pattern)[0]
     with explained(pattern):
         found = [f"gs://{bucket}/{blob.name}" for blob in _below(folder)]
     return sorted(path for path in found if fits.fullmatch(path) and not path.endswith("/"))
@@ -214,7 +119,7 @@ def makedirs(path: str) -> None:
 def read_bytes(path: str) -> bytes:
     """Returns a whole object, its checksum compared."""
     with explained(path):
-        return bytes(_blob(path).download_as_bytes(raw_download=True, retry=_retry()))
+        return bytes(blob_at(path).download_as_bytes(raw_download=True, retry=retry()))
 
 
 def write_bytes(path: str, content: bytes, *, new: bool = False) -> None:
@@ -238,9 +143,9 @@ def write_bytes(path: str, content: bytes, *, new: bool = False) -> None:
 
 def generation(path: str) -> int:
     """Returns the number of what an object holds now, or 0 if there is none."""
-    bucket, name = _split(path)
+    bucket, name = split_path(path)
     with explained(path):
-        found = _client().bucket(bucket).get_blob(name, retry=_retry())
+        found = client().bucket(bucket).get_blob(name, retry=retry())
     return int(found.generation) if found else 0
 
 
@@ -252,13 +157,13 @@ def replace(path: str, content: bytes, before: int) -> int:
     import google.api_core.exceptions as api
 
     with explained(path):
-        blob = _blob(path)
+        blob = blob_at(path)
         with contextlib.suppress(api.PreconditionFailed):
-            blob.upload_from_string(content, if_generation_match=before, retry=_retry())
+            blob.upload_from_string(content, if_generation_match=before, retry=retry())
             return int(blob.generation)
         with contextlib.suppress(api.NotFound):
-            blob.reload(retry=_retry())
-            if blob.download_as_bytes(raw_download=True, retry=_retry()) == content:
+            blob.reload(retry=retry())
+            if blob.download_as_bytes(raw_download=True, retry=retry()) == content:
                 return int(blob.generation)  # ours: only the answer was lost
     raise FileExistsError(path)
 
@@ -268,7 +173,7 @@ def remove_generation(path: str, last: int) -> None:
     import google.api_core.exceptions as api
 
     with explained(path), contextlib.suppress(api.NotFound, api.PreconditionFailed):
-        _blob(path).delete(if_generation_match=last, retry=_retry())
+        blob_at(path).delete(if_generation_match=last, retry=retry())
 
 
 def remove(path: str) -> None:
@@ -277,10 +182,10 @@ def remove(path: str) -> None:
 
     def delete(blob: Any) -> None:
         with contextlib.suppress(api.NotFound):
-            blob.delete(retry=_retry())
+            blob.delete(retry=retry())
 
     with explained(path), concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        own: Iterable[Any] = [_blob(path)] if _split(path)[1] else []
+        own: Iterable[Any] = [blob_at(path)] if split_path(path)[1] else []
         # At the first error the others are still waited for, then it is raised.
         list(pool.map(delete, [*own, *_below(path)]))
 
@@ -288,9 +193,9 @@ def remove(path: str) -> None:
 def copy(source: str, target: str) -> None:
     """Copies an object within Cloud Storage; nothing is downloaded."""
     with explained(source):
-        blob, token = _blob(target), None
+        blob, token = blob_at(target), None
         while True:
-            token, _, _ = blob.rewrite(_blob(source), token=token, retry=_retry())
+            token, _, _ = blob.rewrite(blob_at(source), token=token, retry=retry())
             if token is None:
                 return
 
@@ -299,113 +204,4 @@ def upload(local: str, path: str) -> None:
     """Writes a local file to an object."""
     with explained(path), open(local, "rb") as file:
         content, size = work.CountedFile(file), os.path.getsize(local)
-        _blob(path).upload_from_file(content, size=size, retry=_retry())
-
-
-def open_file(path: str, mode: str) -> Any:
-    """Opens an object for `rb` or `wb`. One that is written appears when it is closed."""
-    if mode == "wb":
-        return _Writing(path)
-    assert mode == "rb", mode
-    return io.BufferedReader(_Reading(path), _LEAST)
-
-
-class _Reading(io.RawIOBase):
-    """One generation of an object, read by ranges."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        with explained(path):
-            self._blob = _described(path)
-        self._size, self._position = int(self._blob.size), 0
-        # What has been fetched, and where it is in the object.
-        self._held, self._held_at, self._ahead = b"", 0, _LEAST // 2
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
-        self._position = max(0, start + offset)
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        """Fills `buffer` and returns by how many bytes; 0 at the end."""
-        target = memoryview(buffer).cast("B")
-        start = self._position - self._held_at
-        if not 0 <= start < len(self._held):
-            goes_on = start == len(self._held)
-            self._ahead = min(2 * self._ahead, _MOST) if goes_on else _LEAST
-            self._held = self._fetch(max(len(target), self._ahead))
-            self._held_at, start = self._position, 0
-        content = self._held[start : start + len(target)]
-        self._position += len(content)
-        target[: len(content)] = content
-        return len(content)
-
-    def readall(self) -> bytes:
-        """Returns all that is left."""
-        content = self._fetch(self._size)
-        self._position = self._size
-        return content
-
-    def _fetch(self, most: int) -> bytes:
-        end = min(self._position + most, self._size)
-        if end <= self._position:
-            return b""
-        with explained(self._path):
-            content = self._blob.download_as_bytes(
-                start=self._position,
-                end=end - 1,
-                raw_download=True,
-                if_generation_match=self._blob.generation,
-                retry=_retry(),
-            )
-        return bytes(content)
-
-
-class _Writing(io.BufferedIOBase):
-    """An object that is being uploaded in parts."""
-
-    def __init__(self, path: str) -> None:
-        self._path, self._written = path, 0
-        with explained(path):
-            self._inner = _blob(path).open(
-                "wb", ignore_flush=True, chunk_size=_PART, retry=_retry()
-            )
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._written
-
-    def write(self, content: Any) -> int:
-        with explained(self._path):
-            size = int(self._inner.write(content))
-        self._written += size
-        return size
-
-    def close(self) -> None:
-        """Makes the object appear."""
-        if not self.closed:
-            try:
-                with explained(self._path):
-                    self._inner.close()
-            finally:
-                super().close()
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """Drops what was written if the block has failed."""
-        if kind is None:
-            self.close()
-            return
-        with contextlib.suppress(Exception):
-            self._inner.terminate()  # otherwise the collector would complete it
-        super().close()
+        blob_at(path).upload_from_file(content, size=size, retry=retry())

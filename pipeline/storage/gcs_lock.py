@@ -1,8 +1,8 @@
 """A lock that hosts share: an object on gs:// which its holder rewrites now and then.
 
-It is made, rewritten and taken over on the condition that it has not changed since. Whoever
-finds it there watches it for a while; a holder that does not rewrite it meanwhile is gone. No clock
-of any host matters.
+It is made, rewritten and taken over on the condition that it has not changed since. A process
+that finds it there watches it for a while; a holder that does not rewrite it meanwhile is gone. No
+clock of any host matters.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def held(
     """Holds the lock at `path` while the body runs.
 
     Raises `refusal` naming `what` and the other holder if there is one. `lost` is called from
-    another thread if somebody has taken it over, because this process stood still for too long.
+    another thread if another process has taken it over, because this one stood still for too long.
     `is_alive` tells if there is a process on this machine: one that is gone is not waited for.
     """
     holder = _Holder(path, is_alive, refusal)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 
 from pipeline import errors, storage
 from pipeline.processes import environment
-from pipeline.storage import gcs
+from pipeline.storage import gcs, gcs_client
 
 GOOGLE, TENSORFLOW = "Google's client", "TensorFlow's client"
 _PATIENCE = 8.0  # seconds for requests of Google's client
@@ -41,7 +41,7 @@ def check_google(root: str) -> str:
     """Asks Google's client alone, which is all that preprocessing needs; returns the object that
     was there for a moment."""
     path = storage.join(root, f".preflight-{secrets.token_hex(4)}")
-    with _named(GOOGLE), gcs.patience(_PATIENCE):
+    with _named(GOOGLE), gcs_client.patience(_PATIENCE):
         text = secrets.token_hex(8)
         storage.write_text(path, text)
         found = storage.read_text(path)
@@ -63,7 +63,7 @@ def check_region(path: str, region: str | None) -> None:
 
 def _ask_tensorflow(path: str, surroundings: Mapping[str, str]) -> None:
     variables = {**_QUICK, **environment.for_children(surroundings)}
-    if not gcs.on_google_machine():
+    if not gcs_client.on_google_machine():
         variables["NO_GCE_CHECK"] = "true"
     try:
         done = subprocess.run(
@@ -82,7 +82,7 @@ def _ask_tensorflow(path: str, surroundings: Mapping[str, str]) -> None:
             "it knows service account keys and gcloud's login"
         ) from None
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         said = last.removeprefix("error: ")
         raise errors.of_exit_code(done.returncode, f"{TENSORFLOW}: {said}")
 

@@ -24,7 +24,7 @@ class NotThere(errors.UsageError):
 class Api:
     """One service, as `root` such as https://…/v1, for one project and region.
 
-    `service` is what it is called, `host` what has to be enabled, and `role` what whoever asks
+    `service` is what it is called, `host` what has to be enabled, and `role` what the caller
     needs.
     """
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.storage import gcs
+from pipeline.storage import gcs_client
 from tests.cloud.api import Api
 from tests.cloud.faults import Fault
 from tests.cloud.service import Service
@@ -67,10 +67,10 @@ def cloud(service, monkeypatch) -> Iterator[Cloud]:
             monkeypatch.delenv(name)
     for name, value in service.environment.items():
         monkeypatch.setenv(name, value)
-    gcs._client_of.cache_clear()
+    gcs_client._client_of.cache_clear()
     yield of_service(service, f"test{next(_counter)}")
     service.api.faults.clear()
-    gcs._client_of.cache_clear()
+    gcs_client._client_of.cache_clear()
     assert not service.api.problems
 
 

@@ -102,7 +102,7 @@ class Buckets:
         match: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> Object:
-        """Writes an object anew, if it has the generation `match` until then; 0 is none."""
+        """Rewrites an object, if it has the generation `match` until then; 0 is none."""
         with self._lock:
             self._check(bucket, name, match)
             now = datetime.datetime.now(datetime.timezone.utc)

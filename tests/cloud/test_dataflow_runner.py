@@ -30,8 +30,15 @@ def preprocess(cloud) -> subprocess.CompletedProcess:
     places = [f"--set={one}" for one in (*PLACE, "gcp.bucket=bucket", "gcp.labels={team: vision}")]
     return subprocess.run(
         [
-            *(sys.executable, "-W", "ignore", "-m", "preprocessing.main", "--cluster=gcp"),
-            *(f"--config={cloud.root}/job.yaml", f"--storage={cloud.root}/out", *places),
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "preprocessing.main",
+            "--cluster=gcp",
+            f"--config={cloud.root}/job.yaml",
+            f"--storage={cloud.root}/out",
+            *places,
         ],
         cwd=ROOT,
         env={**cloud.environment, **proxy},

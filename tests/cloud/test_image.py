@@ -62,7 +62,7 @@ def test_it_can_be_built_with_what_the_project_itself_asks_for_on_gpus():
     assert f'pip install "{extra[1]}"' in (ROOT / "Dockerfile").read_text()
 
 
-def test_nobody_special_runs_it_and_workers_of_dataflow_begin_with_beam_s_own(unpacked):
+def test_the_image_has_a_user_of_its_own_and_starts_beam_s_boot_program(unpacked):
     assert unpacked.user == "pipeline"
     assert unpacked.entrypoint == ["/opt/apache/beam/boot"]
     assert unpacked.environment["RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT"] == "1"

@@ -71,8 +71,11 @@ def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, recor
 
     vertex = submitted(
         "kills",
-        *("cluster.strategy=parameter_server", "train.steps=400", "train.save_steps=200"),
-        *("train.batch_size=32", "train.optimizer={name: sgd, learning_rate: 0.5}"),
+        "cluster.strategy=parameter_server",
+        "train.steps=400",
+        "train.save_steps=200",
+        "train.batch_size=32",
+        "train.optimizer={name: sgd, learning_rate: 0.5}",
         "gcp.service_account=trainer@my-project.iam.gserviceaccount.com",
         "gcp.tensorboard=projects/7/locations/europe-west4/tensorboards/8",
         image=made(tmp_path / "image"),
@@ -103,8 +106,10 @@ def test_a_loss_that_is_no_number_is_computed_once(submitted, records):
     """Whatever the platform starts again after it ends at once, with the same code."""
     vertex = submitted(
         "nan",
-        *("cluster.strategy=none", "train.steps=100"),
-        *("model.name=tests.trainer.user_code:nan_model_fn", "eval.metric=hit_rate"),
+        "cluster.strategy=none",
+        "train.steps=100",
+        "model.name=tests.trainer.user_code:nan_model_fn",
+        "eval.metric=hit_rate",
     )
     assert vertex.run() == "JOB_STATE_FAILED"
     attempts = (1 + RESTARTS) * (1 + JOB_RESTARTS)
@@ -161,7 +166,7 @@ def test_after_five_restarts_the_whole_job_is_started_again(tmp_path):
     assert vertex.job_starts == 2
 
 
-def test_and_three_times_at_most(tmp_path):
+def test_the_whole_job_is_restarted_three_times_at_most(tmp_path):
     vertex = run_tiny(tmp_path, 1, failures=1000)
     assert vertex.state == "JOB_STATE_FAILED"
     assert vertex.job_starts == 1 + JOB_RESTARTS

@@ -62,13 +62,17 @@ def command(cloud: Cloud, module: str, *arguments: str) -> str:
 
 def train(cloud: Cloud, steps: int) -> str:
     settings = (
-        *(f"train.steps={steps}", "train.save_steps=200", "train.batch_size=32"),
+        f"train.steps={steps}",
+        "train.save_steps=200",
+        "train.batch_size=32",
         "train.optimizer={name: sgd, learning_rate: 0.5}",
     )
     return command(
         cloud,
         "pipeline.launch",
-        *(f"--config={cloud.root}/job.yaml", "--run=r", "--strategy=parameter_server"),
+        f"--config={cloud.root}/job.yaml",
+        "--run=r",
+        "--strategy=parameter_server",
         *(f"--set={setting}" for setting in settings),
     )
 

@@ -132,7 +132,7 @@ class Vertex:
         }
 
     def _follow(self, on_poll: Any) -> bool:
-        """Returns true once all have ended well, false if the job must be started anew."""
+        """Returns true once all have ended well, false if the job must be started again."""
         together = self._job["scheduling"]["restartJobOnWorkerRestart"]
         while True:
             if on_poll is not None:

@@ -49,7 +49,11 @@ class Run:
 
     def command(self, module: str, *arguments: str) -> list[str]:
         return [
-            *(sys.executable, "-m", module, f"--storage={self.storage}", f"--run={self.name}"),
+            sys.executable,
+            "-m",
+            module,
+            f"--storage={self.storage}",
+            f"--run={self.name}",
             *arguments,
         ]
 

@@ -177,7 +177,7 @@ class Slurm:
 
 @contextlib.contextmanager
 def running(root: pathlib.Path) -> Iterator[Slurm]:
-    """Yields a cluster of three nodes at work, and ends it."""
+    """Yields a running cluster of three nodes, and ends it."""
     cluster = Slurm(root)
     try:
         cluster.start()

@@ -15,12 +15,20 @@ from tests.slurm import real
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ASYNCHRONOUS = (
-    *("cluster.strategy=parameter_server", "cluster.workers=1", "cluster.ps=1", "slurm.nodes=3"),
-    *("train.save_steps=50", "train.steps=400", "train.epochs=null"),
+    "cluster.strategy=parameter_server",
+    "cluster.workers=1",
+    "cluster.ps=1",
+    "slurm.nodes=3",
+    "train.save_steps=50",
+    "train.steps=400",
+    "train.epochs=null",
 )
 GANG = (
-    *("cluster.strategy=multi_worker_mirrored", "cluster.workers=1"),
-    *("train.save_steps=50", "train.steps=300", "train.epochs=null"),
+    "cluster.strategy=multi_worker_mirrored",
+    "cluster.workers=1",
+    "train.save_steps=50",
+    "train.steps=300",
+    "train.epochs=null",
 )
 
 

@@ -6,29 +6,36 @@ import dataclasses
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from typing import Any
 
 from pipeline import errors
+from pipeline.launchers import program
 
 _PROGRAM = "kubectl"
-_AGAIN = "Run the same command again."
-# Seconds that the cluster, and kubectl with its plugins, may take.
-_REQUEST, _CALL = 30, 120.0
+# Seconds that the cluster may take.
+_REQUEST = 30
 # In what kubectl puts out if nothing answers, or not now.
 _UNREACHABLE = (
-    *("unable to connect to the server", "connection refused", "i/o timeout", "no such host"),
-    *(
-        "tls handshake timeout",
-        "context deadline exceeded",
-        "client.timeout",
-        "unexpected eof",
-        ": eof",
-    ),
-    *("(serviceunavailable)", "(internalerror)", "(timeout)", "(servertimeout)"),
-    *("(toomanyrequests)", "connection reset", "connection to the server", "http2: "),
-    *("currently unable to handle the request", "failed calling webhook"),
+    "unable to connect to the server",
+    "connection refused",
+    "i/o timeout",
+    "no such host",
+    "tls handshake timeout",
+    "context deadline exceeded",
+    "client.timeout",
+    "unexpected eof",
+    ": eof",
+    "(serviceunavailable)",
+    "(internalerror)",
+    "(timeout)",
+    "(servertimeout)",
+    "(toomanyrequests)",
+    "connection reset",
+    "connection to the server",
+    "http2: ",
+    "currently unable to handle the request",
+    "failed calling webhook",
 )
 _BEFORE = re.compile(
     r"^(?:error: |Error from server(?: \(\w+\))?: |error when creating \"[^\"]*\": )+"
@@ -128,23 +135,7 @@ def cluster_of(context: str | None, namespace: str | None) -> Cluster:
 
 
 def _call(*arguments: str, text: str | None = None) -> str:
-    try:
-        done = subprocess.run(
-            [_PROGRAM, *arguments],
-            input=text,
-            stdin=subprocess.DEVNULL if text is None else None,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_CALL,
-        )
-    except FileNotFoundError:
-        raise errors.UsageError("CLUSTER=k8s: no kubectl on this machine") from None
-    except subprocess.TimeoutExpired:
-        raise errors.RetryableError(f"kubectl: no answer in {_CALL:g} s. {_AGAIN}") from None
-    if done.returncode == 0:
-        return done.stdout
-    raise refusal(done.stderr or done.stdout)
+    return program.ask(_PROGRAM, *arguments, place="k8s", refusal=refusal, text=text)
 
 
 def refusal(said: str) -> errors.PipelineError:
@@ -153,9 +144,9 @@ def refusal(said: str) -> errors.PipelineError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     ours = [line for line in lines if _BEFORE.match(line)] or lines[-1:]
     words = "; ".join(dict.fromkeys(_BEFORE.sub("", one).rstrip(".") for one in ours))
-    words, low = words or "it does not say why", said.lower()
+    words, low = words or "it gives no reason", said.lower()
     if any(text in low for text in _UNREACHABLE):
-        return errors.RetryableError(f"kubectl: {words}. {_AGAIN}")
+        return errors.RetryableError(f"kubectl: {words}. {program.AGAIN}")
     if "unauthorized" in low or "must be logged in" in low:
         return errors.UsageError(f"kubectl: {words}. Log in to the cluster again")
     if "exceeded quota" in low:

@@ -112,7 +112,7 @@ class K8sLauncher(RemoteLauncher):
         workloads = [one for one in objects if one["kind"] != "Pod"]
         if not workloads:
             return Progress(Phase.ENDED, "deleted", "deleted from the cluster")
-        found = progress.of_objects(name.kind, workloads, pods, self.clock())
+        found = progress.of_objects(name.kind, workloads, pods, now=self.clock())
         if pods or found.phase is Phase.ENDED:
             return found
         refused = _refused_pods(name)

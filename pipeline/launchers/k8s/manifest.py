@@ -149,7 +149,7 @@ def _job_set(wanted: Rendering) -> dict[str, Any]:
                     "replicas": 1,
                     "template": {
                         "metadata": {"labels": wanted.labels()},
-                        "spec": _job_spec(wanted, role, hosts, {}),
+                        "spec": _job_spec(wanted, role, hosts, more={}),
                     },
                 }
                 for role in wanted.roles
@@ -169,7 +169,7 @@ def _plain_job(wanted: Rendering, role: str) -> dict[str, Any]:
     }
     queued = wanted.queued()
     labels = {**queued["labels"], pod.ROLE: role}
-    spec = _job_spec(wanted, role, hosts, {"subdomain": wanted.name})
+    spec = _job_spec(wanted, role, hosts, more={"subdomain": wanted.name})
     spec["ttlSecondsAfterFinished"] = round(wanted.settings.keep_hours * 3600)
     return {
         "apiVersion": "batch/v1",
@@ -180,7 +180,7 @@ def _plain_job(wanted: Rendering, role: str) -> dict[str, Any]:
 
 
 def _job_spec(
-    wanted: Rendering, role: str, hosts: dict[str, list[str]], more: dict[str, Any]
+    wanted: Rendering, role: str, hosts: dict[str, list[str]], *, more: dict[str, Any]
 ) -> dict[str, Any]:
     count = wanted.job.counts[role]
     template = pod.template(wanted, role, pod.flags(wanted, role, hosts))

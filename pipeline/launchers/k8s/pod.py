@@ -164,7 +164,7 @@ def template(
                 "fsGroup": settings.run_as_user,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "containers": [_container(wanted, role, flags, container)],
+            "containers": [_container(wanted, role, flags, name=container)],
             "volumes": _volumes(wanted, role),
         },
     }
@@ -179,7 +179,7 @@ def _toleration(one: Any) -> dict[str, Any]:
     return {name: value for name, value in one.model_dump().items() if value}
 
 
-def _container(wanted: Rendering, role: str, flags: list[str], name: str) -> dict[str, Any]:
+def _container(wanted: Rendering, role: str, flags: list[str], *, name: str) -> dict[str, Any]:
     settings = wanted.settings
     env = [
         *containers.environment(wanted.submission),

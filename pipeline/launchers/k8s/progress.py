@@ -22,8 +22,14 @@ _NEVER = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
 _PULL = ("ErrImagePull", "ImagePullBackOff")
 # In what a registry answers for an image that it will not give.
 _REFUSED = (
-    *("not found", "manifest unknown", "unauthorized", "denied", "forbidden", "not exist"),
-    *("failed to resolve reference", "no match for platform"),
+    "not found",
+    "manifest unknown",
+    "unauthorized",
+    "denied",
+    "forbidden",
+    "not exist",
+    "failed to resolve reference",
+    "no match for platform",
 )
 # Registries may be down for a while.
 _PULL_SECONDS = 600.0
@@ -54,7 +60,7 @@ class Progress:
 
 
 def of_objects(
-    kind: str, workloads: list[dict[str, Any]], pods: list[dict[str, Any]], now: float
+    kind: str, workloads: list[dict[str, Any]], pods: list[dict[str, Any]], *, now: float
 ) -> Progress:
     """Returns the progress of a job of a kind; `workloads` are its JobSet, TFJob or Jobs."""
     exits = tuple(_exits(pods))

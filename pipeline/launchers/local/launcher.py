@@ -183,8 +183,8 @@ def _book(
 
 @contextlib.contextmanager
 def _log_folder(job: Job) -> Iterator[str]:
-    """Yields a local folder for the logs; those of a run on gs:// go on in one of this machine, and
-    are copied there now and then."""
+    """Yields a local folder for the logs; those of a run on gs:// are in one of this
+    machine, and are copied there from time to time."""
     target = storage.parent(job.run.log_path("any"))
     if not storage.is_remote(target):
         storage.makedirs(target)

@@ -120,7 +120,9 @@ class Agent:
         spec = {role: list(members) for role, members in self._task.cluster.items()}
         place = [f"--cluster_spec={json.dumps(spec)}"] if spec else []
         return [
-            *(sys.executable, "-m", _TRAINER),
+            sys.executable,
+            "-m",
+            _TRAINER,
             f"--config={self._run.config_path}",
             f"--run={self._run.name}",
             f"--storage={self._root}",

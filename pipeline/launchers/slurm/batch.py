@@ -98,7 +98,7 @@ class Batch:
             cause = exit_reason.cause(None, code, [])
             raise errors.RetryableError(f"preprocessing: {cause}. Run the same command again.")
         if code:
-            raise errors.of_exit_code(code, "preprocessing failed: make logs ROLE=slurm says why")
+            raise errors.of_exit_code(code, "preprocessing failed: see make logs ROLE=slurm")
 
     def _settle_records(self) -> None:
         pinned = builds.of_run(self._job.storage_root, self._run, self._job.config.name)
@@ -123,7 +123,7 @@ class Batch:
         if lost is None and self._hang is None and step.returncode == 0:
             if self._run.read(run_folder.RESULT) is None:
                 raise errors.PipelineError(
-                    f"every process ended well, but there is no {run_folder.RESULT}"
+                    f"all processes exited with 0, but there is no {run_folder.RESULT}"
                 )
             return True
         self._start_again(lost, step.returncode)
@@ -224,7 +224,7 @@ class Batch:
         reached = run_folder.saved_step(self._run)
         worked = bool(lost["worked"]) if lost else True
         loss = restart_policy.Loss(
-            topology.Task(topology.CHIEF, 0),  # whoever it was, all are started again
+            topology.Task(topology.CHIEF, 0),  # whichever it was, all are started again
             int(lost["code"]) if lost else errors.RetryableError.exit_code,
             cause,
             worked,
@@ -249,8 +249,8 @@ def _after_stop(job: Job, number: str) -> str | None:
     """Puts the job into the queue again, if Slurm has asked it to end because its time is up; then
     Slurm ends this process.
 
-    Otherwise returns why the run ends here, or `None` if the job was cancelled or put back by
-    somebody else: then there is nothing to record.
+    Otherwise returns why the run ends here, or `None` if the job was cancelled or requeued by
+    another command: then there is nothing to record.
     """
     state, _ = commands.state(number)
     if state != "RUNNING":

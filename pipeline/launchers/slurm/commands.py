@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 
 from pipeline import errors
+from pipeline.launchers import program
 
 # How the record of a run names a job: slurm/<number>.
 JOB = "slurm/"
@@ -15,14 +16,24 @@ JOB = "slurm/"
 _WHO = re.compile(r"^(?:sbatch|srun|scontrol|squeue|scancel|slurmstepd[^:]*): (?:error|fatal): ")
 # In what they say when the controller does not answer: it may be back soon.
 _UNREACHABLE = (
-    *("unable to contact slurm controller", "socket timed out", "connection refused"),
-    *("zero bytes were transmitted", "slurm backup controller"),
+    "unable to contact slurm controller",
+    "socket timed out",
+    "connection refused",
+    "zero bytes were transmitted",
+    "slurm backup controller",
 )
-_SECONDS = 120.0
 # States of a job that will not run any more.
 ENDED = (
-    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"),
-    *("PREEMPTED", "REVOKED", "TIMEOUT"),
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
 )
 # Of one that has no node yet.
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
@@ -50,32 +61,15 @@ def ask(*command: str, text: str | None = None) -> str:
     Raises `RetryableError` if the controller does not answer, and `UsageError` with Slurm's own
     words if it refuses.
     """
-    try:
-        done = subprocess.run(
-            command,
-            input=text,
-            stdin=subprocess.DEVNULL if text is None else None,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECONDS,
-        )
-    except FileNotFoundError:
-        raise errors.UsageError(f"CLUSTER=slurm: no {command[0]} on this machine") from None
-    except subprocess.TimeoutExpired:
-        raise errors.RetryableError(
-            f"{command[0]}: no answer in {_SECONDS:g} s. Run the same command again."
-        ) from None
-    if done.returncode == 0:
-        return done.stdout
-    raise _refused(command[0], done.stderr or done.stdout)
+    refusal = functools.partial(_refused, command[0])
+    return program.ask(*command, place="slurm", refusal=refusal, text=text)
 
 
-def _refused(program: str, said: str) -> errors.PipelineError:
-    words = own_words(said) or "it does not say why"
+def _refused(name: str, said: str) -> errors.PipelineError:
+    words = own_words(said) or "it gives no reason"
     if any(text in said.lower() for text in _UNREACHABLE):
-        return errors.RetryableError(f"{program}: {words}. Run the same command again.")
-    return errors.UsageError(f"{program}: {words}")
+        return errors.RetryableError(f"{name}: {words}. {program.AGAIN}")
+    return errors.UsageError(f"{name}: {words}")
 
 
 def own_words(said: str) -> str:

@@ -1,7 +1,7 @@
 """Slurm: jobs are scripts for sbatch.
 
-What runs there is `pipeline.launchers.slurm.batch`, which looks after the run by itself: nobody has
-to follow it.
+What runs there is `pipeline.launchers.slurm.batch`, which looks after the run by itself: no
+command has to follow it.
 """
 
 from __future__ import annotations

@@ -40,8 +40,11 @@ def render(job: Job, submission: str, *, folder: str | None = None) -> str:
         ],
         {fatal.SUBMISSION: submission},
         arguments=[
-            *("-m", MODULE, "--part=batch"),
-            *(f"--run={job.name}", f"--storage={job.storage_root}"),
+            "-m",
+            MODULE,
+            "--part=batch",
+            f"--run={job.name}",
+            f"--storage={job.storage_root}",
         ],
         folder=folder or os.getcwd(),
     )

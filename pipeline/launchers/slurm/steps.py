@@ -81,10 +81,16 @@ class Allocation:
         count = str(len(self.nodes))
         done = subprocess.run(
             [
-                *("srun", f"--ntasks={count}", f"--nodes={count}", "--ntasks-per-node=1"),
-                *("--cpus-per-task=1", "--input=none", "--kill-on-bad-exit=0"),
+                "srun",
+                f"--ntasks={count}",
+                f"--nodes={count}",
+                "--ntasks-per-node=1",
+                "--cpus-per-task=1",
+                "--input=none",
+                "--kill-on-bad-exit=0",
                 *self._part("check"),
-                *(f"--port={first}", f"--ports={self.processes}"),
+                f"--port={first}",
+                f"--ports={self.processes}",
             ],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -122,9 +128,15 @@ class Allocation:
         ends badly."""
         wanted = [f"--gpus-per-task={gpus}"] if gpus else []
         return [
-            *("srun", f"--ntasks={self.processes}", f"--nodes={len(self.nodes)}"),
-            *("--distribution=block", f"--cpus-per-task={self.cpus}", *wanted),
-            *("--kill-on-bad-exit=1", "--wait=0", "--input=none"),
+            "srun",
+            f"--ntasks={self.processes}",
+            f"--nodes={len(self.nodes)}",
+            "--distribution=block",
+            f"--cpus-per-task={self.cpus}",
+            *wanted,
+            "--kill-on-bad-exit=1",
+            "--wait=0",
+            "--input=none",
             *self._part("agent"),
         ]
 

@@ -15,8 +15,13 @@ from tests.pipeline.process_help import ROOT
 def test_a_dry_run_needs_neither_credentials_nor_a_network(tmp_path):
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "pipeline.launch", "--config=mnist", "--cluster=gcp"),
-            *("--storage=gs://my-bucket/root", "--dry_run"),
+            sys.executable,
+            "-m",
+            "pipeline.launch",
+            "--config=mnist",
+            "--cluster=gcp",
+            "--storage=gs://my-bucket/root",
+            "--dry_run",
             *(f"--set={override}" for override in PLACE),
         ],
         cwd=ROOT,

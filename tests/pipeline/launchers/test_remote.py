@@ -98,7 +98,7 @@ def test_a_job_that_fails_is_recorded_with_the_error_of_its_process(cellar, want
     assert (record.status, record.exit_code) == ("failed", 70)
 
 
-def test_a_job_that_never_answers_stays_at_work(cellar, wanted):
+def test_a_job_that_never_answers_counts_as_running(cellar, wanted):
     cellar["cellar/1"] = ["?"]
     with pytest.raises(errors.RetryableError, match="does not answer"):
         run(wanted)
@@ -122,13 +122,13 @@ def test_status_works_without_an_answer(wanted):
     assert remote_jobs.logs_link("cellar/1") is None
 
 
-def test_a_run_at_work_at_one_place_is_not_submitted_at_another(wanted, monkeypatch):
+def test_a_run_at_one_place_is_not_submitted_at_another(wanted, monkeypatch):
     run_ = submitted(wanted, "running", job="cellar/1")
 
     class Other(CellarLauncher):
         pass
 
-    with pytest.raises(errors.UsageError, match=r"is at work on the cellar. Follow it with CLUST"):
+    with pytest.raises(errors.UsageError, match=r"is running on the cellar. Follow it with CLUST"):
         Other().run(wanted, started=0.0)
     STATES["cellar/1"] = ["finished"]
     remote_jobs.refuse_while_going(run_)

@@ -15,7 +15,7 @@ def test_that_of_the_whole_follows_from_those_of_the_parts(first, second):
     assert checksums.combine(*crcs, len(second)) == google_crc32c.value(first + second)
 
 
-def test_so_it_does_of_large_parts():
+def test_checksums_of_large_parts_are_combined():
     crc = google_crc32c.value(b"abc")
     for length in (1 << 20, (1 << 24) + 12345):
         zeros = bytes(length)

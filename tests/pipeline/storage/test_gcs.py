@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline import errors, storage
-from pipeline.storage import gcs
+from pipeline.storage import gcs_client
 from tests.cloud.faults import PYTHON
 
 
@@ -225,7 +225,7 @@ def test_trouble_that_stays_is_reported(cloud):
     path = cloud.put("x", b"")
     cloud.fault("/x", status=503, times=100)
     with (
-        gcs.patience(0.1),
+        gcs_client.patience(0.1),
         pytest.raises(errors.RetryableError, match=r"\(503\)|cannot be reached"),
     ):
         storage.read_text(path)
@@ -234,7 +234,7 @@ def test_trouble_that_stays_is_reported(cloud):
 def test_a_service_that_is_not_there_is_reported(cloud, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     with (
-        gcs.patience(0.1),
+        gcs_client.patience(0.1),
         pytest.raises(errors.RetryableError, match=r"cannot be reached .* Look at the network"),
     ):
         storage.read_text(cloud.path("x"))

@@ -251,3 +251,11 @@ def test_the_folder_of_a_text_is_made_when_it_is_missing(tmp_path):
         assert storage.read_text(path) == text
     with pytest.raises(errors.UsageError, match=r"Not a directory|File exists"):
         storage.write_text(storage.join(path, "d"), "x", parents=True)
+
+
+def test_a_folder_that_another_makes_at_the_same_moment_is_no_failure(tmp_path, monkeypatch):
+    """Two processes that write the first files of a folder: to one it was missing, then there."""
+    path = tmp_path / "status" / "chief-0.json"
+    monkeypatch.setattr(os.path, "isdir", lambda folder: True)
+    storage.write_text(str(path), "{}", parents=True)
+    assert path.read_text() == "{}"

@@ -1,4 +1,4 @@
-"""Commands that look at a run whose job on Vertex AI nobody follows."""
+"""Commands that look at a run whose job on Vertex AI no command follows."""
 
 import subprocess
 import sys
@@ -67,7 +67,7 @@ def test_status_works_without_the_service(cloud, run):
     assert "its job 1 on Vertex AI cannot be asked about: Vertex AI, projects/" in done.stdout
 
 
-def test_stop_asks_the_processes_of_a_job_at_work(cloud, run, jobs):
+def test_stop_asks_the_processes_of_a_running_job(cloud, run, jobs):
     jobs.states = ["JOB_STATE_RUNNING"]
     done = command(cloud, "stop")
     assert "run r: asked to stop; it saves, evaluates and exports" in done.stdout, done.stderr

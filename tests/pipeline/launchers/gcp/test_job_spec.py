@@ -20,7 +20,10 @@ from tests.pipeline.process_help import ROOT
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[3] / "golden" / "jobs"
 EVERYTHING = (
-    *("cluster.strategy=parameter_server", "cluster.workers=3", "cluster.ps=2", "gcp.spot=true"),
+    "cluster.strategy=parameter_server",
+    "cluster.workers=3",
+    "cluster.ps=2",
+    "gcp.spot=true",
     "gcp.machines={chief: {type: n1-standard-8, accelerator: NVIDIA_TESLA_T4, accelerators: 1}, "
     "ps: {type: n1-highmem-4, disk_gb: 200}}",
     "gcp.service_account=trainer@my-project.iam.gserviceaccount.com",

@@ -83,7 +83,7 @@ def test_every_submission_has_a_name_of_its_own(wanted, jobs):
     assert [fatal.has_begun(wanted.run, name) for name in names] == [False, True]
 
 
-def test_a_job_that_is_at_work_is_followed_and_not_sent_again(wanted, jobs, capsys):
+def test_a_running_job_is_followed_and_not_submitted_again(wanted, jobs, capsys):
     launcher = GcpLauncher(sleep=interrupt)
     jobs.states = ["JOB_STATE_RUNNING"]
     with pytest.raises(
@@ -114,7 +114,7 @@ def test_ctrl_c_may_also_cancel_the_job(wanted, jobs):
 
 
 def leave_at_work(wanted: Job, jobs) -> None:
-    """Submits a job, and presses Ctrl-C while it is at work."""
+    """Submits a job, and presses Ctrl-C while it is running."""
     jobs.states = ["JOB_STATE_RUNNING"]
     with pytest.raises(errors.RetryableError, match="keeps running as job 1 on V"):
         GcpLauncher(sleep=interrupt).run(wanted, started=0)
@@ -138,7 +138,7 @@ def test_a_job_that_failed_meanwhile_is_reported_and_then_resumed(wanted, jobs):
     assert len(jobs.created) == 2
 
 
-def test_settings_that_a_job_at_work_does_not_have_are_named(cloud, wanted, jobs, capsys):
+def test_settings_that_a_running_job_does_not_have_are_named(cloud, wanted, jobs, capsys):
     leave_at_work(wanted, jobs)
     jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
     launch(plan(cloud, "train.steps=200"))
@@ -146,9 +146,9 @@ def test_settings_that_a_job_at_work_does_not_have_are_named(cloud, wanted, jobs
     assert "changed since then, so not for this job: train.steps: 100 -> 200" in said
 
 
-def test_launchers_elsewhere_are_kept_off_a_run_that_is_at_work(wanted, jobs):
+def test_launchers_at_other_places_are_kept_off_a_running_run(wanted, jobs):
     leave_at_work(wanted, jobs)
-    with pytest.raises(errors.UsageError, match=r"^run 'r.1': is at work on Vertex AI \(https:"):
+    with pytest.raises(errors.UsageError, match=r"^run 'r.1': is running on Vertex AI \(https:"):
         LocalLauncher().run(wanted, started=0.0)
     jobs.states = ["JOB_STATE_SUCCEEDED"]
     remote_jobs.refuse_while_going(wanted.run)
@@ -170,7 +170,7 @@ def test_a_job_that_cannot_be_followed_any_more_keeps_running(wanted, cloud, job
         launch(wanted)
     cloud.api.faults.clear()
     assert wanted.run.read("run.json")["status"] == "running"
-    with pytest.raises(errors.UsageError, match="is at work on Vertex AI"):
+    with pytest.raises(errors.UsageError, match="is running on Vertex AI"):
         LocalLauncher().run(wanted, started=0.0)
     jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
     assert launch(wanted)["status"] == "done"

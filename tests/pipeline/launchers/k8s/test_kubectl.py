@@ -64,7 +64,7 @@ from pipeline.launchers.k8s import kubectl
             errors.UsageError,
             "^kubectl: strict decoding error: unknown field$",
         ),
-        ("", errors.UsageError, "it does not say why"),
+        ("", errors.UsageError, "it gives no reason"),
     ],
 )
 def test_what_kubectl_says_becomes_one_line(said, kind, words):

@@ -17,14 +17,21 @@ from tests.support import json_schema
 GOLDEN = pathlib.Path(__file__).resolve().parents[3] / "golden" / "k8s"
 SUBMISSION = "5f2c41aa00112233"
 EVERYTHING = (
-    *("cluster.strategy=parameter_server", "cluster.workers=3", "cluster.ps=2"),
+    "cluster.strategy=parameter_server",
+    "cluster.workers=3",
+    "cluster.ps=2",
     "k8s.resources={worker: {cpu: '4', cpu_limit: '8', memory: 16Gi, disk: 50Gi, gpus: 2}}",
-    *("k8s.service_account=trainer", "k8s.queue=team", "k8s.priority_class=low"),
-    *("k8s.env_from=[keys]", "k8s.image_pull_secrets=[registry]"),
+    "k8s.service_account=trainer",
+    "k8s.queue=team",
+    "k8s.priority_class=low",
+    "k8s.env_from=[keys]",
+    "k8s.image_pull_secrets=[registry]",
     "k8s.labels={team: vision}",
     "k8s.node_selector={example.org/pool: gpu}",
     "k8s.tolerations=[{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]",
-    *("k8s.pvc=data", "k8s.mount_path=/shared", "k8s.timeout_hours=1.5"),
+    "k8s.pvc=data",
+    "k8s.mount_path=/shared",
+    "k8s.timeout_hours=1.5",
 )
 MODES = ("multi_worker_mirrored", "parameter_server", "parameter_server_sync")
 CASES = {

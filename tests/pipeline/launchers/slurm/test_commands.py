@@ -63,7 +63,7 @@ def test_a_job_is_submitted_by_its_script(program):
             errors.RetryableError,
             "Unable to contact slurm controller .*. Run the same command again.$",
         ),
-        ("", errors.UsageError, "^sbatch: it does not say why$"),
+        ("", errors.UsageError, "^sbatch: it gives no reason$"),
     ],
 )
 def test_refusals_are_told_in_slurm_s_own_words(program, said, kind, words):

@@ -1,4 +1,4 @@
-"""Commands that look at a run whose Slurm job nobody follows."""
+"""Commands that look at a run whose Slurm job no command follows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_job_that_waits_is_cancelled_by_stop(slurm):
         remote_jobs.stop(slurm("FAILED"))
 
 
-def test_a_run_at_work_on_slurm_is_left_alone(slurm):
+def test_a_run_on_slurm_is_left_alone(slurm):
     with pytest.raises(errors.UsageError, match=r"is Slurm job 12. Follow it with CLUSTER=slurm"):
         remote_jobs.refuse_while_going(slurm("RUNNING"))
     assert remote_jobs.refuse_while_going(slurm("COMPLETED")) is None
@@ -82,7 +82,10 @@ def test_what_runs_here_imports_only_the_settings_of_other_places(module):
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert set(done.stdout.split()) <= {
-        *("pipeline.launchers.gcp", "pipeline.launchers.gcp.settings"),
-        *("pipeline.launchers.k8s", "pipeline.launchers.k8s.settings"),
-        *("pipeline.launchers.slurm", "pipeline.launchers.slurm.settings"),
+        "pipeline.launchers.gcp",
+        "pipeline.launchers.gcp.settings",
+        "pipeline.launchers.k8s",
+        "pipeline.launchers.k8s.settings",
+        "pipeline.launchers.slurm",
+        "pipeline.launchers.slurm.settings",
     }

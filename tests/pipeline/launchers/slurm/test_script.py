@@ -38,15 +38,31 @@ def test_a_whole_script():
 
 def test_what_the_config_asks_for():
     found = lines(
-        *("slurm.partition=gpu", "slurm.account=team", "slurm.qos=high", "slurm.nodes=3"),
-        *("slurm.time=1-12:00:00", "slurm.constraint=a100&ssd", "slurm.cpus=8"),
-        *("slurm.memory_gb=64", "slurm.gpus=1", "slurm.requeue=false"),
+        "slurm.partition=gpu",
+        "slurm.account=team",
+        "slurm.qos=high",
+        "slurm.nodes=3",
+        "slurm.time=1-12:00:00",
+        "slurm.constraint=a100&ssd",
+        "slurm.cpus=8",
+        "slurm.memory_gb=64",
+        "slurm.gpus=1",
+        "slurm.requeue=false",
         "slurm.options=[--exclusive, --exclude=n7]",
     )
     for option in (
-        *("--partition=gpu", "--account=team", "--qos=high", "--nodes=3", "--time=1-12:00:00"),
-        *("--constraint=a100&ssd", "--cpus-per-task=8", "--mem=64G", "--gpus-per-task=1"),
-        *("--no-requeue", "--exclusive", "--exclude=n7"),
+        "--partition=gpu",
+        "--account=team",
+        "--qos=high",
+        "--nodes=3",
+        "--time=1-12:00:00",
+        "--constraint=a100&ssd",
+        "--cpus-per-task=8",
+        "--mem=64G",
+        "--gpus-per-task=1",
+        "--no-requeue",
+        "--exclusive",
+        "--exclude=n7",
     ):
         assert f"#SBATCH {option}" in found
 
