@@ -20,16 +20,27 @@ _DATA = flags.DEFINE_string("data", None, "File, pattern or folder to read.", re
 _OUT = flags.DEFINE_string(
     "out", "", "Config to write. Default: <name of the data>.yaml, in configs/ of a checkout."
 )
+_HEADER = flags.DEFINE_enum(
+    "header", None, ["0", "1"], "Whether the first row of CSV names its columns. Default: a guess."
+)
 _LABEL = flags.DEFINE_string("label", "", "Column to predict. Default: a guess.")
 
 
 def main() -> None:
     """Reads the data, writes the config, and says where it is."""
     path = _OUT.value or config_file.path_of_new(write_config.name_of(_DATA.value))
-    found = write_config.propose(_DATA.value, path, _LABEL.value)
+    header = None if _HEADER.value is None else _HEADER.value == "1"
+    found = write_config.propose(_DATA.value, path, _LABEL.value, has_header=header)
     write_config.write(path, found.text)
-    print(f"{path}: {found.seen}. Look it over, then:")
-    print(hints.as_typed(f"  make train CONFIG={path}"))
+    if found.trainable:
+        print(f"{path}: {found.seen}. Look it over, then:")
+        print(hints.as_typed(f"  make train CONFIG={path}"))
+    else:
+        print(f"{path}: {found.seen}")
+        print(
+            "warning: no column but the label has values that recur, so there is no feature to "
+            f"train on; {path} has the reason for each. Write features and a model, or add columns"
+        )
     if found.label and not _LABEL.value:
         print(hints.as_typed(f"label: {found.label}, {found.why}; another: make schema LABEL="))
     for name in found.telling:
@@ -37,12 +48,8 @@ def main() -> None:
             f"warning: each value of {name!r} has one label only. If it is not known before the "
             f"label is, remove it from features: the model would be good in tests only"
         )
-    for name, (different, apart) in found.merged.items():
-        print(
-            f"warning: {name!r} has {different:,} different numbers, of which float32 makes "
-            f"{apart:,}: they are far from zero and close to each other. Subtract what they have "
-            "in common from the raw data, or change their unit"
-        )
+    for remark in found.remarks:
+        print(hints.as_typed(f"warning: {remark}"))
     if found.damage:
         stops = (
             f"{found.damage}. make preprocess will stop at them: fix the data, or allow that many"

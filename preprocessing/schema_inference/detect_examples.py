@@ -33,7 +33,7 @@ def sniff(pattern: str, path: str) -> Guess:
         found = examples.lists(payload)
         if found is None:
             raise errors.DataError(
-                f"{path!r}: record {number} is no tf.train.Example, which source tfrecord reads"
+                f"{path!r}: record {number} is not a tf.train.Example, which source tfrecord reads"
             )
         for name, kind, values in found:
             lists.setdefault(name, []).append((kind, values))
@@ -57,7 +57,7 @@ def _payloads(path: str) -> list[bytes]:
     return list(itertools.islice(blocks, _RECORDS))
 
 
-def _decide(guess: Guess, name: str, rows: list[tuple[str, Any]], some: int) -> None:
+def _decide(guess: Guess, name: str, rows: list[tuple[str, Any]], *, some: int) -> None:
     """Gives a feature its type. `rows` are those of `some` that have values."""
     kinds, lengths = {kind for kind, _ in rows}, {len(values) for _, values in rows}
     if not rows:

@@ -8,6 +8,7 @@ import csv
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from pipeline import config, errors, storage
 from preprocessing import sources
-from preprocessing.schema_inference import detect_examples, magic_bytes
+from preprocessing.schema_inference import detect_examples, header, magic_bytes
 from preprocessing.schema_inference.profile import EXACT, KINDS
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.sources import avro, files, lakes, orc, parquet, partitions
@@ -24,6 +25,7 @@ from preprocessing.sources import avro, files, lakes, orc, parquet, partitions
 _HEAD, _ROWS = 1 << 20, 200
 _DELIMITERS = (",", "\t", ";", "|")
 _CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
+_JSON_ENDINGS = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".ndjson")
 _BOOLEANS = "true and false"
 _INT64 = range(-(2**63), 2**63)
 # Kinds of numbers that people call otherwise: 1.0, and what int64 has no room for.
@@ -34,14 +36,17 @@ _SCHEMAS = {"parquet": parquet.schema, "orc": orc.schema, "avro": avro.schema}
 ONLY_LISTS = "all columns are lists, and a label is one value; add a column to predict"
 # Characters of a name; YAML has keys of up to 1,024, in which some are written as two.
 _NAME = 500
+# Characters of a line that an error shows, and which share of rows must be alike.
+_SHOWN, _MOST = 40, 0.9
 
 
-def sniff(path: str) -> Guess:
+def sniff(path: str, *, has_header: bool | None = None) -> Guess:
     """Looks at a file, the files of a pattern, or those of a folder.
 
     The kind is known by content, which names may contradict. JSON lines are read to their end to
     learn what their columns hold; of others the first file's beginning or metadata is enough.
-    Raises `DataError` if there is nothing to read.
+    Whether CSV `has_header` is found out unless it is given. Raises `DataError` if there is nothing
+    to read, `UsageError` if a header is given of what is no CSV.
     """
     pattern = _pattern(path)
     data = config.Data(
@@ -61,7 +66,11 @@ def sniff(path: str) -> Guess:
     elif kind == "idx":
         raise errors.DataError(f"{found[0]!r}: is IDX; name one file of images, or the folder")
     else:
-        guess = _text(pattern, found)
+        guess = _text(pattern, found, has_header)
+    if has_header is not None and guess.source != "csv":
+        raise errors.UsageError(
+            f"HEADER={has_header:d} is for CSV, and {found[0]!r} is {guess.source}; leave it out"
+        )
     if guess.source in sources.IN_FOLDERS:
         for name in partitions.common(found):
             if name not in guess.left_out:
@@ -77,14 +86,14 @@ def sniff(path: str) -> Guess:
     return guess
 
 
-def _text(pattern: str, found: list[str]) -> Guess:
+def _text(pattern: str, found: list[str], has_header: bool | None) -> Guess:
     with files.opened(found[0]) as stream:
         head = stream.read(_HEAD)
     if not head.strip():
         raise errors.DataError(f"{found[0]!r}: empty")
     if head.lstrip()[:1] == b"{" and not found[0].endswith(_CSV_ENDINGS):
         return _jsonl(pattern, list(dict.fromkeys(found)))
-    if head.lstrip()[:1] == b"[" and found[0].endswith((".json", ".json.gz")):
+    if head.lstrip()[:1] == b"[" and found[0].endswith(_JSON_ENDINGS):
         raise errors.DataError(
             f"{found[0]!r}: is one JSON array; source jsonl reads one object a line "
             "(jq -c '.[]' makes these)"
@@ -94,7 +103,7 @@ def _text(pattern: str, found: list[str]) -> Guess:
             f"{found[0]!r}: is JSON in UTF-16; source jsonl reads UTF-8 "
             "(iconv -f UTF-16 -t UTF-8 makes it)"
         )
-    return _csv(pattern, found[0], head)
+    return _csv(pattern, found[0], head, has_header=has_header)
 
 
 def _pattern(path: str) -> str:
@@ -124,18 +133,22 @@ def _table(kind: str, pattern: str, path: str) -> Guess:
     return guess
 
 
-def _csv(pattern: str, path: str, head: bytes) -> Guess:
+def _csv(pattern: str, path: str, head: bytes, *, has_header: bool | None) -> Guess:
     encoding = _encoding(head)
     with files.opened(path, encoding) as stream:
         text = stream.read(_HEAD).decode(errors="replace")
     found = {delimiter: _rows(text, delimiter) for delimiter in _DELIMITERS}
+    _refuse_preface(path, text)
     # Most rows as wide as the first, and of those that tie, the widest.
     delimiter = max(_DELIMITERS, key=lambda d: _agreement(found[d]))
     padded = _padded(found[delimiter])
     rows = _rows(text, delimiter, trim=True) if padded else found[delimiter]
-    first, header = rows[0], _has_header(rows)
-    names = first if header else [f"column_{i + 1}" for i in range(len(first))]
+    first, (named, doubt) = rows[0], header.find(rows)
+    named = named if has_header is None else has_header
+    names = first if named else [f"column_{i + 1}" for i in range(len(first))]
     guess = Guess("csv", pattern)
+    if doubt and has_header is None:
+        guess.remarks.append(doubt)
     for name, times in collections.Counter(names).items():
         if not name:
             guess.left_out[name] = "has no name"
@@ -146,10 +159,28 @@ def _csv(pattern: str, path: str, head: bytes) -> Guess:
     guess.csv = {
         **({} if delimiter == "," else {"delimiter": delimiter}),
         **({} if encoding == "utf-8" else {"encoding": encoding}),
-        **({} if header else {"header": False}),
+        **({} if named else {"header": False}),
         **({"trim": True} if padded else {}),
     }
     return guess
+
+
+def _refuse_preface(path: str, text: str) -> None:
+    """Raises `DataError` for lines above the table: Excel's sep=; and comments."""
+    lines = text.lstrip("\r\n").splitlines()
+    count = 1 if re.fullmatch("sep=.", lines[0].strip()) else 0
+    if not count and lines[0].startswith("#"):
+        count = next((n for n, line in enumerate(lines) if not line.startswith("#")), 0)
+        wide = (_agreement(_rows("\n".join(lines[count:]), mark)) for mark in _DELIMITERS)
+        if not any(more and share > _MOST for more, share, _ in wide) or any(
+            mark in lines[0] for mark in _DELIMITERS
+        ):
+            return
+    if count:
+        raise errors.DataError(
+            f"{path!r}: begins with {lines[0][:_SHOWN]!r}, which is no row; remove "
+            f"{'that line' if count == 1 else f'the first {count} lines'}"
+        )
 
 
 def _rows(text: str, delimiter: str, *, trim: bool = False) -> list[list[str]]:
@@ -181,21 +212,6 @@ def _padded(rows: list[list[str]]) -> bool:
     ]
     every = [padded for where in around for padded in where]
     return any(around[0]) or any(numbers) or sum(every) * 2 > len(every)
-
-
-def _has_header(rows: list[list[str]]) -> bool:
-    """Tells if the first row holds no numbers; or the only ones there that count up, such as years
-    or what pandas calls columns without names."""
-    first, *others = rows
-    if not any(map(_is_number, first)):
-        return True
-    return _counts_up(first) and bool(others) and not any(map(_counts_up, others))
-
-
-def _counts_up(row: list[str]) -> bool:
-    numbers = [float(cell) for cell in row if _is_number(cell)]
-    steps = (after - before for before, after in itertools.pairwise(numbers))
-    return len(numbers) > 2 and numbers[0].is_integer() and all(step == 1 for step in steps)
 
 
 def _is_number(text: str) -> bool:
@@ -244,11 +260,11 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
             guess.shapes[name] = next(iter(length))
         if _WHOLE in kinds and name not in wide:
             kinds = {"float" if kind == _WHOLE else kind for kind in kinds}
-        _decide(guess, name, kinds, length)
+        _decide(guess, name, kinds, lengths=length)
     return guess
 
 
-def _decide(guess: Guess, name: str, kinds: set[str], lengths: set[int] | None) -> None:
+def _decide(guess: Guess, name: str, kinds: set[str], *, lengths: set[int] | None) -> None:
     """Gives a member of JSON objects its type: pyarrow's parser wants one for all of its values."""
     single = kinds - {"list"}
     if lengths and kinds & {"plain"}:

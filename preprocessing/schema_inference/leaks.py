@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from preprocessing.schema_inference import heuristics
+from preprocessing.schema_inference import traits
 from preprocessing.schema_inference.profile import Found
 from preprocessing.sources import together
 from preprocessing.sources.base import Source
@@ -22,7 +22,7 @@ def find(source: Source, label: str, columns: Mapping[str, Found]) -> list[str]:
     """Returns those of the `columns` each of whose values has one and the same label in all of the
     first rows, if the label is a class."""
     target = columns[label]
-    is_class = heuristics.is_class(target) or heuristics.threshold(target) is not None
+    is_class = traits.is_class(target) or traits.threshold(target) is not None
     if not is_class or not _returns(target):
         return []
     known: dict[str, set[tuple[object, object]]] = {

@@ -80,7 +80,7 @@ def kind_of(path: str) -> Kind:
         _refuse_known(inside, path)
     if _is_binary(inside):
         raise errors.DataError(
-            f"{path!r}: is no text, nor a kind of file that is known here (it begins with "
+            f"{path!r}: is neither text nor a known kind of file (it begins with "
             f"{inside[:8]!r}). Sources read CSV, JSON lines, Parquet, ORC, Avro, TFRecord, IDX "
             "and folders of images; other data by data.source: package.module:Class, see "
             "docs/sources.md"

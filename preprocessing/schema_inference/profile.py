@@ -30,11 +30,13 @@ Kind = Literal["int64", "float32", "string"]
 KINDS: tuple[Kind, ...] = ("int64", "float32", "string")
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 # What people write where there is no value, besides what `data.csv.missing` has by default.
+# fmt: off
 TOKENS = (
-    *("NULL", "null", "Null", "(null)", "<null>", "None", "none", "NONE", "nil", "<NA>", "\\N"),
-    *("NaN", "nan", "NAN", "NaT", "N/A", "n/a", "n.a.", "N.A.", "na", "#N/A", "#NULL!", "#VALUE!"),
-    *("#DIV/0!", "?", "-", "--", "---", ".", "missing", "Missing", "unknown", "Unknown"),
+    "NULL", "null", "Null", "(null)", "<null>", "None", "none", "NONE", "nil", "<NA>", "\\N",
+    "NaN", "nan", "NAN", "NaT", "N/A", "n/a", "n.a.", "N.A.", "na", "#N/A", "#NULL!", "#VALUE!",
+    "#DIV/0!", "?", "-", "--", "---", ".", "missing", "Missing", "unknown", "Unknown",
 )
+# fmt: on
 # A column with more different values is not counted by value; of many columns each gets a share of
 # what a table may have in all, about 150 bytes each, but some.
 MAX_DIFFERENT, _IN_ALL, _AT_LEAST = 100_000, 4_000_000, 1000
@@ -48,7 +50,7 @@ _MEASURED = r"^[+-]?(\d*\.\d*[1-9]|\d+\.?\d*[eE])"
 # float32 has all whole numbers up to this, and then only some.
 EXACT = 2**24
 # Different values that are no numbers, until a column is known to be text.
-_FEW = 20
+FEW = 20
 
 
 @dataclasses.dataclass
@@ -125,7 +127,7 @@ class Found:
     different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
     first: tuple[Any, ...] = ()
     beyond: distinct.Distinct = dataclasses.field(default_factory=distinct.Distinct)
-    most: int = dataclasses.field(default_factory=lambda: MAX_DIFFERENT)
+    most: int = MAX_DIFFERENT
     by_kind: dict[Kind, Numbers] = dataclasses.field(
         default_factory=lambda: {kind: Numbers() for kind in KINDS}
     )
@@ -164,7 +166,7 @@ class Found:
             # How many are not is never asked.
             self.kinds = tuple(kind for kind in self.kinds if kind != "int64")
         for kind in self.kinds:
-            if len(self.by_kind[kind].refused_values) <= _FEW:
+            if len(self.by_kind[kind].refused_values) <= FEW:
                 self._try(kind, values, counts)
         if pa.types.is_binary(values.type) and "float32" in self.kinds:
             self._look_at_numbers(values)
@@ -199,7 +201,7 @@ class Found:
 
     def _look_at_numbers(self, values: pa.Array) -> None:
         """Notes if there are whole numbers that float32 would make others."""
-        if self.measured or len(self.by_kind["float32"].refused_values) > _FEW:
+        if self.measured or len(self.by_kind["float32"].refused_values) > FEW:
             return
         values = csv_numbers.plain(values, self.csv)
         self.pointed |= bool(pc.any(pc.match_substring(values, ".")).as_py())
@@ -211,14 +213,14 @@ class Found:
 
     def _try(self, kind: Kind, values: pa.Array, counts: np.ndarray) -> None:
         """Converts different values to a type, and notes what they are or that they are refused."""
-        about = self.by_kind[kind]
+        about, written = self.by_kind[kind], values
         if kind != "string" and pa.types.is_binary(values.type):
             values = csv_numbers.plain(values, self.csv)
         made, faults = cast.convert(values, config.Column(type=kind, missing="allow"))
         if faults:
             bad = np.any([rows for _, rows in faults], axis=0)
             about.refused += int(counts[bad].sum())
-            refused = values.filter(pa.array(bad)).slice(0, _FEW + 1).to_pylist()
+            refused = written.filter(pa.array(bad)).slice(0, FEW + 1).to_pylist()
             about.refused_values |= {_text(value) for value in refused}
             made, counts = made.filter(pa.array(~bad)), counts[~bad]
         about.see(pc.utf8_length(made) if kind == "string" else made, counts)
@@ -249,6 +251,15 @@ class Found:
         assert self.kind is not None
         return self.by_kind[self.kind]
 
+    @property
+    def strays(self) -> set[str]:
+        """The texts for which alone this is not a column of numbers, if few rows have them."""
+        numbers = self.by_kind["float32"]
+        if self.kind != "string" or self.codes or self.huge or numbers.least is None:
+            return set()
+        few = len(numbers.refused_values) <= FEW and numbers.refused * 100 < self.values
+        return numbers.refused_values if few else set()
+
     def some(self) -> list[str]:
         """Returns the first values, as text."""
         values = self.first if self.different is None else self.different
@@ -265,9 +276,12 @@ class Found:
 
     @property
     def texts(self) -> set[str]:
-        """The values of what is text but has no leading zeros; of very many some."""
-        if self.kind != "string" or self.codes or self.lengths:
+        """The values of what is text but has no leading zeros, and some of what is numbers; of
+        very many some."""
+        if self.kind is None or self.codes or self.lengths:
             return set()
+        if self.kind != "string":
+            return set(self.some()) - self.tokens
         if self.different is None:
             return self.by_kind["float32"].refused_values
         return {_text(value) for value in self.different} - self.tokens
@@ -296,13 +310,19 @@ class Survey:
 
 
 def survey(
-    source: Source, kinds: dict[str, tuple[Kind, ...]], separators: Mapping[str, str] = {}
+    source: Source,
+    kinds: dict[str, tuple[Kind, ...]],
+    separators: Mapping[str, str] = {},
+    *,
+    in_all: int = _IN_ALL,
+    at_least: int = _AT_LEAST,
 ) -> Survey:
     """Reads everything. `kinds` are the types that each column may be given; texts of a column that
-    has one of the `separators` are lists."""
+    has one of the `separators` are lists. About `in_all` values of the table are counted, and of a
+    column `at_least` so many."""
     rules = source.data.csv
     names = source.data.columns
-    most = min(MAX_DIFFERENT, max(_AT_LEAST, _IN_ALL // len(names)))
+    most = min(MAX_DIFFERENT, max(at_least, in_all // len(names)))
     found = {
         name: Found(kinds=kinds[name], csv=rules, most=most, separator=separators.get(name, ""))
         for name in names

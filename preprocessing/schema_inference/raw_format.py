@@ -22,7 +22,8 @@ class Guess:
     `kinds` are the types a column may be given, `shapes` the lengths of lists. `lists` are the
     columns with lists of any length, `separators` stand in texts that are such. `left_out` says of
     other columns why they cannot be read, `csv` is that section of the config. `absent` are texts
-    that stand for no value beside numbers or dates, by column.
+    that stand for no value beside numbers or dates, by column. `remarks` say what of this is in
+    doubt.
     """
 
     source: str
@@ -34,6 +35,7 @@ class Guess:
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     csv: dict[str, Any] = dataclasses.field(default_factory=dict)
     absent: dict[str, set[str]] = dataclasses.field(default_factory=dict)
+    remarks: list[str] = dataclasses.field(default_factory=list)
 
     def data(self) -> config.Data:
         """Returns a section that refuses no row a source can read. Not all columns are lists."""

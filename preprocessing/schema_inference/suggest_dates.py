@@ -41,7 +41,7 @@ def note(form: str, found: Found) -> str:
     return "dates" if form == "iso" else f"dates, {form}"
 
 
-def parts(name: str, form: str, span: dates.Span, rows: int) -> dict[str, list[Any]]:
+def parts(name: str, form: str, span: dates.Span, *, rows: int) -> dict[str, list[Any]]:
     """Returns features by name: day of the week, month and hour as categories, the season, and the
     day itself in even intervals; only those that differ. Dates of several years also make a
     category of each day of the calendar, if their `rows` are enough to learn it."""

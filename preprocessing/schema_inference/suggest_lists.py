@@ -8,7 +8,7 @@ from typing import Any
 
 from preprocessing.schema_inference.profile import Found
 
-# In this order, which is that of how seldom they stand in texts that are none.
+# In this order, the ones that are rarest in ordinary text first.
 _SEPARATORS = ("|", ";", ",")
 # Of the different texts, one in so many must hold it; the longest list must have so many items, and
 # items must occur so often on average.

@@ -6,22 +6,29 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from preprocessing.schema_inference import heuristics
+from preprocessing.schema_inference import traits
 from preprocessing.schema_inference.heuristics import Column
 from preprocessing.schema_inference.profile import Found
 from preprocessing.schema_inference.yaml_lines import flow, scalar
 
 # Passes over train: numbers are still being learnt when classes, and most of all embedded
 # identifiers, are already learnt by heart.
-_PASSES, _PASSES_OF_CLASSES, _PASSES_OF_IDENTIFIERS = 30, 10, 5
+_PASSES, _PASSES_OF_CLASSES, _PASSES_OF_IDENTIFIERS = 30, 20, 5
 _LEAST, _MOST = 300, 6000  # steps
 _BATCH, _BATCH_OF_FEW, _FEW_ROWS = 256, 128, 10_000
 # The best of so many checkpoints is kept, so that what learns a small table by heart does no harm.
 # Fewer where there are many columns: to build the graph of an evaluation takes seconds then.
-_CHECKPOINTS, _CHECKPOINTS_OF_WIDE, _WIDE = 5, 3, 300
+_CHECKPOINTS, _CHECKPOINTS_OF_WIDE, _WIDE = 5, 2, 300
 # Dropout blurs numbers that have to be exact, and keeps classes from being learnt by heart.
 _UNITS, _DROPOUT_OF_CLASSES = [256, 128], 0.1
-_OPTIMIZER = {"name": "adam", "learning_rate": 0.002, "schedule": {"name": "cosine"}}
+# What stands for a model where there is nothing to learn from.
+_OWN, NO_FEATURE = "package.module:model_fn", "no column makes a feature"
+_OPTIMIZER = {
+    "name": "adam",
+    "learning_rate": 0.002,
+    "weight_decay": 0.3,
+    "schedule": {"name": "cosine"},
+}
 
 
 def lines(label: Found, columns: Mapping[str, Column], rows: int) -> list[str]:
@@ -29,8 +36,7 @@ def lines(label: Found, columns: Mapping[str, Column], rows: int) -> list[str]:
     of train."""
     found = ["features:", *_features(columns)]
     if len(found) == 1:
-        own = {"name": "package.module:model_fn"}
-        return [f"model: {flow(own)}  # no column makes a feature", "train: {steps: 1000}"]
+        return [f"model: {flow({'name': _OWN})}  # {NO_FEATURE}", "train: {steps: 1000}"]
     section, task, evaluation = _task(label)
     if section:
         found += ["", f"label: {flow(section)}"]
@@ -62,17 +68,17 @@ def _task(label: Found) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
     """Returns the sections `label`, `model.params` and `eval` that follow from the label."""
     # Where one class is rare, accuracy is best for always saying the other.
     of_two = {"metric": "auc"}
-    if heuristics.is_class(label):
+    if traits.is_class(label):
         classes = len(label.different or ())
-        section = {} if heuristics.is_numbered(label) else {"vocabulary": True}
+        section = {} if traits.is_numbered(label) else {"vocabulary": True}
         return section, {"classes": classes}, of_two if classes == 2 else {}
-    if (middle := heuristics.threshold(label)) is not None:
+    if (middle := traits.threshold(label)) is not None:
         return {"threshold": middle}, {"classes": 2}, of_two
     if label.kind == "string":
         # Any text there is becomes a class; nothing better is known.
         return {"vocabulary": True}, {"classes": max(2, label.count_of_different)}, {}
     evaluation = {"metric": "average_loss", "higher_is_better": False}
-    return {}, {"task": "regression", **heuristics.scaling(label)}, evaluation
+    return {}, {"task": "regression", **traits.scaling(label)}, evaluation
 
 
 def _train(rows: int, passes: int, columns: int, *, hashed: bool) -> list[str]:

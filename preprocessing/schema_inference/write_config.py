@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
 import yaml
 
@@ -20,6 +20,8 @@ from preprocessing.schema_inference import (
     leaks,
     magic_bytes,
     profile,
+    remarks,
+    suggest_label,
     suggest_lists,
     suggest_model,
 )
@@ -34,8 +36,6 @@ _SHARE, _SHARE_OF_FEW, _MANY = 0.1, 0.2, 200
 _WIDE = 100
 # Sources in which a list may be one text.
 _LISTS_AS_TEXT = ("avro", "csv", "orc", "parquet")
-# Columns that an error names.
-_LISTED = 20
 _ENDINGS = re.compile(
     r"(\.(csv|tsv|txt|jsonl|ndjson|json|parquet|pq|orc|avro|gz|zip|yaml|yml))+$", re.IGNORECASE
 )
@@ -44,8 +44,8 @@ _ENDINGS = re.compile(
 @dataclasses.dataclass(frozen=True)
 class Proposal:
     """The text of a config, and in words what it was made from, what of that is damaged, and why
-    its label is that. `telling` are columns with features that determine the label; `merged` says
-    of others how many different numbers they have, and how many as float32."""
+    its label is that. `telling` are columns with features that determine the label; `remarks` are
+    what else a person should know before training, a line each."""
 
     text: str
     seen: str
@@ -53,32 +53,45 @@ class Proposal:
     label: str = ""
     why: str = ""
     telling: tuple[str, ...] = ()
-    merged: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def trainable(self) -> bool:
+        """Tells if the config has features."""
+        return suggest_model.NO_FEATURE not in self.text
 
 
-def propose(path: str, out: str, label: str = "") -> Proposal:
+def propose(path: str, out: str, label: str = "", *, has_header: bool | None = None) -> Proposal:
     """Returns a first config, to be written to `out`, for a file, a pattern or a folder.
 
-    The label is guessed unless it is given. Raises `DataError` for data that no source reads, or
-    without rows or columns; `UsageError` for a `label` that is none of these.
+    The label, and whether CSV `has_header`, is guessed unless it is given. Raises `DataError` for
+    data that no source reads, or without rows or columns; `UsageError` for a `label` that is not
+    among these.
     """
     name = name_of(out)
     if (images := _images(path)) and label not in ("", "label"):
         raise errors.UsageError(f"LABEL={label}: images have one label, {'label'!r}")
     if not images:
-        guess, found = explore(path, label)
-        text = render(guess, found, name, out, label)
+        guess, found = explore(path, label, has_header=has_header)
+        text = render(guess, found, name=name, path=out, chosen=label)
         seen = f"{len(found.columns)} columns of {found.rows:,} rows"
         damage, _ = _damage(found, set(found.columns) - set(guess.left_out))
-        target, why, _ = choose(guess, found, label)
+        choice = suggest_label.choose(guess, found, label)
         columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
-        telling = leaks.find(sources.choose(guess.data()), target, columns)
+        telling = leaks.find(sources.choose(guess.data()), choice.label, columns)
         made = {n: heuristics.column(n, columns[n], found.rows) for n in telling}
         used = tuple(n for n, column in made.items() if column.steps or column.parts)
-        merged = {n: few for n, c in columns.items() if (few := heuristics.merged(c))}
-        return Proposal(text, seen, damage, target, why, used, merged)
+        return Proposal(
+            text,
+            seen,
+            damage,
+            label=choice.label,
+            why=choice.why,
+            telling=used,
+            remarks=tuple(remarks.of(guess, found, choice.label)),
+        )
     lines, seen, damage = images(path, lambda found: scalar(_from(out, found)))
-    text = "\n".join([*_head(seen, out, name, path), *lines])
+    text = "\n".join([*_head(seen, path=out, name=name, pattern=path), *lines])
     config_file.validate(yaml.load(text, yaml.CSafeLoader), where=out)
     return Proposal(text + "\n", seen, damage)
 
@@ -90,15 +103,16 @@ def _images(path: str) -> Callable[[str, Callable[[str], str]], tuple[list[str],
     return image_config.of_idx if magic_bytes.is_idx(path) else None
 
 
-def explore(path: str, label: str = "") -> tuple[Guess, Survey]:
+def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tuple[Guess, Survey]:
     """Finds out how a file, a pattern or a folder is to be read, and reads it. Raises `UsageError`
-    for a `label` that is no column, before that.
+    for a `label` that is not a column, before that.
 
     It is read again if that shows that other texts than thought stand for no value, or that numbers
     are written otherwise. Raises `DataError` if there are no rows or no columns.
     """
-    guess = detect_format.sniff(path)
-    _check_label(label, guess, guess.kinds)
+    guess = detect_format.sniff(path, has_header=has_header)
+    suggest_label.check_label(label, guess, guess.kinds)
+    known_form = False
     while True:
         found = profile.survey(sources.choose(guess.data()), guess.kinds, guess.separators)
         known = set(guess.data().csv.missing)
@@ -109,10 +123,10 @@ def explore(path: str, label: str = "") -> tuple[Guess, Survey]:
                 guess.absent.setdefault(name, set()).update(column.absent - known)
         absent = set().union(*guess.absent.values()) - known
         written = {}
-        if guess.source == "csv" and "decimal" not in guess.csv:
+        if guess.source == "csv" and not known_form:
             texts = [column.texts for column in found.columns.values()]
-            form = csv_numbers.form(texts, guess.data().csv.delimiter)
-            written = {key: text for key, text in form.items() if guess.csv.get(key) != text}
+            written = csv_numbers.form(texts, guess.data().csv.delimiter)
+            known_form = True
         separators = _separators(guess, found, label)
         guess.separators |= separators
         if guess.source != "csv" or not (absent or written):
@@ -171,7 +185,7 @@ def name_of(path: str) -> str:
     return plain or "table"
 
 
-def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") -> str:
+def render(guess: Guess, found: Survey, *, name: str, path: str, chosen: str = "") -> str:
     """Returns the config to be written to `path`, as YAML with comments. It is valid.
 
     Raises `UsageError` if the label is `chosen` and no column that can be one.
@@ -179,7 +193,8 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     wide = len(columns) > _WIDE
     made = {n: heuristics.column(n, c, found.rows, wide=wide) for n, c in columns.items()}
-    label, why, key = choose(guess, found, chosen)
+    choice = suggest_label.choose(guess, found, chosen)
+    label, key = choice.label, choice.key
     for column in guess.absent.keys() & made.keys():
         texts = ", ".join(map(repr, sorted(guess.absent[column])))
         made[column].notes.append(f"{texts}: taken for missing")
@@ -188,8 +203,8 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     _tell_apart({n: c for n, c in made.items() if n not in (label, key)})
     text = "\n".join(
         [
-            *_head(f"{found.rows:,} rows", path, name, guess.pattern),
-            *_data_section(guess, found, path, label, why, key, made),
+            *_head(f"{found.rows:,} rows", path=path, name=name, pattern=guess.pattern),
+            *_data_section(guess, found, choice, path=path, made=made),
             "",
             *suggest_model.lines(
                 columns[label],
@@ -200,42 +215,6 @@ def render(guess: Guess, found: Survey, name: str, path: str, chosen: str = "") 
     )
     config_file.validate(yaml.load(text, yaml.CSafeLoader), where=path)
     return text + "\n"
-
-
-def choose(guess: Guess, found: Survey, chosen: str = "") -> tuple[str, str, str | None]:
-    """Returns the label, which is the `chosen` column if there is one, why it is that, and the
-    column that names rows, if one does. Raises `UsageError` for a column that can be no label."""
-    columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
-    key = heuristics.key(columns, found.rows)
-    if not chosen:
-        single = {n: c for n, c in columns.items() if not c.listed}
-        others = {n: c for n, c in single.items() if n != key} or single
-        return *heuristics.label(others, found.rows), key
-    _check_label(chosen, guess, columns)
-    label = columns[chosen]
-    if label.listed:
-        raise errors.UsageError(f"LABEL={chosen}: is a list, and a label is one value")
-    if label.kind == "string" and heuristics.occurs_once(label):
-        raise errors.UsageError(
-            f"LABEL={chosen}: {label.count_of_different:,} different texts in {found.rows:,} rows: "
-            "most occur once, and no model can learn these; choose a column whose values return, "
-            "or numbers"
-        )
-    return chosen, "chosen by LABEL=", None if chosen == key else key
-
-
-def _check_label(label: str, guess: Guess, columns: Iterable[str]) -> None:
-    names = list(columns)
-    if not label or label in names:
-        return
-    why = guess.left_out.get(label)
-    near = errors.nearest(label, names)
-    listed = ", ".join(names[:_LISTED])
-    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
-    raise errors.UsageError(
-        f"LABEL={label}: {f'it {why}' if why else 'no such column'}{near}"
-        f"{'' if near else f'; there are {listed}{more}'}"
-    )
 
 
 def _tell_apart(made: dict[str, heuristics.Column]) -> None:
@@ -250,7 +229,7 @@ def _tell_apart(made: dict[str, heuristics.Column]) -> None:
             column.notes.append(f"to TensorFlow called like {other!r}: no feature; rename it")
 
 
-def _head(seen: str, path: str, name: str, pattern: str) -> list[str]:
+def _head(seen: str, *, path: str, name: str, pattern: str) -> list[str]:
     shipped = storage.absolute(path) == str(config_file.SHIPPED / f"{name}.yaml")
     return [
         f"# A first config for {scalar(pattern)}, from {seen}. Look it over:",
@@ -266,10 +245,9 @@ def _head(seen: str, path: str, name: str, pattern: str) -> list[str]:
 def _data_section(
     guess: Guess,
     found: Survey,
+    choice: suggest_label.Choice,
+    *,
     path: str,
-    label: str,
-    why: str,
-    key: str | None,
     made: dict[str, heuristics.Column],
 ) -> list[str]:
     lines = ["data:", f"  source: {guess.source}", "  inputs:"]
@@ -284,15 +262,15 @@ def _data_section(
             lines.append(f"    {scalar(name)}: {{type: string, missing: allow}}  # no values")
             continue
         column = made[name]
-        if name == label:
-            heuristics.list_classes(column, found.columns[name])
+        if name == choice.label:
+            suggest_label.list_classes(column, found.columns[name])
         lines.append(f"    # {', '.join(column.notes)}")
         lines.append(f"    {scalar(name)}: {flow(column.rules)}")
     left_out = {n: why for n, why in guess.left_out.items() if n not in listed}
     lines += [f"    # left out: {scalar(n)} {why}" for n, why in left_out.items()]
-    lines.append(f"  label: {scalar(label)}  # {why}; another: make schema LABEL=")
-    if key is not None:
-        lines.append(f"  key: {flow([key])}  # no two rows agree in it")
+    lines.append(f"  label: {scalar(choice.label)}  # {choice.why}; another: make schema LABEL=")
+    if choice.key is not None:
+        lines.append(f"  key: {flow([choice.key])}  # no two rows agree in it")
     share = _share(found.rows)
     lines.append(f"  split: {flow({'eval': share, 'test': share})}")
     return lines + _budget(found, set(made))
@@ -331,8 +309,9 @@ def write(path: str, text: str) -> None:
     """Writes a new config. Raises `UsageError` if there is one already."""
     if storage.exists(path):
         raise errors.UsageError(f"{path!r} is there already; name another file with OUT=")
-    storage.makedirs(storage.parent(path))
-    storage.write_text(path, text)
+    with errors.placed_by("OUT="):
+        storage.makedirs(storage.parent(path))
+        storage.write_text(path, text)
 
 
 def _from(config_path: str, pattern: str) -> str:

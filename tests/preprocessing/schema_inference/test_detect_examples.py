@@ -79,5 +79,5 @@ def test_what_is_left_out(tmp_path):
 
 
 def test_records_of_something_else(tmp_path):
-    with pytest.raises(errors.DataError, match=r"record 2 is no tf\.train\.Example, which source"):
+    with pytest.raises(errors.DataError, match=r"record 2 is not a tf\.train\.Example, which sour"):
         detect_format.sniff(_write(tmp_path / "x", [_example(a=[1]), b"\xff\xff"]))

@@ -1,4 +1,4 @@
-"""Rules, features, label and key that are guessed from what columns are like."""
+"""Rules and features that are guessed from what columns are like."""
 
 from __future__ import annotations
 
@@ -7,19 +7,12 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from pipeline import config
-from preprocessing.schema_inference import heuristics, profile
+from preprocessing.schema_inference import heuristics, profile, traits
+from tests.preprocessing.schema_inference.surveyed import surveyed
 
 
-def _found(values, kind=None) -> profile.Found:
-    found = profile.Found()
-    texts = [v if v is None or isinstance(v, list) else str(v).encode() for v in values]
-    found.see(pa.array(texts, kind))
-    return found
-
-
-def _column(values, name="x") -> heuristics.Column:
-    return heuristics.column(name, _found(values), len(values))
+def _column(values, name="x", **limits) -> heuristics.Column:
+    return heuristics.column(name, surveyed(values, **limits), len(values))
 
 
 @pytest.mark.parametrize(
@@ -70,15 +63,13 @@ def test_dates_are_taken_apart():
     assert made.steps == [] and list(made.parts) == ["day_weekday", "day_hour", "day_trend"]
 
 
-def test_dates_of_which_there_are_too_many_to_count(monkeypatch):
-    monkeypatch.setattr(profile, "MAX_DIFFERENT", 20)
-    assert list(_column([f"2013-01-{s} 10:00:{s}" for s in range(10, 32)], "at").parts)
+def test_dates_of_which_there_are_too_many_to_count():
+    assert list(_column([f"2013-01-{s} 10:00:{s}" for s in range(10, 32)], "at", most=20).parts)
 
 
 @pytest.mark.parametrize("most", [20, 100])
-def test_sentences_are_taken_apart(monkeypatch, most):
-    monkeypatch.setattr(profile, "MAX_DIFFERENT", most)
-    made = _column([f"not so good as number {i}" for i in range(60)], "review")
+def test_sentences_are_taken_apart(most):
+    made = _column([f"not so good as number {i}" for i in range(60)], "review", most=most)
     assert made.steps == [{"ngrams": {"buckets": 16384}}]
     assert made.notes[-1] == "sentences: a feature of their words"
 
@@ -99,15 +90,8 @@ def test_few_whole_numbers_are_categories_and_amounts():
 def test_numbers_that_float32_makes_equal():
     values = [f"{1600000000.25 + 10 * n}" for n in range(400)]
     assert "float32 makes 32 of 400 of them" in _column(values).notes
-    assert heuristics.merged(_found([0.1 + n / 7 for n in range(900)])) is None
-    assert heuristics.merged(_found(["16777216.5", "8388608.25", "0.5"])) is None
-
-
-def test_a_label_far_from_zero_has_its_offset_and_scale():
-    found = _found([1e9 + n % 3 for n in range(300)])
-    assert heuristics.scaling(found) == {"offset": 1000000001.0, "scale": 0.82}
-    assert heuristics.scaling(_found([7.5] * 9)) == {"offset": 7.5}
-    assert heuristics.scaling(_found([0.0] * 9)) == {}
+    assert traits.merged(surveyed([0.1 + n / 7 for n in range(900)])) is None
+    assert traits.merged(surveyed(["16777216.5", "8388608.25", "0.5"])) is None
 
 
 def test_notes_are_for_people():
@@ -116,9 +100,9 @@ def test_notes_are_for_people():
         assert _column(values * 2).notes[-1].startswith("numbers with a sign or unit: kept as text")
     assert "unit" not in "".join(_column(["A7", "5%", "x"]).notes)
     numbers = [*map(str, range(200)), "about 7", "7"]
-    assert _column(numbers).notes[-1] == "1 values are no numbers, all others are"
+    assert _column(numbers).notes[-1] == "1 values are not numbers, all others are"
     assert _column([1, None, 2, 2]).notes == ["2 different", "25.0% missing"]
-    assert _column(["nan", "1"]).notes[-1] == "1 not finite"
+    assert _column(["nan", "1"]).notes[-2:] == ["1 not finite", "no feature"]
 
 
 @pytest.mark.parametrize("name", ["e_mail", "Phone", "first_name", "home_address", "SSN"])
@@ -142,13 +126,6 @@ def test_what_differs_in_all_rows_but_names_none():
     assert _column(amounts, "order_id").steps == _column(range(40)).steps == []
 
 
-def test_keys():
-    columns = {"n": _found([1, 2, 3]), "user_id": _found([1, 1, 2]), "id": _found(["a", "b", "c"])}
-    assert heuristics.key(columns, 3) == "id"
-    assert heuristics.key({"n": columns["n"], "user_id": columns["user_id"]}, 3) is None
-    assert heuristics.key({"id": _found([1, None, 3])}, 3) is None
-
-
 def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
     found = profile.Found(most=2)
     found.see(pa.array([b"1", b"2", b"2", b"3"]))
@@ -157,42 +134,6 @@ def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
         assert heuristics.column(name, found, 4).steps == []
     assert heuristics.column("paid", found, 4).steps == ["z_score"]
     assert heuristics.column("users", found, 4).steps == ["z_score"]
-
-
-def test_labels():
-    number, word = _found([1.5, 2.5, 3.5]), _found(["a", "b", "a"])
-    three, text = _found(["a", "b", "c"] * 2), _found(["x"] * 3)
-    for columns, label, why in (
-        ({"Target": number, "w": word}, "Target", "its name says so"),
-        ({"sales_2": number, "w": word}, "sales_2", "its name is an outcome's"),
-        ({"returned": word, "price": number}, "returned", "its name is an outcome's"),
-        ({"w": word, "month": three}, "w", "the last of two values"),
-        ({"w": word, "n": number, "t": three}, "w", "the last of two values"),
-        ({"w": three, "n": number}, "w", "the last of few values"),
-        ({"n": number, "e": text}, "n", "the last number"),
-        ({"e": text}, "e", "the last column"),
-    ):
-        assert heuristics.label(columns, 3) == (label, f"a guess: {why}")
-    assert not heuristics.is_class(number) and heuristics.is_class(_found([1, 2, 3] * 5))
-
-
-@pytest.mark.parametrize(
-    ("values", "classes"),
-    [
-        (range(-10, 11), False),  # the years of a short series
-        ([0, 0, 1, 1, 2, 3, 5, 9, 17], False),
-        ([0, 0, 1], True),
-        ([0, 1, 2] * 5, True),
-        (["Minsk", "Moscou", "Wilna"], False),
-        (["a", "b", "c"] * 2, True),
-    ],
-)
-def test_classes_return(values, classes):
-    values = [*values]
-    assert heuristics.is_class(_found(values)) == classes
-    columns = {"n": _found([v / 7 for v in range(len(values))]), "last": _found(values)}
-    _, why = heuristics.label(columns, len(values))
-    assert (why == "a guess: the last number") != classes
 
 
 def test_whole_numbers_that_rarely_return_are_amounts():
@@ -205,33 +146,6 @@ def test_whole_numbers_that_rarely_return_are_amounts():
 def test_names_of_few_things_are_learnt():
     assert _column([f"s{i % 12}" for i in range(60)], "store_id").steps == ["vocabulary"]
     assert _column([f"s{i % 13}" for i in range(60)], "store_id").steps == []
-
-
-def test_two_numbers_that_are_no_whole_ones():
-    """As pandas writes whole numbers of which some are missing."""
-    flag = _found(["0.0", None, "1.0", "1"])
-    assert heuristics.threshold(flag) == 0.5 and not heuristics.is_class(flag)
-    assert heuristics.label({"flag": flag, "n": _found([1.5, 2.5, 7.5])}, 3)[0] == "flag"
-    assert heuristics.threshold(_found([-1.0, 1.0])) == 0
-    grouped = profile.Found(csv=config.Csv(thousands=","))
-    grouped.see(pa.array([b"1,000.5", b"0.5", b"1000.5"]))
-    assert heuristics.threshold(grouped) == 500.5
-    for values in ([0, 1], [0.5, 1.5, 2.5], [0.5], ["inf", "1.5"], ["a", "1.5"]):
-        assert heuristics.threshold(_found(values)) is None
-
-
-def test_labels_are_brought_to_about_one():
-    assert heuristics.scaling(_found([250_100, 349_000, 251_000])) == {
-        "offset": 2.8e5,
-        "scale": 4.6e4,
-    }
-    assert heuristics.scaling(_found([2001, 2002.5])) == {"offset": 2001.8, "scale": 0.75}
-    assert heuristics.scaling(_found(["nan"])) == {}
-
-
-def test_classes_that_are_numbered_from_zero():
-    assert heuristics.is_numbered(_found([0, 1, 2, 0]))
-    assert not heuristics.is_numbered(_found([1, 2])) and not heuristics.is_numbered(_found(["a"]))
 
 
 def test_identifiers_are_hashed_and_embedded():
@@ -277,13 +191,13 @@ def test_rare_identifiers_are_no_feature():
 
 
 def test_numbers_also_enter_by_quantiles():
-    made = _column([n / 7 for n in range(99)], "n")
-    assert made.parts == {"n_quantiles": [{"piecewise": {"count": 16}}]}
-    made = _column([None, *(n / 7 for n in range(99))], "n")
+    numbers = [n / 7 for n in range(10_000)]
+    assert _column(numbers, "n").parts == {"n_quantiles": [{"piecewise": {"count": 16}}]}
     filled = {"missing": {"fill": "mean"}}
+    made = _column([None, *numbers], "n")
     assert made.parts == {"n_quantiles": [filled, {"piecewise": {"count": 16}}]}
-    found = _found([n / 7 for n in range(99)])
-    assert heuristics.column("n", found, 99, wide=True).parts == {}
+    assert heuristics.column("n", surveyed(numbers), 10_000, wide=True).parts == {}
+    assert _column(numbers[1:], "n").parts == {}
 
 
 def test_numbers_far_from_all_others_are_clipped():

@@ -102,7 +102,7 @@ def _tar() -> bytes:
         (gzip.compress(_tar()), "is a tar archive; unpack it first"),
         (pickle.dumps([1]), "is a Python pickle; "),
         (gzip.compress(gzip.compress(b"a\n")), "is packed twice; unpack it once first"),
-        (bytes(range(256)), "is no text, nor a kind of file that is known here"),
+        (bytes(range(256)), "is neither text nor a known kind of file"),
     ],
 )
 def test_what_no_source_reads(tmp_path, content, message):

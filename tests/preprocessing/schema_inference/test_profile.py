@@ -13,8 +13,8 @@ from preprocessing.schema_inference import profile
 from tests.preprocessing import tables
 
 
-def _found(*parts, kinds=profile.KINDS) -> profile.Found:
-    found = profile.Found(kinds=kinds)
+def _found(*parts, kinds=profile.KINDS, **limits) -> profile.Found:
+    found = profile.Found(kinds=kinds, **limits)
     for part in parts:
         found.see(part if isinstance(part, pa.Array) else pa.array(part, pa.binary()))
     return found
@@ -108,24 +108,21 @@ def test_lists():
     assert _found(pa.array([[1, None]])).holes
 
 
-def test_counting_ends_at_a_limit(monkeypatch):
-    monkeypatch.setattr(profile, "MAX_DIFFERENT", 3)
-    assert _found([b"1", b"2", b"3"]).different is not None
-    found = _found([b"1", b"2", b"3"], [b"4"])
+def test_counting_ends_at_a_limit():
+    assert _found([b"1", b"2", b"3"], most=3).different is not None
+    found = _found([b"1", b"2", b"3"], [b"4"], most=3)
     assert found.different is None and found.about.greatest == 4
 
 
-def test_many_columns_share_what_is_counted(tmp_path, monkeypatch):
+def test_many_columns_share_what_is_counted(tmp_path):
     (tmp_path / "in.csv").write_text(tables.text(*tables.rows(50)))
     source = sources.choose(tables.make_config(tmp_path / "in.csv").data)
     kinds = dict.fromkeys(tables.COLUMNS, profile.KINDS)
-    monkeypatch.setattr(profile, "_AT_LEAST", 2)
     for in_all, counted in ((4 * 50, ["id", "name", "size", "label"]), (4 * 49, ["label"])):
-        monkeypatch.setattr(profile, "_IN_ALL", in_all)
-        found = profile.survey(source, kinds).columns
+        found = profile.survey(source, kinds, in_all=in_all, at_least=2).columns
         assert [name for name, column in found.items() if column.different] == counted
-    monkeypatch.setattr(profile, "_IN_ALL", 0)
-    assert len(profile.survey(source, kinds).columns["label"].different) == 2
+    none = profile.survey(source, kinds, in_all=0, at_least=2)
+    assert len(none.columns["label"].different) == 2
 
 
 def test_a_whole_table(tmp_path, capsys):

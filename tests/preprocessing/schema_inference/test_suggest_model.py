@@ -49,9 +49,9 @@ def test_tasks(label, section, params, metric):
         ([0, 1], 6, False, 300, 4),
         ([0, 1], 50, False, 300, 32),
         ([0, 1], 128, False, 300, 128),
-        ([0, 1], 6000, False, 500, 128),
+        ([0, 1], 6000, False, 900, 128),
         ([0.5, 1.5, 9.5], 6000, False, 1400, 128),
-        ([0, 1], 43_000, False, 1700, 256),
+        ([0, 1], 43_000, False, 3400, 256),
         ([0.5, 1.5, 9.5], 43_000, False, 5000, 256),
         ([0, 1], 10**7, False, 6000, 256),
         ([0, 1], 80_000, True, 1600, 256),
@@ -66,7 +66,7 @@ def test_the_length_of_training_follows_label_and_rows(label, rows, hashed, step
 
 @pytest.mark.parametrize(
     ("rows", "passes"),
-    [(4, "300"), (7, "170"), (150, "260"), (500, "77"), (50_000, "10"), (10**7, "0.15")],
+    [(4, "300"), (7, "170"), (150, "260"), (500, "77"), (50_000, "20"), (10**7, "0.15")],
 )
 def test_passes_are_written_as_people_write_numbers(rows, passes):
     label = _found([0, 1])

@@ -32,7 +32,7 @@ def _proposed(path: pathlib.Path) -> config.Config:
     out.unlink(missing_ok=True)
     with contextlib.redirect_stdout(io.StringIO()):
         guess, found = write_config.explore(str(path))
-    write_config.write(str(out), write_config.render(guess, found, "made", str(out)))
+    write_config.write(str(out), write_config.render(guess, found, name="made", path=str(out)))
     return config_file.load(str(out))
 
 
@@ -49,7 +49,7 @@ def _check(data: config.Data) -> None:
 def test_flights(tmp_path):
     out = tmp_path / "first.yaml"
     guess, found = write_config.explore(str(SAMPLE))
-    write_config.write(str(out), write_config.render(guess, found, "first", str(out)))
+    write_config.write(str(out), write_config.render(guess, found, name="first", path=str(out)))
     text = out.read_text()
     assert "origin: {type: string, allowed: [EWR, JFK, LGA]}" in text
     assert "# 1,049 different, 2.7% missing\n    dep_time: {type: int64, min: 1, max: 2358," in text
@@ -229,9 +229,9 @@ def test_paths_start_at_the_config(tmp_path, monkeypatch):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "t.csv").write_text("a,b\n1,2\n2,3\n")
     guess, found = write_config.explore("raw/t.csv")
-    inside = yaml.safe_load(write_config.render(guess, found, "t", "configs/t.yaml"))
+    inside = yaml.safe_load(write_config.render(guess, found, name="t", path="configs/t.yaml"))
     assert inside["data"]["inputs"]["train"]["files"] == "../raw/t.csv"
-    outside = yaml.safe_load(write_config.render(guess, found, "t", "/elsewhere/t.yaml"))
+    outside = yaml.safe_load(write_config.render(guess, found, name="t", path="/elsewhere/t.yaml"))
     assert outside["data"]["inputs"]["train"]["files"] == str(tmp_path / "raw" / "t.csv")
 
 
@@ -352,7 +352,7 @@ def test_spaces_behind_commas(tmp_path):
 def test_columns_that_are_one_to_tensorflow(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("p ($),p (€),p\n" + "".join(f"{i / 7},{i / 3},{i % 2}\n" for i in range(60)))
-    assert list(_proposed(path).features) == ["p ($)", "p ($)_quantiles"]
+    assert list(_proposed(path).features) == ["p ($)"]
     assert "to TensorFlow called like 'p ($)': no feature" in (tmp_path / "made.yaml").read_text()
 
 
@@ -366,7 +366,7 @@ def _rendered(tmp_path, text, label=""):
     path = tmp_path / "a.csv"
     path.write_text(text)
     guess, found = write_config.explore(str(path), label)
-    return write_config.render(guess, found, "a", str(tmp_path / "a.yaml"), label)
+    return write_config.render(guess, found, name="a", path=str(tmp_path / "a.yaml"), chosen=label)
 
 
 @pytest.mark.parametrize("absent", profile.TOKENS)

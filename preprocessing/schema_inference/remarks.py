@@ -1,0 +1,118 @@
+"""What a person should know of raw data before a model is trained on it, a line each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from preprocessing.schema_inference import profile, stand_ins, suggest_label, traits
+from preprocessing.schema_inference.profile import Found, Survey
+from preprocessing.schema_inference.raw_format import Guess
+from preprocessing.sources import csv_numbers
+
+# Columns that are left out, named one by one.
+_SHOWN = 10
+_PLAIN = "Write them without to make it a number"
+
+
+def of(guess: Guess, found: Survey, label: str) -> list[str]:
+    """Returns what was in doubt when the data were read, and what is amiss with the columns."""
+    columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
+    said = list(guess.remarks)
+    said += _left_out(guess.left_out)
+    if (only := columns[label].different) is not None and len(only) == 1:
+        one = traits.as_text(next(iter(only)))
+        said.append(f"the label {label!r} is always {one!r}: there is nothing to learn")
+    for name, texts in stand_ins.find(guess, found).items():
+        said += [
+            _missing(name, text, f"{n:,} of {found.rows:,} rows", drops=name == label)
+            for text, n in texts.items()
+        ]
+    said += [_merged(name, *few) for name, c in columns.items() if (few := traits.merged(c))]
+    for name, column in columns.items():
+        said += _of_text(name, column) if column.kind == "string" else _of_numbers(name, column)
+    return said
+
+
+def _merged(name: str, different: int, apart: int) -> str:
+    return (
+        f"{name!r} has {different:,} different numbers, of which float32 makes {apart:,}: they are "
+        "far from zero and close to each other. Subtract what they have in common from the raw "
+        "data, or change their unit"
+    )
+
+
+def _left_out(columns: Mapping[str, str]) -> list[str]:
+    """Returns why columns are, one by one, or how many others."""
+    shown = itertools.islice(columns.items(), _SHOWN)
+    said = [f"{name!r} is left out: it {why}" for name, why in shown]
+    more = len(columns) - len(said)
+    return [*said, f"{more:,} more columns are left out; the config says why"] if more else said
+
+
+def _missing(name: str, text: str, often: str, *, drops: bool) -> str:
+    then = ", so these rows are dropped" if drops else ""
+    return (
+        f"{text!r} is taken for missing in {often} of {name!r}{'' if not drops else ', the label'}"
+        f"{then}. If it is a value, put it in quotes in the file, or write it otherwise"
+    )
+
+
+def _of_text(name: str, column: Found) -> list[str]:
+    """Returns why a column is text, if most of it are numbers."""
+    if traits.has_unit(column) and not column.strays:
+        one = column.some()[0]
+        return [f"{name!r} is kept as text: numbers with a sign or unit, such as {one!r}. {_PLAIN}"]
+    texts = [] if column.strays else _mostly_numbers(column)
+    refused = column.by_kind["float32"].refused_values
+    if column.strays or (texts and len(refused) <= profile.FEW):
+        why = suggest_label.said_of_strays(column)
+        return [f"{name!r} is kept as text: {why}. Correct them to make it a number"]
+    odd = [text for text in texts if not csv_numbers.is_number(text) and text not in column.tokens]
+    if odd:
+        why = f"most values are numbers, but not {suggest_label.some(odd)}"
+        return [f"{name!r} is kept as text: {why}. Correct them to make it a number"]
+    if texts:
+        why = f"its numbers are not written as data.csv says, such as {suggest_label.some(refused)}"
+        return [f"{name!r} is kept as text: {why}. Write all columns alike"]
+    return []
+
+
+def _mostly_numbers(column: Found) -> list[str]:
+    """Returns the different texts, if most of them are numbers that differ."""
+    if "float32" not in column.kinds or not column.by_kind["float32"].refused_values:
+        return []
+    if column.codes or column.huge or column.lengths or column.separator or column.as_dates.form:
+        return []
+    texts = list(column.every_text())
+    count = sum(map(csv_numbers.is_number, texts))
+    return texts if count > traits.CATEGORIES and 2 * count > len(texts) else []
+
+
+def _of_numbers(name: str, column: Found) -> list[str]:
+    """Returns that some are not finite; or what they could also mean, if none of them shows it:
+    1.234 and 1,234."""
+    rules = column.csv
+    if count := column.about.not_finite:
+        return [
+            f"{name!r} has {count:,} values of {column.values:,} that are not finite, such as inf: "
+            "no feature is made of it. Leave them empty, or write a number"
+        ]
+    point = rules.decimal if rules.delimiter == ";" else ""
+    mark = rules.thousands if rules.thousands in (".", ",") else point
+    if not mark or not csv_numbers.may_be_groups(column.every_text(), mark):
+        return []
+    one = next(text for text in column.every_text() if mark in text)
+    whole, other = one.replace(mark, ""), "," if mark == "." else "."
+    if mark == rules.thousands:
+        read, meant, said = whole, one.replace(mark, "."), f"decimal {mark!r} and no thousands"
+    else:
+        read, meant, said = (
+            one.replace(mark, "."),
+            whole,
+            f"decimal {other!r} and thousands {mark!r}",
+        )
+    return [
+        f"{name!r}: {one!r} is taken for {read}; if {meant} is meant, data.csv must have {said}, "
+        "and the rules of the column must fit"
+    ]

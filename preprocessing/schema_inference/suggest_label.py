@@ -1,0 +1,166 @@
+"""Which column could be the label, and which the key: guesses for a person to look over."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from pipeline import errors
+from preprocessing.schema_inference import traits
+from preprocessing.schema_inference.heuristics import Column
+from preprocessing.schema_inference.profile import Found, Survey
+from preprocessing.schema_inference.raw_format import Guess
+from preprocessing.sources import csv_numbers
+
+# Columns that an error names, and values.
+_COLUMNS, _SHOWN = 20, 3
+# Classes that a config names, at most.
+LISTED = 1000
+_LABELS = ("label", "target", "class", "outcome", "y")
+_OUTCOME = re.compile(
+    r"(^|[^a-z])(is|has|target|label|class|outcome|churn(ed)?|surviv(ed|al)|fraud|default(ed)?|click"
+    r"(ed)?|convert(ed)?|return(ed)?|price|sales|revenue|rating|score|delay|duration)($|[^a-z])",
+    re.IGNORECASE,
+)
+_CALENDAR = re.compile(
+    r"(^|[^a-z])(year|quarter|month|week(day)?|day|hour|minute|second|date|time|id)($|[^a-z])",
+    re.IGNORECASE,
+)
+
+
+def key(columns: Mapping[str, Found], rows: int) -> str | None:
+    """Returns the column that names rows, if one is called so and does."""
+    named = (n for n, found in columns.items() if traits.is_key(n, found, rows))
+    return next(named, None)
+
+
+def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
+    """Returns the column that is most likely to be predicted, and why it is."""
+    single = {n: f for n, f in columns.items() if not f.lengths} or dict(columns)
+    usable = {
+        n: f for n, f in single.items() if not (traits.is_personal(n, f) or _CALENDAR.search(n))
+    }
+    classes = [
+        n for n, f in usable.items() if traits.is_class(f) or traits.threshold(f) is not None
+    ]
+    pairs = [
+        n for n in classes if not traits.is_class(f := usable[n]) or len(f.different or ()) == 2
+    ]
+    numbers = [n for n, f in usable.items() if f.kind != "string" and not traits.is_name(f, rows)]
+    named = [
+        n for n, f in single.items() if f.kind != "string" or f.strays or not traits.occurs_once(f)
+    ]
+    for found, why in (
+        ([n for wanted in _LABELS for n in named if n.lower() == wanted], "by its name"),
+        ([n for n in classes if _OUTCOME.search(n)][-1:], "its name is an outcome's"),
+        ([n for n in numbers if _OUTCOME.search(n)][-1:], "its name is an outcome's"),
+        (pairs[-1:], "the last of two values"),
+        (classes[-1:], "the last of few values"),
+        (numbers[-1:], "the last number"),
+    ):
+        if found:
+            return found[0], f"a guess: {why}"
+    return list(single)[-1], "a guess: the last column"
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The label, why it is that, and the column that identifies rows, if there is one."""
+
+    label: str
+    why: str
+    key: str | None
+
+
+def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
+    """Returns the label, which is the `chosen` column if there is one, and the key. Raises
+    `UsageError` for a column that cannot be a label."""
+    columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
+    row_key = key(columns, found.rows)
+    if not chosen:
+        single = {n: c for n, c in columns.items() if not c.listed}
+        others = {n: c for n, c in single.items() if n != row_key} or single
+        guessed, why = label(others, found.rows)
+        _refuse_strays(f"label {guessed!r} ({why})", columns[guessed], guess)
+        return Choice(guessed, why, row_key)
+    check_label(chosen, guess, columns)
+    column = columns[chosen]
+    if column.listed:
+        raise errors.UsageError(f"LABEL={chosen}: is a list, and a label is one value")
+    _refuse_strays(f"LABEL={chosen}", column, guess)
+    if column.kind == "string" and traits.occurs_once(column):
+        if traits.has_unit(column):
+            raise errors.UsageError(
+                f"LABEL={chosen}: numbers with a sign or unit, such as {column.some()[0]!r}; write "
+                "them without to predict a number"
+            )
+        raise errors.UsageError(
+            f"LABEL={chosen}: {column.count_of_different:,} different texts in {found.rows:,} "
+            "rows: most occur once, and no model can learn these; choose a column whose values "
+            "return, or numbers"
+        )
+    return Choice(chosen, "chosen by LABEL=", None if chosen == row_key else row_key)
+
+
+def _refuse_strays(where: str, label: Found, guess: Guess) -> None:
+    if label.strays:
+        what = said_of_strays(label)
+        # One of them may be a name.
+        doubt = f" ({'; '.join(guess.remarks)})" if guess.remarks else ""
+        raise errors.UsageError(f"{where}: {what}; correct these or remove the rows{doubt}")
+
+
+def said_of_strays(column: Found) -> str:
+    """Returns which few values alone keep a column from being numbers, and how often."""
+    numbers = column.by_kind["float32"]
+    wrong = some(numbers.refused_values, last=column.tokens)
+    return f"{numbers.refused:,} of {column.values:,} values cannot be read as float32: {wrong}"
+
+
+def some(texts: Iterable[str], *, last: Collection[str] = ()) -> str:
+    """Returns the first of some texts, for a message; those of `last` behind others."""
+    ordered = sorted(texts, key=lambda text: (text in last, text))
+    return ", ".join(map(repr, ordered[:_SHOWN])) + (", …" if len(ordered) > _SHOWN else "")
+
+
+def check_label(label: str, guess: Guess, columns: Iterable[str]) -> None:
+    """Raises `UsageError` for a label that is not among the columns."""
+    names = list(columns)
+    if not label or label in names:
+        return
+    why = guess.left_out.get(label)
+    near = errors.nearest(label, names)
+    listed = ", ".join(names[:_COLUMNS])
+    more = f" and {len(names) - _COLUMNS:,} more" if len(names) > _COLUMNS else ""
+    raise errors.UsageError(
+        f"LABEL={label}: {f'it {why}' if why else 'no such column'}{near}"
+        f"{'' if near else f'; there are {listed}{more}'}"
+    )
+
+
+def list_classes(made: Column, found: Found) -> None:
+    """Makes the column a label. Classes that it names are known, also those that train happens to
+    lack.
+
+    Only a vocabulary that is declared is sure to be counted whole.
+    """
+    made.rules.pop("vocabulary", None)
+    if found.kind != "string" and not traits.is_class(found):
+        return
+    few = found.different is not None and len(found.different) <= LISTED and not found.lengths
+    if few and not traits.is_numbered(found) and "sensitive" not in made.rules:
+        made.rules["allowed"] = sorted({_value(value, found) for value in found.different or ()})
+    elif "allowed" not in made.rules:
+        made.rules["vocabulary"] = {}
+
+
+def _value(value: Any, found: Found) -> int | str:
+    """Returns a text, or the whole number that a text stands for."""
+    text = traits.as_text(value)
+    if found.kind == "string":
+        return text
+    if not isinstance(value, bytes):
+        return int(value)
+    return int(csv_numbers.plain_text(text, found.csv).partition(".")[0])

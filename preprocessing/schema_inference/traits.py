@@ -1,0 +1,154 @@
+"""What the values of a column that was surveyed are: names, prose, classes, identifiers."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from preprocessing.schema_inference.profile import Found
+from preprocessing.sources import csv_numbers
+
+# Strings with so few different values, each of which occurs so often, may have no others.
+FEW, OFTEN = 20, 20
+# Whole numbers with so few different values are more likely categories than amounts.
+CATEGORIES = 32
+# Identifiers that occur less often, on average, are too rare to learn what each stands for, and
+# whole numbers that do are amounts.
+LEARNT = 5
+# More different texts, of so many words on average, are read word by word.
+_SENTENCES, _WORDS = 50, 4
+_CLASSES = 100
+_KEY = re.compile(r"((^|[^a-z])(?i:id|key|uuid|guid)|[a-z](Id|ID|Key))$")
+# What is called so is no amount, whatever numbers it has.
+_THING = re.compile(
+    r"(user|customer|client|member|visitor|account|session|device|product|item|article|sku|movie|"
+    r"seller|merchant|shop|store|zip|zip_?code|post(al)?_?code)",
+    re.IGNORECASE,
+)
+_PERSONAL = re.compile(
+    r"e.?mail|phone|passw|secret|token|\bssn\b|iban|birth|address|(first|last|full|sur)_?name",
+    re.IGNORECASE,
+)
+_AMOUNT = re.compile(r"[$€£¥+] ?-?[\d.,]+|-?[\d.,]+ ?([$€£¥%]|[A-Za-z]{1,3})")
+# Values of a flag, at most: yes, no, unknown.
+_FLAGS = 3
+# Of different numbers float32 tells at least this share apart, or a warning says so.
+_APART = 0.9
+
+
+def is_personal(name: str, found: Found) -> bool:
+    """Tells if a column is called as those are that hold data about people, and is no flag, as
+    whether there is a phone."""
+    flag = (
+        found.different is not None
+        and len(found.different) <= _FLAGS
+        and found.values >= OFTEN * len(found.different)
+    )
+    return _PERSONAL.search(name) is not None and not flag
+
+
+def merged(found: Found) -> tuple[int, int] | None:
+    """Returns how many different numbers there are, as far as they were kept, and how many of them
+    float32 tells apart, if it makes too many of them equal."""
+    if found.kind != "float32":
+        return None
+    numbers = set()
+    for text in found.every_text():
+        with contextlib.suppress(ValueError):
+            numbers.add(float(text))
+    apart = len({float(x) for x in np.array(list(numbers)).astype(np.float32)})
+    return (len(numbers), apart) if apart < _APART * len(numbers) else None
+
+
+def is_name(found: Found, rows: int) -> bool:
+    """Tells if the values name the rows: whole numbers or texts, all there and all different."""
+    different = found.different
+    whole = found.kind in ("int64", "string") and not found.lengths and not found.missing
+    return whole and different is not None and len(different) == rows > 1
+
+
+def is_key(name: str, found: Found, rows: int) -> bool:
+    """Tells if values identify the rows, and the column is called so."""
+    return _KEY.search(name) is not None and is_name(found, rows)
+
+
+def says_nothing(name: str, found: Found, rows: int) -> bool:
+    """Tells what names rows from what just differs in all: dates, and numbers that leave gaps."""
+    if found.kind == "string":
+        return found.as_dates.form is None
+    about = found.about
+    assert about.least is not None and about.greatest is not None
+    return bool(_KEY.search(name)) or about.greatest - about.least == rows - 1
+
+
+def is_identifier(name: str, found: Found) -> bool:
+    """Tells if values say which thing a row is about: whole numbers or texts of a column that is
+    called so."""
+    called = _KEY.search(name) or _THING.fullmatch(name)
+    return bool(called) and found.kind in ("int64", "string") and not found.lengths
+
+
+def has_unit(found: Found) -> bool:
+    """Tells if texts are numbers with a sign or unit, such as $5 and 7 EUR."""
+    text = found.kind == "string" and not found.codes and not found.lengths
+    return text and all(map(_AMOUNT.fullmatch, found.some()))
+
+
+def is_prose(found: Found) -> bool:
+    """Tells if values are sentences: many different ones, of many words."""
+    many = found.different is None or len(found.different) > _SENTENCES
+    if not many or found.lengths or found.kind != "string":
+        return False
+    some = [len(value.split()) for value in found.some()]
+    return sum(some) >= _WORDS * len(some)
+
+
+def is_class(found: Found) -> bool:
+    """Tells if the values are few enough, and occur often enough, to be classes."""
+    if found.different is None or found.kind == "float32" or found.lengths:
+        return False
+    count = len(found.different)
+    often = 2 if found.kind == "string" else LEARNT
+    return count == 2 or (2 < count <= _CLASSES and found.values >= often * count)
+
+
+def occurs_once(found: Found) -> bool:
+    """Tells if most values of many occur once, so that nothing can be learnt of them."""
+    different = found.count_of_different
+    return not found.lengths and found.values < 2 * different > CATEGORIES
+
+
+def threshold(found: Found) -> float | None:
+    """Returns the middle of the two numbers, such as 0.0 and 1.0, that are all values there are."""
+    few = found.different is not None and len(found.different) <= FEW
+    if not few or found.kind != "float32" or found.lengths or found.about.not_finite:
+        return None
+    texts = map(as_text, found.different or ())
+    values = sorted({float(csv_numbers.plain_text(text, found.csv)) for text in texts})
+    return sum(values) / 2 if len(values) == 2 else None
+
+
+def scaling(found: Found) -> dict[str, float]:
+    """Returns an offset and a scale that make numbers ones about 1, in few digits."""
+    about = found.about
+    if not about.finite:
+        return {}
+    if not about.deviation:
+        return {"offset": about.mean} if about.mean else {}
+    scale = float(f"{about.deviation:.2g}")
+    return {"offset": round(about.mean, -math.floor(math.log10(scale))), "scale": scale}
+
+
+def is_numbered(found: Found) -> bool:
+    """Tells if classes are the whole numbers from 0."""
+    count = len(found.different or ())
+    return found.kind == "int64" and (found.about.least, found.about.greatest) == (0, count - 1)
+
+
+def as_text(value: Any) -> str:
+    """Returns a value that was counted as text."""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,145 @@
+"""What is said of raw data before a model is trained on it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipeline import errors
+from preprocessing.schema_inference import write_config
+
+
+def _said(folder, rows, label="y", name="t.csv"):
+    (folder / name).write_text("\n".join([*rows, ""]))
+    return write_config.propose(str(folder / name), str(folder / "t.yaml"), label).remarks
+
+
+def _table(values, mark=","):
+    return [f"a{mark}y", *(f"{value}{mark}{n % 2}" for n, value in enumerate(values))]
+
+
+@pytest.mark.parametrize(
+    ("odd", "share", "why"),
+    [
+        ({3: "abc"}, 0, "1 of 400 values cannot be read as float32: 'abc'"),
+        ({3: "abc"}, 11, "38 of 400 values cannot be read as float32: 'abc', 'n/a'"),
+        (dict.fromkeys(range(0, 400, 10), "abc"), 0, "40 of 400 values cannot be read as float32"),
+        (dict.fromkeys(range(0, 400, 50), "1e400"), 0, "8 of 400 values cannot be read as float32"),
+        (
+            {n: f"x{n}" for n in range(0, 400, 10)},
+            0,
+            "most values are numbers, but not 'x0', 'x10', 'x100', …",
+        ),
+    ],
+)
+def test_texts_that_are_mostly_numbers_are_named(tmp_path, odd, share, why):
+    values = [odd.get(n, f"{n / 7:.3f}") for n in range(400)]
+    values = ["n/a" if share and n % share == 0 else value for n, value in enumerate(values)]
+    (said,) = _said(tmp_path, _table(values))
+    assert said.startswith(f"'a' is kept as text: {why}")
+    assert said.endswith(". Correct them to make it a number")
+
+
+def test_texts_that_are_classes_are_not(tmp_path):
+    assert _said(tmp_path, _table(["1", "2", "3", "3+"] * 100)) == ()
+    assert _said(tmp_path, _table([f"word {n}" for n in range(400)])) == ()
+
+
+def test_columns_with_two_decimal_marks_are_named(tmp_path):
+    rows = ["a;b;y", *(f"{n},{n % 9};{n / 8:.2f};{n % 2}" for n in range(400))]
+    (said,) = _said(tmp_path, rows)
+    wrong = "'b' is kept as text: its numbers are not written as data.csv says, such as "
+    assert said == f"{wrong}'0.00', '0.12', '0.25', …. Write all columns alike"
+
+
+@pytest.mark.parametrize(
+    ("value", "mark", "said"),
+    [
+        (
+            "7.125",
+            ";",
+            "'a': '7.125' is taken for 7.125; if 7125 is meant, data.csv must have "
+            "decimal ',' and thousands '.', and the rules of the column must fit",
+        ),
+        (
+            '"7,125"',
+            ",",
+            "'a': '7,125' is taken for 7125; if 7.125 is meant, data.csv must have "
+            "decimal ',' and no thousands, and the rules of the column must fit",
+        ),
+        (
+            "7,125",
+            ";",
+            "'a': '7,125' is taken for 7.125; if 7125 is meant, data.csv must have "
+            "decimal '.' and thousands ',', and the rules of the column must fit",
+        ),
+    ],
+)
+def test_what_could_be_a_decimal_mark_or_thousands_is_said(tmp_path, value, mark, said):
+    assert _said(tmp_path, _table([value, "8", "9"] * 50, mark)) == (said,)
+    clear = value.replace("7", "0")
+    assert _said(tmp_path, _table([value, clear, "8"] * 50, mark)) == ()
+
+
+def test_a_text_for_missing_that_may_be_a_class_is_counted(tmp_path):
+    rows = [
+        "land,y,n",
+        *(
+            f"{['NA', 'DE', 'FR'][n % 3]},{['NA', 'lo', 'hi', 'lo'][n % 4]},{n % 7 or 'NA'}"
+            for n in range(300)
+        ),
+    ]
+    then = "If it is a value, put it in quotes in the file, or write it otherwise"
+    assert _said(tmp_path, rows) == (
+        f"'NA' is taken for missing in 100 of 300 rows of 'land'. {then}",
+        f"'NA' is taken for missing in 75 of 300 rows of 'y', the label, so these rows are "
+        f"dropped. {then}",
+    )
+    assert _said(tmp_path, [row.replace("NA,", '"NA",') for row in rows]) == ()
+
+
+def test_columns_that_are_left_out_are_named(tmp_path):
+    assert _said(tmp_path, ["a,b,a,y", *["1,2,3,0", "2,3,4,1"] * 50]) == (
+        "'a' is left out: it is there 2 times",
+    )
+    rows = [json.dumps({"o": {}, "big": 2**63 + n, "y": n % 2}) for n in range(99)]
+    assert _said(tmp_path, rows, name="t.jsonl") == ("'o' is left out: it holds objects",)
+    rows = [json.dumps({f"c{n}": {} for n in range(15)} | {"y": n % 2}) for n in range(99)]
+    *first, last = _said(tmp_path, rows, name="t.jsonl")
+    assert len(first) == 10 and last == "5 more columns are left out; the config says why"
+
+
+def test_numbers_that_are_not_finite_are_named(tmp_path):
+    (said,) = _said(tmp_path, _table(["inf" if n % 50 == 2 else n / 8 for n in range(400)]))
+    assert said == (
+        "'a' has 8 values of 400 that are not finite, such as inf: no feature is made of it. "
+        "Leave them empty, or write a number"
+    )
+
+
+def test_numbers_with_a_unit_are_named(tmp_path):
+    rows = _table([f"{n + 100} EUR" for n in range(400)])
+    wanted = "numbers with a sign or unit, such as '100 EUR'"
+    assert _said(tmp_path, rows) == (
+        f"'a' is kept as text: {wanted}. Write them without to make it a number",
+    )
+    with pytest.raises(errors.UsageError, match=f"LABEL=a: {wanted}; write them without to"):
+        _said(tmp_path, rows, label="a")
+
+
+def test_a_place_that_cannot_be_written_to_is_that_of_out():
+    with pytest.raises(errors.UsageError, match=r"Choose a place you can write to with OUT=\.$"):
+        write_config.write("/proc/x.yaml", "")
+
+
+def test_a_label_of_one_value_is_said_to_teach_nothing(tmp_path):
+    rows = ["a,y", *(f"{n},1" for n in range(99))]
+    assert "the label 'y' is always '1': there is nothing to learn" in _said(tmp_path, rows)
+
+
+def test_texts_of_thousands_of_characters_are_not_listed(tmp_path):
+    rows = _table(["z" * 3000, "b"] * 50)
+    _said(tmp_path, rows)
+    made = write_config.propose(str(tmp_path / "t.csv"), str(tmp_path / "t.yaml"), "y")
+    assert "zzz" not in made.text
