@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli
+from pipeline import cli, errors
 from pipeline.config import config_file, own_input
 from preprocessing.build import replay
 
@@ -29,6 +29,10 @@ def main() -> None:
     """Loads the config and hands over."""
     job = config_file.load(_CONFIG.value, _SET.value)
     own_input.refuse(job, "replay-dead-letter")
+    if job.data.in_place:
+        raise errors.UsageError(
+            "replay-dead-letter: with data.in_place there are no dead letters; correct the files"
+        )
     replay.run(
         job,
         _STORAGE.value,

@@ -12,7 +12,7 @@ from absl import flags
 from pipeline import cli, storage
 from pipeline.config import config_file, own_input
 from pipeline.console import terminal
-from pipeline.records import builds, manifest
+from pipeline.records import builds, in_place, manifest
 from pipeline.runs import run_folder
 from preprocessing.statistics import stats_page
 
@@ -29,6 +29,7 @@ def main() -> None:
     own_input.refuse(job, "stats")
     folder = builds.current(run_folder.records_folder(_STORAGE.value, job.name))
     contents = manifest.read(folder)
+    in_place.check_statistics(folder, contents)
     path = storage.join(folder, "stats.html")
     storage.write_text(path, stats_page.render(contents, f"Records of {job.name}"))
     print(terminal.shown(path))

@@ -41,12 +41,12 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
         return array, []
     faults: list[Fault] = []
     if column.is_image:
-        return _cast(array, target, "type", faults), faults
+        return _cast(array, target, "type", faults=faults), faults
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
-        array = _cast(array, pa.string(), "encoding", faults)
+        array = _cast(array, pa.string(), "encoding", faults=faults)
     if target == pa.int64() and _is_text(array.type):
         array = _without_point(array)
-    made = _cast(array, target, "type", faults)
+    made = _cast(array, target, "type", faults=faults)
     if column.shape:
         return _without_holes(made, column, faults), faults
     if target == pa.string():
@@ -59,7 +59,7 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
 def _lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault]]:
     target, faults = arrow_types.arrow_type(column), list[Fault]()
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
-        array = _cast(array, pa.string(), "encoding", faults)
+        array = _cast(array, pa.string(), "encoding", faults=faults)
     if _is_text(array.type):
         array, quoted = lists.cut(array, column.separator)
         faults.append(("quotes", quoted))
@@ -135,7 +135,7 @@ def _quick(array: pa.Array, target: pa.DataType) -> pa.Array:
     return array.cast(target, safe=not pa.types.is_floating(element))
 
 
-def _cast(array: pa.Array, target: pa.DataType, reason: str, faults: list[Fault]) -> pa.Array:
+def _cast(array: pa.Array, target: pa.DataType, reason: str, *, faults: list[Fault]) -> pa.Array:
     """Casts `array` and notes in `faults` what that fails for."""
     made, bad = cast(array, target)
     if bad is not None:

@@ -40,7 +40,7 @@ def _classes() -> Any:
     file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="x", syntax="proto3")
 
     def add(
-        holder: Any, name: str, number: int, kind: int, of: str = "", many: bool = False
+        holder: Any, name: str, number: int, *, kind: int, of: str = "", many: bool = False
     ) -> Any:
         label = field.LABEL_REPEATED if many else field.LABEL_OPTIONAL
         made = holder.field.add(name=name, number=number, type=kind, label=label)
@@ -53,21 +53,21 @@ def _classes() -> Any:
         ("FloatList", field.TYPE_FLOAT),
         ("Int64List", field.TYPE_INT64),
     ):
-        add(file.message_type.add(name=name), "value", 1, kind, many=True)
+        add(file.message_type.add(name=name), "value", 1, kind=kind, many=True)
     feature = file.message_type.add(name="Feature")
     feature.oneof_decl.add(name="kind")
     for number, (name, of) in enumerate(
         (("bytes_list", "BytesList"), ("float_list", "FloatList"), ("int64_list", "Int64List")), 1
     ):
-        add(feature, name, number, field.TYPE_MESSAGE, f".x.{of}").oneof_index = 0
+        add(feature, name, number, kind=field.TYPE_MESSAGE, of=f".x.{of}").oneof_index = 0
     features = file.message_type.add(name="Features")
     entry = features.nested_type.add(name="FeatureEntry")
     entry.options.map_entry = True
-    add(entry, "key", 1, field.TYPE_STRING)
-    add(entry, "value", 2, field.TYPE_MESSAGE, ".x.Feature")
-    add(features, "feature", 1, field.TYPE_MESSAGE, ".x.Features.FeatureEntry", many=True)
+    add(entry, "key", 1, kind=field.TYPE_STRING)
+    add(entry, "value", 2, kind=field.TYPE_MESSAGE, of=".x.Feature")
+    add(features, "feature", 1, kind=field.TYPE_MESSAGE, of=".x.Features.FeatureEntry", many=True)
     example = file.message_type.add(name="Example")
-    add(example, "features", 1, field.TYPE_MESSAGE, ".x.Features")
+    add(example, "features", 1, kind=field.TYPE_MESSAGE, of=".x.Features")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("x.Example"))
@@ -118,8 +118,8 @@ def columns_of(
             maps.append({} if row in bad else _Example.FromString(payload).features.feature)
         except message.DecodeError:
             maps.append({})
-            bad[row] = (None, "example", None, "is no tf.train.Example")
-    found = {name: _column(maps, name, column, bad) for name, column in columns.items()}
+            bad[row] = (None, "example", None, "is not a tf.train.Example")
+    found = {name: _column(maps, name, column, bad=bad) for name, column in columns.items()}
     batch = pa.record_batch(found)
     if bad:
         batch = batch.take(pa.array([r for r in range(len(payloads)) if r not in bad], pa.int64()))
@@ -127,7 +127,7 @@ def columns_of(
 
 
 def _column(
-    maps: Sequence[Any], name: str, column: config.Column, bad: dict[int, Problem]
+    maps: Sequence[Any], name: str, column: config.Column, *, bad: dict[int, Problem]
 ) -> pa.Array:
     wanted = LISTS[column.type]
     one = not (column.shape or column.list) or column.is_image
@@ -141,14 +141,14 @@ def _column(
             values[row] = found[0]
         elif not one and (found or (column.list and feature.WhichOneof("kind") == wanted)):
             values[row] = list(found)
-        elif problem := _problem(feature, wanted, len(found), column):
+        elif problem := _problem(feature, wanted, len(found), column=column):
             bad.setdefault(row, (name, *problem))
     element = _TYPES.get(column.type, pa.binary())
     return pa.array(values, element if one else pa.list_(element))
 
 
 def _problem(
-    feature: Any, wanted: str, count: int, column: config.Column
+    feature: Any, wanted: str, count: int, *, column: config.Column
 ) -> tuple[str, str | None, str] | None:
     if count:
         return "type", f"{count} values", f"has {count} values, {column.type} has one"

@@ -6,12 +6,13 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 from pipeline import config, storage
 from pipeline.processes.fork_client import ForkServer
 from pipeline.records import builds, manifest
 from preprocessing import sources
-from preprocessing.build import enough, fingerprint, finished, reporting, resume
+from preprocessing.build import enough, fingerprint, finished, in_place, reporting, resume
 from preprocessing.build.background_hash import Hashes
 from preprocessing.rows import placement
 from preprocessing.rows.split import existing
@@ -23,12 +24,14 @@ from preprocessing.sources.base import Chunk, Source
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How records are made: `follower` follows a job on Dataflow."""
+    """How records are made: `follower` follows a job on Dataflow, `values` is why a scan of files
+    that are used in place reads values too, empty if it does not."""
 
     num_workers: int
     pipeline_options: tuple[str, ...]
     force: bool
     follower: dataflow_job.Follower | None
+    values: str = ""
 
     @property
     def names_a_runner(self) -> bool:
@@ -118,31 +121,50 @@ class Attempt:
         keeping = resume.begin(self.left, chunks, folders.temporary)
         with self.hashes.noted(lambda found: self._note_fingerprint(found, folders)):
             import_beam(cloud=self._needs_cloud)
-            from preprocessing.build import beam_pipeline
             from preprocessing.runners import beam_options
 
             beam = beam_options.build(self.options.pipeline_options, self.options.num_workers)
             local = beam_options.is_local(beam)
             workers = f", workers: {beam_options.workers(beam)}" if local else ""
             print(f"running on Beam's {beam_options.runner_name(beam)}{workers}", flush=True)
-            counts = [chunk.rows for chunk in chunks]
-            rows = None if None in counts else sum(count or 0 for count in counts)
-            runner = beam_options.runner(beam, server)
-            with (
-                reporting.reporting(folders, rows),
-                beam_options.quiet(beam),
-                dataflow_job.explained(job),
-            ):
-                beam_pipeline.run(
-                    chunks,
-                    self.source,
-                    self.data,
-                    folders=folders,
-                    runner=runner,
-                    options=beam,
-                    follow=functools.partial(job.submitted, folders) if job else None,
-                    keeping=keeping,
-                )
+            how = {
+                "runner": beam_options.runner(beam, server),
+                "options": beam,
+                "keeping": keeping,
+            }
+            with beam_options.quiet(beam):
+                if self.data.in_place:
+                    self._scan(chunks, folders, how)
+                else:
+                    self._make(chunks, folders, how, job=job)
+
+    def _make(
+        self,
+        chunks: list[Chunk],
+        folders: record_folders.Folders,
+        how: dict[str, Any],
+        *,
+        job: dataflow_job.Job | None,
+    ) -> None:
+        from preprocessing.build import beam_pipeline
+
+        counts = [chunk.rows for chunk in chunks]
+        rows = None if None in counts else sum(count or 0 for count in counts)
+        follow = functools.partial(job.submitted, folders) if job else None
+        with reporting.reporting(folders, rows), dataflow_job.explained(job):
+            beam_pipeline.run(chunks, self.source, self.data, folders=folders, follow=follow, **how)
+
+    def _scan(
+        self, chunks: list[Chunk], folders: record_folders.Folders, how: dict[str, Any]
+    ) -> None:
+        from preprocessing.build import scan_pipeline
+
+        size = sum(one.details.bytes for chunk in chunks for one in chunk.details)
+        if self.options.values:
+            print(f"values are read too, which takes longer: {self.options.values}", flush=True)
+        with reporting.scanning(folders, size):
+            values = bool(self.options.values)
+            scan_pipeline.run(chunks, self.source, folders, values=values, **how)
 
     def _note_fingerprint(
         self, found: tuple[manifest.Source, ...], folders: record_folders.Folders
@@ -152,14 +174,22 @@ class Attempt:
 
     def _finish(self, folders: record_folders.Folders) -> tuple[str, manifest.Manifest]:
         """Checks what was made, and writes its manifest, unless an earlier build is equal."""
-        sampled = reporting.check_dead_letters(self.data, folders)
-        result = _manifest(self.data, folders, self.hashes.result(), sampled=sampled)
+        result = self._manifest(folders)
         resume.check(self.left, result.fingerprint, folders.temporary)
         enough.check(self.data, result)
         same = None if self.options.force else finished.equal(self.records, self.base, result)
         if same is None:
             manifest.write(folders.build, result, new=True)
         return same or folders.build_name, result
+
+    def _manifest(self, folders: record_folders.Folders) -> manifest.Manifest:
+        found = self.hashes.result()
+        if self.data.in_place:
+            made_of = fingerprint.fingerprint(self.data, found)
+            values = bool(self.options.values)
+            return in_place.made(self.data, folders, made_of, values=values)
+        sampled = reporting.check_dead_letters(self.data, folders)
+        return _manifest(self.data, folders, found, sampled=sampled)
 
 
 def _manifest(

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 
 from pipeline.records import manifest
 from preprocessing.build import fingerprint
-from preprocessing.sources.base import Source
+from preprocessing.sources.base import RawFile
 
 
 class Hashes:
     """Raw files that a thread hashes in the background, where it costs nothing on a second core."""
 
-    def __init__(self, source: Source, thread: concurrent.futures.ThreadPoolExecutor) -> None:
+    def __init__(self, files: list[RawFile], thread: concurrent.futures.ThreadPoolExecutor) -> None:
         self._thread, self._stop = thread, threading.Event()
-        self._found = thread.submit(fingerprint.sources, source.files(), self._stop)
+        self._found = thread.submit(fingerprint.sources, files, self._stop)
 
     def result(self) -> tuple[manifest.Source, ...]:
         """Waits for the end of the hashing."""
@@ -45,10 +45,10 @@ class Hashes:
 
 
 @contextlib.contextmanager
-def hashing(source: Source) -> Iterator[Hashes]:
+def hashing(files: list[RawFile]) -> Iterator[Hashes]:
     """Hashes the raw files until the body ends."""
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        hashes = Hashes(source, thread)
+        hashes = Hashes(files, thread)
         try:
             yield hashes
         finally:

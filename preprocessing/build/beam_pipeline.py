@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
 
 from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
@@ -60,15 +62,17 @@ class Spill(beam.DoFn):
         with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
             origin = pieces.key(element)
             for part, (good, encoded) in enumerate(ahead(self._encoded(element.split, found))):
-                letter_files.write(self._folder, f"{origin}-{part:04d}", good.letters, sums)
+                letter_files.write(self._folder, f"{origin}-{part:04d}", good.letters, sums=sums)
                 cut, out = good.truncated, good.sampled
                 read = (good.read, good.dropped)
                 tally.add(letter_files.tally(good.letters, *read, truncated=cut, sampled=out))
                 if not self._late:
                     learned.append(self._analyzed(good.batch, encoded.places.split))
                 place = (element.index, part)
-                yield from spill.write(self._folder, element.split, place, encoded, sums)
-            letter_files.write_tally(self._folder, origin, tally, sums)
+                yield from spill.write(
+                    self._folder, element.split, place, encoded=encoded, sums=sums
+                )
+            letter_files.write_tally(self._folder, origin, tally, sums=sums)
         if learned:
             yield beam.pvalue.TaggedOutput(STATISTICS, column_stats.merge(learned, self._data))
 
@@ -93,8 +97,8 @@ class Spill(beam.DoFn):
             else:
                 contents = content.of(good.batch, self._data.columns)
                 row_keys = content.keys(contents)
-            splits = draw(row_keys, good.splits, split, self._data)
-            staying = sample.staying(good.batch, row_keys, splits, self._data)
+            splits = draw(row_keys, good.splits, split, data=self._data)
+            staying = sample.staying(good.batch, row_keys, splits, data=self._data)
             if not staying.all():
                 good = sample.without(good, staying)
                 row_keys, splits = row_keys.filter(pa.array(staying)), splits[staying]
@@ -118,6 +122,7 @@ class ReadAndSpill(Spill):
         source: Source,
         data: config.Data,
         folder: str,
+        *,
         keeping: pieces.Keeping = pieces.NOTHING,
     ) -> None:
         super().__init__(source, data, folder)
@@ -142,7 +147,7 @@ class ReadAndSpill(Spill):
                 segments.append(output)
             yield output
         with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
-            pieces.finish(self._folder, element, segments, learned, sums)
+            pieces.finish(self._folder, element, segments, learned=learned, sums=sums)
 
     def _done(self, element: Chunk) -> Iterator[Any]:
         with error_transport.carried(f"cannot read temporary files in {self._folder!r}"):
@@ -164,6 +169,29 @@ class SpillFound(Spill):
         with error_transport.carried("cannot use what data.source makes"):
             rows = ptransform.rows_of(batch, self._data)
         yield from self.spilled(chunk, iter([rows]))
+
+
+class MergeInBundle(beam.DoFn):
+    """Partial statistics -> those of a bundle, merged in the process that has made them: those of
+    each chunk are megabytes, which Beam would send through the driver."""
+
+    def __init__(self, data: config.Data) -> None:
+        self._data = data
+        self._found: column_stats.Partials | None = None
+
+    def start_bundle(self) -> None:
+        """Begins with nothing."""
+        self._found = None
+
+    def process(self, element: column_stats.Partials) -> None:
+        """Takes in those of one chunk."""
+        before = self._found
+        self._found = column_stats.merge([before, element], self._data) if before else element
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        """Gives what was merged."""
+        if self._found is not None:
+            yield GlobalWindows.windowed_value(self._found)
 
 
 class MergeStatistics(beam.CombineFn):
@@ -218,7 +246,7 @@ class SpillCopies(beam.DoFn):
         """Looks for equal rows of one shard, which may go to others."""
         key, segments = element
         with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
-            for part, learned in copies.spilled(key, list(segments), self._folder, self._data):
+            for part, learned in copies.spilled(key, list(segments), self._folder, data=self._data):
                 yield from part
                 if learned:
                     yield beam.pvalue.TaggedOutput(STATISTICS, learned)
@@ -255,7 +283,7 @@ class WriteShard(beam.DoFn):
                 path,
                 name,
                 list(segments),
-                self._data.block_records,
+                block_records=self._data.block_records,
                 unique=bool(self._data.key),
                 by_content=self._by_content,
                 elsewhere=elsewhere.get(split),
@@ -304,7 +332,7 @@ def run(
     else:
         # Without a reshuffle all chunks would be fused into the one bundle they were created in.
         found = pipeline | "Chunks" >> beam.Create(chunks) | "Spread" >> beam.Reshuffle()
-        spilling = ReadAndSpill(source, data, folders.temporary, keeping)
+        spilling = ReadAndSpill(source, data, folders.temporary, keeping=keeping)
     spilled = found | "ReadAndSpill" >> beam.ParDo(spilling).with_outputs(
         STATISTICS, main="segments"
     )
@@ -316,7 +344,8 @@ def run(
             | "AllSegments" >> beam.GroupByKey()
             | "FindLeaks" >> beam.FlatMap(lambda found: split_leaks.find(list(found[1])).items())
         )
-    segments, learned = spilled.segments, spilled[STATISTICS]
+    segments = spilled.segments
+    learned = spilled[STATISTICS] | "MergeChunks" >> beam.ParDo(MergeInBundle(data))
     if not data.key:
         repeated = (
             segments

@@ -20,7 +20,7 @@ from preprocessing.shards import record_folders
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """One build. `runs` name it, and those in `reading` are at work.
+    """One build. `runs` name it, and those in `reading` are running.
 
     `made` is Unix time in seconds; an unfinished build has none, and no bytes that are known.
     """
@@ -131,7 +131,7 @@ def _named(run: RunFolder, records: str, name: str) -> Sequence[str]:
 
 def _is_at_work(run: RunFolder) -> bool:
     statuses = run_folder.read_statuses(run)
-    state, _ = liveness.state_of_run(run, run_record.read(run), statuses, time.time())
+    state, _ = liveness.state_of_run(run, run_record.read(run), statuses, now=time.time())
     return state in liveness.AT_WORK
 
 

@@ -39,7 +39,7 @@ Spilled = tuple[list[tuple[tuple[str, int], spill.Segment]], column_stats.Partia
 
 
 def spilled(
-    key: tuple[SplitName, int], segments: Sequence[spill.Segment], folder: str, data: config.Data
+    key: tuple[SplitName, int], segments: Sequence[spill.Segment], folder: str, *, data: config.Data
 ) -> Iterator[Spilled]:
     """Spills the copies among the rows of one shard. Yields segments with split and shard of each,
     and what is to be added to the statistics because copies are in other splits than the first."""
@@ -48,14 +48,14 @@ def spilled(
         for piece, (rows, numbers) in enumerate(_pieces(found)):
             keys = content.keys(found.column("content").to_numpy()[rows], numbers.astype(np.uint64))
             before = np.full(len(rows), SPLITS.index(split), np.uint8)
-            splits = draw(keys, before, read_from(data, split), data)
+            splits = draw(keys, before, read_from(data, split), data=data)
             places = placement.place(keys, splits, data)
             name = f"copies-{split}-{shard:05d}-{window:04d}-{piece:06d}.arrow"
             framed = found.column("record").take(pa.array(rows))
             encoded = spill.Encoded(places, framed)
             path = storage.join(folder, name)
             parts = list(spill.write_file(path, (window, piece), encoded, copies=True))
-            yield parts, _moved(found, rows, splits, split, data)
+            yield parts, _moved(found, rows, splits, split=split, data=data)
 
 
 def _repeated(segments: Sequence[spill.Segment]) -> Iterator[pa.RecordBatch]:
@@ -112,7 +112,12 @@ def _pieces(found: pa.RecordBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _moved(
-    found: pa.RecordBatch, rows: np.ndarray, splits: np.ndarray, split: SplitName, data: config.Data
+    found: pa.RecordBatch,
+    rows: np.ndarray,
+    splits: np.ndarray,
+    *,
+    split: SplitName,
+    data: config.Data,
 ) -> column_stats.Partials:
     """Returns what was learned of rows for another split than they go to: for that one, and to be
     taken from what is known of `split`."""

@@ -39,7 +39,12 @@ def check(data: config.Data, made: manifest.Manifest) -> None:
 
 def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
     """Returns what is likely to disappoint, a line each."""
-    found = [*_scattered(data, made), *_without_values(data, made), *_of_one_class(data, made)]
+    found = [
+        *_scattered(data, made),
+        *_copies(data, made),
+        *_without_values(data, made),
+        *_of_one_class(data, made),
+    ]
     total = sum(split.records for split in made.splits.values())
     if 0 < total < _FEW:
         found.append(f"{total} records in all: too few to measure a model with")
@@ -54,6 +59,15 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
             "train: too few of each"
         )
     return found
+
+
+def _copies(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+    """Yields a line for each split that has the same file several times."""
+    for name, split in made.splits.items() if data.in_place else ():
+        contents = [(shard.bytes, shard.crc32c) for shard in split.shards if shard.records]
+        more = len(contents) - len(set(contents))
+        if more:
+            yield f"{name}: files with the content of another, whose rows count again: {more:,}"
 
 
 def _of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
@@ -87,6 +101,8 @@ def _without_values(data: config.Data, made: manifest.Manifest) -> list[str]:
 def _scattered(data: config.Data, made: manifest.Manifest) -> list[str]:
     """Returns a line for each split that was given more shards than it has full blocks."""
     default, lines = config.Data.model_fields["shards"].default, []
+    if data.in_place:
+        return []
     for name, split in made.splits.items():
         most = max(1, split.records // made.block_records)
         if len(split.shards) > most and len(split.shards) != default.get(name):

@@ -42,11 +42,17 @@ def _by_folder(found: list[manifest.Source]) -> list[manifest.Source]:
     ]
 
 
+def _format(data: config.Data) -> int:
+    """Returns the format of the records; those of numbers in groups of digits are one further, as
+    0,346 was taken for 346 once."""
+    return FORMAT + bool(data.csv.thousands)
+
+
 def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:
     """Returns a hex hash of all that decides the records' bytes, but not of where files lie."""
     return config.digest(
         {
-            "format": FORMAT,
+            "format": _format(data),
             "data": builds.deciding(data),
             "sources": [source.model_dump(mode="json") for source in found],
         }
@@ -56,11 +62,14 @@ def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:
 def base(data: config.Data, files: list[RawFile]) -> str:
     """Returns what the name of a build begins with, before all raw files have been hashed.
 
-    Builds of files that differ in their contents alone may share it; they are numbered. Raises
+    Builds of files that differ in their contents alone may share it; they are numbered. Of files
+    that are used in place, so do those of other sizes: what has changed can then be told. Raises
     `DataError` naming a file that does not exist.
     """
-    names = [[file.name, _size(file)] for file in files]
-    return config.digest({"format": FORMAT, "data": builds.deciding(data), "files": names})[:12]
+    names = [[file.name, None if data.in_place else _size(file)] for file in files]
+    return config.digest({"format": _format(data), "data": builds.deciding(data), "files": names})[
+        :12
+    ]
 
 
 def _size(file: RawFile) -> int:

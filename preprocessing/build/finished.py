@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline import config, errors, storage
-from pipeline.records import manifest
+from pipeline.records import manifest, shard_check, verified
 from preprocessing.build import fingerprint
 from preprocessing.build.background_hash import Hashes
 from preprocessing.shards import record_folders
+from preprocessing.sources import in_place
+from preprocessing.sources.base import RawFile
 
 
 def up_to_date(
@@ -25,6 +27,31 @@ def up_to_date(
     )
 
 
+def scanned(
+    files: list[RawFile], records: str, base: str, *, values: bool
+) -> tuple[str, manifest.Manifest] | None:
+    """Returns the newest finished build of `files` that are used in place and are what they were,
+    and its manifest; with statistics if `values` are needed. Reads what was written to since."""
+    wanted = sorted((in_place.split_of(file), file.path) for file in files)
+    for build, found in _published(records, base):
+        folder = storage.join(records, build)
+        if _files(found) != wanted or (values and not found.statistics):
+            continue
+        known = verified.of_build(folder, found.sha256)
+        damage = next(shard_check.damages(folder, found, contents=True, known=known), None)
+        if damage is None:
+            known.save()
+            return build, found
+        print(f"{damage}; reading all files again", flush=True)
+    return None
+
+
+def _files(found: manifest.Manifest) -> list[tuple[str, str]]:
+    """Returns split and path of each shard, also of those that a repair has left out."""
+    listed = [(name, shard.path) for name, split in found.splits.items() for shard in split.shards]
+    return sorted([*listed, *((one.split, one.path) for one in found.left_out or ())])
+
+
 def equal(records: str, base: str, made: manifest.Manifest) -> str | None:
     """Returns a finished build with the same records: of inputs without a hash, they may be
     what they were."""
@@ -35,14 +62,19 @@ def equal(records: str, base: str, made: manifest.Manifest) -> str | None:
 
 def _finished(records: str, base: str) -> Iterator[tuple[str, manifest.Manifest]]:
     """Yields the builds of a base whose shards are all there with the right size, newest first."""
-    for build in record_folders.numbered(records, base):
+    for build, found in _published(records, base):
         folder = storage.join(records, build)
-        try:
-            found = manifest.read(folder)
-        except errors.DataError:
-            continue
-        damage = next(manifest.damages(folder, found, contents=False), None)
+        damage = next(shard_check.damages(folder, found, contents=False), None)
         if damage is None:
             yield build, found
         else:
             print(f"{damage}; making the records again", flush=True)
+
+
+def _published(records: str, base: str) -> Iterator[tuple[str, manifest.Manifest]]:
+    """Yields the builds of a base that have a manifest, newest first."""
+    for build in record_folders.numbered(records, base):
+        try:
+            yield build, manifest.read(storage.join(records, build))
+        except errors.DataError:
+            continue

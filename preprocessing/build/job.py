@@ -14,13 +14,21 @@ from pipeline import config, errors, storage
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 from preprocessing import sources
-from preprocessing.build import background_hash, fingerprint, finished, reporting, resume
+from preprocessing.build import (
+    background_hash,
+    fingerprint,
+    finished,
+    in_place,
+    reporting,
+    resume,
+)
 from preprocessing.build.attempt import Attempt, Options
 from preprocessing.dead_letters import corrections
 from preprocessing.runners import dataflow_job
 from preprocessing.shards import record_folders
 from preprocessing.sources import together
-from preprocessing.sources.base import Source
+from preprocessing.sources.base import SIZES, Sizes, Source
+from preprocessing.sources.in_place import InPlaceSource
 
 
 def run(
@@ -32,19 +40,26 @@ def run(
     force: bool = False,
     elsewhere: dataflow_job.Follower | None = None,
     for_run: run_folder.RunFolder | None = None,
+    sizes: Sizes = SIZES,
 ) -> manifest.Manifest:
     """Makes the records of `job` below `storage_root` unless they are there already, and then too
-    with `force`. Waits for another process that makes them. `elsewhere` follows a job on Dataflow.
+    with `force`. Waits for another process that makes them. Files are read by `sizes`. `elsewhere`
+    follows a job on Dataflow.
     The build is the current one then, and the one that `for_run` is pinned to.
 
     Raises `DataError` for bad raw data, `UsageError` for a place that cannot be written to,
     `RetryableError` for a full disk; after any of them, finished builds are as they were.
     """
     records = run_folder.records_folder(storage_root, job.name)
-    options = Options(num_workers, tuple(pipeline_options), force, elsewhere)
+    if job.data.in_place and elsewhere is not None:
+        raise errors.UsageError(
+            "data.in_place: files are read where the command runs; leave CLUSTER=gcp away"
+        )
+    values = in_place.why_values(job) if job.data.in_place else ""
+    options = Options(num_workers, tuple(pipeline_options), force, elsewhere, values)
     try:
         storage.makedirs(records)
-        source = together.over(corrections.over(sources.choose(job.data), records))
+        source = _source(job.data, records, values, sizes=sizes)
         base = fingerprint.base(job.data, source.files())
         with record_folders.locked(records, base):
             build, made = _build(job.data, source, records, base=base, options=options)
@@ -57,6 +72,15 @@ def run(
     return made
 
 
+def _source(data: config.Data, records: str, values: str, *, sizes: Sizes) -> Source:
+    if data.in_place:
+        found: Source = InPlaceSource(data, values)
+        found.sizes = sizes
+    else:
+        found = corrections.over(sources.choose(data, sizes), records)
+    return together.over(found)
+
+
 def _build(
     data: config.Data, source: Source, records: str, *, base: str, options: Options
 ) -> tuple[str, manifest.Manifest]:
@@ -65,13 +89,21 @@ def _build(
     record_folders.adopt(records)
     taken = record_folders.numbered(records, base)
     killed = record_folders.left(records, base)
-    left = resume.look(killed, data, source, options.pipeline_options, force=options.force)
+    left = resume.look(
+        killed, data, source, pipeline_options=options.pipeline_options, force=options.force
+    )
     resume.say_why_not(left)
     record_folders.sweep(records, base, left.folders)
-    with background_hash.hashing(source) as hashes:
+    files = source.files()
+    # Of files that are used in place each has its checksum in the manifest.
+    with background_hash.hashing([] if data.in_place else files) as hashes:
         # What a transform of the user's own will read is not known without files.
-        if source.files() and not options.force:
-            up_to_date = finished.up_to_date(data, records, base, hashes=hashes)
+        if files and not options.force:
+            if data.in_place:
+                values = bool(options.values)
+                up_to_date = finished.scanned(files, records, base, values=values)
+            else:
+                up_to_date = finished.up_to_date(data, records, base, hashes=hashes)
             if up_to_date is not None:
                 build, result = up_to_date
                 reporting.say_up_to_date(result, storage.join(records, build))

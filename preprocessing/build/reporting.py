@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable
 
 from pipeline import config, storage
 from pipeline.console import figures, progress, terminal
@@ -12,42 +12,42 @@ from pipeline.records import builds, manifest
 from preprocessing.build import enough
 from preprocessing.dead_letters import letter_files
 from preprocessing.rows import sample
-from preprocessing.shards import record_folders, spill
+from preprocessing.runners import worker_files
+from preprocessing.shards import record_folders, scanned, spill
 from preprocessing.sources.base import Chunk, Source
 
-# Seconds between two looks at how far the workers are.
-_POLL, _REMOTE_POLL = 0.2, 2.0
+
+def reporting(
+    folders: record_folders.Folders, rows: int | None
+) -> contextlib.AbstractContextManager[None]:
+    """Shows how many of `rows` have been read and written while the body runs."""
+    return worker_files.watched(folders.temporary, functools.partial(_report, folders, rows))
 
 
-@contextlib.contextmanager
-def reporting(folders: record_folders.Folders, rows: int | None) -> Iterator[None]:
-    """Shows progress while the body runs, by looking at the files that workers leave.
-
-    Files are what workers in this process, in others and on other hosts have in common.
-    """
-    finished = threading.Event()
-    thread = threading.Thread(target=_report, args=(folders, rows, finished), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        thread.join()
+def scanning(folders: record_folders.Folders, size: int) -> contextlib.AbstractContextManager[None]:
+    """Shows how many of `size` bytes have been scanned while the body runs."""
+    return worker_files.watched(folders.temporary, functools.partial(_report_scan, folders, size))
 
 
-def _report(folders: record_folders.Folders, rows: int | None, finished: threading.Event) -> None:
+def _report_scan(folders: record_folders.Folders, size: int, more: Callable[[], bool]) -> None:
+    with progress.Progress("scanning", size, unit="bytes") as scan:
+        scan.begin_at(scanned.bytes_read(folders.temporary))
+        while more():
+            scan.reach(scanned.bytes_read(folders.temporary))
+
+
+def _report(folders: record_folders.Folders, rows: int | None, more: Callable[[], bool]) -> None:
     read = 0
-    poll = _REMOTE_POLL if storage.is_remote(folders.temporary) else _POLL
     with progress.Progress("reading", rows) as reading:
         reading.begin_at(spill.rows_written(folders.temporary))
-        while not finished.wait(poll) and not folders.rows_finished():
+        while more() and not folders.rows_finished():
             read = spill.rows_written(folders.temporary)
             bad = letter_files.letters_written(folders.temporary)
             reading.reach(read, f"{bad:,} dead letters" if bad else "")
             if read == rows:
                 break
     with progress.Progress("writing", rows or read) as writing:
-        while not finished.wait(poll):
+        while more():
             writing.reach(folders.rows_finished())
 
 
@@ -88,7 +88,7 @@ def say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> 
         counts = [chunk.rows for chunk in chunks if chunk.split == split]
         rows = "" if None in counts else f"{sum(c or 0 for c in counts):,} records of "
         paths = ", ".join(map(terminal.shown, data.inputs[split].values()))
-        print(f"reading {rows}{split} from {paths}")
+        print(f"reading {rows}{split} {'in place,' if data.in_place else 'from'} {paths}")
     size = sum(storage.size(file.path) for file in source.files())
     print(f"{figures.size(size)} in all", flush=True)
 

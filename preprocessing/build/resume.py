@@ -25,9 +25,10 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from pipeline import config, errors, storage, versions
+from pipeline.console import figures
 from pipeline.storage import strict_json
 from preprocessing.build import fingerprint
-from preprocessing.shards import pieces, record_folders, spill
+from preprocessing.shards import pieces, record_folders, scanned, spill
 from preprocessing.sources import SOURCES
 from preprocessing.sources.base import Chunk, RawFile, Source
 
@@ -49,11 +50,11 @@ class MadeOf:
 
 @dataclasses.dataclass(frozen=True)
 class Left:
-    """What killed runs have left: the `rows` they had read, and the `folders` of those whose pieces
+    """What killed runs have left: how much they had `read`, and the `folders` of those whose pieces
     can be used; if there were any and none of them can be, `why`. `wanted` is what this run is made
     of, `None` if no later one can use its pieces; `fingerprint` that of the pieces, if known."""
 
-    rows: int
+    read: str
     wanted: MadeOf | None
     folders: tuple[str, ...] = ()
     why: str = ""
@@ -78,11 +79,9 @@ def made_of(data: config.Data, source: Source) -> MadeOf:
 
 def _versions(files: Sequence[RawFile]) -> str:
     digest = hashlib.sha256()
-    # The corrections may lie on another storage than the raw files.
-    for remote in (False, True):
-        paths = [file.path for file in files if storage.is_remote(file.path) == remote]
-        for path, found in zip(paths, storage.describe(paths), strict=True):
-            digest.update(f"{path}\0{found and found.version}\n".encode(errors="surrogatepass"))
+    paths = [file.path for file in files]
+    for path, found in zip(paths, storage.describe(paths), strict=True):
+        digest.update(f"{path}\0{found and found.version}\n".encode(errors="surrogatepass"))
     return digest.hexdigest()
 
 
@@ -90,29 +89,35 @@ def look(
     killed: Sequence[str],
     data: config.Data,
     source: Source,
-    pipeline_options: Sequence[str],
     *,
+    pipeline_options: Sequence[str],
     force: bool,
 ) -> Left:
     """Returns what can be used of the temporary folders `killed` by a run that begins now."""
-    rows = sum(map(spill.rows_written, killed))
+    read = _read(killed)
     why = _hindrance(data, pipeline_options)
     wanted = None if why else made_of(data, source)
     if force:
         why = "--force was given"
     if wanted is None or why or not killed:
-        return Left(rows, wanted, why=why if killed else "")
+        return Left(read, wanted, why=why if killed else "")
     usable: list[str] = []
     known = None
     for folder in killed:
         found = _noted(folder)
-        reason = _reason(folder, found, wanted, known)
+        reason = _reason(folder, found, wanted, known=known)
         if found is None or reason:
             why = why or reason
             continue
         usable.append(folder)
         known = known or found.fingerprint
-    return Left(rows, wanted, tuple(usable), "" if usable else why, known)
+    return Left(read, wanted, tuple(usable), "" if usable else why, known)
+
+
+def _read(folders: Sequence[str]) -> str:
+    """Returns how much was read, by the files in temporary folders."""
+    size = sum(map(scanned.bytes_read, folders))
+    return figures.size(size) if size else f"{sum(map(spill.rows_written, folders)):,} rows"
 
 
 def _hindrance(data: config.Data, pipeline_options: Sequence[str]) -> str:
@@ -124,7 +129,7 @@ def _hindrance(data: config.Data, pipeline_options: Sequence[str]) -> str:
     return ""
 
 
-def _reason(folder: str, found: MadeOf | None, wanted: MadeOf, known: str | None) -> str:
+def _reason(folder: str, found: MadeOf | None, wanted: MadeOf, *, known: str | None) -> str:
     """Returns why nothing in a folder can be used; `known` is the fingerprint of another one that
     can be."""
     if found is None or not pieces.finished(folder):
@@ -149,8 +154,7 @@ def say_why_not(left: Left) -> None:
     """Says that killed runs have left something, and why none of it can be used."""
     if left.why:
         print(
-            f"an unfinished run had read {left.rows:,} rows of these records; starting over: "
-            f"{left.why}",
+            f"an unfinished run had read {left.read} of these records; starting over: {left.why}",
             flush=True,
         )
 
@@ -166,7 +170,7 @@ def begin(left: Left, chunks: Sequence[Chunk], temporary: str) -> pieces.Keeping
     if taken:
         print(
             f"an unfinished run had finished {len(taken):,} of {len(chunks):,} pieces "
-            f"({spill.rows_written(temporary):,} rows): using them",
+            f"({_read([temporary])}): using them",
             flush=True,
         )
     elif left.folders:

@@ -84,6 +84,7 @@ class Corrected(base.Source):
 
     def __init__(self, source: base.Source, ledger: str, found: list[Correction]) -> None:
         super().__init__(source.data)
+        self.sizes = source.sizes
         self._source, self._ledger = source, ledger
         self._names = {file.path: file.name for file in source.files()}
         self._changes = config.digest({"corrections": [one.model_dump() for one in found]})
@@ -217,6 +218,6 @@ def known_columns(raw: Mapping[str, Any], columns: Mapping[str, config.Column], 
     for name in raw:
         if name not in columns:
             raise errors.DataError(
-                f"{where}: raw has {name!r}, which is no column of the config"
+                f"{where}: raw has {name!r}, which is not a column of the config"
                 f"{errors.nearest(name, columns)}"
             )

@@ -59,7 +59,7 @@ class Tally:
 
 
 def write(
-    folder: str, origin: str, letters: Sequence[Letter], sums: summed.Sums | None = None
+    folder: str, origin: str, letters: Sequence[Letter], *, sums: summed.Sums | None = None
 ) -> None:
     """Writes letters of rows read from one place; `origin` is `<split>-<...>` and sorts by it.
     Notes in `sums` what the file is."""
@@ -69,7 +69,7 @@ def write(
         summed.write_text(path, text, sums)
 
 
-def write_tally(folder: str, origin: str, tally: Tally, sums: summed.Sums | None = None) -> None:
+def write_tally(folder: str, origin: str, tally: Tally, *, sums: summed.Sums | None = None) -> None:
     """Notes what became of the rows of one place, and in `sums` what the file is."""
     bad = [[column, reason, count] for (column, reason), count in sorted(tally.bad.items())]
     values: dict[str, object] = {"read": tally.read, "dropped": tally.dropped, "bad": bad}

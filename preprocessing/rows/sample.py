@@ -18,7 +18,7 @@ from preprocessing.rows.validate import Good
 
 
 def staying(
-    batch: pa.RecordBatch, row_keys: binary.Binary, splits: np.ndarray, data: config.Data
+    batch: pa.RecordBatch, row_keys: binary.Binary, splits: np.ndarray, *, data: config.Data
 ) -> np.ndarray:
     """Returns which rows are kept, `[rows]` bool; `splits` are their places in `SPLITS`."""
     rule = data.sample

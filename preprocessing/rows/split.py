@@ -59,7 +59,7 @@ def by_key(data: config.Data) -> bool:
 
 
 def draw(
-    row_keys: binary.Binary, found: np.ndarray, split: SplitName, data: config.Data
+    row_keys: binary.Binary, found: np.ndarray, split: SplitName, *, data: config.Data
 ) -> np.ndarray:
     """Returns the place in `SPLITS` of each row by its key, or as `found` if keys do not decide."""
     if split != "train" or not cut(data) or not by_key(data):

@@ -119,14 +119,16 @@ def _letters(
 ) -> list[Letter]:
     bad = sorted(faults)
     raw = raw_rows(rows.batch.take(pa.array(bad, pa.int64())), columns) if bad else []
-    return [
-        dataclasses.replace(_letter(rows, row, *faults[row], columns), raw=found, of=digest(found))
-        for row, found in zip(bad, raw, strict=True)
-    ]
+    letters = []
+    for row, found in zip(bad, raw, strict=True):
+        name, reason = faults[row]
+        letter = _letter(rows, row, name, reason=reason, columns=columns)
+        letters.append(dataclasses.replace(letter, raw=found, of=digest(found)))
+    return letters
 
 
 def _letter(
-    rows: Rows, row: int, name: str, reason: str, columns: Mapping[str, config.Column]
+    rows: Rows, row: int, name: str, *, reason: str, columns: Mapping[str, config.Column]
 ) -> Letter:
     column, raw = columns[name], rows.batch.column(name)[row].as_py()
     if column.type == "uint8" and isinstance(raw, bytes):

@@ -1,4 +1,4 @@
-"""A job on Dataflow from its submission to its end, whoever waits for it.
+"""A job on Dataflow from its submission to its end, whichever process waits for it.
 
 Which it is, and where it writes, is kept in the records folder. So the command that submitted it
 may be left: the same command finds the job again, and does what is to be done at its end.
@@ -88,7 +88,7 @@ class Job:
     def folders(self) -> record_folders.Folders | None:
         """Returns the folders of the job if it has been submitted, and left.
 
-        Raises `UsageError` if one is at work on other raw data.
+        Raises `UsageError` if one is running on other raw data.
         """
         kept = self._kept()
         if kept is None:
@@ -97,7 +97,7 @@ class Job:
             return record_folders.Folders(self._records, kept["build"], kept["temporary"])
         if self._follower.look(kept["job"]).get("currentState") not in ENDED:
             raise errors.UsageError(
-                f"{self._records!r}: a job for other raw data is at work "
+                f"{self._records!r}: a job for other raw data is running "
                 f"({link(kept['job'])}). Wait for it, or cancel it there"
             )
         self._forget()

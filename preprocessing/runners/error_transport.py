@@ -61,7 +61,7 @@ def _wait(result: Any) -> None:
     try:
         result.wait_until_finish()
     except KeyboardInterrupt:
-        # On another runner it would go on without us, and without its folders.
+        # On another runner it would continue without us, and without its folders.
         with contextlib.suppress(NotImplementedError):
             result.cancel()
         raise

@@ -18,14 +18,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+# fmt: off
 NUMBER_MAXIMA = (
-    *(1539, 22066, 65535, 561, 2655388, 233523, 26279),
-    *(5106, 24376, 9, 181, 1807, 6879),
+    1539, 22066, 65535, 561, 2655388, 233523, 26279, 5106, 24376, 9, 181, 1807, 6879,
 )
 CARDINALITIES = (
-    *(1396, 553, 2594031, 698469, 290, 23, 12048, 608, 3, 65156, 5309, 2186509, 3128),
-    *(26, 12750, 1537323, 10, 5002, 2118, 4, 1902327, 17, 15, 135790, 94, 84305),
+    1396, 553, 2594031, 698469, 290, 23, 12048, 608, 3, 65156, 5309, 2186509, 3128,
+    26, 12750, 1537323, 10, 5002, 2118, 4, 1902327, 17, 15, 135790, 94, 84305,
 )
+# fmt: on
 USERS, ITEMS, TAGS, TOPICS, DAYS = 400_000, 100_000, 200, 20, 7
 SMALLEST = 3  # values of a category, whatever the scale
 MOST_TAGS, MOST_CLICKED = 5, 30
@@ -56,10 +57,10 @@ def table(
     logit += _USER * _effect("user", user, seed) + _ITEM * _effect("item", item, seed)
     columns["tags"], found = _tags(draw, item, seed)
     logit += found
-    columns["clicked"], found = _clicked(draw, user, topic, items, seed)
+    columns["clicked"], found = _clicked(draw, user, topic, items=items, seed=seed)
     logit += found
     for number, most in enumerate(NUMBER_MAXIMA, start=1):
-        columns[f"i{number}"], found = _number(draw, f"i{number}", most, seed)
+        columns[f"i{number}"], found = _number(draw, f"i{number}", most, seed=seed)
         logit += found
     ids = {}
     for number, cardinality in enumerate(CARDINALITIES, start=1):
@@ -154,7 +155,7 @@ def _tags(draw: _Draws, item: _Array, seed: int) -> tuple[pa.Array, _Array]:
 
 
 def _clicked(
-    draw: _Draws, user: _Array, topic: _Array, items: int, seed: int
+    draw: _Draws, user: _Array, topic: _Array, *, items: int, seed: int
 ) -> tuple[pa.Array, _Array]:
     """Returns what users have clicked before, the newest last, and what it says of this click: a
     user has a taste for a topic, and clicks more of it."""
@@ -174,7 +175,7 @@ def _clicked(
     return _lists("i", places, lengths), _TASTE * share
 
 
-def _number(draw: _Draws, name: str, most: int, seed: int) -> tuple[pa.Array, _Array]:
+def _number(draw: _Draws, name: str, most: int, *, seed: int) -> tuple[pa.Array, _Array]:
     """Returns counts with many zeros and long tails, and what they add to the logit."""
     index = int(name[1:])
     normal = _normal(draw.rows, name, seed)

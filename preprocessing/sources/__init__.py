@@ -7,7 +7,7 @@ import sys
 
 from pipeline import config, errors
 from preprocessing.sources import partitions
-from preprocessing.sources.base import Source
+from preprocessing.sources.base import SIZES, Sizes, Source
 
 # Name in the config -> module and class; modules are imported only when chosen.
 SOURCES = {
@@ -27,8 +27,8 @@ SOURCES = {
 IN_FOLDERS = ("avro", "csv", "jsonl", "orc", "parquet")
 
 
-def choose(data: config.Data) -> Source:
-    """Returns the source that `data.source` names, ready to plan and read.
+def choose(data: config.Data, sizes: Sizes = SIZES) -> Source:
+    """Returns the source that `data.source` names, ready to plan and read by `sizes`.
 
     It is a key of `SOURCES`, or `package.module:Class` of a `Source` or a Beam `PTransform` (see
     docs/sources.md). Raises `UsageError` for anything else.
@@ -54,7 +54,13 @@ def choose(data: config.Data) -> Source:
             f"data.source: {name!r} is a subclass of neither apache_beam.PTransform nor "
             "preprocessing.sources.base.Source"
         )
-    return partitions.over(found, data) if name in IN_FOLDERS else found(data)
+
+    def make(data: config.Data) -> Source:
+        source: Source = found(data)
+        source.sizes = sizes
+        return source
+
+    return partitions.over(make, data) if name in IN_FOLDERS else make(data)
 
 
 def _is_transform(found: object) -> bool:

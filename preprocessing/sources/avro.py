@@ -45,9 +45,18 @@ _LOGICAL = {
 }
 # What the library raises for bytes that are not what the schema says.
 _BROKEN = (
-    *(ValueError, EOFError, LookupError, TypeError, AttributeError, OverflowError, MemoryError),
-    *(ArithmeticError, struct.error, zlib.error),
-    *(fastavro.schema.SchemaParseException, fastavro.schema.UnknownType),
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    MemoryError,
+    ArithmeticError,
+    struct.error,
+    zlib.error,
+    fastavro.schema.SchemaParseException,
+    fastavro.schema.UnknownType,
 )
 
 
@@ -74,7 +83,7 @@ class AvroSource(base.Source):
         found = files.find(self.data, split)
         for file in found:
             known = schema(file.path)
-            base.check_names(known.names, list(self.data.columns), file.path, "it")
+            base.check_names(known.names, list(self.data.columns), file.path, holder="it")
             for name in self.data.columns:
                 _check(known.field(name), file.path)
         return [
@@ -126,7 +135,7 @@ def schema(path: str) -> pa.Schema:
     with _opened(path) as blocks:
         of_file = blocks.writer_schema
     if not isinstance(of_file, dict) or of_file.get("type") != "record":
-        raise errors.DataError(f"{path!r}: holds values that are no records, so no columns")
+        raise errors.DataError(f"{path!r}: holds values that are not records and have no columns")
     known: dict[str, pa.DataType] = {}
     with _named(path):
         return pa.schema([(one["name"], _type(one["type"], known)) for one in of_file["fields"]])

@@ -14,14 +14,35 @@ import pyarrow as pa
 from pipeline import config, errors
 from pipeline.config.splits import SplitName
 
-# Raw bytes that are read, encoded and spilled at a time. Large enough to make Python's share
-# per row small, small enough that allocators reuse memory instead of asking for fresh pages.
-READ_BYTES = 4 << 20
 # Every column of what is read at a time costs something, however few its rows are: from so many
 # columns on more is read, up to a whole chunk.
 WIDE_COLUMNS = 500
-# Raw bytes of one chunk: some reads, so that one can be encoded while another is written.
-CHUNK_BYTES = 8 * READ_BYTES
+_EVENLY = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """How many raw bytes are taken at a time.
+
+    `read` is what is read, encoded and spilled: large enough to make Python's share per row small,
+    small enough that allocators reuse memory instead of asking for fresh pages. `chunk` is a chunk:
+    some reads, so that one can be encoded while another is written.
+    """
+
+    read: int = 4 << 20
+    chunk: int = 32 << 20
+
+    def chunk_of(self, size: int) -> int:
+        """Returns how many of the `size` bytes of a file that can be cut anywhere go into a chunk:
+        all, or a multiple of eight chunks that are as equal as rows let them be, so that 2, 4 or 8
+        processes have the same to do."""
+        if size <= self.chunk:
+            return self.chunk
+        chunks = -(-size // (self.chunk * _EVENLY)) * _EVENLY
+        return -(-size // chunks)
+
+
+SIZES = Sizes()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +156,7 @@ class Rows:
         return np.arange(self.first_row, self.first_row + self.batch.num_rows)
 
 
-def check_names(names: Sequence[str], wanted: Sequence[str], path: str, holder: str) -> None:
+def check_names(names: Sequence[str], wanted: Sequence[str], path: str, *, holder: str) -> None:
     """Raises `DataError` if a wanted column is not there, or is there twice; `holder` has them."""
     there = collections.Counter(names)
     for name in wanted:
@@ -157,6 +178,8 @@ class Source(abc.ABC):
 
     # If rows have numbers by which they can be found again.
     numbered: ClassVar[bool] = True
+    # Set by `choose`: classes of users need not take it.
+    sizes = SIZES
 
     def __init__(self, data: config.Data) -> None:
         self.data = data
@@ -164,7 +187,8 @@ class Source(abc.ABC):
     @property
     def read_bytes(self) -> int:
         """Raw bytes that are read, encoded and spilled at a time."""
-        return min(CHUNK_BYTES, READ_BYTES * max(1, len(self.data.columns) // WIDE_COLUMNS))
+        wide = max(1, len(self.data.columns) // WIDE_COLUMNS)
+        return min(self.sizes.chunk, self.sizes.read * wide)
 
     @abc.abstractmethod
     def files(self) -> list[RawFile]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from pipeline import config, errors
+from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
 from preprocessing.sources import base, csv_lines, csv_numbers, files
 
@@ -74,7 +75,8 @@ class CsvSource(base.Source):
         first = part.first
         with files.opened(part.file.path, self.data.csv.encoding, part.offset) as stream:
             limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
-            for block in self._blocks(limited, part, self.read_bytes):
+            path = part.file.path
+            for block in csv_lines.blocks(limited, self.read_bytes, path, **self._rules):
                 yield self._rows(block, part, first)
                 first += block.rows
 
@@ -84,51 +86,42 @@ class CsvSource(base.Source):
             return Part(file, tuple(self.data.columns), 0)
         names, end = self._first_row(file)
         wanted = self.data.columns
-        base.check_names(names, list(wanted), file.path, "its header")
+        base.check_names(names, list(wanted), file.path, holder="its header")
         # Columns that are not read may share their name; no column of a config has one with a NUL.
         return Part(file, tuple(n if n in wanted else f"\0{i}" for i, n in enumerate(names)), end)
 
     def _first_row(self, file: base.RawFile) -> tuple[tuple[str, ...], int]:
         """Returns the values of the first row, and how many bytes it ends after."""
         with files.opened(file.path, self.data.csv.encoding) as stream:
-            start = stream.read(base.READ_BYTES)
+            start = stream.read(self.sizes.read)
         ends = self._row_ends(start + b"\n")
         if not start.strip():
             expected = "a header was" if self.data.csv.header else "rows were"
             raise errors.DataError(f"{file.path!r}: empty; {expected} expected")
-        # Empty rows above the header are none.
+        # Empty rows above the header do not count.
         ends = ends[ends > len(start) - len(start.lstrip(b"\r\n"))]
         end = min(int(ends[0]), len(start)) if len(ends) else len(start)
         return _names(self._trimmed(start[:end]), self.data.csv, file.path), end
 
     def _ranges(self, whole: Part) -> Iterator[tuple[Part, int]]:
         """Cuts a plain file; reads it once, at the speed of the disk unless it has quotes."""
-        first = 0
-        with files.opened(whole.file.path, offset=whole.offset) as stream:
-            for block in self._blocks(stream, whole, base.CHUNK_BYTES):
-                offset = whole.offset + block.offset
-                yield (
-                    dataclasses.replace(whole, offset=offset, length=len(block.data), first=first),
-                    block.rows,
-                )
-                first += block.rows
+        first, path = 0, whole.file.path
+        size = self.sizes.chunk_of(storage.size(path) - whole.offset)
+        with files.opened(path, offset=whole.offset) as stream:
+            for found in csv_lines.ranges(stream, size, path, **self._rules):
+                offset = whole.offset + found.offset
+                part = dataclasses.replace(whole, offset=offset, length=found.length, first=first)
+                yield part, found.rows
+                first += found.rows
 
-    def _blocks(
-        self, stream: csv_lines.Readable, part: Part, size: int
-    ) -> Iterator[csv_lines.Block]:
+    @property
+    def _rules(self) -> dict[str, Any]:
+        """What tells where rows end, as `csv_lines` takes it."""
         rules = self.data.csv
-        return csv_lines.blocks(
-            stream,
-            size,
-            part.file.path,
-            quote=rules.quote,
-            delimiter=rules.delimiter,
-            trim=rules.trim,
-        )
+        return {"quote": rules.quote, "delimiter": rules.delimiter, "trim": rules.trim}
 
     def _row_ends(self, data: bytes) -> np.ndarray:
-        rules = self.data.csv
-        return csv_lines.row_ends(data, rules.quote, rules.delimiter, trim=rules.trim)
+        return csv_lines.row_ends(data, **self._rules)
 
     def _trimmed(self, data: bytes) -> bytes:
         rules = self.data.csv

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from pipeline import errors
 
 # A row longer than this is taken for one in which a quote was never closed.
 MAX_ROW_BYTES = 16 << 20
+# Bytes that are looked through at a time where only the ends of rows are wanted: such a piece stays
+# in the processor's cache. At least so many of them make a range.
+_SCANNED_BYTES, _PIECES = 1 << 20, 8
 _LF, _CR = 0x0A, 0x0D
 
 
@@ -88,6 +91,29 @@ def blocks(
         yield Block(carry, count(carry + b"\n", ends), offset)
 
 
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Where whole rows lie in a file: offset, bytes, and how many rows there are."""
+
+    offset: int
+    length: int
+    rows: int
+
+
+def ranges(file: Readable, size: int, path: str, **rules: Any) -> Iterator[Range]:
+    """Yields ranges that end with a row, not far behind each multiple of `size` bytes. They begin
+    where `file` stands, with offset 0; `rules` and errors are those of `blocks`."""
+    start, length, rows = 0, 0, 0
+    scanned = min(max(1, size // _PIECES), _SCANNED_BYTES)
+    for block in blocks(file, scanned, path, **rules):
+        length, rows = length + len(block.data), rows + block.rows
+        if (start + length) // size > start // size:
+            yield Range(start, length, rows)
+            start, length, rows = start + length, 0, 0
+    if length:
+        yield Range(start, length, rows)
+
+
 def row_ends(data: bytes, quote: str, delimiter: str, *, trim: bool = False) -> np.ndarray:
     """Returns the offset behind each row of `data`, which begins with a row.
 
@@ -106,7 +132,9 @@ def row_ends(data: bytes, quote: str, delimiter: str, *, trim: bool = False) -> 
     before = values[opening[opening > 0] - 1]
     # What may stand in front: a value's start, or the first of two quotes that mean one.
     if not np.isin(before, (ord(delimiter), _LF, _CR, ord(quote))).all():
-        return _walk(data, quote.encode(), delimiter.encode(), b" " if trim else b"")
+        return _walk(
+            data, quote=quote.encode(), delimiter=delimiter.encode(), spaces=b" " if trim else b""
+        )
     return ends[np.searchsorted(quotes, ends) % 2 == 0]
 
 
@@ -148,7 +176,7 @@ def trimmed(data: bytes, quote: str, delimiter: str) -> bytes:
     return re.sub(before + b"|" + behind, rb"\1\2", data)
 
 
-def _walk(data: bytes, quote: bytes, delimiter: bytes, spaces: bytes) -> np.ndarray:
+def _walk(data: bytes, *, quote: bytes, delimiter: bytes, spaces: bytes) -> np.ndarray:
     """Does the same as pyarrow's parser does it: a quote opens only where a value begins, or after
     `spaces` there."""
     ends, begin, closed, inside = [], 0, -1, False

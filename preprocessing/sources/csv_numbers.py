@@ -10,20 +10,35 @@ import pyarrow.compute as pc
 
 from pipeline import config
 
-_PLAIN = r"[+-]?\d+(\.\d+)?"
-_COMMA = r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?"
-_GROUPS_OF_COMMAS = r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?"
+# Decimal marks and what stands between groups, the plainest first; of those that read as much, in
+# files with commas between values, and in others.
+# fmt: off
+_COMMAS = (
+    (".", ""), (".", ","), (".", "'"), (".", " "), (",", ""), (",", "."), (",", "'"), (",", " "),
+)
+_OTHERS = (
+    (",", ""), (".", ""), (",", "."), (".", ","), (".", " "), (",", " "), (".", "'"), (",", "'"),
+)
+# fmt: on
+# What typesetters write for a thousands separator: spaces that do not break, thin ones, and ’.
+_VARIANTS = {" ": ("\u00a0", "\u202f", "\u2009"), "'": ("\u2019",)}
+# So many of a column's texts must be numbers, or it is no column of such.
+_NEARLY_ALL = 0.95
+_MARKED = re.compile(r"[.,' \u00a0\u202f\u2009\u2019]")
 
 
 def plain(array: pa.Array, rules: config.Csv) -> pa.Array:
     """Returns texts with the decimal point, and without the thousands separator, of `rules`.
 
     A separator that stands elsewhere than between groups of three digits stays, and so the text is
-    no number.
+    no number; nor is one whose first group is 0, which has a decimal mark there.
     """
     if rules.thousands:
+        for variant in _VARIANTS.get(rules.thousands, ()):
+            array = pc.replace_substring(array, variant, rules.thousands)
         between, point = re.escape(rules.thousands), re.escape(rules.decimal)
-        grouped = pc.match_substring_regex(array, rf"^[+-]?\d{{1,3}}({between}\d{{3}})+({point}|$)")
+        groups = rf"^[+-]?[1-9]\d{{0,2}}({between}\d{{3}})+({point}|$)"
+        grouped = pc.match_substring_regex(array, groups)
         array = pc.if_else(grouped, pc.replace_substring(array, rules.thousands, ""), array)
     if rules.decimal == ".":
         return array
@@ -33,24 +48,57 @@ def plain(array: pa.Array, rules: config.Csv) -> pa.Array:
     return array
 
 
+def plain_text(text: str, rules: config.Csv) -> str:
+    """Returns the same of one text."""
+    made: str = plain(pa.array([text.encode()], pa.binary()), rules)[0].as_py().decode()
+    return made
+
+
 def form(columns: Iterable[Iterable[str]], delimiter: str) -> dict[str, str]:
-    """Returns what `data.csv` must say of numbers, if columns of texts are numbers then.
+    """Returns what `data.csv` must say of numbers, so that most columns of texts are numbers.
 
     `1,234` alone may be either; it has a decimal comma in files that do without commas elsewhere.
     """
-    found: set[str] = set()
-    thousands = False
-    for column in columns:
-        texts = list(column)
-        if not texts or not any("," in text for text in texts):
-            continue
-        comma = all(re.fullmatch(_COMMA, text) for text in texts)
-        groups = all(re.fullmatch(f"{_PLAIN}|{_GROUPS_OF_COMMAS}", text) for text in texts)
-        if comma and (delimiter != "," or not groups):
-            found.add("comma")
-            thousands |= any("." in text for text in texts)
-        elif groups:
-            found.add("groups")
-    if found == {"comma"}:
-        return {"decimal": ",", **({"thousands": "."} if thousands else {})}
-    return {"thousands": ","} if found == {"groups"} else {}
+    marked = [found for column in columns if any(map(_MARKED.search, found := list(column)))]
+    shares = {
+        marks: [_share(texts, *marks) for texts in marked]
+        for marks in (_COMMAS if delimiter == "," else _OTHERS)
+    }
+    default = shares[".", ""]
+    most = max(map(sum, shares.values()))
+    best = [marks for marks, share in shares.items() if sum(share) == most]
+    decimal, thousands = best[0]
+    if most == sum(default) and (decimal == "." or not most):
+        return {}
+    if len({tuple(shares[marks]) for marks in best if shares[marks] != default}) > 1:
+        return {}
+    return {
+        **({} if decimal == "." else {"decimal": decimal}),
+        **({"thousands": thousands} if thousands else {}),
+    }
+
+
+def is_number(text: str) -> bool:
+    """Tells if a text is a number in one of the ways that `data.csv` can name."""
+    return any(_number(*marks).fullmatch(text) for marks in _COMMAS)
+
+
+def may_be_groups(texts: Iterable[str], mark: str) -> bool:
+    """Tells if of some numbers, that have such a `mark`, none shows if it is the decimal mark or
+    stands between groups of three digits."""
+    marked = [text for text in texts if mark in text]
+    one = re.compile(rf"[+-]?[1-9]\d{{0,2}}{re.escape(mark)}\d{{3}}")
+    return bool(marked) and all(map(one.fullmatch, marked))
+
+
+def _share(texts: list[str], decimal: str, thousands: str) -> float:
+    """Returns which share of texts are numbers; 0 if they are too few."""
+    found = sum(map(bool, map(_number(decimal, thousands).fullmatch, texts))) / len(texts)
+    return found if found >= _NEARLY_ALL else 0.0
+
+
+def _number(decimal: str, thousands: str) -> re.Pattern[str]:
+    between = "[" + re.escape(thousands) + "".join(_VARIANTS.get(thousands, ())) + "]"
+    grouped = rf"|[1-9]\d{{0,2}}({between}\d{{3}})+" if thousands else ""
+    whole = rf"(?=\S*\d)[+-]?(\d*{grouped})"
+    return re.compile(rf"{whole}({re.escape(decimal)}\d*)?([eE][+-]?\d+)?", re.ASCII)

@@ -129,7 +129,7 @@ def unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
     elif head == _ZIP_MAGIC:
         with zipfile.ZipFile(raw) as archive:
             files = [info for info in archive.infolist() if not info.is_dir()]
-            # What macOS adds of each file is none of them.
+            # What macOS adds for each file does not count.
             members = [info for info in files if not info.filename.startswith("__MACOSX/")]
             if len(members) != 1:
                 raise errors.DataError(

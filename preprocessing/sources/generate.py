@@ -40,7 +40,7 @@ def write(wanted: config.Generate) -> None:
     temporary = f"{wanted.to}.{secrets.token_hex(4)}.tmp"
     try:
         storage.makedirs(storage.parent(wanted.to))
-        _write(temporary, wanted, function, made_by)
+        _write(temporary, wanted, function, made_by=made_by)
         os.replace(temporary, wanted.to)
     except OSError as error:
         raise errors.from_os_error(error, f"cannot write {wanted.to!r}") from None
@@ -67,14 +67,14 @@ def _load(name: str) -> Callable[..., Any]:
 
 
 def _write(
-    path: str, wanted: config.Generate, function: Callable[..., Any], made_by: bytes
+    path: str, wanted: config.Generate, function: Callable[..., Any], *, made_by: bytes
 ) -> None:
     with contextlib.ExitStack() as stack:
         progress = stack.enter_context(Progress("making rows", wanted.rows, unit="rows"))
         writer: pyarrow.parquet.ParquetWriter | None = None
         for first in range(0, wanted.rows, _AT_A_TIME):
             rows = min(_AT_A_TIME, wanted.rows - first)
-            table = _made(wanted, function, first, rows)
+            table = _made(wanted, function, first, rows=rows)
             if writer is None:
                 metadata = {**(table.schema.metadata or {}), _MADE_BY: made_by}
                 schema = table.schema.with_metadata(metadata)
@@ -83,7 +83,9 @@ def _write(
             progress.advance(rows)
 
 
-def _made(wanted: config.Generate, function: Callable[..., Any], first: int, rows: int) -> pa.Table:
+def _made(
+    wanted: config.Generate, function: Callable[..., Any], first: int, *, rows: int
+) -> pa.Table:
     where = f"data.generate.function: {wanted.function!r}"
     try:
         table = function(first, rows, **wanted.arguments)

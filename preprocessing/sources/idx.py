@@ -64,7 +64,7 @@ class IdxSource(base.Source):
         labels = idx.read_header(inputs["labels"], dimensions=1) if "labels" in inputs else None
         self._check(images, labels)
         packed = images.compressed or (labels is not None and labels.compressed)
-        at_once = images.rows if packed else _rows_in(images, base.CHUNK_BYTES)
+        at_once = images.rows if packed else _rows_in(images, self.sizes.chunk)
         return [
             base.Chunk(split, index, rows, Range(images, labels, first, rows))
             for index, first in enumerate(range(0, images.rows, at_once))
@@ -85,7 +85,7 @@ class IdxSource(base.Source):
                 column: stack.enter_context(idx.opened(header, part.first))
                 for column, header in headers.items()
             }
-            for first, count in _steps(part, _rows_in(part.images, base.READ_BYTES)):
+            for first, count in _steps(part, _rows_in(part.images, self.sizes.read)):
                 found = {n: idx.take(streams[n], header, count) for n, header in headers.items()}
                 columns = {self._image: _fixed_size(found[self._image], part.images.row_bytes)}
                 if part.labels is not None:

@@ -53,7 +53,7 @@ class PicturesSource(base.Source):
         return [base.Chunk(split, i, len(part), part) for i, part in enumerate(parts)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
-        """Yields images, as many at a time as `READ_BYTES` hold; letters for those whose pixels
+        """Yields images, as many at a time as `sizes.read` holds; letters for those whose pixels
         are not what the column holds."""
         ready: list[_Picture] = []
         letters: list[base.Letter] = []
@@ -65,10 +65,10 @@ class PicturesSource(base.Source):
                 ready.append(_Picture(file, self._value(content)))
             except ValueError as error:
                 problem = str(error)
-                problem = problem if problem.startswith("is ") else f"is no image: {problem}"
+                problem = problem if problem.startswith("is ") else f"is not an image: {problem}"
                 letters.append(base.Letter(file.path, 1, self._image, "image", None, problem))
             size += len(content)
-            if size >= base.READ_BYTES:
+            if size >= self.sizes.read:
                 yield self._rows(ready, letters)
                 ready, letters, size = [], [], 0
         if ready or letters:

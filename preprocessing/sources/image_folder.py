@@ -1,7 +1,7 @@
 """Folders of images, one folder a class: `<folder>/<class>/<name>.png`, or JPEG.
 
 Every file in the folder of a class is a row: its bytes as they are, the name of the folder as its
-label, and, if the config has such a column, its path below the folder. Hidden files are none.
+label, and, if the config has such a column, its path below the folder. Hidden files are skipped.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ImageFolderSource(base.Source):
         return [base.Chunk(split, i, len(part), part) for i, part in enumerate(parts)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
-        """Yields images, as many at a time as `READ_BYTES` hold."""
+        """Yields images, as many at a time as `sizes.read` holds."""
         ready: list[tuple[Picture, bytes]] = []
         size = 0
         for picture in chunk.details:
@@ -66,7 +66,7 @@ class ImageFolderSource(base.Source):
                 content = file.read()
             ready.append((picture, content))
             size += len(content)
-            if size >= base.READ_BYTES:
+            if size >= self.sizes.read:
                 yield self._rows(ready)
                 ready, size = [], 0
         if ready:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pa_json
 
-from pipeline import config, errors
+from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
 from preprocessing.sources import base, csv_lines, files
 
@@ -80,11 +80,11 @@ class JsonlSource(base.Source):
                 first += block.rows
 
     def _ranges(self, file: base.RawFile) -> Iterator[tuple[Part, int]]:
-        first = 0
+        first, size = 0, self.sizes.chunk_of(storage.size(file.path))
         with files.opened(file.path) as stream:
-            for block in csv_lines.blocks(stream, base.CHUNK_BYTES, file.path):
-                yield Part(file, block.offset, len(block.data), first), block.rows
-                first += block.rows
+            for found in csv_lines.ranges(stream, size, file.path):
+                yield Part(file, found.offset, found.length, first), found.rows
+                first += found.rows
 
     def _rows(self, block: csv_lines.Block, part: Part, first: int) -> base.Rows:
         wanted = pa.schema([(n, _json_type(c)) for n, c in self.data.columns.items()])
@@ -93,10 +93,11 @@ class JsonlSource(base.Source):
             table = _parse(block.data, wanted, block.rows)
         except pa.ArrowInvalid:
             texts = [row for row in re.split(rb"[\r\n]+", block.data) if row]
-            tables = _halved(texts, wanted, 0, bad)
+            tables = _halved(texts, wanted, 0, bad=bad)
             table = pa.concat_tables([wanted.empty_table(), *tables])
             letters = [
-                self._letter(part.file.path, first + 1 + n, texts[n], why) for n, why in bad.items()
+                self._letter(part.file.path, first + 1 + n, texts[n], why=why)
+                for n, why in bad.items()
             ]
         numbers = np.delete(np.arange(first, first + block.rows), list(bad))
         # As binary, so that text which is not UTF-8 is found like any other bad value.
@@ -116,19 +117,20 @@ class JsonlSource(base.Source):
             letters=tuple(letters) if bad else (),
         )
 
-    def _letter(self, path: str, number: int, text: bytes, why: str) -> base.Letter:
+    def _letter(self, path: str, number: int, text: bytes, *, why: str) -> base.Letter:
         """Tells a value of another type from a line that is no JSON."""
         value = text[:_SHOWN].decode(errors="backslashreplace")
         if column := _COLUMN.search(why):
             change = why[why.index("changed from") :].partition(" in row")[0]
             return base.Letter(path, number, column[1], "type", value, f"has {change}")
         if (found := _NO_INT64.search(why)) and (name := self._holder(text, found[1])):
-            return base.Letter(path, number, name, "type", value, "has a number that is no int64")
+            problem = "has a number that is not an int64"
+            return base.Letter(path, number, name, "type", value, problem)
         problem = "is not one JSON object"
         if twice := _TWICE.search(why):
             problem = f"has the key {twice[1]!r} twice"
         elif "surrogate pair" in why:
-            problem = "has one half of a surrogate pair, which is no text"
+            problem = "has one half of a surrogate pair, which is not text"
         return base.Letter(path, number, None, "json", value, problem)
 
     def _holder(self, text: bytes, number: str) -> str | None:
@@ -154,7 +156,7 @@ def _json_type(column: config.Column) -> pa.DataType:
 def _parse(data: bytes, wanted: pa.Schema, rows: int) -> pa.Table:
     """Parses whole lines. Raises `ArrowInvalid` also if they are not as many objects."""
     if _has_null_row(data):
-        raise pa.ArrowInvalid("null is no object")
+        raise pa.ArrowInvalid("null is not an object")
     try:
         table = _read(data, wanted).cast(wanted)
     except pa.ArrowInvalid:
@@ -219,7 +221,7 @@ def _has_null_row(data: bytes) -> bool:
 
 
 def _halved(
-    texts: list[bytes], wanted: pa.Schema, first: int, bad: dict[int, str]
+    texts: list[bytes], wanted: pa.Schema, first: int, *, bad: dict[int, str]
 ) -> list[pa.Table]:
     """Returns what can be parsed, and notes in `bad` why single lines cannot."""
     if not texts:
@@ -231,5 +233,5 @@ def _halved(
             bad[first] = str(error)
             return []
     half = len(texts) // 2
-    tables = _halved(texts[:half], wanted, first, bad)
-    return tables + _halved(texts[half:], wanted, first + half, bad)
+    tables = _halved(texts[:half], wanted, first, bad=bad)
+    return tables + _halved(texts[half:], wanted, first + half, bad=bad)

@@ -72,7 +72,7 @@ class OrcSource(base.Source):
         """Yields each stripe with rows, how many, and about how many bytes it has in the file."""
         wanted, first = list(self.data.columns), 0
         with _opened(file.path) as content:
-            base.check_names(tuple(content.schema.names), wanted, file.path, "it")
+            base.check_names(tuple(content.schema.names), wanted, file.path, holder="it")
             size = storage.size(file.path) // max(1, content.nstripes)
             for index in range(content.nstripes):
                 # The file says how many rows there are, but not in which stripe.

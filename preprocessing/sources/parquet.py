@@ -76,7 +76,7 @@ class ParquetSource(base.Source):
     def _groups(self, file: base.RawFile) -> Iterator[Group]:
         with _opened(file.path) as content:
             base.check_names(
-                tuple(content.schema_arrow.names), list(self.data.columns), file.path, "it"
+                tuple(content.schema_arrow.names), list(self.data.columns), file.path, holder="it"
             )
             first = 0
             for index in range(content.metadata.num_row_groups):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -62,21 +62,21 @@ def below(folder: str) -> tuple[str, list[str]]:
     return storage.join(folder, *(f"{name}=*" for name in columns.pop())), paths
 
 
-def over(kind: type[base.Source], data: config.Data) -> base.Source:
-    """Returns the source of a `kind` that also reads those columns from the paths of files that
+def over(make: Callable[[config.Data], base.Source], data: config.Data) -> base.Source:
+    """Returns the source of `make`, which also reads those columns from the paths of files that
     stand in all of these, and that the first file does not have itself."""
     try:
         found = [file for split in sorted(data.inputs) for file in files.find(data, split)]
     except errors.DataError:  # which the source will say when it reads
-        return kind(data)
+        return make(data)
     named = [name for name in common(file.path for file in found) if name in data.columns]
     if named and (data.source != "csv" or data.csv.header):
-        own = kind(data).names(found[0]) or ()
+        own = make(data).names(found[0]) or ()
         named = [name for name in named if name not in own]
     rest = {name: column for name, column in data.columns.items() if name not in named}
     if not named or not rest:
-        return kind(data)
-    return Partitioned(kind(data.model_copy(update={"columns": rest})), data, tuple(named))
+        return make(data)
+    return Partitioned(make(data.model_copy(update={"columns": rest})), data, tuple(named))
 
 
 class Partitioned(base.Source):
@@ -84,6 +84,7 @@ class Partitioned(base.Source):
 
     def __init__(self, source: base.Source, data: config.Data, columns: tuple[str, ...]) -> None:
         super().__init__(data)
+        self.sizes = source.sizes
         self._source, self._columns = source, columns
 
     def files(self) -> list[base.RawFile]:

@@ -126,7 +126,7 @@ def number_of(batch: pa.RecordBatch) -> int:
 def rows_of(batch: pa.RecordBatch, data: config.Data) -> base.Rows:
     """Returns a batch as a source gives it. Raises `DataError` if it lacks a column."""
     names = list(data.columns)
-    base.check_names(batch.schema.names, names, data.source, "a batch")
+    base.check_names(batch.schema.names, names, data.source, holder="a batch")
     arrays = [
         plain_types.of(batch.column(name), column.type) for name, column in data.columns.items()
     ]

@@ -48,7 +48,7 @@ class TfdsSource(TfrecordSource):
 
     def _check_columns(self, tree: Mapping[str, Any], folder: str) -> None:
         features = dict(_flat(tree, ""))
-        base.check_names(list(features), list(self.data.columns), folder, "the dataset")
+        base.check_names(list(features), list(self.data.columns), folder, holder="the dataset")
         for name, column in self.data.columns.items():
             kind = features[name]
             if column.type not in _FITTING.get(kind, ()):

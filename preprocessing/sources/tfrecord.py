@@ -57,7 +57,7 @@ class TfrecordSource(base.Source):
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Cuts plain local files into ranges of records."""
-        parts = [part for file in self.find(split) for part in _parts(file)]
+        parts = [part for file in self.find(split) for part in _parts(file, self.sizes.chunk)]
         return [base.Chunk(split, i, part.count, part, part.bytes) for i, part in enumerate(parts)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
@@ -98,8 +98,9 @@ class TfrecordSource(base.Source):
         )
 
 
-def _parts(file: base.RawFile) -> Iterator[Part]:
-    """Scans the lengths in a plain local file. Raises `DataError` where it is damaged."""
+def _parts(file: base.RawFile, most: int) -> Iterator[Part]:
+    """Cuts a plain local file into parts of about `most` bytes, by the lengths in it. Raises
+    `DataError` where it is damaged."""
     with _opened(file.path) as stream:
         if not isinstance(stream, mmap.mmap):
             yield Part(file, bytes=files.unpacked_size(file.path))
@@ -113,7 +114,7 @@ def _parts(file: base.RawFile) -> Iterator[Part]:
                 if end > size:
                     raise tfrecord.Broken(f"truncated, {length} bytes were promised")
             offset, number = end, number + 1
-            if offset - start >= base.CHUNK_BYTES:
+            if offset - start >= most:
                 yield Part(file, start, number - first, first, offset - start)
                 start, first = offset, number
         if number > first:

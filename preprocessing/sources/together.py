@@ -26,6 +26,7 @@ class Together(base.Source):
 
     def __init__(self, source: base.Source) -> None:
         super().__init__(source.data)
+        self.sizes = source.sizes
         self._source = source
 
     def files(self) -> list[base.RawFile]:

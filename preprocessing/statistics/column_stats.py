@@ -19,12 +19,12 @@ from preprocessing.arrow import arrow_types, lists
 from preprocessing.statistics import bins, moments, quantile_sketch
 
 # A column with more different values than this, and no declared vocabulary, is not counted by
-# value: memory must not grow with the data unless somebody asked for it.
+# value: memory must not grow with the data unless the config asks for it.
 MAX_DISTINCT = 100_000
 # Values a manifest lists of a column for which no vocabulary is declared.
 _LISTED = 1000
 
-# None once there were too many of them, or if nobody wants to know.
+# None once there were too many of them, or if they are not needed.
 Counts = collections.Counter[int | str] | None
 
 

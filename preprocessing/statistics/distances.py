@@ -163,7 +163,7 @@ def _of_rare(total: int, n: int, m: int) -> tuple[float, float]:
     return mean, float(chance @ (square - mean) ** 2)
 
 
-def missing_by_chance(share_a: float, n: int, share_b: float, m: int) -> float:
+def missing_by_chance(*, share_a: float, n: int, share_b: float, m: int) -> float:
     """Returns the same of the change of a share, of so many rows."""
     pooled = (share_a * n + share_b * m) / max(1, n + m)
     return _TWO_SIDED * math.sqrt(pooled * (1 - pooled) * (1 / max(1, n) + 1 / max(1, m)))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pipeline import config, errors
 from pipeline.config.drift_config import Drift
-from pipeline.records import builds, manifest
+from pipeline.records import builds, in_place, manifest
 from pipeline.runs import run_folder
 from preprocessing.statistics import distances
 from preprocessing.statistics.distances import Distance
@@ -86,8 +86,7 @@ def find(name: str, storage_root: str) -> Side:
     )
     contents = manifest.read(folder)
     contents.split(split)
-    if split not in contents.statistics:
-        raise errors.DataError(f"{folder!r}: has no statistics. Run make preprocess.")
+    in_place.check_statistics(folder, contents, split)
     return Side(name, contents, split)
 
 
@@ -100,15 +99,16 @@ def compare(a: Side, b: Side, limits: Drift) -> list[Compared]:
     for name in (*limits.columns, *limits.ignore):
         if name not in names:
             raise errors.UsageError(
-                f"drift: {name!r} is no column of {a.name} or {b.name}{errors.nearest(name, names)}"
+                f"drift: {name!r} is not a column of {a.name} or {b.name}"
+                f"{errors.nearest(name, names)}"
             )
-    found = [_compare(name, a, b, limits) for name in names if name not in limits.ignore]
+    found = [_compare(name, a, b, limits=limits) for name in names if name not in limits.ignore]
     return sorted(
         found, key=lambda one: (not one.drifted, not one.undecided, -one.severity, one.column)
     )
 
 
-def _compare(name: str, a: Side, b: Side, limits: Drift) -> Compared:
+def _compare(name: str, a: Side, b: Side, *, limits: Drift) -> Compared:
     columns = [side.contents.columns.get(name) for side in (a, b)]
     if columns[0] is None or columns[1] is None:
         where = f"A ({a.name})" if columns[1] is None else f"B ({b.name})"
@@ -122,9 +122,11 @@ def _compare(name: str, a: Side, b: Side, limits: Drift) -> Compared:
         distances.missing_share(one, columns[0]),
         distances.missing_share(other, columns[1]),
     )
-    chance = distances.missing_by_chance(shares[0], a.records, shares[1], b.records)
+    chance = distances.missing_by_chance(
+        share_a=shares[0], n=a.records, share_b=shares[1], m=b.records
+    )
     allowed = limits.missing if own is None or own.missing is None else own.missing
-    measure, distance, limit = _distance(columns[0], one, other, limits)
+    measure, distance, limit = _distance(columns[0], one, other, limits=limits)
     if own is not None and own.distance is not None:
         limit = own.distance
     return Compared(
@@ -151,6 +153,7 @@ def _distance(
     column: config.Column,
     one: manifest.ColumnStatistics,
     other: manifest.ColumnStatistics,
+    *,
     limits: Drift,
 ) -> tuple[str, Distance | None, float]:
     """Takes categories for what they are: text, and numbers that have a vocabulary, if the values

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from pipeline.records import builds, manifest
+from pipeline.records import builds, manifest, shard_check
 from tests.golden import regenerate
 from tests.preprocessing import idx_files
 
@@ -44,8 +44,15 @@ def test_the_command_line_is_frozen():
     lines = _run("--help").stdout.splitlines()
     flags = [line.split(":")[0].strip() for line in lines if line.strip().startswith("--")]
     assert flags == [
-        *("--cluster", "--config", "--[no]dry_run", "--[no]force", "--num_workers"),
-        *("--pipeline_options", "--run", "--set", "--storage"),
+        "--cluster",
+        "--config",
+        "--[no]dry_run",
+        "--[no]force",
+        "--num_workers",
+        "--pipeline_options",
+        "--run",
+        "--set",
+        "--storage",
     ]
 
 
@@ -165,7 +172,7 @@ def test_killed_at_any_point_it_leaves_no_manifest_and_runs_again(tmp_path, stag
     assert (again.returncode, again.stderr) == (0, "")
     assert not any(folder.glob("_tmp-*"))
     build = builds.current(str(folder))
-    manifest.verify(build, manifest.read(build), contents=True)
+    shard_check.verify(build, manifest.read(build), contents=True)
     assert [path.parent for path in folder.glob("**/*.tfrecord") if str(path.parent) != build] == []
 
 

@@ -19,6 +19,7 @@ from pipeline import config, errors
 from pipeline.config import config_file
 from pipeline.records import manifest
 from preprocessing.schema_inference import write_config
+from preprocessing.sources import base
 from tests.preprocessing import table_runs, tables
 
 SAMPLE = config_file.SHIPPED.parent / "data" / "flights" / "sample.csv.gz"
@@ -95,14 +96,13 @@ def test_without_a_budget_the_first_bad_row_is_named(mixed, tmp_path):
     assert info.value.exit_code == 65 and "\n" not in str(info.value)
 
 
-def test_chunks_and_workers_change_nothing(mixed, tmp_path, monkeypatch):
+def test_chunks_and_workers_change_nothing(mixed, tmp_path):
     _, folder, _ = table_runs.run(mixed, tmp_path / "whole")
     whole = table_runs.files(folder)
-    monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 300)
-    monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 900)
-    _, folder, _ = table_runs.run(mixed, tmp_path / "cut")
+    cut = base.Sizes(300, 900)
+    _, folder, _ = table_runs.run(mixed, tmp_path / "cut", sizes=cut)
     assert table_runs.files(folder) == whole
-    _, folder, _ = table_runs.run(mixed, tmp_path / "workers", num_workers=2)
+    _, folder, _ = table_runs.run(mixed, tmp_path / "workers", num_workers=2, sizes=cut)
     assert table_runs.files(folder) == whole
 
 
@@ -242,9 +242,8 @@ def test_a_sample_is_counted_and_the_same_however_it_is_made(tmp_path, monkeypat
         for m, f in ((made, folder), (everything, all_folder))
     ]
     assert eval_rows[0] == eval_rows[1], "rows that models are judged by all stay"
-    monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 3000)
-    monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 9000)
-    _, by_two, _ = table_runs.run(sampled, tmp_path / "two", num_workers=2)
+    cut = base.Sizes(3000, 9000)
+    _, by_two, _ = table_runs.run(sampled, tmp_path / "two", num_workers=2, sizes=cut)
     assert table_runs.files(by_two) == table_runs.files(folder)
     other = tables.make_config(
         tmp_path / "in.csv", sample=rule, key=["id"], error_budget=1, shards={"train": 5}

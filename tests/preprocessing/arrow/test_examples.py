@@ -45,7 +45,7 @@ def test_all_values_come_through(values):
 @pytest.mark.parametrize(
     ("payload", "column", "reason", "problem"),
     [
-        (b"\xff\xff", None, "example", "is no tf.train.Example"),
+        (b"\xff\xff", None, "example", "is not a tf.train.Example"),
         (example(n=1.5), "n", "type", "has a float_list, int64 has a int64_list"),
         (example(x=3), "x", "type", "has a int64_list, float32 has a float_list"),
         (example(n=[1, 2]), "n", "type", "has 2 values, int64 has one"),

@@ -11,6 +11,7 @@ import pytest
 from preprocessing.build import copies
 from preprocessing.rows import content, placement
 from preprocessing.shards import encode, merge, spill
+from preprocessing.sources import base
 from preprocessing.statistics import column_stats
 from tests.preprocessing import table_runs, tables
 
@@ -56,8 +57,6 @@ def test_the_same_rows_in_any_files_give_the_same_bytes(tmp_path, monkeypatch, l
     assert sum(split.records for split in made.splits.values()) == len(lines)
     shuffled = list(lines)
     random.Random(0).shuffle(shuffled)
-    monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 4000)
-    monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 8000)
     monkeypatch.setattr(copies, "WINDOW_ROWS", 50)
     monkeypatch.setattr(copies, "PIECE_BYTES", 1000)
     monkeypatch.setattr(merge, "WINDOW_BYTES", 5000)
@@ -65,7 +64,10 @@ def test_the_same_rows_in_any_files_give_the_same_bytes(tmp_path, monkeypatch, l
     for workers, parts in ((1, [lines[:7], lines[7:]]), (2, three)):
         cut = tmp_path / f"{workers}-{len(parts)}"
         again, folder, _ = table_runs.run(
-            _config(cut, parts), tmp_path / f"out{cut.name}", num_workers=workers
+            _config(cut, parts),
+            tmp_path / f"out{cut.name}",
+            num_workers=workers,
+            sizes=base.Sizes(4000, 8000),
         )
         assert _shards(folder) == whole
         assert again.statistics == made.statistics
@@ -151,12 +153,12 @@ def test_equal_rows_lie_once_in_a_spill_file(tmp_path):
     )
     framed = encode.frame(tables.pa.array([b"%d" % c for c in contents], "large_binary"))
     encoded = spill.Encoded(places, framed, contents=contents)
-    ((key, segment),) = spill.write(str(tmp_path), "train", (0, 0), encoded)
+    ((key, segment),) = spill.write(str(tmp_path), "train", (0, 0), encoded=encoded)
     rows = spill.read(segment)
     assert rows.orders.tolist() == [14, 16, 18] and rows.counts.tolist() == [3, 2, 1]
     assert spill.rows_written(str(tmp_path)) == 6 and segment.records == 3
     data = tables.make_config("x", split={"eval": 0}).data
-    found = [part for part, _ in copies.spilled(key, [segment], str(tmp_path), data)]
+    found = [part for part, _ in copies.spilled(key, [segment], str(tmp_path), data=data)]
     assert sum(s.records for part in found for _, s in part) == 3
 
 

@@ -16,11 +16,12 @@ import tensorflow as tf
 from pipeline import config, errors
 from pipeline.config import config_file
 from pipeline.console import figures
-from pipeline.records import builds, manifest
+from pipeline.records import builds, manifest, shard_check
 from pipeline.runs import run_folder
 from preprocessing.build import attempt, fingerprint, finished, job
 from preprocessing.runners import beam_options
 from preprocessing.shards import record_folders
+from preprocessing.sources import base
 from preprocessing.sources.idx import IdxSource
 from tests.golden import regenerate
 from tests.preprocessing import idx_files
@@ -109,7 +110,7 @@ def test_golden_records(root):
 
 def test_every_row_arrives_once_and_unchanged(tiny, root):
     made, said = _run(tiny, root)
-    manifest.verify(str(_folder(root, tiny)), made, contents=True)
+    shard_check.verify(str(_folder(root, tiny)), made, contents=True)
     train, held, test = (
         _examples(_folder(root, tiny), made.splits[name]) for name in ("train", "eval", "test")
     )
@@ -125,14 +126,13 @@ def test_every_row_arrives_once_and_unchanged(tiny, root):
     assert f"train {len(train)}, eval {len(held)}, test 20: 80 records in " in said
 
 
-def test_many_chunks_and_workers_give_the_same_bytes(tiny, root, tmp_path, monkeypatch):
+def test_many_chunks_and_workers_give_the_same_bytes(tiny, root, tmp_path):
     _run(tiny, root)
     whole = _files(_folder(root, tiny))
-    monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 7 * 784)
-    monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 14 * 784)
-    _run(tiny, tmp_path / "chunked")
+    sizes = base.Sizes(7 * 784, 14 * 784)
+    _run(tiny, tmp_path / "chunked", sizes=sizes)
     assert _files(_folder(tmp_path / "chunked", tiny)) == whole
-    _run(tiny, tmp_path / "workers", num_workers=2)
+    _run(tiny, tmp_path / "workers", num_workers=2, sizes=sizes)
     assert _files(_folder(tmp_path / "workers", tiny)) == whole
 
 
@@ -149,7 +149,7 @@ def test_more_shards_than_rows_leaves_some_empty(tmp_path, root):
     inputs = {"train": idx_files.write_pair(tmp_path, "train", 3)}
     job_config = idx_files.make_config(inputs, shards={"train": 20}, split={"eval": 0})
     made, _ = _run(job_config, root)
-    manifest.verify(str(_folder(root, job_config)), made, contents=True)
+    shard_check.verify(str(_folder(root, job_config)), made, contents=True)
     assert sum(shard.records == 0 for shard in made.splits["train"].shards) >= 17
     assert made.splits["train"].records == 3
 
@@ -304,7 +304,7 @@ def test_other_settings_leave_records_of_an_earlier_version(tiny, root):
     _run(idx_files.make_config(dict(tiny.data.inputs), seed=5), root)
     assert _folder(root, tiny) != build and shards.items() <= _files(build).items()
     assert (folder / "manifest.json").read_bytes() == old, "runs were started with it"
-    manifest.verify(str(build), manifest.read(str(build)), contents=True)
+    shard_check.verify(str(build), manifest.read(str(build)), contents=True)
 
 
 def _break_label(inputs):

@@ -20,7 +20,7 @@ from preprocessing.sources.csv import CsvSource
 from tests.preprocessing import tables
 
 ROWS = 400
-CHUNKS = 11
+CHUNKS = 16
 
 
 class _Killed(RuntimeError):
@@ -28,10 +28,8 @@ class _Killed(RuntimeError):
 
 
 @pytest.fixture
-def table(tmp_path, monkeypatch) -> config.Config:
+def table(tmp_path) -> config.Config:
     """A table of some chunks, with bad rows within the budget."""
-    monkeypatch.setattr(base, "READ_BYTES", 300)
-    monkeypatch.setattr(base, "CHUNK_BYTES", 600)
     rows = tables.rows(ROWS)
     rows[7] = rows[300] = "x,n,1,1"
     (tmp_path / "in.csv").write_text(tables.text(*rows))
@@ -47,7 +45,7 @@ def _run(job_config, root, **options) -> str:
     """Returns what was printed."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        job.run(job_config, str(root), **options)
+        job.run(job_config, str(root), sizes=base.Sizes(300, 600), **options)
     return said.getvalue()
 
 
@@ -180,8 +178,6 @@ def test_another_version_of_the_code(table, root, monkeypatch):
     monkeypatch.setattr(resume.versions, "code_version", lambda packages: "another")
     _kill(table, root, monkeypatch)
     monkeypatch.undo()
-    monkeypatch.setattr(base, "READ_BYTES", 300)
-    monkeypatch.setattr(base, "CHUNK_BYTES", 600)
     why = "another version of the code or of a library had read them"
     _starts_over(table, root, why)
 
@@ -233,7 +229,7 @@ def test_a_file_system_that_lies_about_times(table, root, monkeypatch):
         patched.setattr(storage, "describe", lambda paths: [same] * len(paths))
         _kill(table, root, monkeypatch)
         # As it is when the killed run has hashed everything.
-        left = resume.look([], table.data, CsvSource(table.data), (), force=False)
+        left = resume.look([], table.data, CsvSource(table.data), pipeline_options=(), force=False)
         resume.note_fingerprint(left, str(_temporary(root, table)), "0" * 64)
         with pytest.raises(errors.RetryableError, match="not those that a killed run has read"):
             _run(table, root)

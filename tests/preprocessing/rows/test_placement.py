@@ -21,7 +21,7 @@ def _place(count, **values):
     """Places rows of `train`, of which `data.split` cuts some."""
     keys = pa.array([b"train/%06d" % row for row in range(count)])
     data = _data(**values)
-    splits = split.draw(keys, np.zeros(count, np.uint8), "train", data)
+    splits = split.draw(keys, np.zeros(count, np.uint8), "train", data=data)
     return placement.place(keys, splits, data)
 
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import config, errors
+from preprocessing.sources import base
 from tests.preprocessing import examples, idx_files, pictures, table_runs, tables
 from trainer.input import parsing
 
@@ -90,14 +91,14 @@ def test_idx(tmp_path):
     assert all(row["label"] == labels[row["provenance/row"]] for row in found)
 
 
-def test_the_trainer_does_not_see_it_and_workers_change_nothing(folder, tmp_path, monkeypatch):
+def test_the_trainer_does_not_see_it_and_workers_change_nothing(folder, tmp_path):
     job_config = tables.make_config(folder / "a.csv", provenance=True)
     made, records, _ = table_runs.run(job_config, tmp_path / "whole")
     assert set(parsing.parsing_spec(made.columns)) == set(tables.COLUMNS)
     assert set(table_runs.records(job_config, made, records)[0]) == set(tables.COLUMNS)
-    monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 100)
-    monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 200)
-    _, again, _ = table_runs.run(job_config, tmp_path / "cut", num_workers=2)
+    _, again, _ = table_runs.run(
+        job_config, tmp_path / "cut", num_workers=2, sizes=base.Sizes(100, 200)
+    )
     assert table_runs.files(again) == table_runs.files(records)
 
 

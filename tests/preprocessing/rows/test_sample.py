@@ -27,7 +27,7 @@ def _batch() -> tuple[pa.RecordBatch, pa.Array]:
 
 def _staying(data: config.Data, of: str = "train") -> np.ndarray:
     batch, keys = _batch()
-    return sample.staying(batch, keys, np.full(ROWS, SPLITS.index(of), np.uint8), data)
+    return sample.staying(batch, keys, np.full(ROWS, SPLITS.index(of), np.uint8), data=data)
 
 
 def test_the_share_is_kept_and_all_other_rows():
@@ -57,7 +57,7 @@ def test_a_sample_has_nothing_to_do_with_the_split():
     """A hash that both shared would keep rows of one end of it, which the split takes away."""
     _, keys = _batch()
     data = _data()
-    splits = split.draw(keys, np.zeros(ROWS, np.uint8), "train", data)
+    splits = split.draw(keys, np.zeros(ROWS, np.uint8), "train", data=data)
     found = _staying(data)
     negative = np.arange(ROWS) % 4 != 0
     for index in (SPLITS.index("train"), SPLITS.index("eval")):
@@ -71,7 +71,7 @@ def test_rows_without_a_value_stay():
     ).data
     batch = tables.batch([(i, None if i % 2 else "n", 1.0, 0) for i in range(1000)])
     keys = pa.array([b"%07d" % i for i in range(1000)], pa.large_binary())
-    found = sample.staying(batch, keys, np.zeros(1000, np.uint8), data)
+    found = sample.staying(batch, keys, np.zeros(1000, np.uint8), data=data)
     assert found[1::2].all() and found[::2].mean() < 0.1
 
 

@@ -33,7 +33,7 @@ def _assign(rule, rows=5000, of="train", **columns):
     batch = pa.record_batch({name: pa.array(values) for name, values in columns.items()})
     keys = pa.array([b"train/%06d" % row for row in range(len(batch))])
     found, faults = split.assign(batch, of, _data(rule))
-    return split.draw(keys, found, of, _data(rule)), faults
+    return split.draw(keys, found, of, data=_data(rule)), faults
 
 
 @pytest.mark.parametrize(("held", "test"), [(0, 0), (0.05, 0), (0.5, 0.3), (0, 0.2), (0.01, 0.98)])

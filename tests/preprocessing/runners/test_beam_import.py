@@ -1,4 +1,4 @@
-"""Beam is imported without noise, and without Google's packages where nobody wants them."""
+"""Beam is imported without noise, and without Google's packages where they are not needed."""
 
 from __future__ import annotations
 

@@ -134,8 +134,14 @@ def test_what_cloud_storage_refuses_is_told_before_anything_is_submitted(cloud, 
 def test_a_dry_run_shows_the_options_and_reads_nothing(tmp_path):
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "preprocessing.main", "--config=mnist", "--cluster=gcp"),
-            *("--dry_run", "--storage=gs://my-bucket/root", *(f"--set={one}" for one in PLACE)),
+            sys.executable,
+            "-m",
+            "preprocessing.main",
+            "--config=mnist",
+            "--cluster=gcp",
+            "--dry_run",
+            "--storage=gs://my-bucket/root",
+            *(f"--set={one}" for one in PLACE),
         ],
         cwd=ROOT,
         env={**child_environment(), "HTTPS_PROXY": "http://127.0.0.1:9"},

@@ -133,7 +133,7 @@ def test_a_job_on_other_raw_data_is_not_disturbed_until_it_has_ended(cloud, data
     cloud.put(f"records/dataflow-{BASE}.json", json.dumps(kept).encode())
     assert made.folders().build_name == BASE
     other = dataflow_job.Job(follower(), cloud.path("records"), BASE, fingerprint="g")
-    with pytest.raises(errors.UsageError, match=r"a job for other raw data is at work \(https://"):
+    with pytest.raises(errors.UsageError, match=r"a job for other raw data is running \(https://"):
         other.folders()
     dataflow.states = [FAILED]
     assert other.folders() is None and made.folders() is None

@@ -28,7 +28,7 @@ def _segments(folder, orders_by_chunk):
         numbers = np.arange(len(orders)) + 100
         columns = pa.record_batch({"at": numbers + 1000 * chunk})
         encoded = spill.Encoded(places, framed, f"file{chunk}", numbers, columns)
-        found += [s for _, s in spill.write(str(folder), "train", (chunk, 0), encoded)]
+        found += [s for _, s in spill.write(str(folder), "train", (chunk, 0), encoded=encoded)]
     return found
 
 
@@ -38,8 +38,7 @@ def _random_orders(*counts):
 
 
 @pytest.mark.parametrize("window_bytes", [100, 5000, 16 << 20])
-def test_records_are_in_order_whatever_the_window(tmp_path, monkeypatch, window_bytes):
-    monkeypatch.setattr(merge, "WINDOW_BYTES", window_bytes)
+def test_records_are_in_order_whatever_the_window(tmp_path, window_bytes):
     orders = _random_orders(40, 1, 25)
     path = str(tmp_path / "out")
     shard, _ = merge.write_shard(path, "f/out", _segments(tmp_path, orders), block_records=7)
@@ -54,8 +53,7 @@ def _order_of(payload: bytes) -> int:
     return int(text.split(b"/")[2])
 
 
-def test_of_rows_without_a_key_the_first_of_an_order_is_kept_and_all_copies(tmp_path, monkeypatch):
-    monkeypatch.setattr(merge, "WINDOW_BYTES", 50)
+def test_of_rows_without_a_key_the_first_of_an_order_is_kept_and_all_copies(tmp_path):
     first, second, third = _segments(tmp_path, [[5, 5, 9], [5, 1], [5]])
     segments = [dataclasses.replace(third, copies=True), second, first]
     path = str(tmp_path / "out")
@@ -66,15 +64,17 @@ def test_of_rows_without_a_key_the_first_of_an_order_is_kept_and_all_copies(tmp_
 
 
 @pytest.mark.parametrize("window_bytes", [50, 16 << 20])
-def test_of_equal_orders_only_the_first_is_kept_if_they_must_be_unique(
-    tmp_path, monkeypatch, window_bytes
-):
-    monkeypatch.setattr(merge, "WINDOW_BYTES", window_bytes)
+def test_of_equal_orders_only_the_first_is_kept_if_they_must_be_unique(tmp_path, window_bytes):
     segments = _segments(tmp_path, [[5, 5, 9], [5, 1], [9]])
     path = str(tmp_path / "out")
     seen: list[int] = []
     shard, repeated = merge.write_shard(
-        path, "out", segments[::-1], 7, unique=True, seen=lambda b: seen.extend(b["at"].to_pylist())
+        path,
+        "out",
+        segments[::-1],
+        block_records=7,
+        unique=True,
+        seen=lambda b: seen.extend(b["at"].to_pylist()),
     )
     texts = [p[: len(p) // 9].decode() for p in tfrecord.read(path)]
     assert texts == ["1/1/1", "0/0/5", "0/2/9"] and shard.records == 3
@@ -86,7 +86,9 @@ def test_of_equal_orders_only_the_first_is_kept_if_they_must_be_unique(
 
 def test_the_figures_are_those_of_the_file(tmp_path):
     path = tmp_path / "out"
-    shard, _ = merge.write_shard(str(path), "out", _segments(tmp_path, _random_orders(50)), 16)
+    shard, _ = merge.write_shard(
+        str(path), "out", _segments(tmp_path, _random_orders(50)), block_records=16
+    )
     content = path.read_bytes()
     assert shard.bytes == len(content)
     assert int(shard.crc32c, 16) == google_crc32c.value(content)
@@ -98,7 +100,7 @@ def test_the_figures_are_those_of_the_file(tmp_path):
 
 
 def test_no_segments_give_an_empty_file(tmp_path):
-    shard, _ = merge.write_shard(str(tmp_path / "out"), "out", [], 16)
+    shard, _ = merge.write_shard(str(tmp_path / "out"), "out", [], block_records=16)
     assert (shard.records, shard.bytes, shard.crc32c, shard.blocks) == (0, 0, "00000000", ())
     assert (tmp_path / "out").read_bytes() == b""
 

@@ -18,20 +18,19 @@ KEPT = pieces.Keeping(marked=True)
 
 
 @pytest.fixture
-def source(tmp_path, monkeypatch):
+def source(tmp_path):
     """A table of some chunks of two parts each; a few rows are bad."""
-    monkeypatch.setattr(base, "READ_BYTES", 300)
-    monkeypatch.setattr(base, "CHUNK_BYTES", 600)
     rows = tables.rows(200)
     rows[30] = rows[130] = "x,n,1,1"
     (tmp_path / "in.csv").write_text(tables.text(*rows))
-    return sources.choose(tables.make_config(tmp_path / "in.csv", error_budget=5).data)
+    data = tables.make_config(tmp_path / "in.csv", error_budget=5).data
+    return sources.choose(data, base.Sizes(300, 600))
 
 
 def _spilled(source, chunks, folder, keeping=KEPT) -> list[object]:
     """Returns what the chunks give, by their order."""
     folder.mkdir(exist_ok=True)
-    read = beam_pipeline.ReadAndSpill(source, source.data, str(folder), keeping)
+    read = beam_pipeline.ReadAndSpill(source, source.data, str(folder), keeping=keeping)
     return [list(read.process(chunk)) for chunk in chunks]
 
 
@@ -103,11 +102,10 @@ def test_a_piece_with_one_wrong_byte_is_refused(source, tmp_path, kind):
     assert taken == {pieces.key(chunk) for chunk in chunks} - {name[: len("train-000000")]}
 
 
-def test_pieces_of_another_plan_are_refused(source, tmp_path, monkeypatch):
+def test_pieces_of_another_plan_are_refused(source, tmp_path):
     chunks = source.plan("train")
     _spilled(source, chunks, tmp_path / "a")
-    monkeypatch.setattr(base, "CHUNK_BYTES", 900)
-    others = source.plan("train")
+    others = sources.choose(source.data, base.Sizes(300, 200)).plan("train")
     (tmp_path / "b").mkdir()
     assert not set(chunks) & set(others)
     assert pieces.take([str(tmp_path / "a")], others, str(tmp_path / "b")) == frozenset()

@@ -89,7 +89,7 @@ def _names(folder):
     return [name for name in os.listdir(folder) if not name.startswith(".lock")]
 
 
-def test_sweeping_leaves_what_others_are_at_work_on(tmp_path):
+def test_sweeping_leaves_folders_in_use(tmp_path):
     folders = record_folders.prepare(str(tmp_path), _BUILD)
     elsewhere = record_folders.prepare(str(tmp_path), "b" * 12)
     job = {"build": elsewhere.build_name, "temporary": elsewhere.temporary_name}
@@ -155,7 +155,7 @@ def test_a_file_system_without_locks_keeps_no_process_from_working(tmp_path, mon
         pass
 
 
-def test_who_comes_second_waits_and_says_for_whom(tmp_path):
+def test_a_second_process_waits_and_names_the_holder(tmp_path):
     script = (
         "import sys; from preprocessing.shards import record_folders\n"
         "with record_folders.locked(sys.argv[1], 'b' * 12):\n"

@@ -24,7 +24,7 @@ def _places(split, shard, rank):
 
 def _write(folder, places, records, origin=(3, 1), numbers=None):
     encoded = spill.Encoded(places, pa.array(records, pa.large_binary()), "in.csv", numbers)
-    return dict(spill.write(str(folder), "train", origin, encoded))
+    return dict(spill.write(str(folder), "train", origin, encoded=encoded))
 
 
 def test_each_shard_has_its_rows_in_ascending_order(tmp_path):
@@ -66,7 +66,7 @@ def test_columns_go_with_their_rows(tmp_path):
     columns = pa.record_batch({"order": ["a", None, "c"], "list": [[1, 2], [3, 4], None]})
     framed = pa.array([b"x"] * 3, pa.large_binary())
     encoded = spill.Encoded(places, framed, "in.csv", np.array([10, 11, 12]), columns)
-    found = dict(spill.write(str(tmp_path), "train", (0, 0), encoded))
+    found = dict(spill.write(str(tmp_path), "train", (0, 0), encoded=encoded))
     rows = spill.read(found["train", 1])
     assert pa.RecordBatch.from_struct_array(rows.optional("columns")).equals(columns.take([2, 0]))
     part = rows.slice(1, 2)

@@ -28,7 +28,7 @@ def test_a_key_stays_where_it_is_held_out_the_most(tmp_path, monkeypatch, rows):
             places = placement.Places(splits, np.zeros(len(part), np.uint32), part)
             framed = encode.frame(pa.array([b"x"] * len(part), pa.large_binary()))
             encoded = spill.Encoded(places, framed)
-            written = spill.write(str(tmp_path), "train", (10 * index + chunk, 0), encoded)
+            written = spill.write(str(tmp_path), "train", (10 * index + chunk, 0), encoded=encoded)
             segments += [(key[0], segment) for key, segment in written]
     found = split_leaks.find(segments)
     assert sorted(found) == ["train"]

@@ -74,8 +74,8 @@ def _write(path, rows, schema=None, **settings):
         fastavro.writer(file, schema or _schema(), rows, **settings)
 
 
-def _source(path, columns=COLUMNS):
-    return sources.choose(tables.make_config(path, source="avro", columns=columns).data)
+def _source(path, columns=COLUMNS, sizes=base.SIZES):
+    return sources.choose(tables.make_config(path, source="avro", columns=columns).data, sizes)
 
 
 def _enforced(source):
@@ -84,13 +84,12 @@ def _enforced(source):
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate"])
-def test_rows_of_all_blocks(tmp_path, monkeypatch, codec):
-    monkeypatch.setattr(base, "READ_BYTES", 20_000)
+def test_rows_of_all_blocks(tmp_path, codec):
     rows = _rows(3000)
     _write(tmp_path / "a.avro", rows, codec=codec, sync_interval=4000)
     _write(tmp_path / "b.avro", rows[:5])
     _write(tmp_path / "c.avro", [])
-    good = _enforced(_source(tmp_path / "*.avro"))
+    good = _enforced(_source(tmp_path / "*.avro", sizes=base.Sizes(read=20_000)))
     assert len(good) > 5
     assert not any(part.letters for part in good)
     found = pa.Table.from_batches([part.batch for part in good]).to_pydict()
@@ -144,7 +143,7 @@ def test_columns_that_cannot_be_read(tmp_path, columns, message):
 
 def test_a_file_without_records(tmp_path):
     _write(tmp_path / "a.avro", [1, 2], "int")
-    with pytest.raises(errors.DataError, match=r"a\.avro': holds values that are no records"):
+    with pytest.raises(errors.DataError, match=r"a\.avro': holds values that are not records"):
         _source(tmp_path / "a.avro").plan("train")
 
 

@@ -18,11 +18,11 @@ ROWS = [(b"0", b"a", b"1.5", b"0"), (b"1", None, b"2", b"1")]
 TEXT = "id,name,size,label\n0,a,1.5,0\n1,NA,2,1\n"
 
 
-def _read(folder, content: str | bytes | None = None, **csv) -> list[base.Rows]:
+def _read(folder, content: str | bytes | None = None, sizes=base.SIZES, **csv) -> list[base.Rows]:
     if content is not None:
         content = content.encode() if isinstance(content, str) else content
         (folder / "in.csv").write_bytes(content)
-    source = sources.choose(tables.make_config(folder / "*.csv", csv=csv).data)
+    source = sources.choose(tables.make_config(folder / "*.csv", csv=csv).data, sizes)
     return [rows for chunk in source.plan("train") for rows in source.read(chunk)]
 
 
@@ -83,14 +83,13 @@ def test_columns_may_be_called_by_numbers(tmp_path):
     assert _tuples([rows]) == [(b"8", b"0")]
 
 
-def test_chunks_are_cut_between_rows_and_know_their_numbers(tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "READ_BYTES", 64)
-    monkeypatch.setattr(base, "CHUNK_BYTES", 256)
+def test_chunks_are_cut_between_rows_and_know_their_numbers(tmp_path):
     lines = tables.rows(100)
     lines[33] = '33,"a\n\nb",1,0'
     content = tables.text(*lines)
-    found = _read(tmp_path, content)
-    chunks = sources.choose(tables.make_config(tmp_path / "*.csv").data).plan("train")
+    sizes = base.Sizes(64, 256)
+    found = _read(tmp_path, content, sizes)
+    chunks = sources.choose(tables.make_config(tmp_path / "*.csv").data, sizes).plan("train")
     assert len(chunks) > 5 and sum(chunk.rows for chunk in chunks) == 100
     assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
     assert [int(row[0]) for row in _tuples(found)] == list(range(100))
@@ -98,15 +97,15 @@ def test_chunks_are_cut_between_rows_and_know_their_numbers(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("csv", [{}, {"encoding": "utf-8-sig"}, {"header": False}])
-def test_a_file_with_a_byte_order_mark_is_cut_like_one_without(tmp_path, monkeypatch, csv):
-    monkeypatch.setattr(base, "CHUNK_BYTES", 640)
+def test_a_file_with_a_byte_order_mark_is_cut_like_one_without(tmp_path, csv):
     text = tables.text(*tables.rows(80))
     text = text if csv.get("header", True) else text.partition("\n")[2]
     found = []
     for folder, content in ((tmp_path / "plain", text), (tmp_path / "mark", "\ufeff" + text)):
         folder.mkdir()
         (folder / "in.csv").write_text(content, "utf-8")
-        source = sources.choose(tables.make_config(folder / "in.csv", csv=csv).data)
+        data = tables.make_config(folder / "in.csv", csv=csv).data
+        source = sources.choose(data, base.Sizes(chunk=640))
         chunks = source.plan("train")
         rows = [rows for chunk in chunks for rows in source.read(chunk)]
         found.append([
@@ -116,7 +115,7 @@ def test_a_file_with_a_byte_order_mark_is_cut_like_one_without(tmp_path, monkeyp
     plain, mark = found
     assert mark == plain
     counts = mark[0]
-    assert len(counts) == 2 and sum(counts) == 80
+    assert len(counts) == 8 and sum(counts) == 80
 
 
 def test_rows_of_other_widths_become_letters(tmp_path):
@@ -195,23 +194,20 @@ _SEPARATOR = st.sampled_from([b",", b",", b",", b"\n", b"\r\n", b"\r", b"\n\n"])
 def test_whatever_the_text_is_every_row_is_accounted_for(tmp_path, pieces, size, trim):
     (tmp_path / "in.csv").write_bytes(b"id,name,size,label\n" + b"".join(f + s for f, s in pieces))
     data = tables.make_config(tmp_path / "in.csv", csv={"trim": trim}).data
-    source = sources.choose(data)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base, "CHUNK_BYTES", size)
-        patch.setattr(base, "READ_BYTES", max(20, size // 2))
-        try:
-            chunks = source.plan("train")
-        except errors.DataError as error:
-            assert "a quote is opened and never closed" in str(error)
-            return
-        for chunk in chunks:
-            found = list(source.read(chunk))
-            good = [validate.enforce(rows, data, "train") for rows in found]
-            assert sum(part.read for part in good) == chunk.rows
-            numbers = [x.row for part in good for x in part.letters]
-            numbers += [n for part in good for n in part.numbers.tolist()]
-            first = chunk.details.first + 2
-            assert sorted(numbers) == list(range(first, first + chunk.rows))
+    source = sources.choose(data, base.Sizes(max(20, size // 2), size))
+    try:
+        chunks = source.plan("train")
+    except errors.DataError as error:
+        assert "a quote is opened and never closed" in str(error)
+        return
+    for chunk in chunks:
+        found = list(source.read(chunk))
+        good = [validate.enforce(rows, data, "train") for rows in found]
+        assert sum(part.read for part in good) == chunk.rows
+        numbers = [x.row for part in good for x in part.letters]
+        numbers += [n for part in good for n in part.numbers.tolist()]
+        first = chunk.details.first + 2
+        assert sorted(numbers) == list(range(first, first + chunk.rows))
 
 
 @pytest.mark.parametrize(

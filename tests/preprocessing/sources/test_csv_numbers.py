@@ -24,7 +24,13 @@ from tests.preprocessing import table_runs, tables
             ["1.234,5", "1.234", "1.23"],
             ["1234.5", "1234", "1,23"],
         ),
-        ({"thousands": "'"}, ["1'000", "1'00"], ["1000", "1'00"]),
+        ({"thousands": "'"}, ["1'000", "1'00", "1\u2019000"], ["1000", "1'00", "1000"]),
+        ({"thousands": ","}, ["0,346", "-0,346", "0,346.5"], ["0,346", "-0,346", "0,346.5"]),
+        (
+            {"decimal": ",", "thousands": " "},
+            ["1 234,5", "1\u00a0234", "1\u202f234\u202f567", "12 3"],
+            ["1234.5", "1234", "1234567", "12 3"],
+        ),
     ],
 )
 def test_texts_become_those_of_numbers(rules, given, made):
@@ -42,6 +48,17 @@ def test_texts_become_those_of_numbers(rules, given, made):
         (["1,234", "99,999"], ";", {"decimal": ","}),
         (["1,234.5", "3"], ";", {"thousands": ","}),
         (["1,234", "x"], ",", {}),
+        (["0,346", "0,125"], ",", {"decimal": ","}),
+        (["1,234"] * 300 + ["0,346"], ",", {"decimal": ","}),
+        (["-0,346", "7"], ",", {"decimal": ","}),
+        (["1,234", "1,234.5", "0,346"], ",", {}),
+        (["0,5"] * 99 + ["abc"], ";", {"decimal": ","}),
+        (["1'234'567", "12"], ";", {"thousands": "'"}),
+        (["1\u202f234", "12"], ";", {"thousands": " "}),
+        (["1 234,50", "12"], ",", {"decimal": ",", "thousands": " "}),
+        (["1.5", "1e5", ".5"], ";", {}),
+        (["1.234", "5.678"], ";", {}),
+        (["10 20", "30 40"], ";", {}),
         (["1", "2"], ";", {}),
         ([], ";", {}),
     ],
@@ -52,6 +69,25 @@ def test_the_form_is_guessed_from_all_values(column, delimiter, form):
 
 def test_columns_that_disagree_are_left_as_texts():
     assert csv_numbers.form([["1,5"], ["1,234.5"]], ";") == {}
+
+
+def test_a_column_that_is_sure_decides_for_one_that_is_not():
+    assert csv_numbers.form([["1,234"], ["0,5"]], ",") == {"decimal": ","}
+    assert csv_numbers.form([["1,234"], ["1,234.5"]], ";") == {"thousands": ","}
+    assert csv_numbers.form([["1,5"], ["2,5"], ["2.5"]], ",") == {"decimal": ","}
+
+
+def test_what_may_be_a_decimal_mark_or_none():
+    assert csv_numbers.may_be_groups(["1.234", "7"], ".")
+    assert not csv_numbers.may_be_groups(["1.234", "0.346"], ".")
+    assert not csv_numbers.may_be_groups(["1.234", "1.5"], ".")
+    assert not csv_numbers.may_be_groups(["7"], ".")
+
+
+@pytest.mark.parametrize("text", ["1", "-1.5", "1,5", "1.234,5", "1'000", "1 000,5", "1e5", ".5"])
+def test_numbers_in_any_form(text):
+    assert csv_numbers.is_number(text)
+    assert not csv_numbers.is_number(f"{text} x")
 
 
 def test_a_run_with_decimal_commas(tmp_path):

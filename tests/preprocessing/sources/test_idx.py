@@ -27,9 +27,9 @@ def inputs(tmp_path, packed):
     return {"train": idx_files.write_pair(tmp_path, "train", ROWS, packed=packed)}
 
 
-def _read(inputs, **data) -> list[base.Rows]:
+def _read(inputs, sizes=base.SIZES, **data) -> list[base.Rows]:
     """Plans and reads the whole train split."""
-    source = sources.choose(idx_files.make_config(inputs, **data).data)
+    source = sources.choose(idx_files.make_config(inputs, **data).data, sizes)
     return [rows for chunk in source.plan("train") for rows in source.read(chunk)]
 
 
@@ -52,11 +52,9 @@ def test_rows_are_those_of_the_files(inputs):
     assert rows.batch["label"].to_pylist() == idx_files.labels(ROWS).tolist()
 
 
-def test_chunks_change_nothing(inputs, monkeypatch):
+def test_chunks_change_nothing(inputs):
     (whole,) = _read(inputs)
-    monkeypatch.setattr(base, "READ_BYTES", 7 * 784)
-    monkeypatch.setattr(base, "CHUNK_BYTES", 14 * 784)
-    parts = _read(inputs)
+    parts = _read(inputs, base.Sizes(7 * 784, 14 * 784))
     assert [rows.batch.num_rows for rows in parts] == [7, 7, 7, 7, 7, 5]
     assert [rows.first_row for rows in parts] == [0, 7, 14, 21, 28, 35]
     assert pa.Table.from_batches([r.batch for r in parts]).equals(
@@ -64,9 +62,9 @@ def test_chunks_change_nothing(inputs, monkeypatch):
     )
 
 
-def test_a_gz_file_is_one_chunk_and_a_plain_one_several(inputs, packed, monkeypatch):
-    monkeypatch.setattr(base, "CHUNK_BYTES", 7 * 784)
-    chunks = sources.choose(idx_files.make_config(inputs).data).plan("train")
+def test_a_gz_file_is_one_chunk_and_a_plain_one_several(inputs, packed):
+    sizes = base.Sizes(chunk=7 * 784)
+    chunks = sources.choose(idx_files.make_config(inputs).data, sizes).plan("train")
     assert [chunk.rows for chunk in chunks] == ([ROWS] if packed else [7, 7, 7, 7, 7, 5])
     assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
 

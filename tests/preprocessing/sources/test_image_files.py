@@ -65,7 +65,7 @@ def test_other_sizes_and_damaged_files_are_letters(tmp_path):
     assert len(rows.batch) == 1
     assert [(letter.file, letter.problem) for letter in rows.letters] == [
         (f"{tmp_path}/b.png", "is an image of 4x3, the model takes 4x6"),
-        (f"{tmp_path}/c.png", "is no image: image file is truncated"),
+        (f"{tmp_path}/c.png", "is not an image: image file is truncated"),
     ]
 
 

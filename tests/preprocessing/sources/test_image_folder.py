@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors
-from preprocessing.sources import image_folder
+from preprocessing.sources import base, image_folder
 from tests.preprocessing import pictures, table_runs
 
 
@@ -64,11 +64,12 @@ def test_chunks_and_workers_change_nothing(folder, tmp_path, monkeypatch, worker
     job_config = pictures.make_config(folder)
     _, records, _ = table_runs.run(job_config, tmp_path / "whole")
     whole = table_runs.files(records)
-    monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 300)
     monkeypatch.setattr(image_folder, "CHUNK_FILES", 7)
     shutil.copytree(folder, tmp_path / "elsewhere")
     moved = pictures.make_config(tmp_path / "elsewhere")
-    _, records, _ = table_runs.run(moved, tmp_path / "cut", num_workers=workers)
+    _, records, _ = table_runs.run(
+        moved, tmp_path / "cut", num_workers=workers, sizes=base.Sizes(read=300)
+    )
     assert table_runs.files(records) == whole
 
 

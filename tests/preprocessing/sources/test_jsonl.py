@@ -22,13 +22,14 @@ LISTS = {
 }
 
 
-def _source(folder, columns=None) -> base.Source:
-    return sources.choose(tables.make_config(folder / "*.jsonl", columns, source="jsonl").data)
+def _source(folder, columns=None, sizes=base.SIZES) -> base.Source:
+    data = tables.make_config(folder / "*.jsonl", columns, source="jsonl").data
+    return sources.choose(data, sizes)
 
 
-def _enforced(folder, content: bytes, columns=None) -> list[validate.Good]:
+def _enforced(folder, content: bytes, columns=None, **sizes) -> list[validate.Good]:
     (folder / "in.jsonl").write_bytes(content)
-    source = _source(folder, columns)
+    source = _source(folder, columns, **sizes)
     found = [rows for chunk in source.plan("train") for rows in source.read(chunk)]
     return [validate.enforce(rows, source.data, "train") for rows in found]
 
@@ -101,7 +102,7 @@ def test_bad_lines_become_letters(tmp_path):
     ("line", "problem"),
     [
         (b'{"id": 1, "x": 2, "id": 3}', "has the key 'id' twice"),
-        (b'{"name": "\\ud800"}', "has one half of a surrogate pair, which is no text"),
+        (b'{"name": "\\ud800"}', "has one half of a surrogate pair, which is not text"),
     ],
 )
 def test_objects_that_say_nothing_certain(tmp_path, line, problem):
@@ -109,12 +110,10 @@ def test_objects_that_say_nothing_certain(tmp_path, line, problem):
     assert [letter.problem for letter in good.letters] == [problem]
 
 
-def test_cut_anywhere_the_rows_are_the_same(tmp_path, monkeypatch):
+def test_cut_anywhere_the_rows_are_the_same(tmp_path):
     content = b"".join(_line(i, id="x" if i % 17 == 5 else i) for i in range(100))
     (whole,) = _enforced(tmp_path, content)
-    monkeypatch.setattr(base, "READ_BYTES", 300)
-    monkeypatch.setattr(base, "CHUNK_BYTES", 1000)
-    parts = _enforced(tmp_path, content)
+    parts = _enforced(tmp_path, content, sizes=base.Sizes(300, 1000))
     assert len(parts) > 10
     assert [n for part in parts for n in part.numbers.tolist()] == whole.numbers.tolist()
     assert [x for part in parts for x in part.letters] == whole.letters
@@ -162,9 +161,9 @@ def test_numbers_that_are_no_whole_ones_are_of_another_type(tmp_path):
     (good,) = _enforced(tmp_path, content + _line(3, codes=[7, 1.5], label=0), columns)
     assert good.batch.num_rows == 1
     assert [str(letter).partition("row ")[2] for letter in good.letters] == [
-        "2: column 'label' has a number that is no int64",
-        "3: column 'label' has a number that is no int64",
-        "4: column 'codes' has a number that is no int64",
+        "2: column 'label' has a number that is not an int64",
+        "3: column 'label' has a number that is not an int64",
+        "4: column 'codes' has a number that is not an int64",
     ]
 
 

@@ -31,15 +31,14 @@ def _table(rows: int) -> pa.Table:
     )
 
 
-def _source(folder) -> base.Source:
-    return sources.choose(tables.make_config(folder / "*.parquet", source="parquet").data)
+def _source(folder, sizes=base.SIZES) -> base.Source:
+    return sources.choose(tables.make_config(folder / "*.parquet", source="parquet").data, sizes)
 
 
-def test_rows_of_all_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "READ_BYTES", 200)
+def test_rows_of_all_groups(tmp_path):
     pq.write_table(_table(100), tmp_path / "a.parquet", row_group_size=30)
     pq.write_table(_table(5), tmp_path / "b.parquet")
-    source = _source(tmp_path)
+    source = _source(tmp_path, base.Sizes(read=200))
     chunks = source.plan("train")
     assert [chunk.rows for chunk in chunks] == [30, 30, 30, 10, 5]
     found = [rows for chunk in chunks for rows in source.read(chunk)]

@@ -113,7 +113,7 @@ def test_bundles_and_workers_change_nothing(tmp_path, monkeypatch):
     _, again, _ = table_runs.run(job_config, tmp_path / "workers", num_workers=2)
     assert {n: c for n, c in table_runs.files(again).items() if "dead_letter" not in n} == shards
     assert "nothing to do" not in table_runs.run(job_config, tmp_path / "cut")[2], (
-        "nobody knows what it read"
+        "what it read is unknown"
     )
 
 

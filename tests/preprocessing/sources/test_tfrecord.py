@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from pipeline import errors
 from pipeline.records import tfrecord as records
+from preprocessing import sources
 from preprocessing.schema_inference import detect_format
-from preprocessing.sources import tfrecord
+from preprocessing.sources import base, tfrecord
 from tests.preprocessing import examples, pictures, table_runs, tables
 
 
@@ -42,17 +43,16 @@ def test_every_record_becomes_one(plain, tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_chunks_packing_and_workers_change_nothing(plain, tmp_path, monkeypatch, workers):
+def test_chunks_packing_and_workers_change_nothing(plain, tmp_path, workers):
     _, folder, _ = table_runs.run(_config(plain), tmp_path / "whole")
     whole = {n: c for n, c in table_runs.files(folder).items() if n.endswith(".tfrecord")}
-    monkeypatch.setattr("preprocessing.sources.base.READ_BYTES", 300)
-    monkeypatch.setattr("preprocessing.sources.base.CHUNK_BYTES", 900)
-    assert len(tfrecord.TfrecordSource(_config(plain).data).plan("train")) > 5
+    sizes = base.Sizes(300, 900)
+    assert len(sources.choose(_config(plain).data, sizes).plan("train")) > 5
     packed = tmp_path / "a.tfrecord.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     for path in (plain, packed):
         _, folder, _ = table_runs.run(
-            _config(path), tmp_path / f"of-{path.name}", num_workers=workers
+            _config(path), tmp_path / f"of-{path.name}", num_workers=workers, sizes=sizes
         )
         found = {n: c for n, c in table_runs.files(folder).items() if n.endswith(".tfrecord")}
         assert list(found.values()) == list(whole.values())

@@ -18,7 +18,7 @@ from tests.preprocessing import tables
 
 
 def _write(folder: pathlib.Path, files: int, rows: int, packed: bool = False) -> str:
-    """Writes tables of rows that go on from one to the next, and returns their pattern."""
+    """Writes tables whose rows continue from one to the next, and returns their pattern."""
     folder.mkdir()
     for file in range(files):
         text = tables.text(*tables.rows(rows, file * rows)).encode()
@@ -44,15 +44,12 @@ def test_rows_of_many_files_are_few_batches_that_know_them(tmp_path, packed):
     ]
 
 
-def test_large_chunks_stay_alone(tmp_path, monkeypatch):
+def test_large_chunks_stay_alone(tmp_path):
     pattern = _write(tmp_path / "in", 6, 10)
     size = (tmp_path / "in" / "005.csv").stat().st_size
-    monkeypatch.setattr(base, "READ_BYTES", 2 * size)
-    source = together.over(sources.choose(tables.make_config(pattern).data))
-    assert [len(chunk.details) for chunk in source.plan("train")] == [2, 2, 2]
-    monkeypatch.setattr(base, "READ_BYTES", size // 3)
-    source = together.over(sources.choose(tables.make_config(pattern).data))
-    assert [len(chunk.details) for chunk in source.plan("train")] == [1] * 6
+    for read, together_are in ((2 * size, [2, 2, 2]), (size // 3, [1] * 6)):
+        source = together.over(sources.choose(tables.make_config(pattern).data, base.Sizes(read)))
+        assert [len(chunk.details) for chunk in source.plan("train")] == together_are
 
 
 def test_files_whose_columns_have_other_types_are_batches_of_their_own(tmp_path):

@@ -177,7 +177,7 @@ def test_chance_stays_below_its_level():
         exceed["JS"] += math.sqrt(square) > distances.categories_by_chance(2000, 3000, counts)
         shares = rng.binomial(500, 0.2, 2) / 500
         exceed["missing"] += abs(shares[1] - shares[0]) > distances.missing_by_chance(
-            shares[0], 500, shares[1], 500
+            share_a=shares[0], n=500, share_b=shares[1], m=500
         )
     assert max(exceed.values()) <= 6, exceed
 
@@ -198,4 +198,4 @@ def test_chance_among_values_that_are_rare(n, m, values):
 
 def test_chance_of_tiny_sets_is_everything():
     assert distances.numbers_by_chance(1, 0) == distances.categories_by_chance(2, 0, [1] * 2) == 1
-    assert distances.missing_by_chance(0, 5, 0, 5) == 0
+    assert distances.missing_by_chance(share_a=0, n=5, share_b=0, m=5) == 0

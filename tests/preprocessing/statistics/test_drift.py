@@ -73,7 +73,7 @@ def test_limits(root):
     assert [one.column for one in found if one.drifted] == [] and len(found) == 3
     found, _ = _compare(root, "before", "after", columns={"name": {"distance": 1.0}})
     assert {one.column for one in found if one.drifted} == {"name", "size"}, "missing values"
-    with pytest.raises(errors.UsageError, match=r"drift: 'nmae' is no column .* mean 'name'"):
+    with pytest.raises(errors.UsageError, match=r"drift: 'nmae' is not a column .* mean 'name'"):
         _compare(root, "before", "after", ignore=["nmae"])
 
 
