@@ -5,6 +5,7 @@ The names of variables are those that `tf.compat.v1.estimator` and `tf.feature_c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from pipeline.config import model_config
 from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
 from trainer.input import parsing
+from trainer.migration import keras_columns
 from trainer.migration.keras_columns import KerasColumns
 from trainer.models import feature_columns, heads, interactions
 
@@ -84,7 +86,7 @@ def mmoe(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameter
     network, settings = Network(params, columns, parameters), model_config.settings("mmoe", params)
     x = joined(network.inputs(columns.planned))
     experts = [
-        network.stack(x, settings.hidden_units, settings, f"mmoe/expert_{n}")
+        network.stack(x, settings.hidden_units, settings, scope=f"mmoe/expert_{n}")
         for n in range(settings.experts)
     ]
     stacked, logits = tf.stack(experts, axis=1), []
@@ -92,7 +94,7 @@ def mmoe(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameter
         gate = _layers.Dense(settings.experts, "softmax", use_bias=False, name=f"gate{n}")
         weights = network.loaded(gate, x, f"mmoe/gate_{n}")
         mixed = tf.reduce_sum(stacked * weights[:, :, tf.newaxis], axis=1)
-        y = network.stack(mixed, settings.tower_units, settings, f"mmoe/tower_{n}")
+        y = network.stack(mixed, settings.tower_units, settings, scope=f"mmoe/tower_{n}")
         last = _layers.Dense(width, name=f"logits{n}")
         logits.append(network.loaded(last, y, f"mmoe/tower_{n}/logits"))
     return network.model(tf.concat(logits, axis=1) if len(logits) > 1 else logits[0])
@@ -106,8 +108,10 @@ class Network:
     ) -> None:
         self._params, self.read = params, parameters
         self._units = heads.Head(params).logits_dimension
-        self._inputs = {name: spec.input(name) for name, spec in columns.features.items()}
+        self._inputs = keras_columns.keras_inputs(columns.features)
         self._tables: dict[str, Any] = {}
+        tables = [planned.table for planned in columns.planned if planned.table]
+        self._names = parsing.of_ops(dict.fromkeys([*columns.features, *tables]))
 
     def model(self, logits: Any) -> Any:
         """Returns the whole, from features to probabilities or a number; of several labels, to
@@ -140,16 +144,21 @@ class Network:
         """
         parts: dict[str, Any] = {}
         for name in _numbers(chosen):
-            layer = _layers.Dense(self._units, use_bias=False, name=name_of_layer(name, "weights"))
-            parts[name] = layer(self._number(name))
+            layer = _layers.Dense(
+                self._units, use_bias=False, name=self.layer_name(name, "weights")
+            )
+            parts[name] = layer(_flat(self._inputs[name]))
             layer.set_weights([self._weights(name)])
         for planned in chosen:
             if planned.ids:
                 table = self._weights(planned.name)
-                parts[planned.name] = self._looked_up(planned, table, "weights", "sum")
+                parts[planned.name] = self._looked_up(planned, table, "weights", combiner="sum")
         first = self._inputs[min(parts)]
         return _layers.Add(name="wide")(
-            [*(parts[name] for name in sorted(parts)), self._bias(first)]
+            [
+                *(parts[name] for name in sorted(parts, key=feature_columns.name_of)),
+                self._bias(first),
+            ]
         )
 
     def _bias(self, x: Any) -> Any:
@@ -163,7 +172,7 @@ class Network:
         return y
 
     def _weights(self, name: str) -> np.ndarray:
-        return self.read(f"{_LINEAR}/{feature_columns.name_of(name)}/weights").reshape(
+        return self.read(f"{_LINEAR}/{feature_columns.scope_of(name)}/weights").reshape(
             -1, self._units
         )
 
@@ -185,7 +194,9 @@ class Network:
                 x = self.loaded(norm, x, f"{scope}/batchnorm_{number}")
         return x
 
-    def stack(self, x: Any, units: Sequence[int], settings: model_config.Layers, scope: str) -> Any:
+    def stack(
+        self, x: Any, units: Sequence[int], settings: model_config.Layers, *, scope: str
+    ) -> Any:
         """Returns the last of some fully connected layers on `x`, whose parameters are in a
         scope."""
         for number, width in enumerate(units):
@@ -201,14 +212,17 @@ class Network:
         return self.loaded(_layers.Dense(self._units, name="logits"), x, scope)
 
     def inputs(self, chosen: Sequence[Planned]) -> dict[str, Any]:
-        """Returns all features, `[batch, width]` each, by what `tf.feature_column` calls them."""
-        x = {name: self._number(name) for name in _numbers(chosen)}
+        """Returns all features, by what `tf.feature_column` calls them: `[batch, width]` each, or
+        `[batch]` numbers."""
+        x = {name: self._inputs[name] for name in _numbers(chosen)}
         for planned in chosen:
             if not planned.ids:
                 continue
             if feature_columns.embedding_width(planned):
                 combiner = planned.feature.combiner
-                vectors = self._looked_up(planned, self._table(planned), "vectors", combiner)
+                vectors = self._looked_up(
+                    planned, self._table(planned), "vectors", combiner=combiner
+                )
                 x[f"{planned.name}_embedding"] = vectors
             else:
                 x[f"{planned.name}_indicator"] = self._counts(planned)
@@ -219,8 +233,12 @@ class Network:
         `[batch, items, width]`."""
         return self._inputs[planned.name], self._vectors(planned, self._table(planned), "vectors")
 
+    def layer_name(self, feature: str, kind: str) -> str:
+        """Returns the name of the layer of a kind that is for a feature, or a table, alone."""
+        return f"{self._names[feature]}_{kind}"
+
     def _table(self, planned: Planned) -> np.ndarray:
-        name = feature_columns.name_of(feature_columns.table_of(planned))
+        name = feature_columns.scope_of(feature_columns.table_of(planned))
         return self.read(f"{_INPUTS}/{name}/embedding_weights")
 
     def loaded(self, layer: Any, x: Any, scope: str) -> Any:
@@ -229,18 +247,15 @@ class Network:
         self.read.load(layer, scope)
         return y
 
-    def _number(self, name: str) -> Any:
-        x = self._inputs[name]
-        return _layers.Reshape([1])(x) if x.shape.rank == 1 else _layers.Flatten()(x)
-
     def _counts(self, planned: Planned) -> Any:
         """Returns how often each id is there."""
         x = self._inputs[planned.name]
         if x.shape.rank == 1:
-            return _layers.CategoryEncoding(planned.ids, output_mode="one_hot")(x)
+            # It takes the ids of a batch of one for those of one example, unless they are a column.
+            return _layers.CategoryEncoding(planned.ids, output_mode="one_hot")(_flat(x))
         return tf.reduce_sum(tf.one_hot(x, planned.ids), axis=1)
 
-    def _looked_up(self, planned: Planned, table: np.ndarray, kind: str, combiner: str) -> Any:
+    def _looked_up(self, planned: Planned, table: np.ndarray, kind: str, *, combiner: str) -> Any:
         """Returns rows of a table; those of several ids are combined. -1 is no id."""
         x, y = self._inputs[planned.name], self._vectors(planned, table, kind)
         if x.shape.rank == 1:
@@ -265,7 +280,7 @@ class Network:
         x, shared = self._inputs[planned.name], planned.table if kind == "vectors" else None
         # A row of zeros before all others is that of no id.
         padded = planned.kind == "bag" or shared is not None
-        name = name_of_layer(shared or planned.name, kind)
+        name = self.layer_name(shared or planned.name, kind)
         layer = self._tables.get(name) if shared else None
         if layer is None:
             layer = _layers.Embedding(len(table) + padded, table.shape[1], name=name)
@@ -284,11 +299,22 @@ def _numbers(chosen: Sequence[Planned]) -> list[str]:
 
 
 def joined(inputs: Mapping[str, Any]) -> Any:
-    """Returns features side by side, in the order of `tf.feature_column`: by name."""
-    x = [inputs[name] for name in sorted(inputs)]
+    """Returns features side by side, in the order of `tf.feature_column`: by name, as that is
+    there."""
+    x: list[Any] = []
+    ordered = (inputs[name] for name in sorted(inputs, key=feature_columns.name_of))
+    for rank, run in itertools.groupby(ordered, key=lambda one: one.shape.rank):
+        together = list(run)
+        # One layer for all the numbers that follow each other, not one for each.
+        x += [_stacked(together)] if rank == 1 else map(_flat, together)
     return x[0] if len(x) == 1 else _layers.Concatenate()(x)
 
 
-def name_of_layer(feature: str, kind: str) -> str:
-    """Returns the name of a layer."""
-    return parsing.of_op(f"{feature}_{kind}")
+def _stacked(x: Sequence[Any]) -> Any:
+    return _flat(x[0]) if len(x) == 1 else tf.stack(x, axis=1)
+
+
+def _flat(x: Any) -> Any:
+    if x.shape.rank == 1:
+        return _layers.Reshape([1])(x)
+    return x if x.shape.rank == 2 else _layers.Flatten()(x)

@@ -29,9 +29,17 @@ class Spec:
     shape: tuple[int | None, ...]
     dtype: str
 
-    def input(self, name: str) -> Any:
-        """Returns the input."""
-        return tf.keras.Input(self.shape, name=parsing.of_op(name), dtype=self.dtype)
+
+def keras_inputs(specs: Mapping[str, Spec]) -> dict[str, Any]:
+    """Returns the inputs of a Keras model, which is fed them by name.
+
+    Their layers end in `_input`, as no other layer does: a column may be called `output` or `mask`.
+    """
+    names = parsing.of_ops(specs)
+    return {
+        name: tf.keras.Input(spec.shape, name=f"{names[name]}_input", dtype=spec.dtype)
+        for name, spec in specs.items()
+    }
 
 
 class KerasColumns:

@@ -72,7 +72,9 @@ class Migration:
         self._columns = KerasColumns(self._records.transforms)
         # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
         task = topology.Task(topology.EVALUATOR, 0)
-        self._estimator = experiment.estimator(self._job, run, task, self._records.transforms)
+        self._estimator = experiment.estimator(
+            self._job, run, task, transforms=self._records.transforms
+        )
         self._gate = parity.Gate(self._records)
 
     def publish(self, checkpoint: str) -> Migrated:
@@ -120,17 +122,29 @@ class Migration:
         tf.saved_model.save(servable, saved_model, signatures=servable.signatures())
         rows = self._gate.check(self._estimator, checkpoint, saved_model)
         fed = parity.Fed(self._columns.fed, tuple(sorted(_needs(model))))
-        self._gate.check(self._estimator, checkpoint, keras, fed)
+        self._gate.check(self._estimator, checkpoint, keras, fed=fed)
         return rows
 
 
 class _Servable(tf.Module):
-    """The model with the signatures of an export."""
+    """The model with the signatures of an export.
+
+    What the model holds is saved, and the model itself is not: Keras would trace each of its
+    layers, minutes for a thousand columns, for who loads it as Keras, as `model.keras` is for.
+    """
 
     def __init__(self, model: Any, columns: KerasColumns, records: Records) -> None:
         super().__init__()
-        self._model, self._fed = model, columns.fed
+        self._variables = model.variables
+        self._resources = [
+            held
+            for held in tf.train.TrackableView(model).descendants()
+            if isinstance(held, tf.saved_model.experimental.TrackableResource)
+        ]
+        self._fed = columns.fed
         self._columns = records.transforms.serving_columns
+        # Traced once for both signatures.
+        self._answers = tf.function(lambda inputs: model(inputs, training=False), autograph=False)
 
     def signatures(self) -> dict[str, Any]:
         """Returns functions of stored columns and of serialized Examples."""
@@ -147,10 +161,10 @@ class _Servable(tf.Module):
 
     def _of_columns(self, stored: dict[str, tf.Tensor]) -> Any:
         decoded = {n: parsing.decode(x, self._columns[n]) for n, x in stored.items()}
-        return self._model(self._fed(decoded), training=False)
+        return self._answers(self._fed(decoded))
 
     def _of_examples(self, serialized: tf.Tensor) -> Any:
-        return self._model(self._fed(parsing.parse(serialized, self._columns)), training=False)
+        return self._answers(self._fed(parsing.parse(serialized, self._columns)))
 
 
 def _needs(model: Any) -> Iterator[str]:

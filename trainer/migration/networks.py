@@ -14,8 +14,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.config import model_config
 from trainer.checkpoints.parameters import Parameters
-from trainer.input import parsing
-from trainer.migration import canned_networks, mnist_networks, sequence_networks
+from trainer.migration import canned_networks, keras_columns, mnist_networks, sequence_networks
 from trainer.migration.keras_columns import KerasColumns
 from trainer.models import heads, keras
 
@@ -55,14 +54,15 @@ def network(model: model_config.Model, columns: KerasColumns, parameters: Parame
 def whole(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns a `tf.keras.Model` from columns, as `KerasColumns.inputs` has them, to what the
     signature of an exported model answers."""
-    inputs = {name: spec.input(name) for name, spec in columns.inputs.items()}
+    inputs = keras_columns.keras_inputs(columns.inputs)
     made = columns.made(inputs)
     inner = network(model, columns, parameters)
     if len(made) == len(inner.inputs) == 1:
         given = list(made.values())
     else:
-        known = {**{parsing.of_op(name): x for name, x in made.items()}, **made}
-        given = [known[name] for name in inner.input_names]
+        # A Keras model of the user's own gets its inputs by name in training, too.
+        named = inner.input_names if model.name == "keras" else sorted(inner.input)
+        given = [made[name] for name in named]
     pairs = zip(given, inner.inputs, strict=True)
     given = [keras.fitting(x, input_.shape) for x, input_ in pairs]
     output = inner(tf.nest.pack_sequence_as(inner.input, given))

@@ -15,6 +15,7 @@ from pipeline import errors
 from pipeline.steps import STEPS
 from pipeline.steps.base import NUMBERS, Step
 from tests.pipeline.feature_tables import contents, make
+from trainer.migration import keras_columns
 from trainer.migration.keras_columns import KerasColumns, Spec
 from trainer.models.transforms import Transforms
 
@@ -136,7 +137,7 @@ def both():
 def made(both, tmp_path_factory):
     """Features of the rows, by a model that was saved and loaded."""
     _, columns = both
-    inputs = {name: spec.input(name) for name, spec in columns.inputs.items()}
+    inputs = keras_columns.keras_inputs(columns.inputs)
     path = str(tmp_path_factory.mktemp("keras") / "features.keras")
     tf.keras.Model(inputs, columns.made(inputs)).save(path)
     rows = {name: tf.constant(values) for name, values in ROWS.items()}
@@ -272,7 +273,7 @@ def test_steps_of_ones_own_inside_and_outside(own, tmp_path):
     assert columns.inputs["day_own_steps_Trimmed"] == Spec((), "string")
     assert columns.features["delay"] == Spec((2,), "float32")
     assert columns.features["delay_missing"] == Spec((), "float32")
-    inputs = {name: spec.input(name) for name, spec in columns.inputs.items()}
+    inputs = keras_columns.keras_inputs(columns.inputs)
     path = str(tmp_path / "own.keras")
     tf.keras.Model(inputs, columns.made(inputs)).save(path)
     rows = {"day": tf.constant(["a ", "b", "xyz"]), "delay": tf.constant([1.0, np.nan, -2.0])}

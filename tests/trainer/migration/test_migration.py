@@ -69,8 +69,8 @@ ROWS = {
 class Scene:
     """A run of the small table, and its migration."""
 
-    def __init__(self, folder, *overrides, text=CONFIG):
-        self.table = small_table.Table(folder, *overrides, text=text)
+    def __init__(self, folder, *overrides, text=CONFIG, made=small_table.payloads):
+        self.table = small_table.Table(folder, *overrides, text=text, made=made)
         self.checkpoint = self.table.checkpoint
         storage.write_text(self.table.run.config_path, config_file.dump(self.table.job))
         self.migration = migration.Migration(self.table.run, self.table.records_path)
@@ -113,8 +113,49 @@ def test_canned_models(tmp_path, model):
     assert scene.published == ["20"]
     served = tf.saved_model.load(f"{found.path}/saved_model").signatures["serving_default"]
     assert set(served.structured_input_signature[1]) == {
-        *("dep_time", "size", "day", "carrier", "unused")
+        "dep_time",
+        "size",
+        "day",
+        "carrier",
+        "unused",
     } | ({"pixels"} if "pixels" in scene.table.records.transforms.serving_columns else set())
+
+
+_MANY = {f"n{i}": "int64" if i % 10 == 9 else "float32" for i in range(80)}
+_WIDE = "\n".join(
+    [
+        "name: table\ndata:\n  source: csv\n  inputs: {train: {files: none.csv}}\n  columns:",
+        *(f"    {name}: {{type: {kind}}}" for name, kind in _MANY.items()),
+        "    late: {type: int64, min: 0, max: 1}\n  label: late\nfeatures:",
+        *(f"  {n}: {{steps: [{{z_score: {{mean: {3 + len(n)}, deviation: 7}}}}]}}" for n in _MANY),
+        "model: {name: dnn, params: {hidden_units: [8]}}\ntrain: {steps: 20, batch_size: 20}",
+        "eval: {metric: accuracy, batch_size: 40}\ncluster: {strategy: none}\n",
+    ]
+)
+
+
+def _wide(split):
+    rng = np.random.default_rng(len(split))
+    made = []
+    for _ in range(small_table.ROWS[split]):
+        drawn = 10 * rng.normal(size=len(_MANY))
+        values = {
+            name: int(x) if kind == "int64" else [float(x)]
+            for (name, kind), x in zip(_MANY.items(), drawn, strict=True)
+        }
+        made.append(small_table.example(**values, late=int(drawn[0] > 0)))
+    return made
+
+
+def test_many_numbers_are_few_layers(tmp_path):
+    """A layer for each step of each column made `make migrate` of 750 columns take minutes."""
+    found = Scene(tmp_path, text=_WIDE, made=_wide).publish()
+    assert found.rows >= 100
+    model = tf.keras.models.load_model(f"{found.path}/model.keras")
+    layers = [layer for layer in model.submodules if isinstance(layer, tf.keras.layers.Layer)]
+    inputs = [layer for layer in layers if isinstance(layer, tf.keras.layers.InputLayer)]
+    assert len(inputs) == 2 * len(_MANY)
+    assert len(layers) - len(inputs) < 1.5 * len(_MANY)
 
 
 @pytest.mark.slow
