@@ -17,7 +17,7 @@ from absl import flags
 from pipeline import cli, errors, storage, versions
 from pipeline.config import own_input
 from pipeline.console import terminal
-from pipeline.records import builds, manifest, quarantine
+from pipeline.records import builds, manifest, quarantine, shard_check
 from pipeline.reports import differences
 from pipeline.reports import facts as facts_of
 from pipeline.runs import run_folder
@@ -97,7 +97,7 @@ def _side(name: str) -> Side:
     contents = manifest.read(folder)
     manifest.check_schema(contents, job.data, folder)
     excluded = quarantine.read(run)
-    manifest.verify(folder, contents, contents=False)
+    shard_check.verify(folder, contents, contents=False)
     return Side(run, job, folder, contents, excluded)
 
 

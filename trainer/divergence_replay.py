@@ -73,7 +73,7 @@ def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
             _alone(job),
             RunFolder(scratch),
             topology.Task(topology.CHIEF, 0),
-            records.transforms,
+            transforms=records.transforms,
         )
         # As expected: it is what the hook has looked at.
         with contextlib.suppress(tf.estimator.NanLossDuringTrainingError):

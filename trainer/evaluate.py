@@ -19,6 +19,7 @@ from pipeline import cli, storage, versions
 from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.records import builds, manifest
+from pipeline.reports import unlearned
 from pipeline.runs import run_folder
 from pipeline.storage import strict_json
 from trainer.evaluation import request
@@ -51,8 +52,9 @@ def main() -> None:
     from trainer.reevaluation import Judged
 
     tf_logging.configure_logging(verbose=False)
-    judged = Judged(run, folder, _SPLIT.value or None, slices, job=job)
+    judged = Judged(run, folder, _SPLIT.value or None, slices=slices, job=job)
     found: dict[str, slice_metrics.Judgement] = {}
+    here: dict[str, slice_metrics.Judgement] = {}
     metrics: dict[str, Mapping[str, float]] = {}
     for checkpoint in judged.checkpoints(_CHECKPOINT.value or None):
         by_split = judged.metrics(checkpoint)
@@ -69,6 +71,15 @@ def main() -> None:
         named = {f"step {of.replace(' ', ', ', 1)}": one for of, one in found.items()}
         storage.write_text(path, report_page.page(f"Evaluation of {run.name}", named))
         print(f"plots in {terminal.shown(path)}")
+        # Of the last checkpoint: those before had not learned it yet.
+        if warned := unlearned.of_rows(_by_step(here)):
+            print(f"warning: step {warned}")
+
+
+def _by_step(found: Mapping[str, Judgement]) -> dict[str, Any]:
+    from trainer.metrics import report_page
+
+    return {of: report_page.content(one)["slices"] for of, one in found.items()}
 
 
 def _content(

@@ -22,12 +22,27 @@ from trainer.evaluation.evaluator import Evaluation, SignOfLife
 from trainer.exactly_once import counters, report
 from trainer.exactly_once.reader import Position, PositionHook
 from trainer.input.own_input import OwnInput, Source
+from trainer.input.script_input import Script
 from trainer.lifecycle.stopping import StopHook
 from trainer.models import heads
 from trainer.models.transforms import Transforms
-from trainer.monitoring import divergence, finite_loss, staleness, trace_hook
+from trainer.monitoring import divergence, finite_loss, staleness, stopwatch_hook, trace_hook
+from trainer.monitoring.board import BoardHook
+from trainer.monitoring.peers import Peers
 from trainer.monitoring.progress_hook import ProgressHook
 from trainer.monitoring.status_reporter import Reporter
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """A process of a run: its job and run, which task of the cluster it is, and its reports. Input
+    and model may be those of a script."""
+
+    job: config.Config
+    run: RunFolder
+    task: topology.Task
+    reporter: Reporter
+    script: Script | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,16 +55,18 @@ class Experiment:
     evaluation: Evaluation
     stop: StopHook
     position: Position | None
+    board: BoardHook | None
 
 
-def build(
-    job: config.Config, run: RunFolder, records: Source, task: topology.Task, reporter: Reporter
-) -> Experiment:
-    """Builds the experiment as the process `task` needs it; no op runs yet."""
+def build(process: Process, records: Source) -> Experiment:
+    """Builds the experiment as `process` needs it; no op runs yet."""
+    job, run, task, reporter = process.job, process.run, process.task, process.reporter
     training = task.job_name in topology.TRAINING_ROLES
-    position = _position(job, run, records, task) if training else None
-    built = estimator(job, run, task, records.transforms, position)
-    evaluation = Evaluation(job, run, records, built, reporter)
+    position = _position(process, records) if training else None
+    built = estimator(
+        job, run, task, transforms=records.transforms, position=position, script=process.script
+    )
+    evaluation = Evaluation(job, run, records, estimator=built, reporter=reporter)
     stop = StopHook(
         run,
         task,
@@ -57,19 +74,22 @@ def build(
         writing=reporter.writing,
         patience=tolerance.patience(job.cluster),
     )
+    board = BoardHook(job, run) if task.is_chief else None
     return Experiment(
         built,
         _train_spec(
-            job,
+            process,
             records,
             position,
-            reporter,
-            [
-                _finite(job, run, task, position),  # before the one that saves
+            hooks=[
+                *_clocks(process),  # first: what other hooks do is between steps
+                *_position_hooks(position, reporter),
+                _finite(process, position),  # before the one that saves
                 stop,
-                _progress(job, run, task, reporter),
-                *_savers(job, run, records, task, position=position, reporter=reporter),
-                *_instruments(job, run, task, reporter),
+                _progress(process),
+                *_savers(process, records, position),
+                *_instruments(process),
+                *([board] if board else []),
             ],
         )
         if training
@@ -77,10 +97,10 @@ def build(
         # Every checkpoint, at once, and the whole split: the framework's defaults wait two minutes,
         # then ten, and look at 100 batches (docs/tensorflow-pitfalls.md#evaluation-delays).
         tf.estimator.EvalSpec(
-            records.eval_input_fn("eval"),
+            _evaluated(records, reporter),
             steps=None,
             name="eval",
-            hooks=[SignOfLife(reporter)],
+            hooks=[SignOfLife(reporter), *evaluation.hooks],
             exporters=[evaluation.judge],
             start_delay_secs=0,
             throttle_secs=job.eval.throttle_seconds,
@@ -88,42 +108,57 @@ def build(
         evaluation,
         stop,
         position,
+        board,
     )
 
 
-def _position(
-    job: config.Config, run: RunFolder, records: Source, task: topology.Task
-) -> Position | None:
+def _evaluated(records: Source, reporter: Reporter) -> Any:
+    """Returns the input of an evaluation. With it the time of one begins, which builds a graph."""
+    batches = records.eval_input_fn("eval")
+
+    def input_fn() -> Any:
+        reporter.watch.enter("evaluation")
+        return batches()
+
+    return input_fn
+
+
+def _position(process: Process, records: Source) -> Position | None:
     if isinstance(records, OwnInput):
         return None
     blocks = records.blocks("train")
-    return Position(
-        job, task, blocks, counters.counts_in(checkpoint_files.newest(run.path), blocks).reached
-    )
+    counts = counters.counts_in(checkpoint_files.newest(process.run.path), blocks)
+    return Position(process.job, process.task, blocks, reached=counts.reached)
 
 
 def estimator(
     job: config.Config,
     run: RunFolder,
     task: topology.Task,
+    *,
     transforms: Transforms | None,
     position: Position | None = None,
+    script: Script | None = None,
 ) -> Any:
-    """Returns the Estimator of the config's model in one process; to train it needs a position."""
-    running = run_config(job, run, task)
+    """Returns the Estimator of the config's model, or of a script's, in one process; to train on
+    records it needs a position."""
+    running = run_config(job, run, task, script=script)
     params = {**model_config.params(job.model), "optimizer": optimizers.updates(job, task)}
     if transforms is not None:
         params |= heads.told(transforms.plan)
     model_function.seed(job)  # what the model's function makes before the graph
-    model = models.model(job.model.name, params, running, transforms)
-    extended = model_function.ModelFunction(model, job, task, position)
+    own = script.model if script else None
+    model = own or models.model(job.model.name, params, running, transforms=transforms)
+    extended = model_function.ModelFunction(model, job, task, position=position)
     return tf.estimator.Estimator(extended, config=running, params=params)
 
 
-def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
+def run_config(
+    job: config.Config, run: RunFolder, task: topology.Task, *, script: Script | None = None
+) -> Any:
     """Returns the `RunConfig` of one process. It reads `TF_CONFIG`, so that is set here."""
     os.environ["TF_CONFIG"] = task.tf_config()
-    distribution = strategies.distribution(job.cluster, task)
+    distribution = strategies.distribution(job.cluster, task, script.strategy if script else None)
     return tf.estimator.RunConfig(
         model_dir=run.path,
         tf_random_seed=job.train.seed,
@@ -145,22 +180,22 @@ def run_config(job: config.Config, run: RunFolder, task: topology.Task) -> Any:
 
 
 def _train_spec(
-    job: config.Config,
-    records: Source,
-    position: Position | None,
-    reporter: Reporter,
-    hooks: list[Any],
+    process: Process, records: Source, position: Position | None, *, hooks: list[Any]
 ) -> Any:
+    job, script = process.job, process.script
     own = [models.load_attribute(hook, "train.hooks")() for hook in job.train.hooks]
+    own += script.train_spec.hooks or () if script else ()
     return tf.estimator.TrainSpec(
         _train_input_fn(records, position),
         max_steps=job.train.max_steps,
-        hooks=[
-            *([PositionHook(position, reporter.progress)] if position and position.shared else []),
-            *hooks,
-            *own,
-        ],
+        hooks=[*hooks, *own],
     )
+
+
+def _position_hooks(position: Position | None, reporter: Reporter) -> list[Any]:
+    if position is None or not position.shared:
+        return []
+    return [PositionHook(position, reporter.progress, lambda: reporter.watch.during("waiting"))]
 
 
 def _train_input_fn(records: Source, position: Position | None) -> Any:
@@ -170,45 +205,48 @@ def _train_input_fn(records: Source, position: Position | None) -> Any:
     return records.train_input_fn(position.feed, position.task.num_readers)
 
 
-def _finite(
-    job: config.Config, run: RunFolder, task: topology.Task, position: Position | None
-) -> Any:
+def _finite(process: Process, position: Position | None) -> Any:
     if position is None:
         return finite_loss.FiniteLoss()
-    return divergence.DivergenceHook(job, run, task, position.blocks)
+    return divergence.DivergenceHook(process.job, process.run, process.task, blocks=position.blocks)
 
 
-def _savers(
-    job: config.Config,
-    run: RunFolder,
-    records: Source,
-    task: topology.Task,
-    *,
-    position: Position | None,
-    reporter: Reporter,
-) -> list[Any]:
+def _savers(process: Process, records: Source, position: Position | None) -> list[Any]:
+    job, run, reporter = process.job, process.run, process.reporter
+    before = reporter.watch.state
+
     def before_save(session: Any) -> None:
+        nonlocal before
+        before = reporter.watch.pause("saving")
         reporter.progress(run_folder.SAVING)
         if position is not None:
             position.before_save(session)
 
-    actions = _after_save(job, run, records, reporter)
+    def saved(step: int, seconds: float) -> None:
+        reporter.watch.resume(before)
+
+    actions = _after_save(process, records)
     actions.append(lambda step, seconds: reporter.progress(run_folder.SAVING, 1, 1))
     return saving.hooks(
         job,
         run,
-        task,
-        actions,
-        before_save,
+        process.task,
+        actions=actions,
+        before_save=before_save,
         before_last=position.before_last_save if position else lambda session: None,
-        between=[save_pace.SavePace(run.path, job.train.save_steps)],
+        listeners=_listeners(process.script),
+        between=[save_pace.SavePace(run.path, job.train.save_steps), saved],
     )
 
 
-def _after_save(
-    job: config.Config, run: RunFolder, records: Source, reporter: Reporter
-) -> list[saving.AfterSave]:
-    janitor = Janitor(run.path, job.train.keep_checkpoints)
+def _listeners(script: Script | None) -> tuple[Any, ...]:
+    """Returns the saving listeners of a script."""
+    return tuple(script.train_spec.saving_listeners or ()) if script else ()
+
+
+def _after_save(process: Process, records: Source) -> list[saving.AfterSave]:
+    run, reporter = process.run, process.reporter
+    janitor = Janitor(run.path, process.job.train.keep_checkpoints)
     return [
         lambda step, seconds: janitor.clean(),
         skipped.Saved(run),
@@ -221,22 +259,33 @@ def _after_save(
     ]
 
 
-def _instruments(
-    job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter
-) -> list[Any]:
-    model_dir = run.path if task.is_chief else None
-    hooks: list[Any] = [
-        trace_hook.TraceHook(run, task.name, reporter, job.train.profile, model_dir)
+def _clocks(process: Process) -> list[Any]:
+    job, run, task, reporter = process.job, process.run, process.task, process.reporter
+    return [
+        stopwatch_hook.StopwatchHook(reporter.watch, topology.examples_per_process(job)),
+        trace_hook.TraceHook(
+            run,
+            task.name,
+            reporter,
+            profile=job.train.profile,
+            model_dir=run.path if task.is_chief else None,
+        ),
     ]
-    if topology.STRATEGIES[job.cluster.strategy].asynchronous and task.cluster:
-        hooks.append(staleness.StalenessHook(run, task, reporter))
-    return hooks
 
 
-def _progress(
-    job: config.Config, run: RunFolder, task: topology.Task, reporter: Reporter
-) -> ProgressHook:
-    examples = topology.batch_per_replica(job) * topology.replicas_per_process(job.cluster)
+def _instruments(process: Process) -> list[Any]:
+    task = process.task
+    if topology.STRATEGIES[process.job.cluster.strategy].asynchronous and task.cluster:
+        return [staleness.StalenessHook(process.run, task, process.reporter)]
+    return []
+
+
+def _progress(process: Process) -> ProgressHook:
+    job, run, task = process.job, process.run, process.task
     return ProgressHook(
-        reporter, examples, job.train.summary_steps, run.path if task.is_chief else None
+        process.reporter,
+        topology.examples_per_process(job),
+        job.train.summary_steps,
+        model_dir=run.path if task.is_chief else None,
+        peers=Peers(run, task) if task.is_chief else None,
     )

@@ -37,7 +37,7 @@ def main() -> None:
         raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
     folder = builds.of_run(_STORAGE.value, run, job.name)
     contents = manifest.read(folder)
-    records = trainer_input.Records(job, folder, contents, quarantine.read(run))
+    records = trainer_input.Records(job, folder, contents, excluded=quarantine.read(run))
     blocks = records.blocks("train")
     found, counts = report.account(checkpoint, blocks)
     print(f"run {run.name}, step {found.step:,}: records of split train")

@@ -18,7 +18,7 @@ from trainer.exactly_once.reader import Position
 from trainer.input import grouping, window_feed
 from trainer.metrics import streaming
 from trainer.models import heads, transforms
-from trainer.monitoring import divergence, staleness
+from trainer.monitoring import divergence, staleness, stopwatch_hook
 from trainer.optimizers import averaging
 
 _MODES = tf.estimator.ModeKeys
@@ -40,6 +40,7 @@ class ModelFunction:
         model: models.Model,
         job: config_lib.Config,
         task: topology.Task,
+        *,
         position: Position | None,
     ) -> None:
         """Training counts its records in `position`; without one they are not counted."""
@@ -58,7 +59,7 @@ class ModelFunction:
             spec = self._train(features, offered, origin)
         elif mode == _MODES.EVAL:
             spec = self._averaged(self._build(features, offered), mode)
-            spec = spec if ids is None else self._grouped(spec, ids, labels, features)
+            spec = spec if ids is None else self._grouped(spec, ids, labels, features=features)
         else:
             spec = self._averaged(heads.servable(self._build(features, offered)), mode)
         saving.keep_known(spec.scaffold)
@@ -69,6 +70,7 @@ class ModelFunction:
         return self
 
     def _train(self, features: Any, offered: dict[str, Any], origin: _Origin) -> Any:
+        batch = tf.nest.flatten((features, offered["labels"]), expand_composites=True)
         if self._position is not None:
             features, offered["labels"] = self._position.let_in(
                 (features, offered["labels"]), origin.blocks, origin.places
@@ -77,6 +79,8 @@ class ModelFunction:
         optimizers.check(self._job.model.name, offered["params"]["optimizer"])
         if self._strategy.asynchronous and self._task.cluster:
             staleness.watch(spec)
+        # Last: seeds of ops made after it would be others.
+        stopwatch_hook.watch_input(batch)
         return spec if self._position is None else _counted(spec, self._position, origin)
 
     def _build(self, features: Any, offered: dict[str, Any]) -> Any:
@@ -92,7 +96,7 @@ class ModelFunction:
                 warm_start.begin(self._model.warm_start_from, self._job.model.warm_start)
         return spec
 
-    def _grouped(self, spec: Any, ids: tf.Tensor, labels: Any, features: Any) -> Any:
+    def _grouped(self, spec: Any, ids: tf.Tensor, labels: Any, *, features: Any) -> Any:
         settings = self._job.eval
         assert settings.group is not None
         grouped = functools.partial(

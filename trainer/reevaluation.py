@@ -25,8 +25,8 @@ class Judged:
         run: RunFolder,
         records_path: str,
         split: str | None,
-        slices: Sequence[str],
         *,
+        slices: Sequence[str],
         job: config.Config | None = None,
     ) -> None:
         """`job` is the config of the run, unless it is evaluated by another `eval` section. Raises
@@ -42,7 +42,7 @@ class Judged:
         self._splits = request.splits(split, contents)
         # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
         task = topology.Task(topology.EVALUATOR, 0)
-        self._estimator = experiment.estimator(job, run, task, self._records.transforms)
+        self._estimator = experiment.estimator(job, run, task, transforms=self._records.transforms)
 
     def checkpoints(self, wanted: str | None) -> list[str]:
         """Returns the newest checkpoint, that of a step, the `best`, or `all`: see `chosen`."""
@@ -86,7 +86,12 @@ class Judged:
         step = checkpoint_files.step_of(checkpoint)
         return {
             " ".join(filter(None, (str(step), split, label))): slice_metrics.judge(
-                self._records, self._estimator, checkpoint, split, self._slices, label=label
+                self._records,
+                self._estimator,
+                checkpoint,
+                split=split,
+                slices=self._slices,
+                label=label,
             )
             for split in self._splits
             for label in self._records.job.labels or (None,)

@@ -69,7 +69,7 @@ def trained(folder: str, of: config.Config, given: Rows, *, steps: int, batch: i
     transforms = Transforms(of, contents(of))
     run = tf.estimator.RunConfig(folder, tf_random_seed=1)
     params = {**model_config.params(of.model), "optimizer": optimizers.Updates("adam", 0.05)}
-    model = models.model(of.model.name, params, run, transforms)
+    model = models.model(of.model.name, params, run, transforms=transforms)
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         with placement.cut(2, largest=60):

@@ -27,8 +27,10 @@ from trainer.monitoring.status_reporter import Reporter
 
 # Small steps of a small network: 2,847 records in batches of 100.
 FINISHED = (
-    *("train.steps=300", "train.save_steps=100", "train.summary_steps=50"),
-    *("train.optimizer={name: adam, learning_rate: 0.01}",),
+    "train.steps=300",
+    "train.save_steps=100",
+    "train.summary_steps=50",
+    "train.optimizer={name: adam, learning_rate: 0.01}",
 )
 
 
@@ -132,7 +134,7 @@ def evaluation_of(small_records):
         task = topology.Task(topology.EVALUATOR, 0)
         records = Records(job, small_records.folder, contents)
         reporter = Reporter(run, task.name, job.train.steps)
-        built = experiment.estimator(job, run, task, records.transforms)
-        return Evaluation(job, run, records, built, reporter)
+        built = experiment.estimator(job, run, task, transforms=records.transforms)
+        return Evaluation(job, run, records, estimator=built, reporter=reporter)
 
     return build

@@ -17,7 +17,7 @@ class Scene:
         self._evaluation_of = evaluation_of
 
     def judge(self, step, value, *overrides, **records):
-        """Starts anew, as after a restart, and judges one evaluation."""
+        """Starts again, as after a restart, and judges one evaluation."""
         evaluation = self._evaluation_of(self.run, *overrides, **records)
         checkpoint = f"{self.run.path}/model.ckpt-{step}"
         metrics = {"accuracy": np.float32(value), "loss": 1.0, "global_step": np.int64(step)}

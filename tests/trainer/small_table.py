@@ -105,7 +105,10 @@ class Table:
         self.records_path = str(folder / "records" / "table")
         self.records = Records(self.job, self.records_path, self.contents)
         self.estimator = experiment.estimator(
-            self.job, self.run, topology.Task(topology.EVALUATOR, 0), self.records.transforms
+            self.job,
+            self.run,
+            topology.Task(topology.EVALUATOR, 0),
+            transforms=self.records.transforms,
         )
 
     @property

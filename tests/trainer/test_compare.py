@@ -33,7 +33,14 @@ def early(finished, small_records):
 def test_flags_are_a_contract(commands):
     listing = commands.run(COMPARE, "--help")
     assert re.findall(r"^ +--(?:\[no\])?(\w+): ", listing, re.MULTILINE) == [
-        *("a", "b", "checkpoint", "fail_if", "metric", "slices", "split", "storage")
+        "a",
+        "b",
+        "checkpoint",
+        "fail_if",
+        "metric",
+        "slices",
+        "split",
+        "storage",
     ]
 
 

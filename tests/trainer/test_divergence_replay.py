@@ -16,8 +16,10 @@ from trainer.monitoring import divergence
 
 # Each step multiplies the parameters until they overflow.
 DIVERGES = (
-    *("train.steps=40", "train.save_steps=3"),
-    *("model.name=tests.trainer.user_code:squared_model_fn", "eval.metric=hit_rate"),
+    "train.steps=40",
+    "train.save_steps=3",
+    "model.name=tests.trainer.user_code:squared_model_fn",
+    "eval.metric=hit_rate",
     "train.optimizer={name: sgd, learning_rate: 1.0e+4}",
 )
 
@@ -56,7 +58,7 @@ def test_the_same_steps_have_the_same_losses(diverged, small_records, commands):
 def test_checkpoints_saved_after_divergence_are_not_resumed_from(
     diverged, small_records, commands, task_flags
 ):
-    """With a learning rate that holds, training goes on from the last finite checkpoint."""
+    """With a learning rate that holds, training continues from the last finite checkpoint."""
     better = (*DIVERGES[:-1], "train.optimizer={name: sgd, learning_rate: 1.0e-6}")
     commands.run("trainer.task", *task_flags("diverged", *better))
 

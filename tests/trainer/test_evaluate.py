@@ -17,7 +17,13 @@ EVALUATE = "trainer.evaluate"
 def test_flags_are_a_contract(commands):
     listing = commands.run(EVALUATE, "--help")
     assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == [
-        *("checkpoint", "config", "group", "run", "slices", "split", "storage")
+        "checkpoint",
+        "config",
+        "group",
+        "run",
+        "slices",
+        "split",
+        "storage",
     ]
 
 

@@ -9,9 +9,9 @@ from pipeline.cluster import topology
 from trainer import model_function, models
 
 
-def test_it_is_copied_as_functions_are(small_records):
+def test_a_deep_copy_of_a_model_function_is_the_same_object(small_records):
     """For several hosts, TensorFlow copies what the Estimator was given."""
     task = topology.Task("chief", 0, types.MappingProxyType({"chief": ("h:1",)}))
-    model = models.model("mnist_mlp", {}, None, None)
-    made = model_function.ModelFunction(model, small_records.job, task, None)
+    model = models.model("mnist_mlp", {}, None, transforms=None)
+    made = model_function.ModelFunction(model, small_records.job, task, position=None)
     assert copy.deepcopy(made) is made

@@ -11,7 +11,7 @@ from trainer.reevaluation import Judged
 @pytest.fixture
 def judged(finished, small_records):
     def build(split=None, slices=(), run=None):
-        return Judged(run or finished.run, small_records.folder, split, slices)
+        return Judged(run or finished.run, small_records.folder, split, slices=slices)
 
     return build
 

@@ -71,7 +71,7 @@ def test_a_bug_keeps_its_own_error(run):
     "raised",
     [errors.RetryableError("stopped, saved at step 7"), _tf.UnavailableError(None, None, "ps")],
 )
-def test_who_was_asked_to_stop_has_not_failed(run, raised):
+def test_a_role_asked_to_stop_has_not_failed(run, raised):
     signals.stop_requested.set()
     try:
         with (

@@ -41,8 +41,16 @@ def test_flags_are_a_contract(commands):
     assert "python -m trainer.task --config=mnist" in listing
     flags = re.findall(r"^ +--(\w+): ", listing, re.MULTILINE)
     assert flags == [
-        *("chief_hosts", "cluster_spec", "config", "job_name", "ps_hosts", "run", "set"),
-        *("storage", "task_index", "worker_hosts"),
+        "chief_hosts",
+        "cluster_spec",
+        "config",
+        "job_name",
+        "ps_hosts",
+        "run",
+        "set",
+        "storage",
+        "task_index",
+        "worker_hosts",
     ]
 
 
@@ -84,7 +92,8 @@ def test_a_model_of_the_users_own_trains(commands, task_flags, small_records):
     commands.run(
         TASK,
         *task_flags("own-model", f"model.name={MODULE}:model_fn", "eval.metric=hit_rate"),
-        *("--set=train.steps=40", "--set=model.params={}"),
+        "--set=train.steps=40",
+        "--set=model.params={}",
     )
     result = json.loads((small_records.storage / "runs/own-model/RESULT.json").read_text())
     assert result["final_step"] == 40
@@ -198,7 +207,7 @@ def test_a_bad_request_is_one_line(commands, task_flags, flags, message):
     assert re.search(message, error_line(output)), output
 
 
-def test_a_run_that_somebody_works_on_is_left_alone(finished, commands):
+def test_a_run_with_live_processes_is_left_alone(finished, commands):
     before = (finished.path / "status" / "chief-0.json").read_text()
     with run_lock.held(finished.run):
         output = commands.run(TASK, *finished.arguments, code=64)

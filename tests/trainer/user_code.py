@@ -7,6 +7,7 @@ import signal
 
 import tensorflow as tf
 
+from pipeline.processes import signals
 from trainer import optimizers
 
 KILL_AT = 37
@@ -93,6 +94,8 @@ class TerminateHook(tf.compat.v1.train.SessionRunHook):
         if run_values.results >= KILL_AT and not self._sent:
             self._sent = True
             os.kill(os.getpid(), signal.SIGTERM)
+            # Another thread may have got it, and this one may make steps until its turn comes.
+            assert signals.stop_requested.wait(60)
 
 
 not_a_model = 3

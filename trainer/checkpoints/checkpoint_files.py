@@ -44,7 +44,7 @@ def chosen(model_dir: str, wanted: str | None) -> list[str]:
     """Returns the newest checkpoint, or that of a step, or the `best`, or `all` that are still
     there. Raises `UsageError` if there is none, `DataError` if one is damaged.
 
-    Asynchronous workers go on while one is saved: it may hold a later step than it is named after.
+    Asynchronous workers train while one is saved: it may hold a later step than it is named after.
     """
     listed = checkpoint_list.read(model_dir)
     there = [path for path in listed if storage.exists(f"{path}.index")]
@@ -123,7 +123,7 @@ def _await_listing(checkpoint: str) -> None:
 
 
 def current_step(model_dir: str) -> int:
-    """Returns the step training would go on from: that of the newest checkpoint, or 0.
+    """Returns the step training would resume from: that of the newest checkpoint, or 0.
 
     Raises `DataError` if there should be one that cannot be read: TensorFlow would begin again.
     """
@@ -227,7 +227,7 @@ def mend(
 def _set_aside(checkpoint: str) -> str:
     """Moves what there is of a checkpoint to `damaged/`; returns what to say of it."""
     folder, _, name = checkpoint.rpartition("/")
-    # The index first: without it the rest is no checkpoint any more, if this is interrupted.
+    # The index first: without it the rest is not a checkpoint any more, if this is interrupted.
     files = [file for file in storage.listdir(folder) if file.startswith(f"{name}.")]
     if not files:
         return ""

@@ -29,28 +29,33 @@ def hooks(
     job: config.Config,
     run: RunFolder,
     task: topology.Task,
+    *,
     actions: Sequence[AfterSave],
     before_save: Callable[[Any], None] = lambda session: None,
-    *,
     before_last: Callable[[Any], None] = lambda session: None,
     between: Sequence[AfterSave] = (),
+    listeners: Sequence[Any] = (),
 ) -> list[Any]:
     """Returns the hooks by which a training process saves.
 
     The chief calls `before_save`, saves, and takes `actions` after each save, in order. At the end
     it calls `before_last`, after which no process makes a step, and saves once; the actions of
-    `between` are taken after all other saves. Workers of an all-reduce save to the disk of their
-    host, because saving is a step all of them make together; nobody reads that, and it is removed
-    at once.
+    `between` are taken after all other saves. It calls `listeners` of the user's own last. Workers
+    of an all-reduce save to the disk of their host, because saving is a step all of them make
+    together; that is never read, and removed at once.
     """
     steps = job.train.save_steps
     if task.is_chief:
-        hook = _saver_hook(run.path, steps, [_Listener(actions, between, before_save)], before_last)
+        ours = _Listener(actions=actions, between=between, before_save=before_save)
+        hook = _saver_hook(run.path, steps, [ours, *listeners], before_last=before_last)
         hook.saves_restored = topology.PS not in task.cluster
         return [hook]
     if topology.STRATEGIES[job.cluster.strategy].all_reduce:
         folder = scratch.make("saves")
-        return [_ForgetHook(), _saver_hook(folder, steps, [_Unread(folder)], before_last)]
+        return [
+            _ForgetHook(),
+            _saver_hook(folder, steps, [_Unread(folder)], before_last=before_last),
+        ]
     return []
 
 
@@ -67,7 +72,7 @@ def keep_known(scaffold: Any) -> None:
 
 
 def _saver_hook(
-    folder: str, steps: int, listeners: list[Any], before_last: Callable[[Any], None]
+    folder: str, steps: int, listeners: list[Any], *, before_last: Callable[[Any], None]
 ) -> Any:
     hook = _Saver(folder, save_steps=steps, listeners=listeners)
     hook.before_last = before_last
@@ -123,6 +128,7 @@ class _Saver(tf.compat.v1.train.CheckpointSaverHook):
 class _Listener(tf.compat.v1.train.CheckpointSaverListener):
     def __init__(
         self,
+        *,
         actions: Sequence[AfterSave],
         between: Sequence[AfterSave],
         before_save: Callable[[Any], None],

@@ -97,8 +97,8 @@ def _checkpoint(path: str) -> str:
     newest = tf.train.latest_checkpoint(path)
     if newest is None:
         raise errors.UsageError(
-            f"model.warm_start.path: {path!r} is no checkpoint, such as model.ckpt-500, no "
-            "folder of checkpoints, and no SavedModel"
+            f"model.warm_start.path: {path!r} is neither a checkpoint such as "
+            "model.ckpt-500, nor a folder of checkpoints, nor a SavedModel"
         )
     return str(newest)
 

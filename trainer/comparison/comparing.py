@@ -25,8 +25,8 @@ def compare(
     a, b = sides
     # Groups and slices are those of A: the records are the same.
     ungrouped = b.job.model_copy(update={"eval": b.job.eval.model_copy(update={"group": None})})
-    one = predictions.predict(a, split, checkpoint, slices)
-    other = predictions.predict(dataclasses.replace(b, job=ungrouped), split, checkpoint, ())
+    one = predictions.predict(a, split, checkpoint, slices=slices)
+    other = predictions.predict(dataclasses.replace(b, job=ungrouped), split, checkpoint, slices=())
     names = a.run.name, b.run.name
     parts = result.slices(one, other, pairs, job=a.job, runs=names)
     wanted = metric or a.job.eval.metric

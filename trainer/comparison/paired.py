@@ -20,8 +20,11 @@ from trainer.metrics.probabilities import Scored
 
 # Metrics of which less is better; `calibration` is best at 1, all others are best when large.
 _LOWER_IS_BETTER = (
-    *("log_loss", "normalized_entropy"),
-    *("mean_absolute_error", "rmse", "mean_squared_error"),
+    "log_loss",
+    "normalized_entropy",
+    "mean_absolute_error",
+    "rmse",
+    "mean_squared_error",
 )
 _NO_DIRECTION = ("calibration",)
 # Names by which models report what has another name here.
@@ -80,37 +83,41 @@ def of_classes(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
     if a.probability is None or b.probability is None:  # of more than two classes
         found["log_loss"] = _means(one.losses, other.losses, units)
         return found
-    area = area_under_roc(a.labels, a.probability, b.probability, units)
+    area = area_under_roc(a.labels, a.probability, b.probability, groups=units)
     if area is not None:
         found["auc"] = area
     ours, theirs = probabilities.influences(one), probabilities.influences(other)
     for name in (name for name in ours if name in theirs):
         first, second = ours[name], theirs[name]
         found[name] = _by_influence(
-            first.value, second.value, second.influence - first.influence, units, first.few
+            first.value,
+            second.value,
+            second.influence - first.influence,
+            groups=units,
+            few=first.few,
         )
     return found | _by_group(a, b, top)
 
 
 def of_numbers(
-    labels: np.ndarray, a: np.ndarray, b: np.ndarray, groups: np.ndarray | None = None
+    labels: np.ndarray, a: np.ndarray, b: np.ndarray, *, groups: np.ndarray | None = None
 ) -> dict[str, Difference]:
     """Returns the metrics of two regressors: `[records]` labels and predictions."""
     one, other = a.astype(float) - labels, b.astype(float) - labels
     squares = _means(np.square(one), np.square(other), groups)
-    roots = math.sqrt(squares.a), math.sqrt(squares.b)
-    slopes = [0.5 / root if root else 0.0 for root in roots]
-    influence = slopes[1] * (np.square(other) - squares.b)
-    influence -= slopes[0] * (np.square(one) - squares.a)
+    root_a, root_b = math.sqrt(squares.a), math.sqrt(squares.b)
+    slope_a, slope_b = (0.5 / root if root else 0.0 for root in (root_a, root_b))
+    influence = slope_b * (np.square(other) - squares.b)
+    influence -= slope_a * (np.square(one) - squares.a)
     return {
         "mean_absolute_error": _means(np.abs(one), np.abs(other), groups),
-        "rmse": _by_influence(*roots, influence, groups),
+        "rmse": _by_influence(root_a, root_b, influence, groups=groups),
         "mean_squared_error": squares,
     }
 
 
 def _by_influence(
-    a: float, b: float, influence: np.ndarray, groups: np.ndarray | None, few: bool = False
+    a: float, b: float, influence: np.ndarray, *, groups: np.ndarray | None, few: bool = False
 ) -> Difference:
     return Difference(
         a, b, intervals.by_influence(b - a, influence, _PLAIN, groups=groups, few=few)
@@ -120,12 +127,16 @@ def _by_influence(
 def _means(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
     """Student's t of the differences, as in scipy's `ttest_rel`."""
     change = b - a
-    return _by_influence(float(np.mean(a)), float(np.mean(b)), change - np.mean(change), groups)
+    return _by_influence(
+        float(np.mean(a)), float(np.mean(b)), change - np.mean(change), groups=groups
+    )
 
 
 def _accuracy(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
     one, other = intervals.wilson(_count(a), len(a)), intervals.wilson(_count(b), len(b))
-    change = newcombe(_count(a & b), _count(a & ~b), _count(~a & b), _count(~a & ~b))
+    change = newcombe(
+        both=_count(a & b), only_a=_count(a & ~b), only_b=_count(~a & b), neither=_count(~a & ~b)
+    )
     found = Difference(one.value, other.value, change)
     if groups is None:
         return found
@@ -133,7 +144,7 @@ def _accuracy(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Differ
     return dataclasses.replace(found, change=intervals.wider(change, clustered.change))
 
 
-def newcombe(both: int, only_a: int, only_b: int, neither: int) -> Estimate:
+def newcombe(*, both: int, only_a: int, only_b: int, neither: int) -> Estimate:
     """Returns the share of B minus that of A from the four counts of pairs, with its interval by
     Newcombe (1998, Improved confidence intervals for the difference between binomial proportions
     based on paired data, method 10)."""
@@ -155,7 +166,7 @@ def newcombe(both: int, only_a: int, only_b: int, neither: int) -> Estimate:
 
 
 def area_under_roc(
-    labels: np.ndarray, a: np.ndarray, b: np.ndarray, groups: np.ndarray | None = None
+    labels: np.ndarray, a: np.ndarray, b: np.ndarray, *, groups: np.ndarray | None = None
 ) -> Difference | None:
     """Returns the areas under two ROCs of the same records, and DeLong's interval (1988) of their
     difference. `labels` is `[records]` of 0 and 1. `None` if only one label is there."""
@@ -203,13 +214,13 @@ def _by_group(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
     for name, (x, y, weights) in zip(of_groups.names(top), values, strict=True):
         mean_x, mean_y = float(np.mean(x * weights)), float(np.mean(y * weights))
         influence = weights * ((y - x) - (mean_y - mean_x))
-        found[name] = _by_influence(mean_x, mean_y, influence, None)
+        found[name] = _by_influence(mean_x, mean_y, influence, groups=None)
     return found
 
 
 def _ranked(groups: np.ndarray, of: Answers, top: int) -> Ranked:
     assert of.probability is not None
-    return of_groups.rank(groups, of.labels == 1, of.probability, top)
+    return of_groups.rank(groups, of.labels == 1, of.probability, top=top)
 
 
 def _count(values: np.ndarray) -> int:

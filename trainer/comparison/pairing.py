@@ -18,7 +18,7 @@ import numpy as np
 
 from pipeline import config, errors, storage
 from pipeline.config import SPLITS, model_config
-from pipeline.records import feature_plan, manifest, quarantine, tfrecord
+from pipeline.records import feature_plan, manifest, quarantine, shard_check, tfrecord
 from pipeline.runs.run_folder import RunFolder
 
 Key = bytes
@@ -51,7 +51,7 @@ class Side:
                     yield from tfrecord.read(path, offset, count)
                 except FileNotFoundError:
                     raise errors.DataError(
-                        f"shard {path!r}: missing. {manifest.ways_out(self.folder)}"
+                        f"shard {path!r}: missing. {shard_check.ways_out(self.folder)}"
                     ) from None
 
 
@@ -99,7 +99,7 @@ def pair(a: Side, b: Side, split: str) -> Pairs:
     trained = {key for side in keys for key, _ in side["train"]}
     kept = [(one, other) for one, other, (key, _) in shared if key not in trained]
     if not kept:
-        raise errors.DataError(_none(a, b, split, len(shared), by))
+        raise errors.DataError(_none(a, b, split, shared=len(shared), by=by))
     found = np.array(kept, np.int64)
     return Pairs(found[:, 0], found[:, 1], len(shared) - len(kept), counts, by)
 
@@ -113,7 +113,7 @@ def _sizes(side: Side, split: str) -> Iterable[int]:
                 yield shard.records_in(block, side.contents.block_records)
 
 
-def _none(a: Side, b: Side, split: str, shared: int, by: str) -> str:
+def _none(a: Side, b: Side, split: str, *, shared: int, by: str) -> str:
     why = f"all {shared:,} that they share were trained on by one of them" if shared else by
     return (
         f"runs {a.run.name!r} and {b.run.name!r}: have no record of {split} in common to compare "

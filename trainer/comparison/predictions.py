@@ -30,7 +30,9 @@ class Predictions:
     slices: Mapping[str, np.ndarray]
 
 
-def predict(side: Side, split: str, checkpoint: str | None, slices: Sequence[str]) -> Predictions:
+def predict(
+    side: Side, split: str, checkpoint: str | None, *, slices: Sequence[str]
+) -> Predictions:
     """Returns what the model of a checkpoint (`checkpoint_files.chosen`) predicts.
 
     Raises `UsageError` for a model that serves neither `class` nor `prediction`, `ModelError` for
@@ -41,14 +43,16 @@ def predict(side: Side, split: str, checkpoint: str | None, slices: Sequence[str
             f"run {side.run.name!r}: has several labels, {', '.join(side.job.labels)}; only "
             "models of one label can be compared"
         )
-    records = Records(side.job, side.folder, side.contents, side.excluded)
+    records = Records(side.job, side.folder, side.contents, excluded=side.excluded)
     grouping.check(side.job, split, side.contents.split(split).records)
     (path,) = checkpoint_files.chosen(side.run.path, checkpoint)
     task = topology.Task(topology.EVALUATOR, 0)
-    estimator = experiment.estimator(side.job, side.run, task, records.transforms)
+    estimator = experiment.estimator(side.job, side.run, task, transforms=records.transforms)
     kept = [
         _needed(batch)
-        for batch in slice_metrics.scored(records, estimator, path, split, slices, ())
+        for batch in slice_metrics.scored(
+            records, estimator, path, split=split, slices=slices, hooks=()
+        )
     ]
     found = {name: np.concatenate([batch[name] for batch in kept]) for name in kept[0]}
     if "class" not in found and "prediction" not in found:

@@ -94,13 +94,13 @@ def slices(
     found |= {slice_metrics.SLICE + name: x[pairs.a] for name, x in a.slices.items()}
     masks = slice_metrics.slice_masks(found, list(a.slices), job.data.columns)
     return [
-        Slice(name, int(mask.sum()), _metrics(a, b, pairs, mask, top=job.eval.top_k))
+        Slice(name, int(mask.sum()), _metrics(a, b, pairs, mask=mask, top=job.eval.top_k))
         for name, mask in masks
     ]
 
 
 def _metrics(
-    a: Predictions, b: Predictions, pairs: Pairs, mask: np.ndarray, *, top: int
+    a: Predictions, b: Predictions, pairs: Pairs, *, mask: np.ndarray, top: int
 ) -> dict[str, Difference]:
     one, other = pairs.a[mask], pairs.b[mask]
     if a.answers is not None and b.answers is not None:

@@ -26,8 +26,8 @@ class Distribution:
     cpu_devices: int
 
 
-def distribution(cluster: config.Cluster, task: topology.Task) -> Distribution:
-    """Returns the strategies for a process of `cluster`.
+def distribution(cluster: config.Cluster, task: topology.Task, given: Any = None) -> Distribution:
+    """Returns the strategies for a process of `cluster`; to train, the one that is `given`.
 
     Must be called before any op has run in this process: devices and collectives are set up here.
     """
@@ -43,7 +43,7 @@ def distribution(cluster: config.Cluster, task: topology.Task) -> Distribution:
     autotuner.keep_out_of_strategies()
     used = [*devices, cluster.parameter_device, *(eval_devices if build_eval else ())]
     return Distribution(
-        train=build_train(cluster, devices) if build_train else None,
+        train=given or build_train(cluster, devices) if build_train else None,
         evaluate=build_eval(cluster, eval_devices) if build_eval else None,
         cpu_devices=_cpus_of(used),
     )

@@ -17,6 +17,7 @@ def metrics(
     job: config.Config,
     contents: manifest.Manifest,
     excluded: quarantine.Excluded,
+    *,
     evaluations: Mapping[str, Mapping[str, float]],
 ) -> dict[str, dict[str, float]]:
     """Returns by split the metrics of always its most frequent label, or its mean.

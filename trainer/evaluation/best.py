@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 
-def is_better(value: float, best: float | None, higher_is_better: bool, by: float = 0.0) -> bool:
+def is_better(value: float, best: float | None, *, higher_is_better: bool, by: float = 0.0) -> bool:
     """True if `value` beats `best` by more than `by`.
 
     What is not finite never wins, and as `best` it loses to any number that is, as `None` does. Of

@@ -37,6 +37,7 @@ class Judge(tf.estimator.Exporter):
         job: config.Config,
         run: RunFolder,
         records: Source,
+        *,
         reporter: Reporter,
         publisher: exporters.Publishing,
     ) -> None:
@@ -62,7 +63,12 @@ class Judge(tf.estimator.Exporter):
     ) -> str | None:
         """Exports and keeps `checkpoint_path` if its metric beats the recorded best; returns the
         path of the export."""
-        metrics = plain(eval_result)
+        exported = self._judge(estimator, checkpoint_path, plain(eval_result))
+        # What comes until the next step is no longer the evaluation.
+        self._reporter.watch.enter("between")
+        return exported
+
+    def _judge(self, estimator: Any, checkpoint_path: str, metrics: dict[str, float]) -> str | None:
         self._newest = checkpoint_files.digest(checkpoint_path), metrics
         step = int(metrics["global_step"])
         self._reporter.say("evaluating", step=step, evaluation={"step": step, **metrics})
@@ -70,7 +76,7 @@ class Judge(tf.estimator.Exporter):
         check_metric(metric, metrics)
         self._note(metrics, checkpoint_path)
         old = self._recorded(estimator)
-        # One that somebody has removed is none, and one by another metric, or on other records,
+        # An export that was removed does not count; one by another metric, or on other records,
         # cannot be compared.
         there = (
             old
@@ -79,7 +85,9 @@ class Judge(tf.estimator.Exporter):
             and export_files.is_published(storage.join(self._run.path, old["export"]))
         )
         reference = float(old["value"]) if old and there else None
-        if not best.is_better(metrics[metric], reference, self._job.eval.higher_is_better):
+        if not best.is_better(
+            metrics[metric], reference, higher_is_better=self._job.eval.higher_is_better
+        ):
             return None
         # Evaluating has its own limit of silence.
         self._reporter.say("exporting")
@@ -92,7 +100,7 @@ class Judge(tf.estimator.Exporter):
             "records": self._evaluated_on,
             "checkpoint": self._run.relative(kept),
         }
-        path = self._publish(estimator, checkpoint_path, metrics, old, new)
+        path = self._publish(estimator, checkpoint_path, metrics, old=old, new=new)
         self._reporter.say("evaluating")
         return path
 
@@ -112,7 +120,7 @@ class Judge(tf.estimator.Exporter):
         kept = storage.join(self._run.path, pending["checkpoint"])
         self._reporter.say("exporting")
         if storage.exists(f"{kept}.index"):
-            self._publish(estimator, kept, pending.pop("metrics"), old, pending)
+            self._publish(estimator, kept, pending.pop("metrics"), old=old, new=pending)
             return self._run.read(run_folder.BEST)
         return old if old and "export" in old else None
 
@@ -121,6 +129,7 @@ class Judge(tf.estimator.Exporter):
         estimator: Any,
         checkpoint: str,
         metrics: dict[str, float],
+        *,
         old: dict[str, Any] | None,
         new: dict[str, Any],
     ) -> str:
@@ -134,7 +143,12 @@ class Judge(tf.estimator.Exporter):
             self._run.write(run_folder.BEST, {**(old or {}), "replacement": pending})
 
         export = self._publisher.publish(
-            estimator, "best", checkpoint, new["step"], {"eval": metrics}, announce
+            estimator,
+            "best",
+            checkpoint,
+            step=new["step"],
+            metrics={"eval": metrics},
+            before_replacing=announce,
         )
         self._run.write(run_folder.BEST, record(export))
         folder = storage.join(self._run.path, _KEPT)
@@ -183,7 +197,7 @@ class Judge(tf.estimator.Exporter):
 
 
 def check_metric(metric: str, reported: Iterable[str]) -> None:
-    """Raises `UsageError` if `eval.metric` is none of what the model reports."""
+    """Raises `UsageError` if the model does not report `eval.metric`."""
     known = sorted(set(reported) - {"global_step"})
     if metric not in known:
         raise errors.UsageError(

@@ -37,7 +37,7 @@ def made_under(evaluations: Sequence[dict[str, Any]], wanted: str) -> list[dict[
 
 
 def reason_to_stop(evaluations: Sequence[dict[str, Any]], how: config.Eval) -> str | None:
-    """Returns why training should end, or `None` to go on.
+    """Returns why training should end, or `None` to continue.
 
     `evaluations` are metrics in the order of their `global_step`, all made under one `settings`.
     An evaluation improves if it is better than all before it by more than `min_delta`; the first
@@ -81,7 +81,9 @@ def _best_of(
         if how.metric not in metrics:
             continue
         reference = None if found is None else found[how.metric]
-        if best.is_better(metrics[how.metric], reference, how.higher_is_better, by=by):
+        if best.is_better(
+            metrics[how.metric], reference, higher_is_better=how.higher_is_better, by=by
+        ):
             found, since = metrics, 0
         else:
             since += 1

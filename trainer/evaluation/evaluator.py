@@ -58,6 +58,7 @@ class SignOfLife(tf.compat.v1.train.SessionRunHook):
         """Reports that it begins."""
         self._batches = 0
         if self._what == "batches":
+            self._reporter.watch.enter("evaluation")
             self._reporter.say("evaluating")
         self._reporter.progress(self._what)
 
@@ -75,6 +76,7 @@ class Evaluation:
         job: config.Config,
         run: RunFolder,
         records: Source,
+        *,
         estimator: Any,
         reporter: Reporter,
     ) -> None:
@@ -83,13 +85,17 @@ class Evaluation:
         self._records = records
         self._estimator = estimator
         self._reporter = reporter
+        # The user's own, of each evaluation.
+        self.hooks = records.eval_hooks if isinstance(records, OwnInput) else ()
         hooks = [SignOfLife(reporter, "evaluating slices")]
         self._publisher: exporters.Publishing = (
-            own_exports.Publisher(job, run, records, reporter)
+            own_exports.Publisher(job, run, records, reporter=reporter)
             if isinstance(records, OwnInput)
-            else exporters.Publisher(job, run, records, hooks, reporter)
+            else exporters.Publisher(job, run, records, hooks=hooks, reporter=reporter)
         )
-        self.judge = best_exporter.Judge(job, run, records, reporter, self._publisher)
+        self.judge = best_exporter.Judge(
+            job, run, records, reporter=reporter, publisher=self._publisher
+        )
 
     def check_metric(self) -> None:
         """Raises `UsageError` if the model does not report `eval.metric`.
@@ -98,6 +104,8 @@ class Evaluation:
         """
         if isinstance(self._records, OwnInput):
             self._records.check()
+        if isinstance(self._publisher, own_exports.Publisher):
+            self._publisher.check_model(self._estimator)
         with tf.Graph().as_default():
             tf.compat.v1.train.create_global_step()
             batches = self._records.eval_input_fn("eval")()
@@ -176,7 +184,7 @@ class Evaluation:
             try:
                 metrics = self._estimator.evaluate(
                     self._records.eval_input_fn(split),
-                    hooks=[SignOfLife(self._reporter)],
+                    hooks=[SignOfLife(self._reporter), *self.hooks],
                     checkpoint_path=checkpoint,
                     name=split,
                 )
@@ -217,10 +225,10 @@ class Evaluation:
             self._estimator,
             "final",
             checkpoint,
-            step,
-            metrics,
+            step=step,
+            metrics=metrics,
             # Of an earlier end at this step: the digests in it are of what is replaced.
-            lambda export: self._run.remove(run_folder.RESULT),
+            before_replacing=lambda export: self._run.remove(run_folder.RESULT),
             like=self._exported(best),
         )
         rows, readers = self._usage(checkpoint)
@@ -257,7 +265,9 @@ class Evaluation:
         """Returns what always the same answer would get, which is known of records only."""
         if isinstance(self._records, OwnInput):
             return {}
-        return baseline.metrics(self._job, self._records.manifest, self._records.excluded, metrics)
+        return baseline.metrics(
+            self._job, self._records.manifest, self._records.excluded, evaluations=metrics
+        )
 
     def _exported(self, best: Mapping[str, Any] | None) -> exporters.Export | None:
         if best is None or "sha256" not in best:

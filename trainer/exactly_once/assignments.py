@@ -1,7 +1,7 @@
 """What one reader of a shared backlog holds: pieces that have been dealt to it, not yet applied.
 
 It keeps enough of them ahead of its pipeline, which never waits for one: a step that asked for
-records nobody has taken would wait for ever, as pieces are taken between steps.
+records that no reader has taken would wait for ever, as pieces are taken between steps.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def sizes(records: np.ndarray, batch_size: int, open_blocks: int) -> Sizes:
 
 
 def can_take_turns(
-    records: np.ndarray, batch_size: int, open_blocks: int, num_readers: int
+    records: np.ndarray, batch_size: int, open_blocks: int, *, num_readers: int
 ) -> bool:
     """True if readers can wait for each other's blocks and never all wait at once.
 
@@ -55,10 +55,10 @@ def can_take_turns(
 class Holdings:
     """The pieces of one session, by their position in the backlog.
 
-    A piece waits until all earlier epochs of its block have been applied, by whoever reads them:
-    with two at a block, nobody could tell how far it is. `in_turn` is false where readers make each
-    step together; there nobody may wait, nor need to. Nor may anybody where there is too little to
-    share (`can_take_turns`).
+    A piece waits until all earlier epochs of its block have been applied, by any reader: with two
+    at a block, it would not be known how far it is. `in_turn` is false where readers make each step
+    together, which must not wait and need not; and where there is too little to share
+    (`can_take_turns`).
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class Holdings:
         backlog: epoch_order.Backlog,
         records: np.ndarray,
         batch_size: int,
-        size: Sizes,
         *,
+        size: Sizes,
         in_turn: bool = True,
         end: int | None = None,
     ) -> None:

@@ -20,7 +20,7 @@ from trainer.monitoring.status_reporter import Reporter
 
 
 def settle(
-    job: config.Config, run: RunFolder, blocks: epoch_order.Blocks, reporter: Reporter
+    job: config.Config, run: RunFolder, blocks: epoch_order.Blocks, *, reporter: Reporter
 ) -> None:
     """Makes the newest checkpoint one of `blocks`, if it is not and `train.on_new_data` permits.
 

@@ -1,8 +1,8 @@
 """How often the records of each block were applied: the position in the data, and its proof.
 
 The train op counts the records of each batch, so the counts are saved with the weights they
-belong to. To resume is to read them and to go on behind what they have reached, in any mode and
-with any number of processes. `tf.data`'s own iterator checkpoints do not work under strategies
+belong to. To resume is to read them and to continue behind what they have reached, in any mode
+and with any number of processes. `tf.data`'s own iterator checkpoints do not work under strategies
 (docs/tensorflow-pitfalls.md#iterator-checkpoints).
 
 Two numbers a block prove exactly once. In each epoch the records of a block have places, the order
@@ -37,7 +37,7 @@ IDENTITY = "input/identity"
 # see tests/golden/README.md.
 FORMAT = 0
 _IDENTITY_BITS = 60
-# The same in every checkpoint, so that any number of processes can go on from it. Ranks beyond it
+# The same in every checkpoint, so that any number of processes can resume from it. Ranks beyond it
 # are counted with others.
 MOST_READERS = 1024
 _COPIES = 5
@@ -143,7 +143,7 @@ def server_of(first: Any) -> Any:
 class Variables:
     """The counts in a graph, which are saved with it. Made once a replica.
 
-    Where processes go on while the variables are saved, one after the other, the counts must not be
+    Where processes train while the variables are saved, one after the other, the counts must not be
     ahead of the parameters: what they hold would never be read. Then the train op counts `apart`,
     in variables on one server, which is lost with all of a batch or nothing, and the chief has a
     copy taken before each save (`copy`).
@@ -192,7 +192,7 @@ class Variables:
             before = excess
 
     def count(
-        self, blocks: tf.Tensor, places: tf.Tensor, rank: int, in_turn: tf.Tensor | bool = True
+        self, blocks: tf.Tensor, places: tf.Tensor, rank: int, *, in_turn: tf.Tensor | bool = True
     ) -> Any:
         """Returns the op that counts one batch of reader `rank`; both tensors are `[batch]` int32.
 
@@ -215,7 +215,7 @@ class Variables:
 
     def add(self, reads: tf.Tensor) -> Any:
         """Returns the op that counts `reads`, of any number of batches."""
-        return _count(self.applied, self.reached, self.readers, reads)
+        return _count(self.applied, self.reached, self.readers, reads=reads)
 
 
 def _count_of_all_replicas(strategy: Any, *values: Any) -> Any:
@@ -224,7 +224,7 @@ def _count_of_all_replicas(strategy: Any, *values: Any) -> Any:
     *variables, here = (strategy.experimental_local_results(value) for value in values)
     every = gather(values[-1], axis=0) if gather else tf.concat(here, axis=0)
     counted = [
-        _count(applied, reached, readers, every)
+        _count(applied, reached, readers, reads=every)
         for applied, reached, readers in zip(*variables, strict=True)
     ]
     return tf.group(*counted)
@@ -234,7 +234,7 @@ def _assign(target: Any, source: Any) -> Any:
     return tf.raw_ops.AssignVariableOp(resource=target.handle, value=source.read_value())
 
 
-def _count(applied: Any, reached: Any, readers: Any, reads: tf.Tensor) -> Any:
+def _count(applied: Any, reached: Any, readers: Any, *, reads: tf.Tensor) -> Any:
     raw = tf.raw_ops
     # On the server, so that all is there or nothing: a kill must not find a part of it counted.
     with tf.device(applied.device):

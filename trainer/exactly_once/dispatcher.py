@@ -15,8 +15,8 @@ its row, and the chief reads what it held. So the last batches are of one reader
 are full.
 
 No step is let in while the dealer is closed. The chief closes it, and waits until no step is under
-way, before it puts parameters back to a checkpoint, so that nothing is applied to them which nobody
-counts; and before it saves for the last time.
+way, before it puts parameters back to a checkpoint, so that nothing is applied to them that is
+not counted; and before it saves for the last time.
 """
 
 from __future__ import annotations
@@ -37,9 +37,6 @@ _NONE = -1  # where there is no position
 _NOBODY = 0  # the token of a reader that has no session
 _CLOSED, _OPEN = 0, 1
 _NOT_LET_IN = "the chief has given the blocks of this process out again"
-# For steps under way when the dealer is closed. One that takes longer, or whose process was killed,
-# is left behind: at most one batch of its process is applied and counted out of turn.
-_PATIENCE = 5.0  # seconds
 _POLL = 0.02  # seconds
 # What servers say that have just started.
 _WITHOUT_VALUE = (tf.errors.NotFoundError, tf.errors.FailedPreconditionError)
@@ -64,13 +61,22 @@ class Dealer:
     """The variables, and the ops on them, of one reader in its graph; all on one server.
 
     A reader holds up to `width` pieces, and takes `chunk` at a time. `reached` is the variable of
-    the ledger, and on that server.
+    the ledger, and on that server. `patience` is in seconds, for steps under way when the dealer is
+    closed. One that takes longer, or whose process was killed, is left behind: at most one batch of
+    its process is applied and counted out of turn.
     """
 
     def __init__(
-        self, reached: Any, *, rank: int, num_readers: int, width: int, chunk: int
+        self,
+        reached: Any,
+        *,
+        rank: int,
+        num_readers: int,
+        width: int,
+        chunk: int,
+        patience: float = 5.0,
     ) -> None:
-        self.width, self.chunk = width, chunk
+        self.width, self.chunk, self.patience = width, chunk, patience
         self._rank, self._num_readers, self._reached = rank, num_readers, reached
         self._device = reached.device
         with counters.server_of(reached):
@@ -118,8 +124,11 @@ class Dealer:
             with tf.control_dependencies([_put(self._tokens, rank, self.token)]):
                 self._begin = tf.equal(self._tokens.read_value()[state], _OPEN)
             self._state = (
-                *(self._first.read_value(), self._base.read_value(), self._reached.read_value()),
-                *(self._held.read_value()[rank], self._gave_up.read_value()[rank]),
+                self._first.read_value(),
+                self._base.read_value(),
+                self._reached.read_value(),
+                self._held.read_value()[rank],
+                self._gave_up.read_value()[rank],
             )
             self._give_up = _put(self._gave_up, rank, tf.constant(1, tf.int64))
             self._given_up = self._gave_up.read_value()
@@ -133,7 +142,7 @@ class Dealer:
 
     def _layout(self) -> Any:
         """What was dealt before counts no more: the rows first, then the border between before and
-        after. It opens last, so that nobody begins in between."""
+        after. It opens last, so that no reader begins in between."""
         none = tf.fill([self._num_readers, self.width], tf.constant(_NONE, tf.int64))
         op = tf.group(
             _set(self._held, none),
@@ -180,11 +189,11 @@ class Dealer:
         """
         try:
             session.run(self._close)
-            deadline = time.monotonic() + _PATIENCE
+            deadline = time.monotonic() + self.patience
             while session.run(self._tokens_now)[1:-1].any() and time.monotonic() < deadline:
                 wait(_POLL)
         except _WITHOUT_VALUE:
-            pass  # nobody has begun yet
+            pass  # no reader has begun yet
         session.run(self._forget)
 
     def leave(self, session: Any) -> None:

@@ -8,6 +8,7 @@ to a checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -28,6 +29,8 @@ from trainer.input import epoch_order, shares, window_feed
 _POLL = 0.1  # seconds
 # Says of a piece of work how much of it is done, and of how much.
 Progress = Callable[[str, int, int | None], None]
+# Makes what is entered while others are waited for.
+Waiting = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class Position:
@@ -42,6 +45,7 @@ class Position:
         job: config.Config,
         task: topology.Task,
         blocks: epoch_order.Blocks,
+        *,
         reached: np.ndarray,
     ) -> None:
         self.job, self.task, self.blocks = job, task, blocks
@@ -53,14 +57,14 @@ class Position:
         self.sizes = assignments.sizes(blocks.records, topology.batch_per_replica(job), number)
         self.together = not topology.STRATEGIES[job.cluster.strategy].asynchronous
         self.in_turn = not self.together and assignments.can_take_turns(
-            blocks.due, topology.batch_per_replica(job), number, task.num_readers
+            blocks.due, topology.batch_per_replica(job), number, num_readers=task.num_readers
         )
         # How many are read whole, before any record of a later one.
         self.epochs = None if job.train.epochs is None else math.ceil(round(job.train.epochs, 6))
         if not self.shared:
             backlog = epoch_order.Backlog(blocks, job.train.seed, reached)
             end = self._end(reached)
-            self.feed.begin(lambda: shares.dealt(backlog, task.rank, task.num_readers, end))
+            self.feed.begin(lambda: shares.dealt(backlog, task.rank, task.num_readers, end=end))
 
     def left(self, reached: np.ndarray) -> int:
         """Returns how many records are left of the last epoch and those before it; `reached` is
@@ -104,7 +108,7 @@ class Position:
             return self.counts.count(blocks, places, self.task.rank)
         if self.together:
             return tf.no_op()  # it is counted with the update
-        return self.counts.count(blocks, places, self.task.rank, self.dealer.in_turn())
+        return self.counts.count(blocks, places, self.task.rank, in_turn=self.dealer.in_turn())
 
     def before_session(self, session: Any) -> None:
         """Must be called before a session is made for training, with a session on the same graph
@@ -138,11 +142,13 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         self,
         position: Position,
         progress: Progress = lambda what, done, total: None,
+        waiting: Waiting = contextlib.nullcontext,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._position = position
         self._progress = progress
+        self._waiting = waiting
         self._clock = clock
         # The ranks whose pieces are held here since they gave them up.
         self._taken_over: set[int] = set()
@@ -180,7 +186,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             backlog,
             p.blocks.records,
             topology.batch_per_replica(p.job),
-            p.sizes,
+            size=p.sizes,
             in_turn=p.in_turn,
             end=end,
         )
@@ -208,7 +214,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
                     "stopped while waiting for the chief. Run the same command to resume."
                 )
         raise errors.RetryableError(
-            f"the chief has not said within {patience:g} s what to read; see make logs ROLE=chief. "
+            f"the chief has assigned no records within {patience:g} s; see make logs ROLE=chief. "
             "Run the same command again to resume."
         )
 
@@ -247,21 +253,28 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             elif not held.lacks_a_batch or signals.stop_requested.is_set():
                 break
             elif held.exhausted and not self._position.task.is_chief:
-                self._give_up(session)
+                with self._waiting():
+                    self._give_up(session)
                 return
             else:
-                if held.exhausted:
-                    self._leave_step(session)
-                    self._take_over(session)
-                else:
-                    time.sleep(_POLL)
-                held.release(dealer.reached_of(session, held.waiting_blocks))
-                dealer.check(session, self._start.token)
-                self._replace_lost(session)
+                with self._waiting():
+                    self._await_records(session)
         # A process that is asked to stop makes no further step, and would wait for its turn.
         if self._out_of_step and not signals.stop_requested.is_set():
             session.run(self._join_step)
             self._out_of_step = False
+
+    def _await_records(self, session: Any) -> None:
+        """Waits a moment for records that can be begun."""
+        held, dealer = self._held, self._dealer
+        if held.exhausted:
+            self._leave_step(session)
+            self._take_over(session)
+        else:
+            time.sleep(_POLL)
+        held.release(dealer.reached_of(session, held.waiting_blocks))
+        dealer.check(session, self._start.token)
+        self._replace_lost(session)
 
     def _leave_step(self, session: Any) -> None:
         """Where all make each step together, lets another process make this one's part."""

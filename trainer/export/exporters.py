@@ -56,7 +56,7 @@ class Publishing(abc.ABC):
 
     @abc.abstractmethod
     def _extras(
-        self, estimator: Any, checkpoint: str, step: int, metrics: model_card.Metrics
+        self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics
     ) -> dict[str, str]:
         """Returns the other files that go with the model, for people and machines."""
 
@@ -65,10 +65,10 @@ class Publishing(abc.ABC):
         estimator: Any,
         kind: str,
         checkpoint: str,
+        *,
         step: int,
         metrics: model_card.Metrics,
         before_replacing: Callable[[Export], None] = lambda export: None,
-        *,
         like: Export | None = None,
     ) -> Export:
         """Exports a checkpoint to `export/<kind>/<step>`, with its `metrics` by split.
@@ -92,7 +92,7 @@ class Publishing(abc.ABC):
         try:
             folder = self._copied(like, made_from, storage.join(beside, "copy"))
             folder = folder or self._written(estimator, checkpoint, beside)
-            extras = self._extras(estimator, checkpoint, step, metrics)
+            extras = self._extras(estimator, checkpoint, step, metrics=metrics)
             storage.makedirs(storage.join(folder, exported.EXTRAS))
             for name, text in {**made_from, **extras}.items():
                 storage.write_text(storage.join(folder, exported.EXTRAS, name), text)
@@ -150,6 +150,7 @@ class Publisher(Publishing):
         job: config.Config,
         run: RunFolder,
         records: Records,
+        *,
         hooks: Sequence[Any] = (),
         reporter: Reporter | None = None,
     ) -> None:
@@ -172,21 +173,27 @@ class Publisher(Publishing):
         }
 
     def _judged(
-        self, estimator: Any, checkpoint: str, split: str, label: str | None
+        self, estimator: Any, checkpoint: str, split: str, *, label: str | None
     ) -> slice_metrics.Judgement:
         by = self._job.eval.slices
         if not by and self._job.eval.group is None:
             return slice_metrics.Judgement([])
         return slice_metrics.judge(
-            self._records, estimator, checkpoint, split, by, self._hooks, label=label
+            self._records,
+            estimator,
+            checkpoint,
+            split=split,
+            slices=by,
+            hooks=self._hooks,
+            label=label,
         )
 
     def _extras(
-        self, estimator: Any, checkpoint: str, step: int, metrics: model_card.Metrics
+        self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics
     ) -> dict[str, str]:
         judged = {
             " ".join(filter(None, (split, label))): self._judged(
-                estimator, checkpoint, split, label
+                estimator, checkpoint, split, label=label
             )
             for split in metrics
             for label in self._job.labels or (None,)
@@ -203,10 +210,10 @@ class Publisher(Publishing):
                 self._job,
                 contents,
                 self._records.transforms.plan,
-                step,
-                metrics,
-                judged,
-                quarantine.told(self._records.left_out),
+                step=step,
+                metrics=metrics,
+                judged=judged,
+                warnings=quarantine.told(self._records.left_out),
             ),
         }
         if any(one.rows for one in judged.values()):

@@ -24,6 +24,7 @@ def render(
     job: config.Config,
     contents: manifest.Manifest,
     plan: feature_plan.Plan,
+    *,
     step: int,
     metrics: Metrics,
     judged: Mapping[str, Judgement],

@@ -20,7 +20,7 @@ from pipeline.console.figures import figure
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer.checkpoints import checkpoint_files
-from trainer.export import exporters, model_card, parity, parity_client, rounding
+from trainer.export import exporters, model_card, parity, parity_client, parity_worker, rounding
 from trainer.input.own_input import OwnInput
 from trainer.models import heads
 from trainer.monitoring.status_reporter import Reporter
@@ -31,13 +31,19 @@ _BATCH, _OTHER_BATCHES = 64, (13, 5)
 # What a feature is called that is a tensor by itself.
 _ALONE = "features"
 _export = tf.estimator.export
+_MODE = tf.estimator.ModeKeys.PREDICT
 
 
 class Publisher(exporters.Publishing):
     """Exports models of a run on an `input_fn`."""
 
     def __init__(
-        self, job: config.Config, run: RunFolder, given: OwnInput, reporter: Reporter | None = None
+        self,
+        job: config.Config,
+        run: RunFolder,
+        given: OwnInput,
+        *,
+        reporter: Reporter | None = None,
     ) -> None:
         super().__init__(job, run, reporter)
         self._given = given
@@ -45,10 +51,26 @@ class Publisher(exporters.Publishing):
     def _receiver(self) -> Any:
         return self._given.serving_input_fn or receiver_of(self._given)
 
+    def check_model(self, estimator: Any) -> None:
+        """Raises `UsageError` if no model could be exported, before it is trained in vain. Builds
+        the graph of an export, but runs nothing."""
+        with tf.Graph().as_default():
+            tf.compat.v1.train.create_global_step()
+            features = self._receiver()().features
+            try:
+                estimator.model_fn(features, None, _MODE, estimator.config)
+            except Exception as error:
+                tf.get_logger().exception("the model cannot be built for an export")
+                first = next(iter(str(error).splitlines()), "")
+                raise errors.UsageError(
+                    f"model_fn in mode {_MODE!r}: {type(error).__name__}: {first}; it must return "
+                    "an EstimatorSpec with predictions, since each run exports its model"
+                ) from error
+
     def _check(self, estimator: Any, checkpoint: str, folder: str) -> None:
         """Compares the answers of rows to evaluate, if the model takes the features by their names;
         else checks only that the model can be loaded and called like the Estimator's."""
-        found = check(self._given, estimator, checkpoint, folder)
+        found = check(self._given, estimator, checkpoint, folder=folder)
         if self._reporter is not None:
             self._reporter.add_note(found)
 
@@ -59,7 +81,7 @@ class Publisher(exporters.Publishing):
         }
 
     def _extras(
-        self, estimator: Any, checkpoint: str, step: int, metrics: model_card.Metrics
+        self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics
     ) -> dict[str, str]:
         found = {"step": step, "metrics": metrics, "slices": {}, "notes": {}}
         return {
@@ -79,7 +101,7 @@ def receiver_of(given: OwnInput) -> Any:
         if not isinstance(one, tf.TensorSpec) or one.shape.rank in (None, 0):
             raise errors.UsageError(
                 f"{given.called}: feature {name!r} is {one!r}, not a dense tensor of a batch, so "
-                "nothing is known of how to serve it; give data.serving_input_fn"
+                f"nothing is known of how to serve it; {given.needs}"
             )
 
     def receiver() -> Any:
@@ -94,7 +116,7 @@ def receiver_of(given: OwnInput) -> Any:
     return receiver
 
 
-def check(given: OwnInput, estimator: Any, checkpoint: str, folder: str) -> str:
+def check(given: OwnInput, estimator: Any, checkpoint: str, *, folder: str) -> str:
     """Returns one line on what was compared. Raises `ModelError` if the exported model cannot be
     loaded, or answers otherwise than `Estimator.predict`."""
     rows = _rows(given)
@@ -103,7 +125,7 @@ def check(given: OwnInput, estimator: Any, checkpoint: str, folder: str) -> str:
     if missing or not inputs:
         return (
             f"export of step {checkpoint_files.step_of(checkpoint)}: its answers were not compared "
-            f"with Estimator.predict, because data.serving_input_fn takes {', '.join(inputs)}, "
+            f"with Estimator.predict, because {given.serving_called} takes {', '.join(inputs)}, "
             f"which the examples do not have ({', '.join(rows)})"
         )
     wanted, *others = _predicted(rows, estimator, checkpoint)
@@ -200,12 +222,11 @@ def _served(rows: Mapping[str, np.ndarray], folder: str) -> rounding.Answers:
     with tempfile.TemporaryDirectory(prefix="parity-") as scratch:
         asked, answered = pathlib.Path(scratch, "rows"), pathlib.Path(scratch, "answers.npz")
         protos = {name: tf.make_tensor_proto(x).SerializeToString() for name, x in rows.items()}
-        with asked.open("wb") as file:
-            np.savez(file, **{name: np.frombuffer(x, np.uint8) for name, x in protos.items()})
+        arrays = {name: np.frombuffer(x, np.uint8) for name, x in protos.items()}
+        parity_worker.write(str(asked), arrays)
         request = {"export": folder, "rows": str(asked), "batch": _BATCH, "calls_before": 1}
         parity_client.shared().ask({**request, "arrays": True, "answers": str(answered)})
-        with np.load(answered) as found:
-            return dict(found)
+        return parity_worker.read(str(answered))
 
 
 def _card(job: config.Config, step: int, metrics: model_card.Metrics) -> str:

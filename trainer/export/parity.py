@@ -60,13 +60,13 @@ class Gate:
     def _rows(self) -> list[Row]:
         return parity_rows.rows(self._source)
 
-    def check(self, estimator: Any, checkpoint: str, export: str, fed: Fed | None = None) -> int:
+    def check(self, estimator: Any, checkpoint: str, export: str, *, fed: Fed | None = None) -> int:
         """Returns how many rows were compared.
 
         A file of Keras has no signatures: its inputs are made of columns by `fed`. Raises
         `ModelError` if any row is answered differently, with the feature that makes it so.
         """
-        both = _Comparison(self, estimator, checkpoint, export, fed)
+        both = _Comparison(self, estimator, checkpoint, export=export, fed=fed)
         rows, found = self._compared(both)
         if len(found.wrong) < len(rows):
             raise errors.ModelError(
@@ -95,7 +95,7 @@ class Gate:
         return rows, found
 
     def served(
-        self, rows: Sequence[Row], export: str, fed: Fed | None = None, calls_before: int = 1
+        self, rows: Sequence[Row], export: str, fed: Fed | None = None, *, calls_before: int = 1
     ) -> rounding.Answers:
         """Returns what the exported model answers, in another process.
 
@@ -108,7 +108,7 @@ class Gate:
             if fed is None:
                 asked.write_bytes(b"".join(tfrecord.frame(row.example) for row in rows))
             else:
-                _write(asked, self._inputs(rows, fed))
+                parity_worker.write(str(asked), _plain(self._inputs(rows, fed)))
             parity_client.shared().ask(
                 {
                     "export": export,
@@ -124,8 +124,7 @@ class Gate:
                     "answers": str(answered),
                 }
             )
-            with np.load(answered) as found:
-                return dict(found)
+            return parity_worker.read(str(answered))
 
     def _inputs(self, rows: Sequence[Row], fed: Fed) -> rounding.Answers:
         """Returns what a Keras model is fed for rows; nothing if one of them is refused."""
@@ -188,7 +187,7 @@ class _Comparison:
     """One export, next to its Estimator."""
 
     def __init__(
-        self, gate: Gate, estimator: Any, checkpoint: str, export: str, fed: Fed | None
+        self, gate: Gate, estimator: Any, checkpoint: str, *, export: str, fed: Fed | None
     ) -> None:
         self._gate, self._export, self._fed = gate, export, fed
         self._estimator, self._checkpoint = estimator, checkpoint
@@ -233,7 +232,9 @@ class _Comparison:
         return self._by_swapping(rows[broken[0]], rows[alike[0]])
 
     def _is_random(self, rows: Sequence[Row]) -> bool:
-        once, again = (self._gate.served(rows, self._export, self._fed, n) for n in (1, 2))
+        once, again = (
+            self._gate.served(rows, self._export, self._fed, calls_before=n) for n in (1, 2)
+        )
         moved = rounding.measure(once, [again], np.zeros(len(rows), bool)).moved
         discrete = [name for name in once if name not in moved]
         return any(share > rounding.MOST for share in moved.values()) or any(
@@ -244,7 +245,7 @@ class _Comparison:
         """Looks for the column whose value, put in place from a row that agrees, mends it."""
         columns = list(wrong.columns or self._gate.columns)
         every = self._gate.columns
-        swapped = [parity_rows.swapped(wrong, name, right, every) for name in columns]
+        swapped = [parity_rows.swapped(wrong, name, right, columns=every) for name in columns]
         still = self.differences(swapped).wrong
         for name, differs in zip(columns, still, strict=False):
             if not differs:
@@ -314,11 +315,9 @@ def unequal(ours: np.ndarray, theirs: np.ndarray, limit: np.ndarray | None) -> n
     return np.asarray(differ.any(axis=tuple(range(1, differ.ndim))))
 
 
-def _write(path: pathlib.Path, arrays: rounding.Answers) -> None:
-    """Writes arrays as NumPy does; texts of a fixed width, so that nothing has to be unpickled."""
-    plain = {n: x.astype(np.bytes_) if x.dtype == object else x for n, x in arrays.items()}
-    with path.open("wb") as file:
-        np.savez(file, **plain)
+def _plain(arrays: rounding.Answers) -> rounding.Answers:
+    """Returns texts at a fixed width, so that nothing has to be unpickled."""
+    return {n: x.astype(np.bytes_) if x.dtype == object else x for n, x in arrays.items()}
 
 
 def _largest(ours: np.ndarray, theirs: np.ndarray, differ: np.ndarray) -> tuple[int, float]:

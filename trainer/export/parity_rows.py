@@ -203,7 +203,7 @@ _EDGES: Mapping[str, Callable[[Column, manifest.ColumnStatistics | None], _Found
 }
 
 
-def swapped(row: Row, column: str, other: Row, columns: Mapping[str, Column]) -> Row:
+def swapped(row: Row, column: str, other: Row, *, columns: Mapping[str, Column]) -> Row:
     """Returns `row` with the value of one column as `other` has it, and with the lists among all
     `columns` that have to be as long."""
     features = tf.train.Example.FromString(other.example).features.feature

@@ -14,7 +14,7 @@ answered by a line of JSON: `{}`, or `{"error": text}`. Before the first batch c
 called `calls_before` times with it. The file holds NumPy arrays named `signature/output`, of as
 many rows as the model answered before it refused a batch. The signature `examples` and those that
 begin with `examples:` get the rows as they are, all others get their columns as arrays; a file of
-Keras counts as one signature, `keras`.
+Keras counts as one signature, `keras`. Files of arrays are read and written by `read` and `write`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 if __name__ == "__main__":
-    # The folder of this file: its modules are not for whom serves.
+    # The folder of this file: its modules are not for serving.
     del sys.path[0]
 
 import numpy as np
@@ -37,6 +38,32 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 EXAMPLES, KERAS = "examples", "keras"
 _SERVING = "serving_default"
+
+
+def write(path: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes arrays by any names: in an archive they are numbered."""
+    with open(path, "wb") as file:
+        np.savez(file, *arrays.values(), names=np.array(json.dumps(list(arrays))))
+
+
+def read(path: str) -> dict[str, np.ndarray]:
+    """Returns the arrays that `write` has written."""
+    with np.load(path) as file:
+        return {name: file[f"arr_{n}"] for n, name in enumerate(json.loads(str(file["names"])))}
+
+
+def cause(text: str) -> str:
+    """Returns the line of an error that says what is wrong: Keras puts the layer before it and what
+    that was called with behind it, or the places in the code before it."""
+    lines = text.partition("Call arguments received")[0].splitlines()
+    said = [
+        line.strip()
+        for line in lines
+        if line.strip() and not line.strip().startswith("Exception encountered when calling layer")
+    ]
+    if not said:
+        return " ".join(text.split())
+    return said[-1] if said[0].startswith("in user code") else said[0]
 
 
 def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -54,7 +81,7 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
                 session, [tf.saved_model.SERVING], request["export"]
             )
             for output, parts in _answers(
-                session, model.signature_def[name], name, rows, request, arrays
+                session, model.signature_def[name], name, rows=rows, request=request, arrays=arrays
             ).items():
                 found[f"{name}/{output}"] = np.concatenate(parts)
     return found
@@ -62,8 +89,7 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def _arrays(path: str) -> dict[str, np.ndarray]:
     """Returns arrays of `[rows, ...]`, by name of the input."""
-    with np.load(path) as file:
-        protos = {name: tensor_pb2.TensorProto.FromString(file[name].tobytes()) for name in file}
+    protos = {n: tensor_pb2.TensorProto.FromString(x.tobytes()) for n, x in read(path).items()}
     return {name: tf.make_ndarray(proto) for name, proto in protos.items()}
 
 
@@ -78,8 +104,7 @@ def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
     known = [name.split(":") for name in request["classes"]]
     own = {name: getattr(importlib.import_module(module), name) for module, name in known}
     model = tf.keras.models.load_model(request["export"], custom_objects=own)
-    with np.load(request["rows"]) as file:
-        inputs = {name: tf.constant(file[name]) for name in file}
+    inputs = {name: tf.constant(x) for name, x in read(request["rows"]).items()}
     found = {
         name: [np.zeros([0, *output.shape[1:]], output.dtype.as_numpy_dtype)]
         for name, output in model.output.items()
@@ -102,6 +127,7 @@ def _answers(
     session: Any,
     signature: Any,
     name: str,
+    *,
     rows: list[bytes],
     request: dict[str, Any],
     arrays: dict[str, np.ndarray] | None,
@@ -145,10 +171,14 @@ def _stored(dtype: tf.DType) -> Any:
 def _columns(signature: Any, batch: list[bytes], request: dict[str, Any]) -> list[np.ndarray]:
     parsed = [tf.train.Example.FromString(row).features.feature for row in batch]
     feeds = []
+    # All or none: an argument may be called as another column is.
+    named = set(signature.inputs) <= set(request["missing"])
     for name, spec in sorted(signature.inputs.items()):
         shape = [dimension.size for dimension in spec.tensor_shape.dim][1:]
-        column = name if name in request["missing"] else request["columns"][name]
-        values = [_values(features, column, shape, request["missing"]) for features in parsed]
+        column = name if named else request["columns"][name]
+        values = [
+            _values(features, column, shape, missing=request["missing"]) for features in parsed
+        ]
         if shape == [-1]:  # lists, padded to the longest
             longest = max(map(len, values))
             pad = _stand_in(column, request["missing"])
@@ -164,7 +194,7 @@ def _stand_in(name: str, missing: dict[str, Any]) -> Any:
     return stand_in.encode() if isinstance(stand_in, str) else stand_in
 
 
-def _values(features: Any, name: str, shape: list[int], missing: dict[str, Any]) -> list[Any]:
+def _values(features: Any, name: str, shape: list[int], *, missing: dict[str, Any]) -> list[Any]:
     if name not in features or features[name].WhichOneof("kind") is None:
         return [_stand_in(name, missing)] * max(0, int(np.prod(shape, dtype=int)))
     feature = features[name]
@@ -184,10 +214,9 @@ def main() -> None:
         request = json.loads(line)
         reply = {}
         try:
-            with open(request["answers"], "wb") as file:
-                np.savez(file, **answer(request))
+            write(request["answers"], answer(request))
         except Exception as error:
-            reply = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+            reply = {"error": f"{type(error).__name__}: {cause(str(error))}"}
         print(json.dumps(reply), file=replies, flush=True)
 
 

@@ -27,7 +27,7 @@ _PATIENCE, _POLL = 60.0, 0.5
 
 
 def decide(
-    job: config.Config, run: RunFolder, blocks: epoch_order.Blocks, reporter: Reporter
+    job: config.Config, run: RunFolder, blocks: epoch_order.Blocks, *, reporter: Reporter
 ) -> config.Config:
     """Returns `job` with the number of steps its epochs come to, and writes that for all other
     processes. Without epochs returns `job` itself.

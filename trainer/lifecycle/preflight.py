@@ -26,7 +26,7 @@ _FOLDER = "preflight"
 # looks less often the longer it waits.
 _ANSWER, _REMOTE_ANSWER = 0.2, 5.0
 _FIRST, _LAST, _GROWTH = 0.1, 1.0, 1.3
-# After training there is none any more; one that goes on with the run has answered by then.
+# Once training has ended nothing answers; a chief that continues the run has answered by then.
 _PATIENCE_AFTER_TRAINING = 20.0
 _QUIET = 2.0  # seconds before a role says that it waits
 # What the chief leaves for those that start after it has ended.
@@ -38,8 +38,8 @@ _OF_HOST = ("inputs", "download")
 def identity(job: config.Config) -> dict[str, str]:
     """Returns what must be equal in all processes of a run.
 
-    Not where the raw data lies: hosts may have that and the config in other places, and nobody who
-    trains reads it.
+    Not where the raw data lies: hosts may have that and the config in other places, and training
+    does not read it.
     """
     values = job.model_dump(mode="json")
     for key in _OF_HOST:

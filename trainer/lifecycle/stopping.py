@@ -198,7 +198,7 @@ class Watch:
 
     def _may_have_to_save(self) -> bool:
         """A chief that still waits for the others before its first step has nothing to save; a
-        single process waits for nobody."""
+        single process does not wait."""
         return self._task.is_chief and (self._reporter.has_made_steps or not self._task.cluster)
 
     def _await_end_of_need(self) -> None:

@@ -88,13 +88,14 @@ def _of_groups(here: Answers, top: int) -> Metrics:
 
 def _ranked(here: Answers, scores: Any, top: int) -> Ranked:
     assert here.groups is not None
-    return of_groups.rank(here.groups, here.labels == 1, scores, top)
+    return of_groups.rank(here.groups, here.labels == 1, scores, top=top)
 
 
 def explained(
     split: Answers,
     slices: Iterable[tuple[str, Mapping[str, Estimate]]],
     group: str | None,
+    *,
     top: int,
 ) -> Iterator[str]:
     """Yields what a reader must know of the metrics of `slices`: which are not defined there, and

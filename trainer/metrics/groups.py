@@ -58,7 +58,7 @@ class _Blocks:
     positives: np.ndarray
 
 
-def rank(groups: np.ndarray, positive: np.ndarray, scores: np.ndarray, top: int) -> Ranked:
+def rank(groups: np.ndarray, positive: np.ndarray, scores: np.ndarray, *, top: int) -> Ranked:
     """Returns the metrics of each group, of the first `top` examples by score where they say so.
 
     `groups` is `[examples]` whole numbers, below 0 for examples that are in no group; `positive` is
@@ -75,7 +75,7 @@ def rank(groups: np.ndarray, positive: np.ndarray, scores: np.ndarray, top: int)
     sizes = np.bincount(number) if len(number) else np.zeros(0, int)
     positives = np.bincount(number, positive, len(sizes)).astype(int)
     usable = (positives > 0) & (positives < sizes)
-    blocks = _blocks(first | _begins(scores), number, positive, sizes)
+    blocks = _blocks(first | _begins(scores), number, positive, sizes=sizes)
     counts = Counts(
         groups=len(sizes),
         usable=int(np.count_nonzero(usable)),
@@ -86,7 +86,7 @@ def rank(groups: np.ndarray, positive: np.ndarray, scores: np.ndarray, top: int)
         without=without,
     )
     reciprocal, hit = _first_hit(blocks, len(sizes), top)
-    area, ndcg = _area(blocks, sizes, positives), _ndcg(blocks, sizes, positives, top)
+    area, ndcg = _area(blocks, sizes, positives), _ndcg(blocks, sizes, positives, top=top)
     return Ranked(
         sizes[usable], area[usable], ndcg[usable], reciprocal[usable], hit[usable], counts
     )
@@ -101,7 +101,7 @@ def _begins(values: np.ndarray) -> np.ndarray:
 
 
 def _blocks(
-    first: np.ndarray, number: np.ndarray, positive: np.ndarray, sizes: np.ndarray
+    first: np.ndarray, number: np.ndarray, positive: np.ndarray, *, sizes: np.ndarray
 ) -> _Blocks:
     at = np.flatnonzero(first)
     group = number[at]
@@ -119,7 +119,7 @@ def _area(blocks: _Blocks, sizes: np.ndarray, positives: np.ndarray) -> np.ndarr
     return np.asarray(above / np.maximum(pairs, 1))
 
 
-def _ndcg(blocks: _Blocks, sizes: np.ndarray, positives: np.ndarray, top: int) -> np.ndarray:
+def _ndcg(blocks: _Blocks, sizes: np.ndarray, positives: np.ndarray, *, top: int) -> np.ndarray:
     """Returns the discounted gain of a group over the most it could be (Järvelin and Kekäläinen,
     2002); a positive gains 1, at place i over the binary logarithm of i + 1."""
     gains = np.cumsum(1 / np.log2(np.arange(min(top, sizes.max(initial=0))) + 2))

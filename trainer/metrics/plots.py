@@ -125,8 +125,8 @@ def _confusion(found: Binary, names: Sequence[str]) -> str:
         shares,
         [[f"{100 * share:.0f}" for share in row] for row in shares],
         [_name(0, names), _name(1, names)],
-        [f"{of:,}" for of in sizes],
-        ("label", "predicted, %"),
+        notes=[f"{of:,}" for of in sizes],
+        labels=("label", "predicted, %"),
     )
     rows = [
         ("true positives", f"{tp:,}", "recall", tp, tp + fn),
@@ -149,8 +149,8 @@ def _classes(found: Classes, names: Sequence[str]) -> list[str]:
         shares,
         [[_percent(share) for share in row] for row in shares],
         [_name(one, names) for one in of],
-        [f"{size:,}" for size in sizes],
-        ("label", "predicted, %"),
+        notes=[f"{size:,}" for size in sizes],
+        labels=("label", "predicted, %"),
     )
     note = "Shares of each label, with its number of records on the right."
     if len(of) < found.count:

@@ -27,8 +27,13 @@ COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "bas
 TOO_FEW = "too few records"
 # Their axes end at 1.
 RATES = (
-    *("accuracy", "auc", "average_precision"),
-    *("grouped_auc", "ndcg", "mrr", "hit_rate"),
+    "accuracy",
+    "auc",
+    "average_precision",
+    "grouped_auc",
+    "ndcg",
+    "mrr",
+    "hit_rate",
 )
 _WIDTH = 200
 

@@ -59,10 +59,10 @@ def judge(
     records: Records,
     estimator: Any,
     checkpoint: str,
+    *,
     split: str,
     slices: Sequence[str],
     hooks: Sequence[Any] = (),
-    *,
     label: str | None = None,
 ) -> Judgement:
     """Returns the split judged, over all of it and by each column of `slices`. Of several labels it
@@ -72,7 +72,9 @@ def judge(
     asked for: then raises `UsageError`.
     """
     grouping.check(records.job, split, records.manifest.split(split).records)
-    batches = scored(records, estimator, checkpoint, split, slices, hooks, label=label)
+    batches = scored(
+        records, estimator, checkpoint, split=split, slices=slices, hooks=hooks, label=label
+    )
     if label is not None:
         batches = _of_label(batches, label)
     first = next(batches, None)
@@ -87,7 +89,7 @@ def judge(
                 f"slices: the model serves neither 'class' nor 'prediction', but {_served(first)}"
             )
         return Judgement([])
-    summary = _summary(records, first, kind, label)
+    summary = _summary(records, first, kind, label=label)
     # Only what slices need is kept of all records; what plots need is counted.
     kept = []
     for batch in itertools.chain([first], batches):
@@ -108,7 +110,7 @@ def judge(
     metrics = class_metrics.over(answers, job.eval.top_k)
     rows = [Row(name, int(mask.sum()), *metrics(mask)) for name, mask in masks]
     by_slice = [(row.slice, row.metrics) for row in rows]
-    told = class_metrics.explained(answers, by_slice, job.eval.group, job.eval.top_k)
+    told = class_metrics.explained(answers, by_slice, job.eval.group, top=job.eval.top_k)
     names = _planned(records, label).values or ()
     return Judgement(rows, summary, tuple(map(_shown, names)), tuple(told))
 
@@ -153,7 +155,7 @@ def _of_label(
 
 
 def _summary(
-    records: Records, batch: Mapping[str, np.ndarray], kind: str, label: str | None
+    records: Records, batch: Mapping[str, np.ndarray], kind: str, *, label: str | None
 ) -> Summary | None:
     """Returns an empty summary of the model's kind; none for classes that are not whole numbers."""
     if kind == "prediction":
@@ -185,10 +187,10 @@ def scored(
     records: Records,
     estimator: Any,
     checkpoint: str,
+    *,
     split: str,
     slices: Sequence[str],
     hooks: Sequence[Any],
-    *,
     label: str | None = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields batches of what the model serves, with labels and what slices are made by."""

@@ -31,7 +31,7 @@ class Collector:
         both labels, which is logged."""
         ids, positive, scores = map(np.concatenate, zip(*self._batches, strict=True))
         ranked = groups.rank(
-            class_metrics.grouped(ids, grouping.MISSING), positive, scores, self._top
+            class_metrics.grouped(ids, grouping.MISSING), positive, scores, top=self._top
         )
         if not ranked.counts.usable:
             for line in notes.groups(ranked.counts, self._column, self._top):

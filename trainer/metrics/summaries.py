@@ -210,15 +210,15 @@ class Numbers:
         finite = np.isfinite(y) & np.isfinite(p)
         y, p = y[finite], p[finite]
         span, r = self.high - self.low, p - y
-        fine = _bins(p, self.low - span / 2, self.high + span / 2, _FINE)
+        fine = _bins(p, self.low - span / 2, self.high + span / 2, count=_FINE)
         for column, weights in enumerate((None, p, r, r * r)):
             self._fine[:, column] += np.bincount(fine, weights, _FINE)
-        places = [_bins(one, self.low, self.high, CELLS) for one in (p, y)]
+        places = [_bins(one, self.low, self.high, count=CELLS) for one in (p, y)]
         self.map += np.bincount(places[0] * CELLS + places[1], minlength=CELLS**2).reshape(
             CELLS, CELLS
         )
         self.residuals += np.bincount(
-            _bins(r, -self.reach, self.reach, RESIDUALS), minlength=RESIDUALS
+            _bins(r, -self.reach, self.reach, count=RESIDUALS), minlength=RESIDUALS
         )
         inside = (p >= self.low) & (p <= self.high) & (y >= self.low) & (y <= self.high)
         self.beyond += int(np.count_nonzero(~inside))
@@ -237,11 +237,12 @@ class Numbers:
         middles = np.cumsum(rows[:, 0]) - rows[:, 0] / 2
         tenths = np.minimum(middles / max(total, 1) * DECILES, DECILES - 1).astype(int)
         for tenth in np.unique(tenths):
-            found.append(_decile(*rows[tenths == tenth].sum(axis=0).tolist()))
+            found.append(_decile(rows[tenths == tenth].sum(axis=0)))
         return found
 
 
-def _decile(n: float, predicted: float, residual: float, square: float) -> Decile:
+def _decile(sums: np.ndarray) -> Decile:
+    n, predicted, residual, square = sums.tolist()
     mean = residual / n
     half = 0.0
     if n > 1:
@@ -251,7 +252,7 @@ def _decile(n: float, predicted: float, residual: float, square: float) -> Decil
     return Decile(int(n), predicted / n, (predicted - residual) / n, estimate, (square / n) ** 0.5)
 
 
-def _bins(values: np.ndarray, low: float, high: float, count: int) -> np.ndarray:
+def _bins(values: np.ndarray, low: float, high: float, *, count: int) -> np.ndarray:
     """Returns in which of `count` equal bins values are; those beyond are in the outermost."""
     places = np.floor((values - low) / (high - low) * count)
     return np.clip(places, 0, count - 1).astype(int)

@@ -40,7 +40,7 @@ class Model:
     warm_start_from: Any = None
 
 
-def model(name: str, params: Mapping[str, Any], config: Any, transforms: Any) -> Model:
+def model(name: str, params: Mapping[str, Any], config: Any, *, transforms: Any) -> Model:
     """Returns a model, building its Estimator if it is a function for one.
 
     Raises `UsageError` if that returns something else.
@@ -58,9 +58,14 @@ def model(name: str, params: Mapping[str, Any], config: Any, transforms: Any) ->
     # Not isinstance: tf.estimator.Estimator is one of two classes without a common base.
     if not callable(getattr(built, "model_fn", None)):
         raise errors.UsageError(
-            f"model.name {name!r}: takes no features, so it is no model_fn, and returned "
-            f"{built!r}, which is no Estimator"
+            f"model.name {name!r}: takes no features, so it is not a model_fn, and returned "
+            f"{built!r}, which is not an Estimator"
         )
+    return of_estimator(built)
+
+
+def of_estimator(built: Any) -> Model:
+    """Returns the model of an Estimator."""
     return Model(built.model_fn, getattr(built, "_warm_start_settings", None))
 
 

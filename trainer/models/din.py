@@ -50,7 +50,7 @@ class _Din(Network):
         """Returns one vector of a sequence, `[batch, size]`."""
         name = feature_columns.name_of(planned.name)
         size = feature_columns.embedding_width(planned)
-        table = feature_columns.name_of(feature_columns.table_of(planned))
+        table = feature_columns.scope_of(feature_columns.table_of(planned))
         with v1.variable_scope("dnn/input_from_feature_columns/input_layer"):
             sequence = sequences.looked_up(features[name], (planned.ids or 0, size), table)
         with v1.variable_scope(f"{self._reduction}/{name}"):

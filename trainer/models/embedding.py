@@ -9,7 +9,7 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-def column(ids: Any, width: int, combiner: str, table: str | None = None) -> Any:
+def column(ids: Any, width: int, *, combiner: str, table: str | None = None) -> Any:
     """Returns the column of a network that is a vector for each row of a categorical column.
 
     `combiner` is one of TensorFlow's, or `max`. A row without an id gets zeros. All columns with
@@ -63,10 +63,10 @@ def _shared(kind: Any, make: str, table: str) -> Any:
 
 def _largest(self: Any, sparse_tensors: Any, embedding_weights: Any) -> tf.Tensor:
     ids = sparse_tensors.id_tensor
-    return largest(embedding_weights, ids.values, ids.indices[:, 0], ids.dense_shape[0])
+    return largest(embedding_weights, ids.values, ids.indices[:, 0], count=ids.dense_shape[0])
 
 
-def largest(table: Any, ids: tf.Tensor, rows: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+def largest(table: Any, ids: tf.Tensor, rows: tf.Tensor, *, count: tf.Tensor) -> tf.Tensor:
     """Returns the largest of each component of the vectors of each row, `[count, width]`; zeros of
     a row without an id. `rows` says whose each of the `ids` is, both `[ids]`."""
     different, places = tf.unique(ids)

@@ -97,6 +97,12 @@ def name_of(feature: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.\\/-]", "_", plain)
 
 
+def scope_of(feature: str) -> str:
+    """Returns the scope of a feature's variables within that of a layer of feature columns, which
+    has no slashes: `_sanitize_column_name_for_variable_scope` of `feature_column_v2`."""
+    return re.sub(r"[\\/]", "_", name_of(feature))
+
+
 def renamed(features: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the features as columns look for them. Raises `UsageError` for two of one name."""
     found = {name_of(name): x for name, x in features.items()}
@@ -162,4 +168,4 @@ def _columns(feature: Planned, *, dense: bool) -> list[Any]:
     if not width:
         return [*found, columns.indicator_column(ids)]
     table = None if feature.table is None else name_of(table_of(feature))
-    return [*found, embedding.column(ids, width, feature.feature.combiner, table)]
+    return [*found, embedding.column(ids, width, combiner=feature.feature.combiner, table=table)]

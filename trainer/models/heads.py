@@ -48,11 +48,11 @@ class Head:
     ) -> Any:
         """Returns the spec; the canned Estimator's optimizer is not used."""
         if model_config.GOALS in self._params:
-            return of_goals(logits, features, labels, mode, self._params)
+            return of_goals(logits, features, labels, mode=mode, params=self._params)
         if regression(self._params):
             offset, scale = scaling(self._params)
             logits = logits * scale + offset
-        return estimator_spec(logits, features, labels, mode, self._params)
+        return estimator_spec(logits, features, labels, mode=mode, params=self._params)
 
 
 def told(plan: feature_plan.Plan) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _classes(params: Mapping[str, Any]) -> int:
 
 
 def estimator_spec(
-    logits: Any, features: Any, labels: Any, mode: str, params: Mapping[str, Any]
+    logits: Any, features: Any, labels: Any, *, mode: str, params: Mapping[str, Any]
 ) -> Any:
     """Returns the spec of a classifier over `params["classes"]` classes, or of a regressor.
 
@@ -137,14 +137,14 @@ def estimator_spec(
 
 
 def _head(classes: int, features: Any, scale: float) -> Any:
-    return head(classes, _weight(features, WEIGHT), scale)
+    return head(classes, weight=_weight(features, WEIGHT), scale=scale)
 
 
 def _weight(features: Any, name: str) -> str | None:
     return name if isinstance(features, Mapping) and name in features else None
 
 
-def head(classes: int, weight: str | None, scale: float, name: str | None = None) -> Any:
+def head(classes: int, *, weight: str | None, scale: float, name: str | None = None) -> Any:
     """Returns a head of `tf.estimator` for classes, of which 1 stands for a number; `weight` is the
     feature that examples weigh by, `name` what its metrics end with."""
     if classes == 1:
@@ -160,7 +160,9 @@ def head(classes: int, weight: str | None, scale: float, name: str | None = None
     return tf.estimator.MultiClassHead(classes, weight_column=weight, name=name)
 
 
-def of_goals(logits: Any, features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
+def of_goals(
+    logits: Any, features: Any, labels: Any, *, mode: str, params: Mapping[str, Any]
+) -> Any:
     """Returns the spec of several labels, `labels` by name: their losses are added up by weight,
     and metrics and what is served are called `<label>/<name>`.
 
@@ -177,7 +179,7 @@ def of_goals(logits: Any, features: Any, labels: Any, mode: str, params: Mapping
         given[name] = part * scale + offset if regression(goals[goal]) else part
         in_training = scale if mode == tf.estimator.ModeKeys.TRAIN else 1.0
         weight = _weight(features, weight_of(number))
-        made.append(head(_classes(goals[goal]), weight, in_training, name))
+        made.append(head(_classes(goals[goal]), weight=weight, scale=in_training, name=name))
     spec = tf.estimator.MultiHead(
         made, [goal["weight"] for goal in goals.values()]
     ).create_estimator_spec(

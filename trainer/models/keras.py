@@ -41,7 +41,7 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
             config=config.replace(model_dir=started.name),
             checkpoint_format="saver",
         )
-    return _Served(built, network, settings, only, started)
+    return _Served(built, network, settings, only=only, started=started)
 
 
 def network(params: Mapping[str, Any], columns: Any, parameters: Parameters) -> Any:
@@ -68,13 +68,14 @@ class _Served:
         built: Any,
         network: Any,
         settings: model_config.Keras,
+        *,
         only: str | None,
         started: tempfile.TemporaryDirectory[str],
     ) -> None:
         self._built, self._settings, self._only = built, settings, only
         self._names = network.input_names
         self._shapes = [input_.shape for input_ in network.inputs]
-        self._started = started  # removed when nobody needs it, or the process ends
+        self._started = started  # removed when it is unused, or the process ends
         self._warm_start_settings = built._warm_start_settings
 
     def model_fn(self, features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:

@@ -22,4 +22,4 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
         x = _layers.MaxPooling2D(2, 2)(x)
     x = _layers.Dense(1024, activation=tf.nn.relu)(_layers.Flatten()(x))
     logits = _layers.Dense(params["classes"])(x)
-    return heads.estimator_spec(logits, features, labels, mode, params)
+    return heads.estimator_spec(logits, features, labels, mode=mode, params=params)

@@ -16,4 +16,4 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
     x = _layers.Flatten()(tf.cast(features["image"], tf.float32) / 255.0)
     x = _layers.Dense(100, activation=tf.nn.sigmoid)(x)
     logits = _layers.Dense(params["classes"])(x)
-    return heads.estimator_spec(logits, features, labels, mode, params)
+    return heads.estimator_spec(logits, features, labels, mode=mode, params=params)

@@ -172,7 +172,7 @@ def make(
     known = dict(columns)
     made: Tensors = {}
     features = list(features)
-    together = {} if layers else _normalised(features, columns)
+    together = _normalised(features, columns)
     for planned in features:
         if planned.name in together:
             made[planned.name] = together[planned.name]
@@ -191,7 +191,7 @@ def make(
                 made[planned.indicator] = step.indicated(value)
             if training or not step.in_training_only:
                 kind = planned.points[number + 1].kind
-                value = _applied(planned.name, step, kind, value, layers=layers)
+                value = _applied(planned.name, step, kind, x=value, layers=layers)
             if there is not None:
                 there = lists.repeated(there, step.ids_of_each)
             if weights is not None:
@@ -210,7 +210,7 @@ def make(
 def _normalised(
     features: Iterable[feature_plan.Planned], columns: Mapping[str, tf.Tensor]
 ) -> Tensors:
-    """Returns the features that are one column, `[batch]` float32, behind `z_score` alone, made
+    """Returns the features that are one column of numbers, `[batch]`, behind `z_score` alone, made
     with a few ops for all, if there are many. The values are the same to the last bit."""
     found = {
         planned.name: (columns[planned.inputs[0]], planned.steps[0])
@@ -218,12 +218,12 @@ def _normalised(
         if len(planned.inputs) == len(planned.steps) == 1
         and type(planned.steps[0]) is ZScore
         and planned.inputs[0] in columns
-        and columns[planned.inputs[0]].dtype == tf.float32
+        and columns[planned.inputs[0]].dtype in (tf.float32, tf.int64)
         and columns[planned.inputs[0]].shape.rank == 1
     }
     if len(found) < _MANY:
         return {}
-    stacked = tf.stack([x for x, _ in found.values()], axis=1)
+    stacked = tf.stack([_as_float(x) for x, _ in found.values()], axis=1)
     made = ZScore.apply_all([step for _, step in found.values()], stacked)
     return dict(zip(found, tf.unstack(made, len(found), axis=1), strict=True))
 
@@ -231,7 +231,12 @@ def _normalised(
 def as_fed(features: Iterable[feature_plan.Planned], made: Tensors) -> Tensors:
     """Returns features as models get them: ids as they are, all others as float32."""
     ids = {planned.name for planned in features if planned.kind in ("ids", "bag")}
-    return {name: x if name in ids else tf.cast(x, tf.float32) for name, x in made.items()}
+    return {name: x if name in ids else _as_float(x) for name, x in made.items()}
+
+
+def _as_float(x: tf.Tensor) -> tf.Tensor:
+    # A cast to what it is would be an op of a graph and a layer of a Keras model, all the same.
+    return x if x.dtype == tf.float32 else tf.cast(x, tf.float32)
 
 
 def _weights(
@@ -256,7 +261,7 @@ def _weights(
         return tf.cast(found, tf.float32).to_tensor(0.0)
 
 
-def _applied(feature: str, step: Step, kind: Kind, x: Any, *, layers: bool) -> tf.Tensor:
+def _applied(feature: str, step: Step, kind: Kind, *, x: Any, layers: bool) -> tf.Tensor:
     """Returns what a step makes of a batch. Raises `UsageError` if it is not what it says."""
     where = f"features.{feature}: {step.step}"
     try:

@@ -24,7 +24,7 @@ _train = tf.compat.v1.train
 _DEFAULTS = optimizer_config.Optimizer()
 
 _BY_NAME: dict[str, Callable[[Any, optimizer_config.Optimizer], Any]] = {
-    "adam": lambda rate, _: RowwiseAdam(rate),
+    "adam": lambda rate, how: RowwiseAdam(rate, how.weight_decay),
     "dense_adam": lambda rate, _: _train.AdamOptimizer(rate),
     "sgd": lambda rate, _: _train.GradientDescentOptimizer(rate),
     "momentum": lambda rate, _: _train.MomentumOptimizer(rate, momentum=0.9),
@@ -275,7 +275,7 @@ class _EndTogetherHook(tf.compat.v1.train.SessionRunHook):
     """Lets all processes of synchronous parameter servers end when the chief does.
 
     Without it the others wait for a token, and the chief's queue runner for gradients, which
-    nobody will send any more. Must be the chief's last hook: it closes the session.
+    no worker will send any more. Must be the chief's last hook: it closes the session.
     """
 
     def __init__(self, optimizer: Any) -> None:

@@ -17,7 +17,27 @@ class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
 
     Of two processes that change a row at the same moment on parameter servers, one may overwrite
     the moments of the other; both change the row itself.
+
+    With `decay`, what has two dimensions or more (not biases) shrinks by the learning rate times
+    `decay` of itself before each update; of a table the rows of the batch do. This is AdamW
+    (Loshchilov and Hutter, Decoupled weight decay regularization, 2019).
     """
+
+    def __init__(self, learning_rate: Any, decay: float = 0.0) -> None:
+        super().__init__(learning_rate)
+        self._decay = decay
+
+    def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
+        """Updates the resource `var` by `grad`, of the same shape."""
+        if not self._decays(var):
+            return super()._resource_apply_dense(grad, var)
+        shrink = tf.cast(self._lr_t, var.dtype.base_dtype) * self._decay
+        shrunk = var.assign_sub(shrink * var.read_value(), read_value=False)
+        with tf.control_dependencies([shrunk]):
+            return super()._resource_apply_dense(grad, var)
+
+    def _decays(self, var: Any) -> bool:
+        return bool(self._decay) and var.shape.rank > 1
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
         """Updates the rows `indices`, each there once, of the resource `var` [rows, ...]."""
@@ -35,6 +55,9 @@ class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
         first = beta1 * rows["m"] + (1 - beta1) * grad
         second = beta2 * rows["v"] + (1 - beta2) * tf.square(grad)
         step = rate * tf.sqrt(1 - power2) / (1 - power1) * first / (tf.sqrt(second) + epsilon)
+        if self._decays(var):
+            held = tf.raw_ops.ResourceGather(resource=var.handle, indices=indices, dtype=kind)
+            step += rate * self._decay * held
         return tf.group(
             tf.raw_ops.ResourceScatterSub(resource=var.handle, indices=indices, updates=step),
             *(

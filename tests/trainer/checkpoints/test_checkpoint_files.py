@@ -40,7 +40,7 @@ def test_the_newest_is_found_and_its_step_read(tmp_path):
 
 
 def test_one_is_chosen_by_the_step_it_is_named_after_or_the_later_one_it_holds(tmp_path):
-    """Asynchronous workers go on while one is saved."""
+    """Asynchronous workers train while one is saved."""
     folder, late = str(tmp_path), tmp_path / "late"
     early, newest = save(tmp_path, 3, 12)
     save(late, 5)
@@ -238,7 +238,7 @@ def test_with_all_damaged_training_does_not_begin_again(tmp_path):
 
 
 def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp_path, monkeypatch):
-    """Training goes on, and has saved another."""
+    """Training continues, and has saved another."""
     save(tmp_path, 3)
     check = checkpoint_files._problem
 
@@ -297,7 +297,9 @@ def test_a_kept_one_is_whole_and_stays_when_its_writer_deletes_it(tmp_path):
     assert checkpoint_files.step_of(kept) == 12
     checkpoint_files.keep_only(kept, folder)
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
-        *("model.ckpt-12.data-00000-of-00001", "model.ckpt-12.index", "model.ckpt-12.meta")
+        "model.ckpt-12.data-00000-of-00001",
+        "model.ckpt-12.index",
+        "model.ckpt-12.meta",
     ]
     with pytest.raises(FileNotFoundError, match=r"model\.ckpt-12"):
         checkpoint_files.keep(second, folder)

@@ -39,7 +39,7 @@ def ten(tmp_path):
 
 
 def test_a_smaller_number_is_kept_after_one_save(ten):
-    """As the Saver of a resumed run does it: it goes on with the list it finds."""
+    """As the Saver of a resumed run does it: it continues the list it finds."""
     cleaner = Janitor(str(ten), 3)
     cleaner.open()
     assert listed(ten) == [80, 90, 100]
@@ -84,7 +84,7 @@ def test_halves_and_folders_of_workers_go(tmp_path):
     assert steps(tmp_path) == [7]
 
 
-def test_workers_that_are_at_work_keep_theirs(tmp_path):
+def test_running_workers_keep_their_folders(tmp_path):
     save(tmp_path, 7)
     (tmp_path / "tmp_worker_0").mkdir()
     Janitor(str(tmp_path), 5).clean()

@@ -28,7 +28,7 @@ def hooks_of(small_records, tmp_path):
     def build(task, strategy="multi_worker_mirrored", folder=tmp_path):
         job = small_records.config(f"cluster.strategy={strategy}", "train.save_steps=3")
         actions = [lambda step, seconds: seen.append((step, seconds))]
-        return saving.hooks(job, RunFolder(str(folder)), task, actions)
+        return saving.hooks(job, RunFolder(str(folder)), task, actions=actions)
 
     return build, seen
 
@@ -73,7 +73,7 @@ def test_a_chief_of_parameter_servers_does_not_save_again_what_it_restored(hooks
 
 
 def test_a_process_that_ends_a_step_during_the_last_save_is_saved_too(hooks_of, tmp_path):
-    """What it did may be in a part of what was saved, and nobody saves after the last."""
+    """What it did may be in a part of what was saved, and there is no save after the last."""
 
     class Meanwhile(_train.CheckpointSaverListener):
         def after_save(self, session, global_step_value):
@@ -98,7 +98,7 @@ def test_the_last_save_comes_after_what_others_were_still_doing(small_records, t
         small_records.config("train.save_steps=3"),
         RunFolder(str(tmp_path)),
         CHIEF,
-        [lambda step, seconds: told.append(step)],
+        actions=[lambda step, seconds: told.append(step)],
         before_last=others_end,
         between=[lambda step, seconds: told.append(-step)],
     )
@@ -188,8 +188,8 @@ def test_what_has_to_come_before_a_save_does(small_records, tmp_path):
         job,
         RunFolder(str(tmp_path)),
         CHIEF,
-        [lambda step, seconds: seen.append("after")],
-        lambda session: seen.append("before"),
+        actions=[lambda step, seconds: seen.append("after")],
+        before_save=lambda session: seen.append("before"),
     )
     train(tmp_path, 4, made)
     assert seen == ["before", "after"] * (len(seen) // 2) != []

@@ -120,11 +120,12 @@ def test_weights_of_a_network_count_less_than_the_config(
         "model={name: keras, params: {network: 'tests.trainer.models.networks:digits', "
         "task: classification, classes: 10}}",
         *([f"model.warm_start={{path: {digits}}}"] if from_config else []),
-        *(f"cluster.strategy={strategy}", "train.optimizer={name: sgd, learning_rate: 1.0e-9}"),
+        f"cluster.strategy={strategy}",
+        "train.optimizer={name: sgd, learning_rate: 1.0e-9}",
     )
     records = Records(job, small_records.folder, small_records.contents)
     task = topology.Task(topology.CHIEF, 0)
-    built = experiment.estimator(job, RunFolder(str(tmp_path)), task, records.transforms)
+    built = experiment.estimator(job, RunFolder(str(tmp_path)), task, transforms=records.transforms)
     hook = _Kernel()
     built.train(records.eval_input_fn("eval"), hooks=[hook], steps=1)
     np.testing.assert_allclose(hook.value, 5.0 if from_config else 3.0, atol=1e-3)
@@ -148,5 +149,5 @@ def test_what_does_not_fit(earlier, settings, message):
 
 
 def test_what_is_no_model(tmp_path):
-    with pytest.raises(errors.UsageError, match="is no checkpoint, such as model"):
+    with pytest.raises(errors.UsageError, match="is neither a checkpoint such as"):
         _begun(tmp_path)

@@ -73,7 +73,10 @@ def test_newcombe_holds_the_truth_over_all_tables():
         for a in range(n + 1 - both)
         for b in range(n + 1 - both - a)
     ]
-    found = [paired.newcombe(*table) for table in tables]
+    found = [
+        paired.newcombe(both=both, only_a=a, only_b=b, neither=neither)
+        for both, a, b, neither in tables
+    ]
     low, high = (np.array([getattr(one, end) for one in found]) for end in ("low", "high"))
     held = []
     for truth in ((0.6, 0.1, 0.1, 0.2), (0.5, 0.05, 0.2, 0.25), (0.85, 0.05, 0.05, 0.05)):
@@ -200,6 +203,9 @@ def test_metrics_by_other_names():
 
 def test_newcombe_is_symmetric_and_within_its_bounds():
     for both, a, b, neither in itertools.product((0, 1, 7), repeat=4):
-        one, other = paired.newcombe(both, a, b, neither), paired.newcombe(both, b, a, neither)
+        one, other = (
+            paired.newcombe(both=both, only_a=a, only_b=b, neither=neither),
+            paired.newcombe(both=both, only_a=b, only_b=a, neither=neither),
+        )
         assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
         assert -1 <= one.low <= one.value <= one.high <= 1

@@ -31,7 +31,7 @@ def test_no_iterator_of_a_strategy_has_an_autotuner(under_strategies):
     }
 
 
-def test_nor_has_one_that_evaluates(under_strategies):
+def test_no_iterator_that_evaluates_has_an_autotuner(under_strategies):
     evaluating = {n: f["evaluate"] for n, f in under_strategies.items() if "evaluate" in f}
     assert set(evaluating) == {"one_device", "mirrored", "central_storage"}
     assert not any(found["tuned"] for found in evaluating.values())
@@ -44,7 +44,7 @@ def _of_input(input_fn):
         return iterators.tuned(graph)
 
 
-def test_nor_has_the_input_of_a_single_process(small_records):
+def test_the_input_of_a_single_process_has_no_autotuner(small_records):
     records = Records(small_records.job, small_records.folder, small_records.contents)
     feed = Feed(records.blocks("train"), 0, 4)
     assert _of_input(records.train_input_fn(feed, 1)) == []
@@ -64,12 +64,12 @@ class _Predicts:
         return iter([])
 
 
-def test_nor_has_what_predicts_or_repeats(small_records, monkeypatch):
+def test_prediction_and_replay_have_no_autotuner(small_records, monkeypatch):
     records = Records(small_records.job, small_records.folder, small_records.contents)
     estimator = _Predicts()
     monkeypatch.setattr(heads, "answering", lambda *_: estimator)
     parity.Gate(records).predicted([parity_rows.Row(b"")], estimator, "")
-    slice_metrics.judge(records, None, "", "eval", [])
+    slice_metrics.judge(records, None, "", split="eval", slices=[])
     assert len(estimator.input_fns) == 2
     batch = divergence.Batch(1, None)
     for input_fn in (*estimator.input_fns, divergence_replay._input_fn(records, [batch])):

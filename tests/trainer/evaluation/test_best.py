@@ -38,5 +38,5 @@ def test_table(value, best, higher, lower):
     ("value", "wins"), [(0.55, False), (0.625, False), (0.63, True), (0.4, False)]
 )
 def test_by_a_margin(value, wins):
-    assert is_better(value, 0.5, True, by=0.125) is wins
-    assert is_better(1 - value, 0.5, False, by=0.125) is wins
+    assert is_better(value, 0.5, higher_is_better=True, by=0.125) is wins
+    assert is_better(1 - value, 0.5, higher_is_better=False, by=0.125) is wins

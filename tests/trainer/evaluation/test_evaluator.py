@@ -115,7 +115,7 @@ def test_it_looks_less_often_while_there_is_nothing_new(finished, evaluation_of,
 
 
 def test_checkpoints_that_were_passed_over_are_named(finished, evaluation_of, tmp_path, caplog):
-    """Also those that nobody can see any more: of 100 and 200 only the list of saves is left."""
+    """Also those that are gone: of 100 and 200 only the list of saves is left."""
     run = finished.copy(tmp_path, 300)
     shutil.copy(finished.path / skipped.SAVED, run.path)
     evaluation_of(run).follow(Scene(lambda: _done(run, 300)).sleep)
@@ -315,6 +315,8 @@ def test_every_piece_of_an_export_is_reported_as_one(
     # The final model is the best one.
     assert exporting == ["copying the checkpoint", *pieces, "copying the model"]
     assert [state for state, _ in itertools.groupby(state for state, _ in reported)] == [
-        *("evaluating", "exporting"),  # the eval split, then the best
-        *("evaluating", "exporting"),  # the test split, then the final one
+        "evaluating",
+        "exporting",  # the eval split, then the best
+        "evaluating",
+        "exporting",  # the test split, then the final one
     ]

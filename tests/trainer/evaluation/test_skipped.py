@@ -1,4 +1,4 @@
-"""Which checkpoints nobody has judged, by the list of those that were saved."""
+"""Which checkpoints were not evaluated, by the list of those that were saved."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def _holdings(records=(8,) * 20, in_turn=True):
     blocks = _blocks(records)
     backlog = epoch_order.Backlog(blocks, 1, np.zeros(len(records), np.int64))
     size = assignments.sizes(blocks.records, BATCH, OPEN)
-    made = assignments.Holdings(backlog, blocks.records, BATCH, size, in_turn=in_turn)
+    made = assignments.Holdings(backlog, blocks.records, BATCH, size=size, in_turn=in_turn)
     return made, backlog
 
 
@@ -88,7 +88,7 @@ def test_blocks_that_others_have_begun_are_continued():
 
 
 def test_a_block_waits_until_its_epoch_before_is_done():
-    """Somebody else reads it, slowly."""
+    """Another reader reads it, slowly."""
     held, backlog = _holdings()
     second = backlog[20]
     reached = np.full(40, 8)
@@ -132,7 +132,7 @@ def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, recor
     size = assignments.sizes(blocks.records, BATCH, open_blocks)
     reached = blocks.records - 1 if nearly_done else np.zeros(len(records), np.int64)
     backlog = epoch_order.Backlog(blocks, 1, reached)
-    held = assignments.Holdings(backlog, blocks.records, BATCH, size, in_turn=False)
+    held = assignments.Holdings(backlog, blocks.records, BATCH, size=size, in_turn=False)
     positions, read = itertools.count(), []
     window: list[int] = []
 
@@ -170,7 +170,10 @@ class _Reader:
         self.shared, backlog = shared, epoch_order.Backlog(blocks, 1, np.zeros(len(blocks.records)))
         size = assignments.sizes(blocks.records, BATCH, number)
         self.held = assignments.Holdings(
-            *(backlog, blocks.records, BATCH, size),
+            backlog,
+            blocks.records,
+            BATCH,
+            size=size,
             in_turn=in_turn,
             end=None if epochs is None else backlog.end_of(epochs),
         )
@@ -209,7 +212,9 @@ class _Reader:
 class _Shared:
     def __init__(self, blocks, readers, epochs=None):
         number = epoch_order.open_blocks(blocks, 4096, 3 * readers)
-        self.in_turn = assignments.can_take_turns(blocks.records, BATCH, number, readers)
+        self.in_turn = assignments.can_take_turns(
+            blocks.records, BATCH, number, num_readers=readers
+        )
         self.positions = itertools.count()
         self.reached, self.applied = np.zeros((2, len(blocks.records)), np.int64)
         self.readers = [_Reader(self, blocks, number, self.in_turn, epochs) for _ in range(readers)]
@@ -222,7 +227,7 @@ class _Shared:
 )
 @settings(max_examples=60)
 def test_however_slow_some_are_there_is_always_one_that_need_not_wait(records, readers, random):
-    """And who takes turns goes on behind what has been applied, whoever has applied it."""
+    """And readers that take turns continue behind what any of them has applied."""
     blocks = _blocks(records)
     shared = _Shared(blocks, readers)
     for _ in range(150):
@@ -237,7 +242,8 @@ def test_however_slow_some_are_there_is_always_one_that_need_not_wait(records, r
 
 @given(
     st.lists(st.integers(1, 40), min_size=3, max_size=60),
-    *(st.integers(2, 3), st.integers(1, 3)),
+    st.integers(2, 3),
+    st.integers(1, 3),
     st.randoms(use_true_random=False),
 )
 @settings(max_examples=60, deadline=None)
@@ -269,5 +275,5 @@ def test_the_last_epoch_is_read_to_its_end(records, readers, epochs, random):
 
 
 def test_turns_are_taken_where_there_is_enough_to_share():
-    assert assignments.can_take_turns(np.array([256] * 235), 128, 1, 2)
-    assert not assignments.can_take_turns(np.array([256] * 3), 32, 1, 2)
+    assert assignments.can_take_turns(np.array([256] * 235), 128, 1, num_readers=2)
+    assert not assignments.can_take_turns(np.array([256] * 3), 32, 1, num_readers=2)

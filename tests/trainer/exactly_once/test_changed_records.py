@@ -55,7 +55,7 @@ def run(tmp_path):
 def _settle(run, blocks, policy):
     job = config_file.load("mnist", [f"train.on_new_data={policy}"])
     reporter = Reporter(run, "chief-0", 100)
-    changed_records.settle(job, run, blocks, reporter)
+    changed_records.settle(job, run, blocks, reporter=reporter)
     reporter.say("starting")
     return run_folder.read_statuses(run)["chief-0"]
 
@@ -156,12 +156,12 @@ def test_a_checkpoint_of_the_first_format_resumes_where_it_was(tmp_path):
     contents = contents.model_copy(update={"splits": {**contents.splits, "train": train}})
     records = Records(job, str(regenerate.RECORDS), contents)
     blocks, task = records.blocks("train"), topology.Task(topology.CHIEF, 0)
-    changed_records.settle(job, run, blocks, Reporter(run, "chief-0", 8))
+    changed_records.settle(job, run, blocks, reporter=Reporter(run, "chief-0", 8))
     assert checkpoint_files.newest(run.path) == checkpoint
     before = counters.counts_in(checkpoint, blocks)
     assert before.applied.sum() == make_checkpoints.STEPS * make_checkpoints.BATCH
-    place = reader.Position(job, task, blocks, before.reached)
-    estimator = experiment.estimator(job, run, task, records.transforms, place)
+    place = reader.Position(job, task, blocks, reached=before.reached)
+    estimator = experiment.estimator(job, run, task, transforms=records.transforms, position=place)
     saver = tf.compat.v1.train.CheckpointSaverHook(run.path, save_steps=100)
     input_fn = records.train_input_fn(place.feed, task.num_readers)
     estimator.train(input_fn, hooks=[saver], steps=3)

@@ -98,7 +98,7 @@ def _counted(batches, *, strategy=None, rank=0, in_turn=True):
 
         def step():
             made.append(counters.Variables(_blocks(4)))
-            return made[0].count(blocks, places, rank, in_turn)
+            return made[0].count(blocks, places, rank, in_turn=in_turn)
 
         scope = tf.distribute.MirroredStrategy(["/cpu:0"]) if strategy else None
         counted = scope.run(step) if scope else step()
@@ -127,7 +127,7 @@ def test_records_applied_out_of_turn_are_counted_but_do_not_move_the_position():
 
 
 def test_counts_apart_are_saved_as_they_were_copied():
-    """Processes go on while a checkpoint is written."""
+    """Processes train while a checkpoint is written."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         made = counters.Variables(_blocks(4), apart=True)
         count = made.count(tf.constant([1, 1], tf.int32), tf.constant([1, 2], tf.int32), 0)

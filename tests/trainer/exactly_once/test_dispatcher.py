@@ -142,8 +142,8 @@ def test_no_step_is_let_in_from_when_the_chief_closes_until_it_has_laid_out(read
     assert reader.is_let_in(reader.begin())
 
 
-def test_who_does_not_end_its_step_is_left_behind(readers, monkeypatch):
-    monkeypatch.setattr(dispatcher, "_PATIENCE", 0.0)
+def test_a_reader_that_does_not_end_its_step_is_left_behind(readers):
+    readers[0].dealer.patience = 0.0
     _chief_starts(readers)
     stuck = readers[1].begin()
     readers[0].dealer.close(readers[0].session)
@@ -153,7 +153,7 @@ def test_who_does_not_end_its_step_is_left_behind(readers, monkeypatch):
     assert readers[2].begin() is not None
 
 
-def test_who_has_left_is_not_waited_for(readers):
+def test_a_reader_that_left_is_not_waited_for(readers):
     _chief_starts(readers)
     readers[1].begin()
     _leave(readers)
@@ -161,7 +161,7 @@ def test_who_has_left_is_not_waited_for(readers):
 
 
 def test_a_server_that_has_just_started_is_closed(readers):
-    """Nobody can have begun."""
+    """No reader can have begun."""
     readers[1].dealer.leave(readers[1].session)
     readers[0].dealer.close(readers[0].session, wait=pytest.fail)
     assert readers[1].begin() is None

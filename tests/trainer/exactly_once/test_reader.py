@@ -11,7 +11,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.processes import signals
-from trainer.exactly_once import counters, dispatcher
+from trainer.exactly_once import counters
 from trainer.exactly_once.reader import Position, PositionHook
 from trainer.input import epoch_order
 
@@ -29,7 +29,9 @@ def _position(reached, *, strategy="none", role="chief", blocks=(4, 4, 4, 4)):
     overrides.append("cluster.watchdog_start_seconds=20")
     job = config_file.load("mnist", [f"cluster.strategy={strategy}", *overrides])
     cluster = CLUSTER if strategy != "none" else {}
-    return Position(job, topology.Task(role, 0, cluster), _blocks(*blocks), np.array(reached))
+    return Position(
+        job, topology.Task(role, 0, cluster), _blocks(*blocks), reached=np.array(reached)
+    )
 
 
 def _first(position, count):
@@ -103,12 +105,12 @@ class _Process:
 
 
 @pytest.fixture
-def cluster(monkeypatch):
+def cluster():
     """A chief and a worker, the time, and by how much it grows with every look."""
-    monkeypatch.setattr(dispatcher, "_PATIENCE", 0.0)
     server = tf.distribute.Server({"ps": ["localhost:0"]}, job_name="ps", task_index=0)
     now = [0.0, 0.0]
     made = [_Process(server, role, now) for role in ("chief", "worker")]
+    made[0].position.dealer.patience = 0.0
     made[0].session.run(made[0].initial)
     yield (*made, now)
     for process in made:
@@ -204,7 +206,7 @@ def test_what_a_lost_worker_held_is_read_by_the_chief(cluster):
     assert _reads_whole_epochs(again, range(first, first + 2))
 
 
-def test_who_reads_is_counted(cluster):
+def test_readers_are_counted(cluster):
     chief, worker, _ = cluster
     chief.start()
     worker.start()
@@ -214,7 +216,7 @@ def test_who_reads_is_counted(cluster):
 
 
 def test_only_the_counts_are_saved(cluster):
-    """Any mode can go on from the checkpoint of any other: they hold the same variables."""
+    """Any mode can resume from the checkpoint of any other: they hold the same variables."""
     assert cluster[0].saved == [
         counters.APPLIED,
         counters.REACHED,

@@ -137,7 +137,9 @@ def test_epochs_are_summaries(tmp_path, ends):
     events = tf.compat.v1.train.summary_iterator(str(path))
     found = [(e.step, v.tag, v.simple_value) for e in events for v in e.summary.value]
     assert [(step, value) for step, tag, value in found if tag == "input/epochs"] == [
-        *((0, 0), (6, pytest.approx(25 / 30)), (9, pytest.approx(31 / 30)))
+        (0, 0),
+        (6, pytest.approx(25 / 30)),
+        (9, pytest.approx(31 / 30)),
     ]
     ended = {tag: value for step, tag, value in found if tag != "input/epochs"}
     assert ended == {"input/once": 30, "input/more": 0, "input/never": 0, "input/skipped": 0}
@@ -195,7 +197,7 @@ def test_what_is_exactly_once_has_no_troubles():
     ]
 
 
-def test_who_waits_for_all_gradients_drops_none():
+def test_waiting_for_all_gradients_drops_none():
     assert report.dropping(config.Cluster(strategy="parameter_server_sync", workers=2)) is None
 
 

@@ -54,9 +54,9 @@ def test_publishing_the_same_checkpoint_again_leaves_the_export_alone(scene, eva
     evaluation = evaluation_of(scene.run)
     publish = evaluation._publisher.publish
     checkpoint = f"{scene.run.path}/model.ckpt-100"
-    first = publish(evaluation._estimator, "final", checkpoint, 100, {})
+    first = publish(evaluation._estimator, "final", checkpoint, step=100, metrics={})
     before = (pathlib.Path(first.path) / "saved_model.pb").stat().st_ino
-    assert publish(None, "final", checkpoint, 100, {}) == first
+    assert publish(None, "final", checkpoint, step=100, metrics={}) == first
     assert (pathlib.Path(first.path) / "saved_model.pb").stat().st_ino == before
 
 
@@ -68,9 +68,11 @@ def test_the_final_model_is_the_best_one_s_if_it_is_the_same(scene, evaluation_o
     evaluation = evaluation_of(scene.run)
     publish = evaluation._publisher.publish
     checkpoint = f"{scene.run.path}/model.ckpt-100"
-    best = publish(evaluation._estimator, "best", checkpoint, 100, {"eval": {"loss": 1.0}})
+    best = publish(
+        evaluation._estimator, "best", checkpoint, step=100, metrics={"eval": {"loss": 1.0}}
+    )
     metrics = {"eval": {"loss": 1.0}, "test": {"loss": 2.0}}
-    final = publish(None, "final", checkpoint, 100, metrics, like=best)
+    final = publish(None, "final", checkpoint, step=100, metrics=metrics, like=best)
     assert _model(final) == _model(best)
     assert export_files.digests(final.path) == final.sha256
     extras = pathlib.Path(final.path) / "assets.extra"
@@ -83,14 +85,14 @@ def test_an_export_that_is_not_the_same_is_not_copied(scene, evaluation_of, dama
     evaluation = evaluation_of(scene.run)
     publish = evaluation._publisher.publish
     checkpoint = f"{scene.run.path}/model.ckpt-100"
-    other = checkpoint.replace("100", "200") if damage == "of another step" else checkpoint
-    best = publish(evaluation._estimator, "best", other, 100, {})
+    other = checkpoint if damage != "of another step" else f"{scene.run.path}/model.ckpt-200"
+    best = publish(evaluation._estimator, "best", other, step=100, metrics={})
     data = pathlib.Path(best.path) / "variables" / "variables.data-00000-of-00001"
     if damage == "altered":
         data.write_bytes(data.read_bytes()[:-1] + b"?")
     elif damage == "removed":
         data.unlink()
-    final = publish(evaluation._estimator, "final", checkpoint, 100, {}, like=best)
+    final = publish(evaluation._estimator, "final", checkpoint, step=100, metrics={}, like=best)
     assert parameters(f"{final.path}/variables/variables") == parameters(checkpoint)
     assert scene.leftovers == []
 
@@ -99,14 +101,18 @@ def test_an_export_that_is_not_the_same_is_not_copied(scene, evaluation_of, dama
 def test_what_was_made_from_something_else_is_replaced(scene, evaluation_of, changed):
     evaluation = evaluation_of(scene.run)
     checkpoint = f"{scene.run.path}/model.ckpt-100"
-    first = evaluation._publisher.publish(evaluation._estimator, "final", checkpoint, 100, {})
+    first = evaluation._publisher.publish(
+        evaluation._estimator, "final", checkpoint, step=100, metrics={}
+    )
     if changed == "parameters":
         save_again(scene.run, 100)
     elif changed == "config":
         evaluation = evaluation_of(scene.run, "eval.batch_size=100")
     else:  # exported by an earlier version, which did not say from what
         (pathlib.Path(first.path) / "assets.extra" / "checkpoint.sha256").unlink()
-    second = evaluation._publisher.publish(evaluation._estimator, "final", checkpoint, 100, {})
+    second = evaluation._publisher.publish(
+        evaluation._estimator, "final", checkpoint, step=100, metrics={}
+    )
     assert second.path == first.path
     assert parameters(f"{first.path}/variables/variables") == parameters(checkpoint)
     assert second.sha256 == export_files.digests(second.path)
@@ -116,7 +122,7 @@ def test_a_failed_export_leaves_nothing(scene, evaluation_of):
     evaluation = evaluation_of(scene.run)
     with pytest.raises(Exception, match=r"ckpt-7"):
         evaluation._publisher.publish(
-            evaluation._estimator, "final", f"{scene.run.path}/model.ckpt-7", 7, {}
+            evaluation._estimator, "final", f"{scene.run.path}/model.ckpt-7", step=7, metrics={}
         )
     assert not (pathlib.Path(scene.run.exports) / "final" / "7").exists()
     assert scene.leftovers == []
@@ -129,8 +135,11 @@ def test_a_fresh_process_serves_what_the_estimator_predicts(
     np.save(tmp_path / "images.npy", images)
     done = subprocess.run(
         [
-            *(sys.executable, "-c", SERVE),
-            *(finished.export("final"), str(tmp_path / "images.npy")),
+            sys.executable,
+            "-c",
+            SERVE,
+            finished.export("final"),
+            str(tmp_path / "images.npy"),
         ],
         cwd=tmp_path,
         env={**child_environment(), "TF_CPP_MIN_LOG_LEVEL": "3"},
@@ -141,7 +150,7 @@ def test_a_fresh_process_serves_what_the_estimator_predicts(
     served = json.loads(done.stdout)
 
     estimator = experiment.estimator(
-        finished.job, finished.run, topology.Task(topology.EVALUATOR, 0), transforms
+        finished.job, finished.run, topology.Task(topology.EVALUATOR, 0), transforms=transforms
     )
     wanted = list(
         estimator.predict(
@@ -169,7 +178,7 @@ def test_another_model_than_the_checkpoint_is_not_published(scene, evaluation_of
             return evaluation._estimator.export_saved_model(folder, receiver, checkpoint_path=new)
 
     with pytest.raises(errors.ModelError, match=r"otherwise than Estimator\.predict"):
-        evaluation._publisher.publish(Mistaken(), "final", old, 100, {})
+        evaluation._publisher.publish(Mistaken(), "final", old, step=100, metrics={})
     assert not (pathlib.Path(scene.run.exports) / "final").exists()
     assert scene.leftovers == []
 
@@ -179,8 +188,11 @@ def test_the_files_next_to_the_model(finished, small_records):
         folder = pathlib.Path(finished.export(kind))
         extra = folder / "assets.extra"
         assert sorted(path.name for path in extra.iterdir()) == [
-            *("checkpoint.sha256", "config.yaml", "manifest.sha256"),
-            *("metrics.json", "model_card.md"),
+            "checkpoint.sha256",
+            "config.yaml",
+            "manifest.sha256",
+            "metrics.json",
+            "model_card.md",
         ]
         assert config_file.load(str(extra / "config.yaml")) == finished.run.read_config()
         assert (extra / "manifest.sha256").read_text().strip() == small_records.contents.sha256
@@ -194,11 +206,13 @@ def test_the_files_next_to_the_model(finished, small_records):
 def test_slices_are_exported_with_the_model(tmp_path):
     table = small_table.Table(tmp_path, "eval.slices=[carrier]")
     publisher = exporters.Publisher(table.job, table.run, table.records)
-    found = publisher.publish(table.estimator, "final", table.checkpoint, 20, {"eval": {}})
+    found = publisher.publish(
+        table.estimator, "final", table.checkpoint, step=20, metrics={"eval": {}}
+    )
     extra = pathlib.Path(found.path) / "assets.extra"
     slices = json.loads((extra / "metrics.json").read_text())["slices"]["eval"]
     wanted = slice_metrics.judge(
-        table.records, table.estimator, table.checkpoint, "eval", ["carrier"]
+        table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
     ).rows
     assert slices == json.loads(json.dumps(list(map(dataclasses.asdict, wanted))))
     assert "| eval | carrier=AA | 25 | accuracy |" in (extra / "model_card.md").read_text()

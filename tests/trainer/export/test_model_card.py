@@ -16,7 +16,9 @@ def card(tmp_path):
     def render(*overrides, **others):
         table = small_table.Table(tmp_path, *overrides, **others)
         plan = table.records.transforms.plan
-        return table, model_card.render(table.job, table.contents, plan, 20, METRICS, {})
+        return table, model_card.render(
+            table.job, table.contents, plan, step=20, metrics=METRICS, judged={}
+        )
 
     return render
 
@@ -44,7 +46,9 @@ def test_slices_are_in_a_table_with_their_baseline(tmp_path):
     row = slice_metrics.Row("carrier=AA", 1200, {"accuracy": accuracy}, {"accuracy": 0.25})
     plan = table.records.transforms.plan
     judged = {"test": slice_metrics.Judgement([row], notes=("Only one label occurs in a=b.",))}
-    text = model_card.render(table.job, table.contents, plan, 20, METRICS, judged)
+    text = model_card.render(
+        table.job, table.contents, plan, step=20, metrics=METRICS, judged=judged
+    )
     line = "| test | carrier=AA | 1,200 | accuracy | 0.7500 | [0.5000, 0.9000] | 0.2500 |"
     assert f"| --- |\n{line}\n\n- test: Only one label occurs in a=b.\n\n## Limits" in text
 
@@ -52,7 +56,15 @@ def test_slices_are_in_a_table_with_their_baseline(tmp_path):
 def test_what_is_wrong_with_its_data_comes_first_of_its_limits(tmp_path):
     table = small_table.Table(tmp_path)
     plan = table.records.transforms.plan
-    text = model_card.render(table.job, table.contents, plan, 20, METRICS, {}, ["9 are left out"])
+    text = model_card.render(
+        table.job,
+        table.contents,
+        plan,
+        step=20,
+        metrics=METRICS,
+        judged={},
+        warnings=["9 are left out"],
+    )
     assert "## Limits\n\n- 9 are left out\n- It has seen" in text
 
 

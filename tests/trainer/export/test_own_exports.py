@@ -88,7 +88,7 @@ def exported(estimator, source, folder):
 def test_rows_are_answered_as_by_the_estimator(trained, tmp_path, name):
     estimator, checkpoint = trained(name)
     folder = exported(estimator, given(name), tmp_path / "export")
-    told = own_exports.check(given(name), estimator, checkpoint, folder)
+    told = own_exports.check(given(name), estimator, checkpoint, folder=folder)
     assert told.startswith(f"export of step 1: {_ROWS} rows of the examples to evaluate are")
 
 
@@ -102,7 +102,7 @@ def test_a_model_that_answers_otherwise_is_not_published(trained, tmp_path):
         estimator.model_dir,
     )
     with pytest.raises(errors.ModelError, match=rf"answers \d+ of {_ROWS} rows otherwise than"):
-        own_exports.check(given(), other, checkpoint, folder)
+        own_exports.check(given(), other, checkpoint, folder=folder)
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_inputs_of_its_own_are_not_compared_and_that_is_said(trained, tmp_path):
     estimator, checkpoint = trained()
     source = given(serving_input_fn=f"{HERE}:serving")
     folder = exported(estimator, source, tmp_path / "export")
-    assert own_exports.check(source, estimator, checkpoint, folder) == (
+    assert own_exports.check(source, estimator, checkpoint, folder=folder) == (
         "export of step 1: its answers were not compared with Estimator.predict, because "
         "data.serving_input_fn takes text, which the examples do not have (x, raw)"
     )

@@ -90,7 +90,7 @@ def test_estimators_of_tensorflow_serve_columns(tmp_path, factory, answers):
     assert set(signatures["serving_default"].structured_outputs) == answers
     assert {"examples", "predict"} < set(signatures)
     rows = slice_metrics.judge(
-        table.records, table.estimator, table.checkpoint, "eval", ["carrier"]
+        table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
     ).rows
     assert rows[0].records == 100
 

@@ -62,3 +62,25 @@ def test_rows_after_a_batch_that_is_refused_are_not_answered(request_of):
 def test_texts_are_written_without_pickling():
     assert parity_worker._stored(tf.string) is np.bytes_
     assert parity_worker._stored(tf.float32) is np.float32
+
+
+def test_arrays_of_any_name_are_written(tmp_path):
+    arrays = {
+        name: np.array([n]) for n, name in enumerate(["file", "arr_0", "x.npy", "x", "", "/a"])
+    }
+    path = str(tmp_path / "arrays")
+    parity_worker.write(path, arrays)
+    assert parity_worker.read(path) == arrays
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the cause",
+        "Exception encountered when calling layer 'network' (type Functional).\n\nthe cause\n\n"
+        "Call arguments received by layer 'network' (type Functional):\n  • inputs={'y': 1}",
+        'in user code:\n\n    File "x.py", line 3, in f  *\n        y(x)\n\n    the cause\n',
+    ],
+)
+def test_the_cause_of_an_error_is_kept(text):
+    assert parity_worker.cause(text) == "the cause"

@@ -44,7 +44,7 @@ def _save(folder, step, reached):
 
 def _decide(run, blocks, *overrides):
     reporter = Reporter(run, "chief-0", None)
-    found = length.decide(_job(*overrides), run, blocks, reporter)
+    found = length.decide(_job(*overrides), run, blocks, reporter=reporter)
     reporter.say("starting")
     status = run_folder.read_statuses(run)["chief-0"]
     assert status.max_steps == found.train.max_steps
@@ -74,7 +74,7 @@ def test_blocks_that_are_left_out_have_no_part_in_it(tmp_path):
 
 def test_with_steps_there_is_nothing_to_decide(tmp_path):
     job, run = config_file.load("mnist"), RunFolder(str(tmp_path))
-    assert length.decide(job, run, BLOCKS, Reporter(run, "chief-0", 5)) is job
+    assert length.decide(job, run, BLOCKS, reporter=Reporter(run, "chief-0", 5)) is job
     assert run.read(epochs.LENGTH) is None
 
 

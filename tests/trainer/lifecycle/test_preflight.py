@@ -28,7 +28,7 @@ def job():
 
 
 class Clock:
-    """Time that passes when somebody sleeps; `then` is done at the first time."""
+    """Time that passes in `sleep`; `then` is done at the first time."""
 
     def __init__(self, then=lambda: None):
         self.now, self._then = 0.0, then
@@ -148,7 +148,7 @@ def test_an_evaluator_may_come_after_the_end(run, job):
 
 
 @pytest.mark.parametrize("task", [WORKER, EVALUATOR])
-def test_nobody_else_may_and_not_before(run, job, task):
+def test_only_an_evaluator_may_start_without_an_answer_and_only_after_training(run, job, task):
     run.write("preflight/chief.json", preflight.identity(job))
     if task is WORKER:
         run.write(run_folder.TRAINING_DONE, {"final_step": 5, "reason": "steps"})

@@ -209,7 +209,9 @@ def test_no_process_waits_for_a_chief_that_has_failed_for_good(commands, task_fl
         assert error_line(outputs[role]).startswith("error: the chief failed: the loss is nan at ")
 
 
-def test_who_has_nothing_to_save_says_that_it_was_stopped(commands, task_flags, small_records):
+def test_a_role_without_anything_to_save_reports_that_it_was_stopped(
+    commands, task_flags, small_records
+):
     """And a chief that waits for one that is gone ends when Ctrl-C comes again."""
     run = RunFolder(str(small_records.storage / "runs" / "told"))
     roles = ("chief", "ps", "evaluator")

@@ -40,7 +40,7 @@ def test_chiefs_of_a_run_add_up(tmp_path):
         chief.time.keep(now=True)
 
 
-def test_it_is_written_now_and_then(tmp_path, monkeypatch):
+def test_training_time_is_written_periodically(tmp_path, monkeypatch):
     chief, written = Chief(tmp_path), []
     monkeypatch.setattr(RunFolder, "write", lambda _, name, content: written.append(content))
     chief.time.begin()

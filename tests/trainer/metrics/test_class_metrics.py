@@ -67,7 +67,7 @@ def test_groups_widen_intervals_and_change_no_value():
 def test_what_readers_are_told():
     answers = _answers()
     slices = [("all", dict.fromkeys(["auc"])), ("a=1", {})]
-    told = list(class_metrics.explained(answers, slices, "user", 10))
+    told = list(class_metrics.explained(answers, slices, "user", top=10))
     assert told[0].startswith("Only one label occurs in all records: log_loss, ")
     assert told[2].startswith("Groups by user that hold both labels and count in ")
     assert told[-1] == (
@@ -75,4 +75,4 @@ def test_what_readers_are_told():
         "hit_rate@10 are not defined there."
     )
     of_classes = Answers(answers.labels, answers.classes)
-    assert list(class_metrics.explained(of_classes, slices, None, 10)) == []
+    assert list(class_metrics.explained(of_classes, slices, None, top=10)) == []

@@ -20,7 +20,7 @@ def _golden(top):
     given = CONTENT["predictions"]
     labels = np.array(given["labels"]) == 1
     scores = np.array(given["positive"], np.float32)
-    return groups.rank(np.array(given["groups"]), labels, scores, top)
+    return groups.rank(np.array(given["groups"]), labels, scores, top=top)
 
 
 @pytest.mark.parametrize("top", [1, 3, 10, 100])
@@ -48,7 +48,7 @@ def test_ties_count_as_every_order_of_them(seed):
     ]
     first = np.array([order.index(True) for order in orders])
     for top in (1, 2, 3, 10):
-        ranked = groups.rank(np.zeros(count, int), positive, scores, top)
+        ranked = groups.rank(np.zeros(count, int), positive, scores, top=top)
         assert ranked.reciprocal_rank[0] == pytest.approx(np.mean((first < top) / (first + 1)))
         assert ranked.hit[0] == pytest.approx(np.mean(first < top))
 
@@ -57,12 +57,12 @@ def test_groups_without_both_labels_are_left_out_and_counted():
     numbers = np.array([0, 1, 1, 2, 2, 3, 3, 3, -1, -1])
     positive = np.array([1, 1, 1, 0, 0, 0, 1, 0, 1, 0]) == 1
     scores = np.array([5, 1, 2, 1, 2, 3, 2, 1, 9, 9])
-    ranked = groups.rank(numbers, positive, scores, 2)
+    ranked = groups.rank(numbers, positive, scores, top=2)
     assert ranked.counts == groups.Counts(
         groups=4, usable=1, of_one=1, only_positive=1, only_negative=1, short=0, without=2
     )
     assert (ranked.sizes, ranked.area, ranked.reciprocal_rank) == ([3], [0.5], [0.5])
-    assert groups.rank(numbers, positive, scores, 3).counts.short == 1
+    assert groups.rank(numbers, positive, scores, top=3).counts.short == 1
     found = groups.metrics(ranked, 2)
     assert list(found) == ["grouped_auc", "ndcg@2", "mrr@2", "hit_rate@2"]
     assert all(one.few for one in found.values())
@@ -70,7 +70,7 @@ def test_groups_without_both_labels_are_left_out_and_counted():
 
 def test_no_group_has_both_labels():
     for count in (0, 3):
-        ranked = groups.rank(np.arange(count), np.ones(count, bool), np.zeros(count), 10)
+        ranked = groups.rank(np.arange(count), np.ones(count, bool), np.zeros(count), top=10)
         assert groups.metrics(ranked, 10) == {}
         assert ranked.counts.of_one == ranked.counts.groups == count
 
@@ -78,7 +78,7 @@ def test_no_group_has_both_labels():
 def test_groups_that_are_all_alike_are_as_sure_as_a_share():
     numbers = np.repeat(np.arange(50), 2)
     positive = np.tile([True, False], 50)
-    found = groups.metrics(groups.rank(numbers, positive, positive.astype(float), 10), 10)
+    found = groups.metrics(groups.rank(numbers, positive, positive.astype(float), top=10), 10)
     assert [one.value for one in found.values()] == [1.0] * 4
     assert all(one.low < 0.94 and one.high == 1.0 for one in found.values())
 
@@ -94,16 +94,16 @@ def _drawn(rng, count):
 
 def test_nineteen_of_twenty_intervals_hold_the_truth():
     rng = np.random.default_rng(1)
-    truth = groups.metrics(groups.rank(*_drawn(rng, 50_000), 10), 10)
+    truth = groups.metrics(groups.rank(*_drawn(rng, 50_000), top=10), 10)
     held = {name: [] for name in NAMES}
     for _ in range(200):
-        for name, one in groups.metrics(groups.rank(*_drawn(rng, 100), 10), 10).items():
+        for name, one in groups.metrics(groups.rank(*_drawn(rng, 100), top=10), 10).items():
             held[name].append(one.low <= truth[name].value <= one.high)
     assert all(0.89 <= np.mean(hits) <= 0.995 for hits in held.values())
 
 
 def test_scores_that_are_not_numbers_come_last():
     ranked = groups.rank(
-        np.zeros(3, int), np.array([True, False, False]), np.array([np.nan, 1.0, 2.0]), 10
+        np.zeros(3, int), np.array([True, False, False]), np.array([np.nan, 1.0, 2.0]), top=10
     )
     assert (ranked.area, ranked.reciprocal_rank) == ([0.0], [pytest.approx(1 / 3)])

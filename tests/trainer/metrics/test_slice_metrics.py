@@ -22,11 +22,15 @@ def _values(name, kind):
 
 def test_slices_of_texts(table):
     judged = slice_metrics.judge(
-        table.records, table.estimator, table.checkpoint, "eval", ["carrier"]
+        table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
     )
     rows = judged.rows
     assert [row.slice for row in rows] == [
-        *("all", "carrier=(empty)", "carrier=AA", "carrier=UA", "carrier=ZZ")
+        "all",
+        "carrier=(empty)",
+        "carrier=AA",
+        "carrier=UA",
+        "carrier=ZZ",
     ]
     assert [row.records for row in rows] == [100, 25, 25, 25, 25]
     labels = np.array(_values("late", "int64_list"))[:, 0]
@@ -49,8 +53,10 @@ def test_slices_of_texts(table):
     )
 
 
-def test_it_is_the_estimator_s_own_accuracy(table):
-    row = slice_metrics.judge(table.records, table.estimator, table.checkpoint, "eval", []).rows[0]
+def test_accuracy_equals_the_estimator_s(table):
+    row = slice_metrics.judge(
+        table.records, table.estimator, table.checkpoint, split="eval", slices=[]
+    ).rows[0]
     metrics = table.estimator.evaluate(
         table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
     )
@@ -61,7 +67,7 @@ def test_it_is_the_estimator_s_own_accuracy(table):
 
 def test_numbers_are_cut_into_quarters(table):
     rows = slice_metrics.judge(
-        table.records, table.estimator, table.checkpoint, "eval", ["dep time"]
+        table.records, table.estimator, table.checkpoint, split="eval", slices=["dep time"]
     ).rows
     assert [row.records for row in rows[1:]] == [22, 21, 21, 21, 15]
     assert rows[-1].slice == "dep time missing"
@@ -70,7 +76,7 @@ def test_numbers_are_cut_into_quarters(table):
 
 def test_whole_numbers_that_are_missing_are_no_values(table):
     rows = slice_metrics.judge(
-        table.records, table.estimator, table.checkpoint, "eval", ["day"]
+        table.records, table.estimator, table.checkpoint, split="eval", slices=["day"]
     ).rows
     absent = sum(not value for value in _values("day", "int64_list"))
     assert (rows[-1].slice, rows[-1].records) == ("day missing", absent)
@@ -84,7 +90,7 @@ def _present(name):
 
 def test_a_column_the_model_does_not_take(table):
     rows = slice_metrics.judge(
-        table.records, table.estimator, table.checkpoint, "eval", ["unused"]
+        table.records, table.estimator, table.checkpoint, split="eval", slices=["unused"]
     ).rows
     assert [(row.slice, row.records) for row in rows] == [("all", 100), ("unused=x", 100)]
 
@@ -93,7 +99,9 @@ def test_a_regression(tmp_path):
     table = small_table.Table(
         tmp_path, "model={name: linear, params: {task: regression}}", "eval.metric=loss"
     )
-    row = slice_metrics.judge(table.records, table.estimator, table.checkpoint, "eval", []).rows[0]
+    row = slice_metrics.judge(
+        table.records, table.estimator, table.checkpoint, split="eval", slices=[]
+    ).rows[0]
     labels = np.array(_values("late", "int64_list"))[:, 0]
     assert row.baseline["rmse"] == pytest.approx(np.std(labels))
     metrics = table.estimator.evaluate(

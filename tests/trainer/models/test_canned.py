@@ -53,7 +53,7 @@ class Trained:
         self.transforms = Transforms(job, contents(job))
         params = {**job.model.params, "optimizer": optimizers.Updates("adam", 0.05)}
         config = tf.estimator.RunConfig(str(folder), tf_random_seed=1)
-        model = models.model(name, params, config, self.transforms)
+        model = models.model(name, params, config, transforms=self.transforms)
         self.estimator = tf.estimator.Estimator(model.model_fn, config=config)
         self.estimator.train(self.input_fn(training=True), steps=steps)
         self.metrics = self.estimator.evaluate(self.input_fn(training=False), steps=1)
@@ -159,7 +159,9 @@ def test_large_variables_are_cut_over_the_servers(name, tmp_path):
         features, labels = transforms.examples(
             {column: tf.constant(values) for column, values in _rows().items()}, training=True
         )
-        models.model(name, params, config, transforms).model_fn(features, labels, "train", config)
+        models.model(name, params, config, transforms=transforms).model_fn(
+            features, labels, "train", config
+        )
         parts = collections.Counter(
             info.full_name
             for variable in tf.compat.v1.trainable_variables()

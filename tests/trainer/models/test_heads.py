@@ -21,8 +21,8 @@ def _loss(logits, labels, features=None, **params):
             tf.constant(logits, tf.float32),
             {name: tf.constant(values, tf.float32) for name, values in (features or {}).items()},
             tf.constant(labels, tf.int64),
-            Keys.EVAL,
-            {"optimizer": UPDATES, **params},
+            mode=Keys.EVAL,
+            params={"optimizer": UPDATES, **params},
         )
         session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
         session.run([update for _, update in spec.eval_metric_ops.values()])
@@ -128,7 +128,9 @@ def test_a_sample_is_corrected_but_in_training(logits, classes, index):
 
     def probabilities(mode, **params):
         with tf.Graph().as_default(), v1.Session() as session:
-            spec = heads.estimator_spec(tf.constant(logits), {}, tf.constant([0]), mode, params)
+            spec = heads.estimator_spec(
+                tf.constant(logits), {}, tf.constant([0]), mode=mode, params=params
+            )
             return session.run(spec.predictions["probabilities"])[0]
 
     given = probabilities(Keys.PREDICT, **{**params, "offset_of_sample": (index, 0.0)})

@@ -69,7 +69,7 @@ def trained(request, tmp_path_factory):
     transforms = Transforms(job, contents(job))
     config = tf.estimator.RunConfig(folder, tf_random_seed=1)
     given = {**model_config.params(job.model), "optimizer": optimizers.Updates("adam", 0.05)}
-    model = models.model(name, given, config, transforms)
+    model = models.model(name, given, config, transforms=transforms)
     cuts = []
 
     def model_fn(features, labels, mode):
@@ -202,4 +202,4 @@ def test_what_deepfm_cannot_be_made_of(features, params, message):
     with pytest.raises(errors.UsageError, match=message):
         job = _job("deepfm", params, features)
         transforms = Transforms(job, contents(job))
-        models.model("deepfm", model_config.params(job.model), None, transforms)
+        models.model("deepfm", model_config.params(job.model), None, transforms=transforms)

@@ -32,7 +32,7 @@ def _estimator(folder, network, features=FEATURES, rate=0.05, **params):
     transforms = Transforms(job, contents(job))
     params = {**job.model.params, "optimizer": optimizers.Updates("adam", rate)}
     config = tf.estimator.RunConfig(str(folder), tf_random_seed=1)
-    model = models.model("keras", params, config, transforms)
+    model = models.model("keras", params, config, transforms=transforms)
     return transforms, tf.estimator.Estimator(
         model.model_fn, config=config, params=params, warm_start_from=model.warm_start_from
     )

@@ -45,7 +45,7 @@ def _logits(read, x, width_of):
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_it_is_what_numpy_says(several):
+def test_logits_equal_numpy(several):
     features = {"delay": {"steps": [{"missing": {"fill": 0}}]}, "weight": {}}
     job = make(features, model={"name": "mmoe", "params": PARAMS})
     transforms = Transforms(job, contents(job))
@@ -54,7 +54,7 @@ def test_it_is_what_numpy_says(several):
         params[model_config.GOALS] = GOALS
     x = np.random.default_rng(0).normal(size=(ROWS, 2)).astype(np.float32)
     with tf.Graph().as_default(), v1.Session() as session:
-        model = models.model("mmoe", params, tf.estimator.RunConfig(), transforms)
+        model = models.model("mmoe", params, tf.estimator.RunConfig(), transforms=transforms)
         given = {"delay": tf.constant(x[:, 0]), "weight": tf.constant(x[:, 1])}
         spec = model.model_fn(features=given, labels=None, mode="infer", config=None)
         session.run(v1.global_variables_initializer())

@@ -1,4 +1,4 @@
-"""What is evaluated of averaged parameters is their average; training goes on with themselves."""
+"""What is evaluated of averaged parameters is their average; training continues with themselves."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.config.optimizer_config import Optimizer
 from trainer import optimizers
 
 RATE = 0.1
@@ -14,8 +15,9 @@ ASKED = ([1, 1, 3], [3, 5], [1], [0, 1, 3, 5])  # of each step; a row counts as 
 _v1 = tf.compat.v1
 
 
-def _formula() -> np.ndarray:
-    """Kingma and Ba, Adam, 2015, with moments that change with their row only."""
+def _formula(decay: float = 0.0) -> np.ndarray:
+    """Kingma and Ba, Adam, 2015, with moments that change with their row only; with a decay as in
+    Loshchilov and Hutter, Decoupled weight decay regularization, 2019, algorithm 2."""
     table = np.ones((ROWS, WIDTH))
     first, second = np.zeros_like(table), np.zeros_like(table)
     for t, asked in enumerate(ASKED, start=1):
@@ -26,11 +28,12 @@ def _formula() -> np.ndarray:
         first[rows] = 0.9 * first[rows] + 0.1 * gradient[rows]
         second[rows] = 0.999 * second[rows] + 0.001 * gradient[rows] ** 2
         rate = RATE * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
-        table[rows] -= rate * first[rows] / (np.sqrt(second[rows]) + 1e-8)
+        step = rate * first[rows] / (np.sqrt(second[rows]) + 1e-8)
+        table[rows] -= step + RATE * decay * table[rows]
     return table
 
 
-def _trained(name: str, *, parts: int = 1) -> np.ndarray:
+def _trained(name: str, *, parts: int = 1, decay: float = 0.0) -> np.ndarray:
     """Returns a table after steps whose loss is the sum of squares of the rows asked for."""
     with tf.Graph().as_default(), _v1.Session() as session:
         cut = _v1.fixed_size_partitioner(parts) if parts > 1 else None
@@ -39,7 +42,8 @@ def _trained(name: str, *, parts: int = 1) -> np.ndarray:
         )
         asked = _v1.placeholder(tf.int64, [None])
         found = _v1.nn.embedding_lookup(table, asked, partition_strategy="div")
-        op = optimizers.train_op(tf.reduce_sum(found**2), optimizers.Updates(name, RATE))
+        how = optimizers.Updates(name, RATE, settings=Optimizer(weight_decay=decay))
+        op = optimizers.train_op(tf.reduce_sum(found**2), how)
         session.run(_v1.global_variables_initializer())
         for ids in ASKED:
             session.run(op, {asked: ids})
@@ -49,6 +53,40 @@ def _trained(name: str, *, parts: int = 1) -> np.ndarray:
 @pytest.mark.parametrize("parts", [1, 3])
 def test_rows_change_by_the_formula(parts):
     np.testing.assert_allclose(_trained("adam", parts=parts), _formula(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_rows_shrink_by_the_formula(parts):
+    found = _trained("adam", parts=parts, decay=0.5)
+    np.testing.assert_allclose(found, _formula(0.5), rtol=1e-5)
+    assert not np.allclose(found, _formula(), rtol=1e-2)
+
+
+def test_matrices_shrink_as_with_keras_and_biases_do_not():
+    kernel, bias = np.full((3, 2), 2.0, np.float32), np.full(2, 3.0, np.float32)
+    inputs = np.float32([[1, -2, 0.5], [0.1, 0.2, 3]])
+
+    def loss(w, b):
+        return tf.reduce_sum((tf.matmul(tf.constant(inputs), w) + b) ** 2)
+
+    with tf.Graph().as_default(), _v1.Session() as session:
+        w = _v1.get_variable("w", initializer=kernel)
+        b = _v1.get_variable("b", initializer=bias)
+        how = optimizers.Updates("adam", RATE, settings=Optimizer(weight_decay=0.7))
+        op = optimizers.train_op(loss(w, b), how)
+        session.run(_v1.global_variables_initializer())
+        for _ in range(5):
+            session.run(op)
+        ours = session.run([w, b])
+    keras = tf.keras.optimizers.AdamW(RATE, weight_decay=0.7, epsilon=1e-8)
+    variables = [tf.Variable(kernel, name="w"), tf.Variable(bias, name="b")]
+    keras.exclude_from_weight_decay(var_list=[variables[1]])
+    for _ in range(5):
+        with tf.GradientTape() as tape:
+            value = loss(*variables)
+        keras.apply_gradients(zip(tape.gradient(value, variables), variables, strict=True))
+    for found, wanted in zip(ours, variables, strict=True):
+        np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-5)
 
 
 def test_rows_that_were_never_asked_for_stay():
