@@ -15,6 +15,7 @@ import os
 from absl import flags
 
 from pipeline import cli, versions
+from pipeline.command import hints
 from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.records import builds
@@ -47,23 +48,33 @@ def main() -> None:
     own_input.refuse(job, "predict", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)
     given, budget = _INPUT.value or None, _BUDGET.value
-    output = predictions.output(run, export, given, _OUTPUT.value or None, _FORMAT.value)
+    output = predictions.output(run, export, given, path=_OUTPUT.value or None, kind=_FORMAT.value)
     if given is None:
         records = builds.of_run(_STORAGE.value, run, job.name)
         asked = inputs.of_split(job, records, budget)
     else:
-        asked = inputs.of_files(given, job, export.classes, budget)
+        asked = inputs.of_files(given, job, classes=export.classes, budget=budget)
     export.verify()
     print(f"model {terminal.shown(export.path)}")
+    _name_a_better_one(run, export)
     predictions.predict(
         job,
         export,
         asked,
-        output,
+        output=output,
         rows_shown=_ROWS.value,
         num_workers=_WORKERS.value,
         pipeline_options=_BEAM.value,
     )
+
+
+def _name_a_better_one(run: run_folder.RunFolder, export: exported.Export) -> None:
+    if export.kind != "final" or not (run.read(run_folder.BEST) or {}).get("export"):
+        return
+    best = exported.find(run, "best")
+    if best.step != export.step:
+        said = f"note: export/best is of step {best.step:,} and did better on eval: "
+        print(hints.as_typed(f"{said}make predict EXPORT=best"))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def main() -> None:
     own_input.refuse(job, "serve", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)
     records = builds.of_run(_STORAGE.value, run, job.name)
-    session.serve(job, export, _PORT.value, records)
+    session.serve(job, export, port=_PORT.value, records_path=records)
 
 
 if __name__ == "__main__":

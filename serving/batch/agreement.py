@@ -19,7 +19,7 @@ CLASS, NUMBER = "class", "prediction"
 
 
 def truth(
-    labels: pa.Array, label: Label, classes: tuple[str, ...] | None, answered: str
+    labels: pa.Array, label: Label, classes: tuple[str, ...] | None, *, answered: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns what the model was to learn of the label column, `[rows]`, and where that is known.
 

@@ -104,6 +104,7 @@ def labelled(
     labels: pa.Array,
     label: Label,
     found: Mapping[str, np.ndarray],
+    *,
     classes: tuple[str, ...] | None,
 ) -> tuple[pa.Array, Agreement]:
     """Returns the labels as the model knows them, null where unknown, and how it agrees with them.
@@ -113,7 +114,7 @@ def labelled(
     answered = next((kind for kind in (CLASS, NUMBER) if kind in found), None)
     if answered is None or found[answered].ndim != 1:
         return pa.nulls(len(labels)), Agreement()
-    values, known = truth(labels, label, classes, answered)
+    values, known = truth(labels, label, classes, answered=answered)
     shown = named(values, classes) if answered == CLASS else pa.array(values)
     agreement = of(answered, found[answered][known], values[known])
     return pc.if_else(pa.array(known), shown, pa.scalar(None, shown.type)), agreement

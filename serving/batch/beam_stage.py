@@ -107,7 +107,7 @@ class Predict(beam.DoFn):
         refused: dict[int, str] = {}
         for start in range(0, len(payloads), self._answering.batch):
             end = min(start + self._answering.batch, len(payloads))
-            self._halved(payloads, start, end, parts, refused)
+            self._halved(payloads, start, end, parts=parts, refused=refused)
         names = parts[0] if parts else {}
         return {name: np.concatenate([part[name] for part in parts]) for name in names}, refused
 
@@ -116,6 +116,7 @@ class Predict(beam.DoFn):
         payloads: list[bytes],
         start: int,
         end: int,
+        *,
         parts: list[dict[str, np.ndarray]],
         refused: dict[int, str],
     ) -> None:
@@ -127,8 +128,8 @@ class Predict(beam.DoFn):
                 refused[start] = str(error)
                 return
             middle = (start + end) // 2
-            self._halved(payloads, start, middle, parts, refused)
-            self._halved(payloads, middle, end, parts, refused)
+            self._halved(payloads, start, middle, parts=parts, refused=refused)
+            self._halved(payloads, middle, end, parts=parts, refused=refused)
 
     def _places(self, part: _Part) -> dict[str, pa.Array]:
         """Returns which raw row each row is; for records that do not say so, which record."""
@@ -147,13 +148,20 @@ class Predict(beam.DoFn):
         made = self._places(part)
         made |= answers.keys(good.batch, asked.key, found)
         if not self._answering.goals:
-            own = (asked.data.label, self._answering.label, self._answering.classes)
-            columns, agreement = self._judged(good.batch, found, *own)
+            columns, agreement = self._judged(
+                good.batch,
+                found,
+                asked.data.label,
+                label=self._answering.label,
+                classes=self._answering.classes,
+            )
             return pa.table(made | columns), {"": agreement}
         agreements = {}
         for name, (label, classes) in self._answering.goals.items():
             of_label = answers.of_label(found, name)
-            columns, agreements[name] = self._judged(good.batch, of_label, name, label, classes)
+            columns, agreements[name] = self._judged(
+                good.batch, of_label, name, label=label, classes=classes
+            )
             made |= {f"{name}/{column}": values for column, values in columns.items()}
         return pa.table(made), agreements
 
@@ -162,6 +170,7 @@ class Predict(beam.DoFn):
         batch: pa.RecordBatch,
         found: Mapping[str, np.ndarray],
         name: str,
+        *,
         label: Label,
         classes: tuple[str, ...] | None,
     ) -> tuple[dict[str, pa.Array], Agreement]:
@@ -169,7 +178,7 @@ class Predict(beam.DoFn):
         how they agree."""
         made, agreement, known = {}, Agreement(), self._asked.data.columns
         if name in known:
-            labels, agreement = answers.labelled(batch.column(name), label, found, classes)
+            labels, agreement = answers.labelled(batch.column(name), label, found, classes=classes)
             if not known[name].sensitive:
                 made[answers.LABEL] = labels
         return made | answers.columns(found, classes), agreement
@@ -239,6 +248,7 @@ def run(
     chunks: Sequence[Chunk],
     asked: Asked,
     answering: Answering,
+    *,
     folder: str,
     options: PipelineOptions,
 ) -> None:

@@ -62,7 +62,7 @@ class Asked:
 
 
 def of_files(
-    given: str, job: config.Config, classes: Sequence[str] | None, budget: float | None = None
+    given: str, job: config.Config, *, classes: Sequence[str] | None, budget: float | None = None
 ) -> Asked:
     """Returns the rows of a file, of the files of a pattern, or of those in a folder.
 
@@ -75,7 +75,7 @@ def of_files(
     kind = "pictures" if named_so else _kind(paths[0], job)
     folders = {folder_of(path) for path in paths}
     named = classes is not None and folders <= set(classes)
-    return _asked(paths, kind, job, budget, pictures_named=named)
+    return _asked(paths, kind, job, budget=budget, pictures_named=named)
 
 
 def of_split(job: config.Config, records_path: str, budget: float | None = None) -> Asked:
@@ -88,7 +88,7 @@ def of_split(job: config.Config, records_path: str, budget: float | None = None)
         raise errors.UsageError(
             f"{records_path!r}: has no test split; name raw rows or images with --input="
         )
-    asked = _asked(paths, "tfrecord", job, budget)
+    asked = _asked(paths, "tfrecord", job, budget=budget)
     if not job.data.provenance:
         return dataclasses.replace(asked, stored=True)
     columns = {**asked.data.columns, **config.PROVENANCE}
@@ -100,8 +100,8 @@ def _asked(
     paths: Sequence[str],
     kind: str,
     job: config.Config,
-    budget: float | None,
     *,
+    budget: float | None,
     pictures_named: bool = False,
 ) -> Asked:
     if kind == "idx" and len(paths) > 1:
@@ -123,7 +123,7 @@ def _asked(
     model = model_columns(job)
     there = _names(data, kind, pictures_named)
     key = tuple(name for name in job.data.key if not data.columns[name].sensitive)
-    columns = _columns(data, key, model, there)
+    columns = _columns(data, key, model, there=there)
     data = data.model_copy(update={"columns": columns})
     key = tuple(name for name in key if name in columns)
     return Asked(_source(data, kind), data, model, key)
@@ -133,6 +133,7 @@ def _columns(
     data: config.Data,
     key: Sequence[str],
     model: dict[str, config.Column],
+    *,
     there: Sequence[str] | None,
 ) -> dict[str, config.Column]:
     """Returns the columns to read: what the model takes, and the label and key where they are."""
@@ -164,7 +165,7 @@ def _strict(column: config.Column) -> config.Column:
 
 
 def _names(data: config.Data, kind: str, pictures_named: bool) -> list[str] | None:
-    """Returns the columns that all files have, `None` if nobody knows before they are read."""
+    """Returns the columns that all files have, `None` if that is not known before they are read."""
     if kind == "pictures":
         return [data.label] if pictures_named else []
     if kind == "idx":

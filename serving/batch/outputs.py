@@ -60,7 +60,7 @@ def write(found: Iterator[pa.Table], kind: str, target: str, *, new: bool) -> No
     except FileExistsError:
         raise taken(target) from None
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot write {target!r}") from None
+        raise errors.from_os_error(error, f"cannot write {target!r}", place_of="OUTPUT=") from None
 
 
 def taken(path: str) -> errors.UsageError:
@@ -91,7 +91,7 @@ def _finished_at(target: str, new: bool) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.chmod(path, 0o666 & ~_umask())
         if new:
-            os.link(path, target)  # fails if somebody else was faster
+            os.link(path, target)  # fails if another process was faster
         else:
             os.replace(path, target)
     finally:
@@ -136,7 +136,7 @@ def _jsonl(found: Iterator[pa.Table], file: IO[bytes]) -> None:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Returns values as JSON has them: no number that is none."""
+    """Returns values as JSON has them: `None` for NaN and infinities."""
     if not pa.types.is_floating(column.type):
         return column.to_pylist()
     texts = column.cast(pa.string()).to_pylist()

@@ -17,8 +17,8 @@ _LOCK = ".lock"
 def beside(path: str) -> Iterator[str]:
     """Makes a folder next to `path` that no other process has, and removes it at the end.
 
-    Those for the same `path` whose processes were killed are removed first; on gs://, where nobody
-    can tell, they stay.
+    Those for the same `path` whose processes were killed are removed first; on gs://, where that is
+    unknown, they stay.
     """
     parent, prefix = storage.parent(path), f"{path.rpartition('/')[2]}.parts-"
     folder = storage.join(parent, f"{prefix}{secrets.token_hex(4)}")

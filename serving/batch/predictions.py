@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import re
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from pipeline import config, errors, storage
 from pipeline.config import goals
@@ -20,6 +20,7 @@ from pipeline.console import figures, progress, terminal
 from pipeline.runs import exported
 from pipeline.runs.run_folder import RunFolder
 from preprocessing.dead_letters import letter_files
+from preprocessing.runners import worker_files
 from preprocessing.runners.beam_import import import_beam
 from preprocessing.sources.base import Chunk
 from serving.batch import answers, outputs, part_files
@@ -28,8 +29,6 @@ from serving.batch.inputs import Asked
 # Rows the model is asked for at a time, unless they are images; these are evaluated in such batches
 # as memory has room for.
 _TABLE_ROWS = 4096
-# Seconds between two looks at how far the workers are.
-_POLL, _REMOTE_POLL = 0.2, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +49,7 @@ def output(
     run: RunFolder,
     export: exported.Export,
     given: str | None,
+    *,
     path: str | None,
     kind: str | None,
 ) -> Output:
@@ -77,8 +77,8 @@ def predict(
     job: config.Config,
     export: exported.Export,
     asked: Asked,
-    output: Output,
     *,
+    output: Output,
     rows_shown: int = 10,
     num_workers: int = 1,
     pipeline_options: Sequence[str] = (),
@@ -90,13 +90,22 @@ def predict(
     """
     started = time.monotonic()
     try:
-        with part_files.beside(output.path) as parts:
+        with errors.placed_by("OUTPUT="), part_files.beside(output.path) as parts:
             storage.remove(output.dead_letters)  # of an earlier run
-            _answer(job, export, asked, parts, num_workers, pipeline_options)
+            _answer(
+                job,
+                export,
+                asked,
+                parts=parts,
+                num_workers=num_workers,
+                pipeline_options=pipeline_options,
+            )
             total = _judged(asked, output, parts)
-            _write(export, asked, output, parts, rows_shown)
+            _write(export, asked, output, parts=parts, rows_shown=rows_shown)
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot write {output.path!r}") from None
+        raise errors.from_os_error(
+            error, f"cannot write {output.path!r}", place_of="OUTPUT="
+        ) from None
     seconds = time.monotonic() - started
     made = total.read - total.rejected
     rate = f"{total.read / seconds:,.{0 if total.read >= 10 * seconds else 1}f}"
@@ -108,6 +117,7 @@ def _answer(
     job: config.Config,
     export: exported.Export,
     asked: Asked,
+    *,
     parts: str,
     num_workers: int,
     pipeline_options: Sequence[str],
@@ -127,7 +137,7 @@ def _answer(
     answering = beam_stage.Answering(export.path, export.classes, job.label, batch, several)
     options = beam_options.build(pipeline_options, num_workers)
     with _reporting(parts, chunks), beam_options.quiet(options):
-        beam_stage.run(chunks, asked, answering, parts, options)
+        beam_stage.run(chunks, asked, answering, folder=parts, options=options)
 
 
 def _listed(paths: Sequence[str]) -> str:
@@ -135,26 +145,17 @@ def _listed(paths: Sequence[str]) -> str:
     return first if len(paths) == 1 else f"{len(paths):,} files, {first} first"
 
 
-@contextlib.contextmanager
-def _reporting(folder: str, chunks: Sequence[Chunk]) -> Iterator[None]:
-    """Shows progress while the body runs, by looking at the files that workers leave."""
+def _reporting(folder: str, chunks: Sequence[Chunk]) -> contextlib.AbstractContextManager[None]:
+    """Shows how many rows are answered while the body runs."""
     rows = None if any(c.rows is None for c in chunks) else sum(c.rows or 0 for c in chunks)
-    finished = threading.Event()
-    thread = threading.Thread(target=_report, args=(folder, rows, finished), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        thread.join()
+    return worker_files.watched(folder, functools.partial(_report, folder, rows))
 
 
-def _report(folder: str, rows: int | None, finished: threading.Event) -> None:
+def _report(folder: str, rows: int | None, more: Callable[[], bool]) -> None:
     from serving.batch import beam_stage
 
-    poll = _REMOTE_POLL if storage.is_remote(folder) else _POLL
     with progress.Progress("predicting", rows, unit="rows") as bar:
-        while not finished.wait(poll):
+        while more():
             bad = letter_files.letters_written(folder)
             done = beam_stage.rows_answered(folder)
             bar.reach(done + bad, f"{bad:,} dead letters" if bad else "")
@@ -181,7 +182,7 @@ def _judged(asked: Asked, output: Output, parts: str) -> letter_files.Tally:
 
 
 def _write(
-    export: exported.Export, asked: Asked, output: Output, parts: str, rows_shown: int
+    export: exported.Export, asked: Asked, output: Output, *, parts: str, rows_shown: int
 ) -> None:
     """Puts the predictions together; shows the first, and how they agree with labels."""
     from serving.batch import beam_stage

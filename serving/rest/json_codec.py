@@ -82,8 +82,10 @@ def _of_rows(rows: Any, specs: Mapping[str, Any], columns: Mapping[str, config.C
     found: _Values = {name: [] for name in specs}
     for number, row in enumerate(rows):
         where = f"instances[{number}]"
-        for name, value in _named(row, specs, columns, where).items():
-            found[name].append(_value(value, specs[name], columns.get(name), f"{where}.{name}"))
+        for name, value in _named(row, specs, columns, where=where).items():
+            found[name].append(
+                _value(value, specs[name], columns.get(name), where=f"{where}.{name}")
+            )
     return found
 
 
@@ -91,11 +93,11 @@ def _of_columns(
     given: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column]
 ) -> _Values:
     found: _Values = {}
-    for name, values in _named(given, specs, columns, "inputs").items():
+    for name, values in _named(given, specs, columns, where="inputs").items():
         if not isinstance(values, list) or not values:
             raise BadRequest(f"inputs.{name}: is {_kind(values)}, must be a list of a value a row")
         found[name] = [
-            _value(value, specs[name], columns.get(name), f"inputs.{name}[{number}]")
+            _value(value, specs[name], columns.get(name), where=f"inputs.{name}[{number}]")
             for number, value in enumerate(values)
         ]
     sizes = {name: len(values) for name, values in found.items()}
@@ -110,7 +112,7 @@ def _of_columns(
 
 
 def _named(
-    given: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column], where: str
+    given: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column], *, where: str
 ) -> dict[str, Any]:
     """Returns values by the names of inputs: just all of them. A lone input needs no name."""
     if len(specs) == 1 and (not isinstance(given, dict) or _is_bytes(given)):
@@ -143,14 +145,14 @@ def _json(column: config.Column) -> str:
     return f'"{value}"' if isinstance(value, str) else "NaN" if value != value else str(value)
 
 
-def _value(value: Any, spec: Any, column: config.Column | None, where: str) -> Any:
+def _value(value: Any, spec: Any, column: config.Column | None, *, where: str) -> Any:
     """Returns one value, or several of a row as a flat list."""
     leaf = _LEAVES[spec.dtype.name]
     shape = tuple(spec.shape.as_list()[1:])
     flat: list[Any] = []
     if value is None and (hint := _hint(column)):
         raise BadRequest(f"{where}: is null{hint}")
-    _flatten(value, shape, where, lambda item, place: flat.append(leaf(item, place)))
+    _flatten(value, shape, where, take=lambda item, place: flat.append(leaf(item, place)))
     if column is not None and column.type == "uint8" and len(flat[0]) != column.size:
         size = "x".join(map(str, column.shape))
         raise BadRequest(
@@ -161,7 +163,7 @@ def _value(value: Any, spec: Any, column: config.Column | None, where: str) -> A
 
 
 def _flatten(
-    value: Any, shape: tuple[int | None, ...], where: str, take: Callable[[Any, str], None]
+    value: Any, shape: tuple[int | None, ...], where: str, *, take: Callable[[Any, str], None]
 ) -> None:
     if not shape:
         take(value, where)
@@ -170,7 +172,7 @@ def _flatten(
         size = "" if shape[0] is None else f" of {shape[0]}"
         raise BadRequest(f"{where}: is {_kind(value)}, must be a list{size}")
     for number, item in enumerate(value):
-        _flatten(item, shape[1:], f"{where}[{number}]", take)
+        _flatten(item, shape[1:], f"{where}[{number}]", take=take)
 
 
 def _whole(value: Any, where: str) -> int:
@@ -198,7 +200,7 @@ def _text(value: Any, where: str) -> bytes:
         if isinstance(value, str):
             return value.encode()
     except UnicodeEncodeError:
-        raise BadRequest(f"{where}: half of a surrogate pair is no text") from None
+        raise BadRequest(f"{where}: half of a surrogate pair is not text") from None
     except ValueError as error:  # not only binascii.Error: of characters beyond ASCII, too
         raise BadRequest(f"{where}.b64: is not base64: {error}") from None
     raise BadRequest(f'{where}: is {_kind(value)}, must be a text or {{"b64": text}}')
@@ -246,7 +248,7 @@ def _check_columns(values: _Values, data: config.Data, where: str) -> None:
 def _raw(values: list[Any], column: config.Column) -> pa.Array:
     """Returns values as a source finds them: null where one stands for none."""
     if column.list:
-        # Padded or not: what stands for no item is none.
+        # Padded or not: what stands for no item is left out.
         values = [[item for item in items if not _stands_in(item, column)] for items in values]
     elif column.missing == "allow":
         values = [None if _stands_in(value, column) else value for value in values]

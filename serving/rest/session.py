@@ -23,7 +23,7 @@ from serving.rest.rest_server import Served, Server
 _SHORT = 1000
 
 
-def serve(job: config.Config, export: exported.Export, port: int, records_path: str) -> None:
+def serve(job: config.Config, export: exported.Export, *, port: int, records_path: str) -> None:
     """Answers until SIGINT or SIGTERM comes.
 
     Raises `DataError` for an export that was altered, `UsageError` for a port that is taken.

@@ -58,7 +58,9 @@ def test_the_test_split_of_the_newest_run(classifier):
     said = _run(classifier.storage, "--rows=3").splitlines()
     lines = [line for line in said if not line.startswith("predicting: ")]  # of slow machines
     assert lines[0] == f"model {classifier.export.path}"
-    assert lines[2].split() == ["record", "id", "label", "prediction", "probability"]
+    better = "note: export/best is of step 40 and did better on eval: make predict EXPORT=best"
+    assert lines[1] == better
+    assert lines[3].split() == ["record", "id", "label", "prediction", "probability"]
     wanted = classifier.predicted()["class_ids"][:, 0]
     labels = _labels(classifier)
     share = float(np.mean(wanted == labels))

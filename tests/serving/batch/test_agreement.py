@@ -15,30 +15,30 @@ from serving.batch.agreement import CLASS, NUMBER, Agreement
 
 def test_a_vocabulary_gives_places_and_what_it_lacks_is_unknown():
     labels = pa.array(["cat", None, "dog", "cow"])
-    values, known = agreement.truth(labels, Label(vocabulary=True), ("dog", "cat"), CLASS)
+    values, known = agreement.truth(labels, Label(vocabulary=True), ("dog", "cat"), answered=CLASS)
     assert known.tolist() == [True, False, True, False]
     assert values[known].tolist() == [1, 0]
 
 
 def test_a_threshold_is_compared_as_float32():
     labels = pa.array([0.1, 0.2, None, 0.30000001], pa.float32())
-    values, known = agreement.truth(labels, Label(threshold=0.1), None, CLASS)
+    values, known = agreement.truth(labels, Label(threshold=0.1), None, answered=CLASS)
     assert known.tolist() == [True, True, False, True]
     assert values[known].tolist() == [0, 1, 1]
 
 
 def test_numbers_are_what_they_are_and_nan_is_unknown():
     labels = pa.array([1.5, float("nan"), None], pa.float32())
-    values, known = agreement.truth(labels, Label(), None, NUMBER)
+    values, known = agreement.truth(labels, Label(), None, answered=NUMBER)
     assert known.tolist() == [True, False, False]
     assert values[0] == 1.5
-    classes, _ = agreement.truth(pa.array([3, 4]), Label(), None, CLASS)
+    classes, _ = agreement.truth(pa.array([3, 4]), Label(), None, answered=CLASS)
     assert classes.dtype == np.int64
 
 
 @pytest.mark.parametrize("labels", [pa.array(["a"]), pa.array([[1.0, 2.0]])])
 def test_labels_that_are_no_numbers_are_unknown(labels):
-    _, known = agreement.truth(labels, Label(), None, CLASS)
+    _, known = agreement.truth(labels, Label(), None, answered=CLASS)
     assert not known.any()
 
 

@@ -102,11 +102,11 @@ def test_outputs_do_not_take_the_places_of_others():
 
 def test_labels_are_shown_as_the_model_knows_them():
     labels = pa.array(["cat", None])
-    shown, found = answers.labelled(labels, Label(vocabulary=True), FOUND, CLASSES)
+    shown, found = answers.labelled(labels, Label(vocabulary=True), FOUND, classes=CLASSES)
     assert shown.to_pylist() == ["cat", None]
     assert (found.rows, found.hits) == (1, 1)
     minutes = pa.array([20, 3])
-    shown, found = answers.labelled(minutes, Label(threshold=15), FOUND, None)
+    shown, found = answers.labelled(minutes, Label(threshold=15), FOUND, classes=None)
     assert shown.to_pylist() == [1, 0]
     assert found.hits == 2
 
@@ -115,7 +115,7 @@ def test_labels_are_shown_as_the_model_knows_them():
     "found", [{"embedding": np.zeros((2, 4))}, {"prediction": np.zeros((2, 3))}]
 )
 def test_what_has_no_label_agrees_with_none(found):
-    shown, agreement = answers.labelled(pa.array([1, 2]), Label(), found, None)
+    shown, agreement = answers.labelled(pa.array([1, 2]), Label(), found, classes=None)
     assert shown.null_count == 2
     assert agreement.rows == 0
 

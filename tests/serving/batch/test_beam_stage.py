@@ -19,7 +19,9 @@ from tests import exports
 
 
 def _asked(published, path, budget=None):
-    return inputs.of_files(str(path), published.job, published.export.classes, budget)
+    return inputs.of_files(
+        str(path), published.job, classes=published.export.classes, budget=budget
+    )
 
 
 def _run(published, asked, folder, batch=64, workers=1):
@@ -29,7 +31,7 @@ def _run(published, asked, folder, batch=64, workers=1):
     chunks = asked.source.plan(inputs.SPLIT)
     options = beam_options.build([], workers)
     with beam_options.quiet(options):
-        beam_stage.run(chunks, asked, answering, str(folder), options)
+        beam_stage.run(chunks, asked, answering, folder=str(folder), options=options)
     tables = [pa.ipc.open_file(path).read_all() for path in beam_stage.parts(str(folder))]
     return pa.concat_tables(tables).to_pylist() if tables else []
 

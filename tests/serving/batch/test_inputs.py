@@ -37,7 +37,7 @@ def digits(tmp_path):
 
 
 def _of(path, job, **others):
-    return inputs.of_files(str(path), job, None, **others)
+    return inputs.of_files(str(path), job, classes=None, **others)
 
 
 def _read(asked):
@@ -281,7 +281,7 @@ def test_folders_named_after_classes_are_labels(tmp_path, folders, named):
     for folder in folders:
         (tmp_path / folder).mkdir()
         Image.new("L", (8, 8)).save(tmp_path / folder / "1.png")
-    asked = inputs.of_files(str(tmp_path), job, ("circle", "square", "triangle"))
+    asked = inputs.of_files(str(tmp_path), job, classes=("circle", "square", "triangle"))
     assert asked.has_label is named
     if named:
         assert [b.column("label").to_pylist() for b in _read(asked)] == [list(folders)]

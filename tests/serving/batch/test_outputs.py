@@ -130,7 +130,7 @@ def test_a_name_that_says_nothing_or_otherwise_is_refused(path, wanted, message)
         outputs.format_of(path, wanted)
 
 
-def test_parts_are_read_in_order_without_labels_nobody_knows(tmp_path):
+def test_parts_are_read_in_order_and_unknown_labels_left_out(tmp_path):
     paths = []
     for number, table in enumerate(TABLES):
         paths.append(str(tmp_path / f"{number}.arrow"))

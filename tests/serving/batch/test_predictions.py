@@ -20,9 +20,9 @@ KIND = exports.CLASSIFIER
 
 def _predict(published, given, output=None, budget=None, kind=None, **others):
     """Returns where the predictions are."""
-    where = predictions.output(published.run, published.export, given, output, kind)
-    asked = inputs.of_files(given, published.job, published.export.classes, budget)
-    predictions.predict(published.job, published.export, asked, where, **others)
+    where = predictions.output(published.run, published.export, given, path=output, kind=kind)
+    asked = inputs.of_files(given, published.job, classes=published.export.classes, budget=budget)
+    predictions.predict(published.job, published.export, asked, output=where, **others)
     return where
 
 
@@ -99,14 +99,14 @@ def test_in_the_folder_of_the_run_each_input_and_model_has_its_own(classifier, r
     assert one.path.startswith(f"{classifier.run.path}/predictions/final-60/new-")
     (tmp_path / "other").mkdir()
     other = predictions.output(
-        classifier.run, classifier.export, f"{tmp_path}/other/new.csv", None, None
+        classifier.run, classifier.export, f"{tmp_path}/other/new.csv", path=None, kind=None
     )
     assert other.path != one.path
-    split = predictions.output(classifier.run, classifier.export, None, None, "parquet")
+    split = predictions.output(classifier.run, classifier.export, None, path=None, kind="parquet")
     assert split.path == f"{classifier.run.path}/predictions/final-60/test.parquet"
 
 
-def test_a_file_of_somebody_else_is_not_overwritten(classifier, rows, tmp_path):
+def test_an_existing_file_is_not_overwritten(classifier, rows, tmp_path):
     path = rows(ROWS)
     with pytest.raises(errors.UsageError, match=r"--output '.*new\.csv': exists, and is not overw"):
         _predict(classifier, path, path)

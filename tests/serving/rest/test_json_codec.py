@@ -120,7 +120,7 @@ CASES = [
     (_rows({"origin": {"b64": "*"}}), "instances[0].origin.b64: is not base64"),
     (_rows({"origin": {"b64": "é"}}), "instances[0].origin.b64: is not base64"),
     (_rows({"origin": {"b64": "/w=="}}), "instances[0]: column 'origin' is '\\\\xff', not UTF-8"),
-    (_rows({"origin": "\ud800"}), "instances[0].origin: half of a surrogate pair is no text"),
+    (_rows({"origin": "\ud800"}), "instances[0].origin: half of a surrogate pair is not text"),
     (_rows({}, {"origin": "LGA"}), "instances[1]: column 'origin' is 'LGA', not one of EWR, JFK"),
     (
         _rows({"pilot": "secret"}),
@@ -204,7 +204,7 @@ def test_serialized_examples_are_held_to_the_schema(changed, message):
 
 def test_what_is_no_example_or_lacks_a_column():
     for rows, message in (
-        ([{"b64": "AAAA"}], "instances[0]: is no tf.train.Example"),
+        ([{"b64": "AAAA"}], "instances[0]: is not a tf.train.Example"),
         ([_example(hour=3)], "instances[0]: column 'origin' has no value"),
     ):
         with pytest.raises(BadRequest) as failed:

@@ -254,9 +254,16 @@ def test_a_port_that_is_taken_is_a_line(server):
 @pytest.mark.parametrize(
     ("host", "status"),
     [
-        *(("localhost", 200), ("LocalHost:8501", 200), ("127.0.0.1:1", 200), ("[::1]:8501", 200)),
-        *(("evil.example", 403), ("evil.example:8501", 403), ("127.0.0.1.evil.example", 403)),
-        *(("localhost@evil.example", 403), ("", 403), ("[::1]evil.example", 403)),
+        ("localhost", 200),
+        ("LocalHost:8501", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8501", 200),
+        ("evil.example", 403),
+        ("evil.example:8501", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost@evil.example", 403),
+        ("", 403),
+        ("[::1]evil.example", 403),
     ],
 )
 def test_only_names_of_this_machine_are_answered(server, host, status):
