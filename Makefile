@@ -5,15 +5,17 @@ SHELL       := /bin/bash
 
 # Every variable that can be given. From here on each holds its text as it was given: make would
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
-VARIABLES := A B BUCKET CHECKPOINT CLUSTER CONFIG DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FIXED FOLLOW FORCE \
-	FORMAT GROUP IMAGE INPUT KILLS LABEL MATRIX METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
-	ROLE ROWS RUN SCHEMA SEED SET SLICES SORT SPLIT STATUS STORAGE STRATEGY TAG TAGS WORKERS
+VARIABLES := A B BASELINE BUCKET CHECKPOINT CLUSTER CONFIG DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
+	FORMAT GROUP HEADER IMAGE INPUT KILLS KINDS LABEL MATRIX METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
+	ROLE ROWS RUN SCHEMA SECONDS SEED SET SLICES SORT SPLIT STATUS STORAGE STRATEGY TAG TAGS WORKERS
 define newline
 
 
 endef
 comma := ,
 space := $(subst ,, )
+# Those of the command line: what the environment has may be for something else.
+GIVEN := $(foreach v,$(VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
 $(foreach v,$(VARIABLES),$(if $(filter-out undefined,$(origin $(v))),$(eval override $(v) := $$(value $(v)))))
 $(foreach v,$(VARIABLES),$(if $(findstring $(newline),$($(v))),$(error $(v)= must be on one line)))
 
@@ -66,9 +68,23 @@ NEAREST   = $(shell $(RUN_PYTHON) -c 'import difflib, sys; print(*difflib.get_cl
 	$(call quoted,$(1)) $(VARIABLES))
 $(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %=?),$(call NEAREST,$(v))); it must be one of \
 	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
+# Nor one that a target does not take. Its recipe says which: awk prints target:VARIABLE for each that
+# is in it, or in what it is made of, such as COMMON; and target: for itself.
+TAKEN    := $(if $(GIVEN),$(shell awk -v names='$(VARIABLES)' -v shared='COMMON CLOUD OF_CONFIG OF_RUN OVERRIDES' '\
+	/^[A-Za-z_-]+( *=|:)/ {name = $$1; sub(/:.*/, "", name); if (/^[a-z-]+:.*\#\# /) order[++n] = name} \
+	{sub(/\#\# .*/, ""); text[name] = text[name] $$0} \
+	END {split(names, v, " "); m = split(shared, s, " "); for (i = 1; i <= n; i++) {t = text[order[i]]; printf "%s: ", order[i]; \
+	for (again = 0; again < 2; again++) for (j = 1; j <= m; j++) if (index(t, "$$(" s[j] ")")) t = t text[s[j]]; \
+	for (j in v) if (t ~ "[(,]" v[j] "[,)]") printf "%s:%s ", order[i], v[j]}}' $(firstword $(MAKEFILE_LIST))))
+GOALS    := $(if $(MAKECMDGOALS),$(MAKECMDGOALS),help)
+list      = $(subst $(space),$(comma) ,$(strip $(1)))
+takers    = $(foreach t,$(TAKEN),$(if $(filter $(1),$(lastword $(subst :, ,$(t)))),$(firstword $(subst :, ,$(t)))))
+takes     = $(sort $(foreach g,$(GOALS),$(patsubst $(g):%,%,$(filter $(g):%,$(TAKEN)))))
+$(if $(filter-out $(TAKEN),$(addsuffix :,$(GOALS))),,$(foreach v,$(filter-out PYTHON $(takes),$(GIVEN)),$(error $(v)= does not exist \
+	for $(call list,$(GOALS)), only for $(call list,$(call takers,$(v))); it must be one of $(call list,$(takes) PYTHON))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare ledger tensorboard runs status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
+.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare chaos ledger tensorboard runs status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -119,9 +135,9 @@ data: $(VENV)/.installed ## fetch or make the raw data of CONFIG (flights, ranki
 config: $(VENV)/.installed ## print CONFIG with all its values; with SCHEMA=1 a JSON Schema of configs, for editors
 	@$(CLI) config $(call given,CONFIG,config) $(OVERRIDES) $(if $(call on,SCHEMA),--schema)
 
-schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder; LABEL=column
-	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml] [LABEL=column]" >&2; exit 64)
-	@$(CLI) schema $(call given,DATA,data) $(call given,OUT,out) $(call given,LABEL,label)
+schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder; LABEL=column HEADER=0|1
+	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml] [LABEL=column] [HEADER=0|1]" >&2; exit 64)
+	@$(CLI) schema $(call given,DATA,data) $(call given,OUT,out) $(call given,LABEL,label) $(call given,HEADER,header)
 
 preprocess: $(VENV)/.installed $(if $(filter gcp,$(CLUSTER)),$(if $(call on,DRY_RUN),,$(VENV)/.installed-gcp)) ## raw data to records, in STORAGE/records/CONFIG; again if up to date with FORCE=1
 	@$(CLI) preprocess $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,NUM_WORKERS,num_workers) \
@@ -175,6 +191,12 @@ compare: $(VENV)/.installed ## compare run B= with run A=: metrics on the same r
 	@$(CLI) compare $(call given,A,a) $(call given,B,b) $(call given,STORAGE,storage) $(call given,SPLIT,split) \
 		$(call given,SLICES,slices) $(call given,CHECKPOINT,checkpoint) $(call given,METRIC,metric) $(call given,FAIL_IF,fail_if)
 
+chaos: $(VENV)/.installed ## break CONFIG's job on purpose, FAULTS=20 by SEED=, in SECONDS=300 of training, and check how it ends
+	@$(if $(OF_CONFIG),:,echo "error: name the job to break: make chaos CONFIG=mnist [FAULTS=20] [SECONDS=300] [SEED=7]" >&2; exit 64)
+	@$(CLI) chaos $(OF_CONFIG) $(call given,STORAGE,storage) $(OVERRIDES) $(call given,STRATEGY,strategy) \
+		$(call given,WORKERS,workers) $(call given,PS,ps) $(call given,FAULTS,faults) $(call given,SECONDS,seconds) \
+		$(call given,SEED,seed) $(call given,BASELINE,baseline) $(call given,KINDS,kinds)
+
 ledger: $(VENV)/.installed ## how often the records of each epoch have trained RUN
 	@$(CLI) ledger $(OF_RUN)
 
@@ -188,7 +210,7 @@ runs: $(VENV)/.installed ## all runs in STORAGE (of CONFIG=, STATUS=, TAG=) by S
 status: $(VENV)/.installed ## how every process of RUN is doing
 	@$(CLI) status $(OF_RUN)
 
-logs: $(VENV)/.installed ## what the processes of RUN (or ROLE=worker, worker-1) have said; FOLLOW=1 goes on
+logs: $(VENV)/.installed ## what the processes of RUN (or ROLE=worker, worker-1) have logged; FOLLOW=1 continues
 	@$(CLI) logs $(OF_RUN) $(call given,ROLE,role) $(if $(call on,FOLLOW),--follow)
 
 stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end

@@ -23,7 +23,7 @@ def run(
     Unknown flags and positional arguments are refused with exit code 64. A `PipelineError` becomes
     one line on stderr, and so does what Cloud Storage refuses TensorFlow's client, and what a full
     or read-only disk does; anything else is a bug of ours and keeps its traceback. SIGTERM and
-    SIGHUP interrupt as Ctrl-C does. A command ends when nobody reads its output any more
+    SIGHUP interrupt as Ctrl-C does. A command ends when its output is no longer read
     (`| head`), unless it `outlives_reader`.
     """
     terminal.install(piped=outlives_reader)
@@ -40,6 +40,12 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
         return 0  # --help has been printed; absl would exit with 1
     except errors.UsageError as error:
         return _tell(error, argv)
+    return exit_code(main, argv)
+
+
+def exit_code(main: Callable[[], None], argv: list[str]) -> int:
+    """Calls `main`, and returns the exit code of what happened after printing its line; `argv` is
+    how the command was called. Raises what is a bug of ours."""
     try:
         main()
         sys.stdout.flush()

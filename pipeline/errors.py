@@ -6,10 +6,11 @@ deaths by signal; it never retries 64, 65 or 70, because the same input fails th
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class PipelineError(Exception):
@@ -69,8 +70,13 @@ def of_exit_code(code: int, text: str) -> PipelineError:
 # Failures that come from the operating system, by what the user has to do about them.
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _NOT_ALLOWED = (
-    *(errno.EACCES, errno.EPERM, errno.EROFS),
-    *(errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.EEXIST),
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENOENT,
+    errno.EEXIST,
 )
 
 
@@ -83,6 +89,17 @@ def from_os_error(error: OSError, doing: str, *, place_of: str = "STORAGE=") -> 
     if error.errno in _NOT_ALLOWED:
         return UsageError(f"{place}. Choose a place you can write to with {place_of}.")
     return RetryableError(f"{place}. Run the same command again.")
+
+
+@contextlib.contextmanager
+def placed_by(setting: str) -> Iterator[None]:
+    """Makes errors of a place that cannot be written to name the `setting` that says where it is,
+    instead of STORAGE=."""
+    try:
+        yield
+    except UsageError as error:
+        said = str(error).replace(" with STORAGE=.", f" with {setting}.")
+        raise UsageError(said) from None
 
 
 def of_disk(error: Exception) -> PipelineError | None:

@@ -22,7 +22,7 @@ _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empt
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
 _ROLE = flags.DEFINE_string("role", None, "A role, or one process such as worker-1.")
-_FOLLOW = flags.DEFINE_bool("follow", False, "Go on until the run has ended.")
+_FOLLOW = flags.DEFINE_bool("follow", False, "Follow until the run has ended.")
 
 _POLL, _REMOTE_POLL = 0.5, 5.0  # seconds
 
@@ -40,7 +40,7 @@ def main() -> None:
         for line in logs.new_lines(last=True):
             print(line)
         if not logs.names():
-            print(f"run {run.name}: no process has said anything yet", file=sys.stderr)
+            print(f"run {run.name}: no process has reported yet", file=sys.stderr)
         return
     poll = _REMOTE_POLL if storage.is_remote(run.path) else _POLL
     try:
@@ -60,7 +60,7 @@ def _has_ended(run: RunFolder) -> bool:
     if job is not None:
         return remote_jobs.has_ended(job)
     now, statuses = time.time(), run_folder.read_statuses(run)
-    return liveness.state_of_run(run, record, statuses, now)[0] not in liveness.AT_WORK
+    return liveness.state_of_run(run, record, statuses, now=now)[0] not in liveness.AT_WORK
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def main() -> None:
 
 def _schema() -> dict[str, object]:
     """Returns the schema of a config file: of one with a `base`, the base gives what is missing,
-    and with `data.input_fn` no key of records is."""
+    of a section, too; `data.input_fn` stands for all keys of records, and `labels` for a label."""
     found = config.Config.model_json_schema()
     sections = {section.__name__: section for section in _below(Section)}
     for name, part in (("Config", found), *found["$defs"].items()):
@@ -46,7 +46,8 @@ def _schema() -> dict[str, object]:
         "type": "string",
         "description": "A config whose values this one changes.",
     }
-    found["$defs"]["Data"]["required"] = []
+    for section in ("Data", "Model"):
+        found["$defs"][section]["required"] = []
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "required": []}
 
 

@@ -11,6 +11,8 @@ import subprocess
 
 import pytest
 
+from pipeline.command import declared, table
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "Makefile").read_text()
 VARIABLES = re.search(r"VARIABLES := ((?:.*\\\n)*.*)", TEXT)[1].replace("\\\n", " ").split()
@@ -21,6 +23,15 @@ STUB = """#!/bin/sh
 exec python3 -c 'import json, os, sys
 with open(os.environ["CALLS"], "a") as file: file.write(json.dumps(sys.argv[1:]) + chr(10))' "$@"
 """
+
+
+# Settings of commands that make has no variable for.
+NOT_BY_MAKE = {
+    "preprocess": {"RUN", "PIPELINE_OPTIONS"},
+    "replay-dead-letter": {"PIPELINE_OPTIONS"},
+    "train": {"ISOLATE"},
+    "predict": {"PIPELINE_OPTIONS"},
+}
 
 
 class Sandbox:
@@ -83,14 +94,20 @@ def _uses(target):
         meaning = re.search(rf"^{name} +=((?:.*\\\n)*.*)", TEXT, re.M)[1]
         text = text.replace(f"$({name})", meaning)
     text = text.replace("$(OVERRIDES)", "$(call given,SET,set)")
-    return {*re.findall(r"\(call (?:given|setting),([A-Z_]+),", text)}
+    text = text.replace("$(OF_CONFIG)", "$(call given,CONFIG,config)")
+    return {*re.findall(r"\(call (?:given|setting|on),([A-Z_]+)[,)]", text)}
+
+
+# Given as 1, and handed on as a flag without a value.
+SWITCHES = {"DRY_RUN", "FOLLOW", "FORCE", "MATRIX", "PAGE", "REPAIR", "SCHEMA"}
 
 
 @pytest.mark.parametrize("where", ["command line", "environment"])
 @pytest.mark.parametrize("target", RUN)
 def test_a_variable_is_handed_on_as_it_is_and_never_run(sandbox, target, where):
-    given = {name: sandbox.attack(name) for name in VARIABLES}
-    given.pop("PYTHON")  # there must be one
+    wanted = VARIABLES if where == "environment" else _uses(target)
+    given = {name: sandbox.attack(name) for name in wanted}
+    given.pop("PYTHON", None)  # there must be one
     if where == "environment":
         done = sandbox.make(target, **given)
     else:
@@ -98,7 +115,7 @@ def test_a_variable_is_handed_on_as_it_is_and_never_run(sandbox, target, where):
     assert done.returncode == 0, done.stderr
     assert not list(sandbox.ran.iterdir())
     words = sandbox.words
-    for name in _uses(target):
+    for name in _uses(target) - SWITCHES:
         escaped = given[name].replace("\\", "\\\\").replace('"', '\\"')
         values = [word.partition("=")[2].partition("=")[2] or word for word in words]
         flags = (f"--{name.lower()}={given[name]}", f'"{escaped}"')
@@ -153,10 +170,57 @@ def test_a_variable_that_does_not_exist_is_refused(sandbox, given, hint):
     done = sandbox.make("train", given)
     assert done.returncode == 2
     name = given.partition("=")[0]
-    assert f"{name}= does not exist{hint}; it must be one of A, B, BUCKET, " in done.stderr
+    assert (
+        f"{name}= does not exist{hint}; it must be one of A, B, BASELINE, BUCKET, " in done.stderr
+    )
     assert 'WORKERS. Settings of a config are given as SET="train.steps=500"' in done.stderr
     assert not sandbox.words
     assert not list(sandbox.ran.iterdir())
+
+
+def _refused(sandbox, *arguments):
+    """Returns the name that is refused, the targets it would be for, and what these take."""
+    done = sandbox.make(*arguments)
+    assert done.returncode == 2, arguments
+    assert not sandbox.words
+    found = re.search(
+        r"\*\*\* (\w+)= does not exist for ([a-z, -]+), only for ([a-z, -]+); it must be one of"
+        r" ([A-Z_, ]+)\.  Stop\.",
+        done.stderr,
+    )
+    assert found and len(done.stderr.splitlines()) == 1, done.stderr
+    return found[1], found[2], found[3].split(", "), set(found[4].split(", "))
+
+
+@pytest.mark.parametrize("target", [target for target in TARGETS if target in table.COMMANDS])
+def test_a_target_takes_what_its_command_takes(sandbox, target):
+    """Of the others, each is refused, with the targets that take it."""
+    declared_settings = set(declared.read(table.COMMANDS[target].module).settings)
+    wanted = {"PYTHON", *(name.upper() for name in declared_settings)}
+    other = next(name for name in ("INPUT", "DATA") if name not in wanted)
+    name, of, takers, taken = _refused(sandbox, target, f"{other}=x")
+    assert (name, of) == (other, target)
+    assert takers == (["predict"] if other == "INPUT" else ["schema"])
+    keys = {key.upper() for key in table.KEYS}
+    assert taken - keys == wanted - keys - NOT_BY_MAKE.get(target, set())
+
+
+@pytest.mark.parametrize("target", sorted({*TARGETS} - {*table.COMMANDS}))
+def test_targets_that_are_no_commands_refuse_too(sandbox, target):
+    assert _refused(sandbox, target, "INPUT=x")[:3] == ("INPUT", target, ["predict"])
+
+
+def test_several_targets_take_what_one_of_them_does(sandbox):
+    done = sandbox.make("preprocess", "train", "CONFIG=flights", "FORCE=1", "WORKERS=2")
+    assert done.returncode == 0, done.stderr
+    assert "--force" in sandbox.words
+    assert _refused(sandbox, "preprocess", "train", "INPUT=x")[:2] == ("INPUT", "preprocess, train")
+
+
+def test_variables_of_the_environment_are_for_whom_takes_them(sandbox):
+    done = sandbox.make("evaluate", "RUN=a", INPUT="rows.csv", LABEL="x", MAKEFLAGS="-s")
+    assert done.returncode == 0, done.stderr
+    assert "--run=a" in sandbox.words
 
 
 def test_variables_are_all_that_the_makefile_uses():

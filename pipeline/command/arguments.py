@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline import errors
-from pipeline.command import overrides, table
+from pipeline.command import declared, overrides, table
 from pipeline.command.declared import Setting
 
 _PAIR = re.compile(r"([A-Z][A-Z_]*)=(.*)", re.DOTALL)
@@ -102,7 +102,15 @@ def _flag(name: str, value: str, settings: Mapping[str, Setting]) -> str:
 
 def _unknown(typed: str, known: Sequence[str]) -> errors.UsageError:
     allowed = f"it must be one of {', '.join(known)}" if known else "there are no settings here"
-    return errors.UsageError(f"{typed} does not exist{errors.nearest(typed, known)}; {allowed}")
+    others = _takers(typed.strip("-=").lower().replace("-", "_"))
+    where = f" here, only for {', '.join(others)}" if others else errors.nearest(typed, known)
+    return errors.UsageError(f"{typed} does not exist{where}; {allowed}")
+
+
+def _takers(name: str) -> list[str]:
+    """Returns the commands that have a setting."""
+    commands = table.COMMANDS.items()
+    return [one for one, command in commands if name in declared.read(command.module).settings]
 
 
 def _meant(word: str, settings: Mapping[str, Setting]) -> str:

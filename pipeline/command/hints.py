@@ -17,14 +17,16 @@ from pipeline.command import table
 VIA = "PIPELINE_VIA"
 PROGRAM = "estimator-pipeline"
 # Settings that messages name.
+# fmt: off
 SETTINGS = (
     *(name.upper() for name in table.KEYS),
-    *("A", "B", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET"),
-    *("EXPORT", "FAIL_IF", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP", "INPUT"),
-    *("LABEL", "METRIC", "NUM_WORKERS", "OUT", "OUTPUT", "PAGE", "PORT", "PS", "RECORDS"),
-    *("REPAIR", "ROLE", "ROWS", "RUN", "SCHEMA", "SET", "SLICES", "SORT", "SPLIT"),
-    *("STATUS", "STORAGE", "STRATEGY", "TAG", "TAGS", "WORKERS"),
+    "A", "B", "BASELINE", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET",
+    "EXPORT", "FAIL_IF", "FAULTS", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP", "HEADER", "INPUT",
+    "KINDS", "LABEL", "METRIC", "NUM_WORKERS", "OUT", "OUTPUT", "PAGE", "PORT", "PS", "RECORDS",
+    "REPAIR", "ROLE", "ROWS", "RUN", "SCHEMA", "SECONDS", "SEED", "SET", "SLICES", "SORT", "SPLIT",
+    "STATUS", "STORAGE", "STRATEGY", "TAG", "TAGS", "WORKERS",
 )
+# fmt: on
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")
 _SWITCH = re.compile(r"\b(DRY_RUN|FOLLOW|FORCE|PAGE|REPAIR|SCHEMA)=1\b")
 _SETTING = re.compile(rf"(?<![\w-])({'|'.join(sorted(SETTINGS, key=len, reverse=True))})=")

@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, Command] = {
     "compare": Command(
         "trainer.compare", "compare two runs: metrics on the same records, config, data, time"
     ),
+    "chaos": Command("pipeline.chaos", "break a job on purpose, and check that it ends right"),
     "ledger": Command(
         "trainer.ledger_report", "show how often the records of each epoch have trained a run"
     ),

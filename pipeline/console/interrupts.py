@@ -6,7 +6,7 @@ import sys
 
 
 def wants_to_cancel(what: str) -> bool:
-    """Asks whether `what` is to be cancelled or left; it is left if there is nobody to answer."""
+    """Asks whether `what` is to be cancelled or left; it is left without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     try:

@@ -26,7 +26,7 @@ class Progress:
 
     On a terminal it is a bar that leaves when the work is done; on any other stream it is one
     line every `every` seconds, so that log files stay readable. `total` may be `None` if
-    nobody knows it beforehand. Not thread-safe: one thread reports.
+    it is not known beforehand. Not thread-safe: one thread reports.
     """
 
     def __init__(

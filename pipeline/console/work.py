@@ -1,6 +1,6 @@
 """Counts work from deep within it: functions that copy, read or check a lot call `advance`.
 
-Whoever wants to know how far they are runs them within `counted`; without that it does nothing.
+A caller that wants to know how far they are runs them within `counted`; otherwise it does nothing.
 """
 
 from __future__ import annotations

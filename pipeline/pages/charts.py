@@ -12,6 +12,7 @@ COLORS = ("#4878a8", "#d9822b", "#5a9157", "#a0529a", "#c0504d", "#7a6a53", "#3d
 BLUE, ORANGE, GREEN = COLORS[:3]
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 8, 34
 _TICKS = 5
+_LETTER = 7  # pixels, of a wide one
 
 # (x, y), or (x, low, high) of a band.
 Point = tuple[float, float]
@@ -131,7 +132,7 @@ class Frame:
             )
         return "".join(drawn)
 
-    def spot(self, x: float, y: float, color: str, label: str) -> str:
+    def spot(self, x: float, y: float, color: str, *, label: str) -> str:
         """Returns a diamond, which says `label` to who points at it."""
         left, top = self.at(x, y)
         return (
@@ -178,9 +179,13 @@ class Frame:
 
     def _upright(self, value: float, label: str) -> str:
         x, bottom = self._x(value), self.height - _BOTTOM
+        # A label at the right end would be cut in the middle of its last letters.
+        cut = x + len(label) * _LETTER / 2 > self.width
+        place, anchor = (self.width, "end") if cut else (x, "middle")
         return (
             f'<path class="grid" d="M{x:.1f} {_TOP}V{bottom}"/>'
-            f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{html.escape(label)}</text>'
+            f'<text x="{place:.1f}" y="{bottom + 14}" text-anchor="{anchor}">'
+            f"{html.escape(label)}</text>"
         )
 
 
@@ -204,6 +209,7 @@ def matrix(
     shades: Sequence[Sequence[float]],
     texts: Sequence[Sequence[str]],
     names: Sequence[str],
+    *,
     notes: Sequence[str],
     labels: tuple[str, str],
 ) -> str:

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from typing import Literal
 
 from pipeline import errors, storage
+from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.console.figures import figure
 from pipeline.console.progress import duration
 from pipeline.jobs import display
+from pipeline.jobs.job import Job
 from pipeline.processes import environment, isolation
 from pipeline.processes.fork_client import ForkServer, StopRequest
+from pipeline.reports import writing
 from pipeline.runs import run_folder, run_lock, run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
@@ -51,8 +54,8 @@ class ScriptPlan(plan.Plan):
 
     def stopped(self, by: str) -> errors.RetryableError:
         """Returns the error of a run that was stopped `by` a signal."""
-        folder = self.script.saved_in() if self.script is not None else None
-        step = None if folder is None else run_folder.saved_step(folder)
+        folder = (self.script.saved_in() if self.script is not None else None) or self.run
+        step = run_folder.saved_step(folder)
         saved = "" if step is None else f", the newest checkpoint is of step {step:,}"
         return errors.RetryableError(
             f"stopped by {by}{saved}. Run the same command again; the script decides where it "
@@ -61,6 +64,8 @@ class ScriptPlan(plan.Plan):
 
     def reason_of_end(self, steps: int) -> str:
         """Returns that the chief has ended, and what had to be ended after it."""
+        if not self.run.is_of_script:  # it has called `trainer.run`
+            return run_record.reason_of_end(self.run)
         note = str((self.run.read(run_folder.RESULT) or {}).get("note", ""))
         return _ENDED + (f"; evaluator-0 was {note}" if note else "")
 
@@ -110,7 +115,8 @@ def run(script: Script, folder: RunFolder, options: Options) -> RunRecord:
 
 
 def _refuse_other_run(folder: RunFolder) -> None:
-    if storage.exists(folder.config_path):
+    """Raises `UsageError` for a run of a config, but for one that a script has made."""
+    if storage.exists(folder.config_path) and not own_input.is_of_script(folder.read_config()):
         raise errors.UsageError(
             f"run {folder.name!r}: is of a config; use another RUN= for this script"
         )
@@ -128,7 +134,7 @@ def _open(script: Script, folder: RunFolder) -> RunRecord:
         command=list(map(str, told["command"])),  # type: ignore[call-overload]
     )
     # What earlier processes reported would be taken for news.
-    for name in ("status", run_folder.TRAINING_DONE, run_folder.RESULT):
+    for name in ("status", run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.STOP):
         folder.remove(name)
     folder.write(run_folder.SCRIPT, told)
     run_record.write(folder, record)
@@ -189,15 +195,25 @@ def _supervise(
 def _close(
     record: RunRecord, folder: RunFolder, error: errors.PipelineError | None, *, stopped: bool
 ) -> None:
+    calls_us = storage.exists(folder.config_path)  # by `trainer.run`
+    run_record.add_statuses(record, run_folder.read_statuses(folder))
     if error is None:
         trained = record.final_step
-        run_record.add_result(record, folder)  # an evaluator may know of an earlier step
-        record.final_step = record.final_step if trained is None else trained
+        run_record.add_result(record, folder)
+        if trained is not None and not calls_us:  # an evaluator may know of an earlier step
+            record.final_step = trained
+    if calls_us:
+        record.strategy = folder.read_config().cluster.strategy
     run_record.close(record, folder, error, stopped=stopped)
+    if calls_us:
+        writing.attempt(folder)
 
 
 def summary(folder: RunFolder, record: RunRecord) -> str:
     """Returns what is shown when a run is done."""
+    if storage.exists(folder.config_path):
+        root = storage.parent(storage.parent(folder.path))
+        return display.summary(Job(folder.read_config(), folder.name, root, folder, ""), record)
     return "\n".join(
         terminal.wrapped(line, sys.stdout, indent=9) for line in _lines(folder, record)
     )
@@ -212,5 +228,5 @@ def _lines(folder: RunFolder, record: RunRecord) -> Iterator[str]:
         told = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
         yield f"restarts {told}"
     where = terminal.shown(folder.path)
-    yield f"run      {where} (run.json says what happened, for machines)"
+    yield f"run      {where} (run.json has the details)"
     yield f"logs     {where}/logs"

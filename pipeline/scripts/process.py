@@ -23,7 +23,7 @@ from typing import NoReturn
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.processes import parent_death
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, script_role
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.scripts import script as scripts
 from pipeline.scripts.output import Output
@@ -55,6 +55,8 @@ class _Role:
         self._written: tuple[object, ...] = ()
         self._news = self._beat = 0.0
         self._first_saved = self._saved_step()
+        # True once the script has reported by itself: it calls `trainer.run`.
+        self._reports_itself = False
         # When the evaluator's time is over.
         self._deadline: float | None = None
 
@@ -80,7 +82,9 @@ class _Role:
 
     def _start(self) -> subprocess.Popen[bytes]:
         config = scripts.tf_config(self._script, self._task)
-        environment = {**os.environ, **({} if config is None else {"TF_CONFIG": config})}
+        role = script_role.Role(self._run, os.getpid())
+        environment = {**os.environ, **role.variables()}
+        environment |= {} if config is None else {"TF_CONFIG": config}
         try:
             return subprocess.Popen(
                 self._script.command,
@@ -103,7 +107,7 @@ class _Role:
 
     def _is_overdue(self) -> bool:
         """True if the evaluator has had its time since the end of training."""
-        if self._task.job_name != topology.EVALUATOR:
+        if self._task.job_name != topology.EVALUATOR or self._reports_itself:
             return False
         limit = self._script.evaluator_seconds
         if self._deadline is None and self._run.read(run_folder.TRAINING_DONE) is not None:
@@ -125,6 +129,8 @@ class _Role:
 
     def _close(self, code: int) -> None:
         """Leaves the last report, and after a good end the files that say what is done."""
+        if self._has_reported_end():
+            return
         if self._stopped:
             line = f"stopped, {_ended(code)}"
             self._report("stopped", error=line, exit_code=errors.RetryableError.exit_code)
@@ -135,6 +141,8 @@ class _Role:
             last = f": {self._output.last}" if self._output.last else ""
             self._report("failed", error=f"{_ended(code)}{last}", exit_code=code)
             return
+        if self._reports_itself:
+            return
         result = {"final_step": self._step(), "metrics": self._metrics(), "note": self._ended_by_us}
         if self._task.is_chief:
             done = {"final_step": self._step(), "reason": "steps"}
@@ -143,6 +151,19 @@ class _Role:
         if self._task.job_name == evaluates:
             self._run.write(run_folder.RESULT, result)
         self._report("done")
+
+    def _has_reported_end(self) -> bool:
+        status = run_folder.read_status(self._run, self._task.name) if self._is_silent() else None
+        return status is not None and status.state in run_folder.ENDED
+
+    def _is_silent(self) -> bool:
+        """True if the script reports by itself: what is written is not of this object then."""
+        if not self._reports_itself and self._written:
+            status = run_folder.read_status(self._run, self._task.name)
+            self._reports_itself = (
+                status is not None and status.pid == os.getpid() and status.time != self._news
+            )
+        return self._reports_itself
 
     def _metrics(self) -> Mapping[str, Mapping[str, float]]:
         found = self._output.evaluation or {}
@@ -173,7 +194,10 @@ class _Role:
         return "training" if stepped else "starting"
 
     def _report(self, state: str = "", **end: object) -> None:
-        """Writes how it is, if that is news or a sign of life is due."""
+        """Writes how it is, if that is news or a sign of life is due; all but the end of a script
+        that does so by itself."""
+        if self._is_silent() and not end:
+            return
         step, saved = self._step(), self._saved_step()
         goes_on = saved is not None and saved > (self._first_saved or 0)
         stepped = self._output.step is not None or goes_on

@@ -127,9 +127,9 @@ class ZScore(Step):
     @classmethod
     def apply_all(cls, steps: Sequence[ZScore], x: tf.Tensor) -> tf.Tensor:
         """As `apply`, of numbers `[batch, steps]`."""
-        means = np.array([_known(step.mean) for step in steps], np.float32)
-        deviations = np.array([_known(step.deviation) for step in steps], np.float32)
-        return (_float(x) - means) / deviations
+        # As lists, since a Keras model has them in its config.
+        means = [_known(step.mean) for step in steps]
+        return (_float(x) - means) / [_known(step.deviation) for step in steps]
 
 
 class MinMax(Step):

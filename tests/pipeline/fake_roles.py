@@ -124,7 +124,7 @@ def _hang(run, task):
 
 
 def _die_among_all(run, task):
-    """Is killed when every other role is at work: one that is not has left no trace yet."""
+    """Is killed when every other role is running: one that is not has left no trace yet."""
     _wait(lambda: _attempts(run) >= 4)
     _die(run, task)
 

@@ -6,16 +6,12 @@ import os
 import pathlib
 import time
 
+from pipeline.faults import processes
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
-def is_alive(pid: int) -> bool:
-    """False for zombies too: nobody may have waited for them yet."""
-    try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
+is_alive = processes.is_alive
 
 
 def wait_until(condition, seconds: float = 60.0):

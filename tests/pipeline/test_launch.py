@@ -37,15 +37,15 @@ class Launch:
         named = [f"--run={run}"] if run else []
         process = subprocess.Popen(
             [
-                *(
-                    *before,
-                    sys.executable,
-                    "-m",
-                    module,
-                    "--config=mnist",
-                    f"--storage={self.root}",
-                ),
-                *("--set=train.steps=20", *named, *arguments),
+                *before,
+                sys.executable,
+                "-m",
+                module,
+                "--config=mnist",
+                f"--storage={self.root}",
+                "--set=train.steps=20",
+                *named,
+                *arguments,
             ],
             cwd=ROOT,
             env={**child_environment(), **(environment or {})},
@@ -124,8 +124,16 @@ def test_flags_are_a_contract():
         check=True,
     ).stdout
     assert re.findall(r"^ +--(\S+?):", listing, re.MULTILINE) == [
-        *("cluster", "config", "[no]dry_run", "isolate", "ps", "run", "set", "storage"),
-        *("strategy", "workers"),
+        "cluster",
+        "config",
+        "[no]dry_run",
+        "isolate",
+        "ps",
+        "run",
+        "set",
+        "storage",
+        "strategy",
+        "workers",
     ]
 
 

@@ -100,7 +100,7 @@ def test_a_place_is_launched_followed_stopped_and_looked_at(attic, tmp_path):
     assert following.returncode == 75
 
     refused = attic("pipeline.launch", "--config=mnist", "--set=attic.shelf=3", *of_run, code=64)
-    assert "run 'r': is at work on the attic. Follow it with CLUSTER=attic, end it with" in refused
+    assert "run 'r': is running on the attic. Follow it with CLUSTER=attic, end it with" in refused
 
     (attic.service / "machines").touch()
     wait_until(lambda: "running" in next(attic.service.glob("*.json")).read_text())

@@ -96,10 +96,31 @@ def test_shipped_configs_have_no_secret(path):
 
 _WORDS = st.sampled_from(
     [
-        *("token", "pass", "sig", "signature", "train", "eval", "steps"),
-        *("rate", "units", "batch", "name", "column", "carrier", "vocabulary"),
-        *("features", "key", "label", "bucket", "region", "class", "model"),
-        *("type", "default", "attention", "embedding"),
+        "token",
+        "pass",
+        "sig",
+        "signature",
+        "train",
+        "eval",
+        "steps",
+        "rate",
+        "units",
+        "batch",
+        "name",
+        "column",
+        "carrier",
+        "vocabulary",
+        "features",
+        "key",
+        "label",
+        "bucket",
+        "region",
+        "class",
+        "model",
+        "type",
+        "default",
+        "attention",
+        "embedding",
     ]
 )
 _NAMES = st.lists(_WORDS, min_size=1, max_size=3).map("_".join)

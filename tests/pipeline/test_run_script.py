@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -87,8 +88,15 @@ def stage(tmp_path):
 
 def test_a_script_is_run_in_every_role_and_what_never_ends_is_ended(stage):
     running = stage.begin(
-        *("--workers=1", "--ps=1", "--evaluator", "--evaluator_seconds=1", "--steps=500"),
-        *("--", sys.executable, PLAYED, "--api_key=abcdefgh12345678"),
+        "--workers=1",
+        "--ps=1",
+        "--evaluator",
+        "--evaluator_seconds=1",
+        "--steps=500",
+        "--",
+        sys.executable,
+        PLAYED,
+        "--api_key=abcdefgh12345678",
     )
     out, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (0, ""), out
@@ -129,8 +137,13 @@ def _looks(stage):
 def test_lost_processes_are_started_again_one_by_one_with_parameter_servers(stage):
     until = "steps:ps-0:2"
     running = stage.begin(
-        *("--workers=1", "--ps=1", "--", sys.executable, PLAYED),
-        *(f"chief-0={until}", f"worker-0={until}"),
+        "--workers=1",
+        "--ps=1",
+        "--",
+        sys.executable,
+        PLAYED,
+        f"chief-0={until}",
+        f"worker-0={until}",
     )
     stage.began("chief-0", "worker-0", "ps-0")
     os.kill(stage.attempts("worker-0")[0][0], signal.SIGKILL)
@@ -162,8 +175,14 @@ def test_without_parameter_servers_all_that_train_are_started_again(stage):
 
 def test_ctrl_c_gives_the_script_time_and_ends_what_ignores_it(stage):
     running = stage.begin(
-        *("--workers=1", "--ps=1", "--stop_seconds=2", "--", sys.executable, PLAYED),
-        *("chief-0=save", "worker-0=deaf"),
+        "--workers=1",
+        "--ps=1",
+        "--stop_seconds=2",
+        "--",
+        sys.executable,
+        PLAYED,
+        "chief-0=save",
+        "worker-0=deaf",
     )
     stage.began("chief-0", "worker-0", "ps-0")
     running.send_signal(signal.SIGINT)
@@ -237,7 +256,7 @@ def test_what_is_wrong_is_one_line_with_code_64(stage, words, text):
 def test_a_run_of_a_config_is_no_run_of_a_script(stage):
     folder = stage.storage / "runs" / "r"
     folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text("name: x\n")
+    shutil.copy(ROOT / "configs" / "mnist.yaml", folder / "config.yaml")
     done = stage.type("run", f"--storage={stage.storage}", "--run=r", "--", "true")
     assert (done.returncode, done.stderr) == (
         64,

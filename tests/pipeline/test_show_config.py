@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import yaml
 
 from pipeline import config
@@ -27,14 +28,46 @@ def test_secrets_are_not_printed():
     assert "0123456789" not in done.stdout
 
 
-def test_the_schema_has_every_section_and_its_meaning():
-    schema = json.loads(run("config", "--schema").stdout)
+def test_the_schema_has_every_section_and_its_meaning(schema):
     assert set(schema["properties"]) == {*config.Config.model_fields, "base"}
     train = schema["$defs"]["Train"]
     assert train["properties"]["epochs"]["description"].startswith("Passes over the train records")
     assert train["additionalProperties"] is False
     # A config with data.input_fn has no columns.
     assert schema["$defs"]["Data"]["required"] == []
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return json.loads(run("config", "--schema").stdout)
+
+
+def missing(schema, part, value, where=""):
+    """Yields the required keys that a value lacks, as an editor marks them."""
+    part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+    if not isinstance(value, dict):
+        return
+    yield from (f"{where}{key}" for key in part.get("required", ()) if key not in value)
+    for key, inner in value.items():
+        of_any = part.get("additionalProperties")
+        found = part.get("properties", {}).get(key, of_any if isinstance(of_any, dict) else {})
+        yield from missing(schema, found, inner, f"{where}{key}.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{name: a, data: {input_fn: 'a:b'}, model: {name: 'a:c'}, train: {steps: 1}}",
+        "{name: a, data: {columns: {x: {type: int64}}}, labels: {x: {}}, model: {name: mmoe}}",
+        "{base: flights, model: {params: {hidden_units: [8]}}}",
+        *sorted(path.read_text() for path in config_file.SHIPPED.glob("*.yaml")),
+    ],
+)
+def test_an_editor_misses_nothing_in_a_config_that_is_right(schema, text):
+    assert not list(missing(schema, schema, yaml.safe_load(text)))
+    assert list(missing(schema, schema, {"data": {"columns": {"x": {}}}})) == [
+        "data.columns.x.type"
+    ]
 
 
 def test_a_config_must_be_named():

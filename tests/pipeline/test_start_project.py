@@ -78,7 +78,11 @@ def test_its_model_passes_its_test_and_trains(project, tmp_path):
     from tests.pipeline.process_help import child_environment
 
     done = run(
-        *("train", "--config=config.yaml", "--set", "train.steps=40", f"--storage={tmp_path}"),
+        "train",
+        "--config=config.yaml",
+        "--set",
+        "train.steps=40",
+        f"--storage={tmp_path}",
         cwd=project,
         PYTHONPATH=child_environment()["PYTHONPATH"],
     )

@@ -179,7 +179,7 @@ def test_evaluating_otherwise_than_training_uses_keys_of_its_own(strategy, evalu
             "central_storage",
             ["cluster.parameter_device=gpu"],
             0,
-            r"cluster\.parameter_device: 'gpu' is no device; they are called /cpu:0 or /gpu:1$",
+            r"cluster\.parameter_device: 'gpu' is not a device such as /cpu:0 or /gpu:1$",
         ),
         (
             "mirrored",
@@ -225,7 +225,7 @@ def test_what_would_hang_or_lose_checkpoints_is_refused(strategy, overrides, gpu
         ("central_storage", ["cluster.parameter_device=/gpu:0"], 2),
     ],
 )
-def test_what_works_is_not(strategy, overrides, gpus):
+def test_valid_combinations_are_accepted(strategy, overrides, gpus):
     accept(strategy, *overrides, gpus=gpus)
 
 

@@ -62,7 +62,8 @@ def test_tf_config(text, task):
         (
             variable(
                 {"workerpool0": [CHIEF], "workerpool1": WORKERS, "workerpool3": ["h4:1"]},
-                *("workerpool3", 0),
+                "workerpool3",
+                0,
             ),
             Task("evaluator", 0, {"chief": (CHIEF,), "worker": tuple(WORKERS)}),
         ),

@@ -62,6 +62,8 @@ def test_both_ways_to_give_a_setting_become_flags(typed, flags):
     [
         (["--cofnig=x"], "--cofnig does not exist (did you mean '--config'?); it must be one of "),
         (["CONFG=x"], "CONFG= does not exist (did you mean 'CONFIG='?); it must be one of CONFIG="),
+        (["--input=x"], "--input does not exist here, only for predict; it must be one of --conf"),
+        (["INPUT=x"], "INPUT= does not exist here, only for predict; it must be one of CONFIG="),
         (["--config"], "--config: needs a value: --config=..."),
         (["x"], "unexpected argument 'x'. Settings are given as --name=value or NAME=value"),
         (["config=x"], "unexpected argument 'config=x'. Write --config=x"),

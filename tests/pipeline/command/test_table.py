@@ -12,8 +12,19 @@ from tests.pipeline.process_help import ROOT
 MAKEFILE = (ROOT / "Makefile").read_text()
 # They need what a checkout has: tests, benchmarks, lock files, a .venv.
 OF_DEVELOPERS = {
-    *("help", "setup", "test", "test-fast", "test-slow", "test-matrix", "test-gcp", "soak"),
-    *("docs", "lint", "bench", "lock", "clean"),
+    "help",
+    "setup",
+    "test",
+    "test-fast",
+    "test-slow",
+    "test-matrix",
+    "test-gcp",
+    "soak",
+    "docs",
+    "lint",
+    "bench",
+    "lock",
+    "clean",
 }
 # They are about the command itself, a folder without a Makefile, or a command line, which no
 # variable of make holds.

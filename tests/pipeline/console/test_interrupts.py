@@ -80,8 +80,12 @@ def terminal():
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        *(("c\n", "cancels"), ("cancel\n", "cancels")),
-        *(("\n", "leaves"), ("l\n", "leaves"), ("\x03", "leaves"), ("\x04", "leaves")),
+        ("c\n", "cancels"),
+        ("cancel\n", "cancels"),
+        ("\n", "leaves"),
+        ("l\n", "leaves"),
+        ("\x03", "leaves"),
+        ("\x04", "leaves"),
     ],
 )
 def test_a_person_is_asked_and_whatever_is_no_yes_leaves_it(terminal, answer, outcome):

@@ -55,7 +55,7 @@ def recorded(job):
 
 
 UNTOLD = ("running", "started by hand", None, None)
-UNEVALUATED = "not evaluated yet: start --job_name=evaluator"
+UNEVALUATED = "not evaluated yet: start --job_name=evaluator (a script by its TF_CONFIG)"
 
 
 def test_a_single_process_records_everything(begun, capsys):
@@ -152,7 +152,7 @@ def test_an_evaluator_that_fails_after_training_is_one(begun):
     assert recorded(begun) == ("failed", "a peer was lost", 75, None)
 
 
-def test_but_not_of_a_run_that_is_done(begun):
+def test_a_failing_evaluator_does_not_end_a_finished_run(begun):
     train(begun)
     with by_hand.recorded(ending(begun, "evaluator")):
         evaluate(begun)

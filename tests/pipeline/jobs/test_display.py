@@ -179,6 +179,14 @@ def test_the_result_is_next_to_what_a_constant_answer_reaches(wanted, record):
     )
 
 
+def test_a_result_that_is_no_better_than_a_constant_answer_is_a_warning(wanted, record):
+    for simple, warned in ((0.9912, True), (0.9911, False)):
+        told = record.model_copy(update={"baselines": {"test": {"accuracy": simple}}})
+        lines = display.summary(wanted, told).splitlines()
+        assert lines[1].startswith("warning  test accuracy 0.9912 is no better than") is warned
+        assert any(line.startswith("warning") for line in lines) is warned
+
+
 def test_a_loss_that_is_the_average_loss_is_shown_once(wanted, record):
     regression = {
         "metrics": {
@@ -227,7 +235,7 @@ def test_the_summary_warns_of_records_that_were_left_out(wanted, record):
     counts = {"train": {"unreadable": 256}, "eval": {"repaired": 9}}
     text = display.summary(wanted, record.model_copy(update={"left_out": counts}))
     warnings = [line for line in text.splitlines() if line.startswith("warning  ")]
-    assert warnings[0].startswith("warning  256 records of split train are left out: they cannot")
+    assert warnings[0].startswith("warning  256 records of split train are left out: unreadable")
     assert warnings[1].startswith("warning  9 records of split eval are left out: their shards")
 
 

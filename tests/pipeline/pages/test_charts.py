@@ -28,8 +28,15 @@ def test_ticks_are_round_numbers(ends, found):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        *((0, "0"), (-0.0, "0"), (0.25, "0.25"), (1234.5, "1,234.5"), (20_000, "20k")),
-        *((3_500_000, "3.5M"), (2e9, "2G"), (1e-6, "1e-06"), (1e12, "1e+12")),
+        (0, "0"),
+        (-0.0, "0"),
+        (0.25, "0.25"),
+        (1234.5, "1,234.5"),
+        (20_000, "20k"),
+        (3_500_000, "3.5M"),
+        (2e9, "2G"),
+        (1e-6, "1e-06"),
+        (1e12, "1e+12"),
     ],
 )
 def test_numbers_are_short(value, text):
@@ -52,6 +59,12 @@ def test_marks_are_to_scale():
 def test_what_lies_beyond_is_drawn_at_the_edge():
     frame = Frame((0, 1), (0, 1))
     assert frame.at(7, -3) == frame.at(1, 0)
+
+
+def test_a_label_at_the_right_end_is_not_cut():
+    drawn = charts.Frame((0, 1500), (0, 1)).draw()
+    assert 'x="330.0" y="230" text-anchor="end">1,500</text>' in drawn
+    assert 'text-anchor="middle">1,000</text>' in drawn
 
 
 def test_nothing_to_draw_is_no_error():
@@ -80,8 +93,8 @@ def test_a_matrix():
             [[0.9, 0.1], [0.5, 0.5]],
             [["90", "10"], ["50", "50"]],
             ["<a>", "a very long name of a class"],
-            ["10", "2"],
-            ("label", "predicted"),
+            notes=["10", "2"],
+            labels=("label", "predicted"),
         )
     )
     opacities = [float(cell.get("fill-opacity")) for cell in drawn.iter("rect")]

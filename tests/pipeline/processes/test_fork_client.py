@@ -96,8 +96,10 @@ def test_arguments_arrive_and_output_is_appended_to_the_log(server, log):
         collect(server, 2)
     assert pathlib.Path(log).read_text().splitlines() == [
         "before",
-        *("one worker-0 one", "to stderr"),
-        *("two worker-0 two", "to stderr"),
+        "one worker-0 one",
+        "to stderr",
+        "two worker-0 two",
+        "to stderr",
     ]
 
 
@@ -124,7 +126,7 @@ def test_signals_reach_the_process_they_are_meant_for(server, log):
     second = spawn(server, log, "sleep", name="worker-1")
     server.signal("worker-1", signal.SIGTERM)
     assert collect(server, 1) == [Ended("worker-1", second, -15)]
-    server.signal("worker-1", signal.SIGTERM)  # it is gone; nobody else is hit
+    server.signal("worker-1", signal.SIGTERM)  # it is gone; no other process is hit
     server.signal("worker-0", signal.SIGKILL)
     assert collect(server, 1) == [Ended("worker-0", first, -9)]
 
@@ -152,7 +154,7 @@ def test_leaving_the_context_kills_everything(tmp_path, log):
 def test_when_the_server_is_killed_its_processes_die_and_the_launcher_is_told(server, log):
     pid = spawn(server, log, "stubborn")
     os.kill(server.pid, signal.SIGKILL)
-    with pytest.raises(errors.RetryableError, match=r"is gone \(killed by SIGKILL\).*resume"):
+    with pytest.raises(errors.RetryableError, match=r"is lost: killed by SIGKILL\..*resume"):
         collect(server, 1)
     wait_until(lambda: not is_alive(pid))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -67,3 +70,49 @@ def test_only_processes_of_the_cluster_reach_its_ports(tmp_path, isolated):
         assert [(event.name, event.code) for event in ended] == [("client", 0)]
         with socket.socket() as outside:
             assert (outside.connect_ex(("127.0.0.1", port)) == 0) is not isolated
+
+
+# Answers each line it reads with whether it can send something to itself.
+SENDS = """
+import socket, sys
+from pipeline.processes import isolation
+isolation.enter()
+print("ready", flush=True)
+for _ in sys.stdin:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+        own.bind(("127.0.0.1", 0))
+        own.settimeout(0.5)
+        try:
+            own.sendto(b"x", own.getsockname())
+            own.recv(1)
+            print("sent", flush=True)
+        except OSError:
+            print("lost", flush=True)
+"""
+
+
+@pytest.mark.skipif(IMPOSSIBLE is not None, reason=f"no network namespaces: {IMPOSSIBLE}")
+def test_the_network_of_a_process_is_taken_down_and_up_again():
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(
+        [sys.executable, "-c", SENDS], env=child_environment(), text=True, **pipes
+    ) as process:
+
+        def ask():
+            process.stdin.write("\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip()
+
+        assert process.stdout.readline() == "ready\n"
+        assert isolation.is_isolated(process.pid)
+        assert ask() == "sent"
+        isolation.set_loopback_of(process.pid, up=False)
+        assert ask() == "lost"
+        isolation.set_loopback_of(process.pid, up=True)
+        assert ask() == "sent"
+        process.stdin.close()
+
+
+def test_the_network_of_this_machine_is_never_taken_down():
+    with pytest.raises(OSError, match="it shares the network of this machine"):
+        isolation.set_loopback_of(os.getpid(), up=False)

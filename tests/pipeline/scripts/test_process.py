@@ -161,3 +161,38 @@ def test_the_command_gets_the_tf_config_of_its_role(stage):
     assert stage.start(code, "evaluator").wait(60) == 0
     config = json.loads((stage.folder / "evaluator-0.log").read_text())
     assert config["task"] == {"type": "evaluator", "index": 0}
+
+
+# What `trainer.run` does: it reports as the process that the supervisor knows.
+REPORTS = """
+import os, sys, time
+from pipeline.runs import run_folder, script_role
+role = script_role.of(os.environ)
+name = "chief-0"
+def report(state, **more):
+    time_ = time.time()
+    status = run_folder.Status(name, role.pid, "here", state, time_, step=40, **more)
+    run_folder.write_status(role.run, status)
+report("training", loss=0.25, max_steps=50)
+time.sleep(1.5)
+print("loss = 9.0, step = 7", flush=True)
+time.sleep(1.5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "state", "error"),
+    [
+        ("report('done')", 0, "done", None),
+        ("report('failed', error='why', exit_code=65); sys.exit(65)", 65, "failed", "why"),
+        ("raise SystemExit('afterwards')", 1, "failed", "exit code 1: afterwards"),
+    ],
+)
+def test_a_script_that_reports_by_itself_is_not_spoken_for(stage, last, code, state, error):
+    assert stage.start(REPORTS + last).wait(60) == code
+    status = stage.status()
+    assert (status.state, status.error) == (state, error)
+    # It has written these itself, if it had to.
+    assert stage.run.read(run_folder.TRAINING_DONE) is None
+    assert stage.run.read(run_folder.RESULT) is None
+    assert status.step == (40 if error != "exit code 1: afterwards" else 7)

@@ -32,7 +32,7 @@ def _known(values: np.ndarray, kind: base.Kind = "number") -> Values:
 
 
 class Root(Step):
-    """A step as somebody writes it who thinks of nothing but its op."""
+    """A step as a user writes it who thinks of nothing but its op."""
 
     takes = NUMBERS
     gives = "number"
@@ -110,7 +110,7 @@ def test_what_needs_statistics_is_refused_behind_a_step_that_does_not_say(later)
         make({"time": {"steps": ["own_steps:Root", {"clip": {"min": 0}}, later]}})
 
 
-def test_it_is_not_refused_with_its_settings():
+def test_with_its_settings_a_step_needs_no_statistics():
     steps = ["own_steps:Root", {"z_score": {"mean": 1, "deviation": 2}}]
     job = make({"time": {"steps": steps}})
     [planned] = feature_plan.plan(job, contents(job)).features
