@@ -147,7 +147,7 @@ def finished(folder: pathlib.Path, table: str, config_text: str) -> Published:
     )
     run = RunFolder(run_folder.run_folder(str(folder), f"{job.name}-1"))
     task = topology.Task(topology.EVALUATOR, 0)
-    estimator = experiment.estimator(job, run, task, source.transforms)
+    estimator = experiment.estimator(job, run, task, transforms=source.transforms)
     trained = tf.estimator.Estimator(
         lambda features, labels, mode: estimator.model_fn(features, labels, mode, estimator.config),
         run.path,
@@ -156,8 +156,8 @@ def finished(folder: pathlib.Path, table: str, config_text: str) -> Published:
     checkpoint = tf.train.latest_checkpoint(run.path)
     pathlib.Path(run.config_path).write_text(config_file.dump(job))
     publisher = exporters.Publisher(job, run, source)
-    final = publisher.publish(estimator, "final", checkpoint, 60, {})
-    best = publisher.publish(estimator, "best", checkpoint, 40, {})
+    final = publisher.publish(estimator, "final", checkpoint, step=60, metrics={})
+    best = publisher.publish(estimator, "best", checkpoint, step=40, metrics={})
     run.write(run_folder.BEST, {"export": best.path, "sha256": best.sha256})
     run.write(
         run_folder.RESULT, {"exports": {"final": final.path}, "sha256": {"final": final.sha256}}

@@ -119,7 +119,7 @@ def test_the_example_learns_its_quantile_and_is_served(own, tmp_path):
     job = make(features, model={"name": own, "params": {"quantile": 0.9}})
     transforms = Transforms(job, contents(job))
     params = {**job.model.params, "optimizer": optimizers.Updates("adam", 0.1)}
-    found = models.model(own, params, None, transforms)
+    found = models.model(own, params, None, transforms=transforms)
     rng = tf.random.Generator.from_seed(1)
     rows = {"weight": rng.uniform([2000]), "late": tf.cast(rng.uniform([2000], 0, 100), tf.int64)}
 

@@ -1,16 +1,12 @@
-"""Who may import whom, what README and Makefile promise, and what may not be in the repository."""
+"""Who may import whom, how functions are called, and what may not be in the repository."""
 
 import ast
-import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 
 import pytest
-
-from pipeline.config import config_file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a training image, a Beam worker and `make help` need not have.
@@ -35,10 +31,11 @@ LAYERS = {
         ("records", "supervision"),
         ("reports",),
         ("jobs",),
-        ("launchers", "scripts"),
+        ("faults", "launchers", "scripts"),
         ("launchers.*",),
         (
             "api",
+            "chaos",
             "doctor",
             "launch",
             "list_runs",
@@ -77,7 +74,8 @@ LAYERS = {
         ("model_function",),
         ("experiment",),
         ("comparison", "divergence_replay", "migration", "reevaluation", "roles"),
-        ("compare", "evaluate", "ledger_report", "migrate", "replay", "task"),
+        ("joining",),
+        ("compare", "evaluate", "ledger_report", "migrate", "replay", "script", "task"),
     ),
 }
 # What may lie at the top of a package besides its commands: what all of it stands on or comes to.
@@ -85,7 +83,27 @@ CENTRES = {
     "pipeline": {"api", "cli", "errors", "places", "redaction", "sections", "versions"},
     "preprocessing": set(),
     "serving": set(),
-    "trainer": {"divergence_replay", "experiment", "model_function", "reevaluation", "roles"},
+    "trainer": {
+        "divergence_replay",
+        "experiment",
+        "joining",
+        "model_function",
+        "reevaluation",
+        "roles",
+        "script",  # `trainer.run`
+    },
+}
+# What takes at most three arguments by position, so that no call is read by counting.
+SIGNATURES = (*FORBIDDEN, "benchmarks", "tests/support")
+# What a model function takes, in TensorFlow's order.
+MODEL_FN = ("features", "labels", "mode", "params", "config")
+# The library that calls a method, and by position.
+CALLED_BY = {
+    "Judge.export": "tf.estimator.Exporter",
+    "Head.create_estimator_spec": "tf.estimator.Head",
+    "_Binary.update_metrics": "tf.estimator.BinaryClassHead",
+    "_Environment.from_runner_api_parameter": "apache_beam.transforms.environments.Environment",
+    "_Handler.__init__": "apache_beam's worker_handlers.GrpcWorkerHandler",
 }
 
 
@@ -126,6 +144,53 @@ def test_no_module_imports_a_private_name_of_another():
         and (node.module or "").partition(".")[0] in (*FORBIDDEN, "tests", "benchmarks")
         for alias in node.names
         if alias.name.startswith("_")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", SIGNATURES)
+def test_functions_take_at_most_three_positional_parameters(package):
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {name}({', '.join(given)}): put `*,` after the third"
+        for path in _modules(package)
+        for name, line, given in _signatures(ast.parse(path.read_text()))
+        if len(given) > 3 and name not in CALLED_BY and not _is_model_fn(given)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _signatures(node, outer=()):
+    """Yields name, line and positional parameters of all functions, of methods without `self`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield from _signatures(child, (child.name,))
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = [one.arg for one in (*child.args.posonlyargs, *child.args.args)]
+            own = 1 if given[:1] in (["self"], ["cls"]) else 0
+            yield ".".join((*outer, child.name)), child.lineno, given[own:]
+            yield from _signatures(child)
+        else:
+            yield from _signatures(child, outer)
+
+
+def _is_model_fn(given):
+    return tuple(given) == MODEL_FN[: len(given)] or given == [
+        "features",
+        "labels",
+        "mode",
+        "config",
+    ]
+
+
+@pytest.mark.parametrize("package", (*FORBIDDEN, "benchmarks", "tests"))
+def test_nothing_is_unpacked_that_could_be_written_out(package):
+    """`f(*(a, b), c)` is `f(a, b, c)`, over as many lines as it takes."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{one.lineno} {ast.unparse(one)}"
+        for path in _modules(package)
+        for node in ast.walk(ast.parse(path.read_text()))
+        for one in (node.args if isinstance(node, ast.Call) else getattr(node, "elts", ()))
+        if isinstance(one, ast.Starred) and isinstance(one.value, ast.Tuple | ast.List)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -175,7 +240,8 @@ def test_parts_import_only_from_layers_below(package):
         f"{_part(path) or package}: see LAYERS, and move what both need to an earlier one"
         for path in _modules(package)
         for line, name, part in _own_imports(path, parts)
-        if part not in ("", _part(path)) and level[part] >= level.get(_part(path), -1)
+        # The file of the package itself is above all of its parts.
+        if part not in ("", _part(path)) and level[part] >= level.get(_part(path), len(level))
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -223,8 +289,12 @@ def test_only_commands_and_the_centre_lie_at_the_top_of_a_package(package):
 @pytest.mark.parametrize(
     "module",
     [
-        *("pipeline.launch", "pipeline.status", "pipeline.verify", "preprocessing.main"),
-        *("serving.predict", "serving.serve"),
+        "pipeline.launch",
+        "pipeline.status",
+        "pipeline.verify",
+        "preprocessing.main",
+        "serving.predict",
+        "serving.serve",
     ],
 )
 def test_commands_start_without_tensorflow_and_beam(module):
@@ -251,117 +321,6 @@ def test_a_wheel_has_every_package():
 
 def _text(name):
     return (ROOT / name).read_text()
-
-
-def test_the_readme_names_only_targets_that_exist():
-    targets = set(re.findall(r"^([a-z-]+):", _text("Makefile"), re.M))
-    named = set(re.findall(r"(?:`|^)make ([a-z-]+)", _text("README.md"), re.M))
-    assert {"train", "test", "predict"} <= named <= targets
-
-
-def test_the_readme_s_folders_exist():
-    rows = re.findall(r"^\| `([a-z/]+)/` \|", _text("README.md"), re.M)
-    assert len(rows) >= 7
-    assert all((ROOT / row).is_dir() for row in rows)
-
-
-def test_make_alone_lists_the_targets():
-    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for target in ("setup", "preprocess", "train", "predict", "doctor", "test", "bench"):
-        assert f"make {target} " in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("given", "word"),
-    [
-        (("tensorboard", "STORAGE=it's mine"), "--storage=it's mine"),
-        (("bench", "STORAGE=my output"), "--storage=my output"),
-        (("train", "CLUSTER=gcp", "PROJECT=it's mine"), '--set=gcp.project="it\'s mine"'),
-        (("train", "CLUSTER=gcp", "BUCKET=b"), "--storage=gs://b/estimator-pipeline"),
-        # The bucket may be in the config; what a launcher says of this names it.
-        (("train", "CLUSTER=gcp"), "--storage=output"),
-        # Whoever says so in another way does not mean to pay for a job either.
-        (("train", "CLUSTER=gcp", "DRY_RUN=yes"), "--dry_run"),
-        (("preprocess", "FORCE=true"), "--force"),
-    ],
-)
-def test_make_hands_on_what_it_is_given(given, word):
-    assert word in _made(*given)
-
-
-def test_tests_that_are_skipped_without_an_extra_have_a_target_that_installs_it():
-    needing = {
-        str(path.relative_to(ROOT))
-        for path in (ROOT / "tests").glob("*/**/test_*.py")
-        if re.search(r"importorskip\(|find_spec\(", path.read_text())
-    }
-    assert needing == {word for word in _made("test-gcp") if word.startswith("tests/")}
-
-
-def _documented_commands():
-    """Yields the words of each make command of README and the docs, with all that is optional."""
-    pages = [_text("README.md"), *(path.read_text() for path in sorted(ROOT.glob("docs/*.md")))]
-    found = {line for page in pages for line in re.findall(r"`make ([^`\n]+)`", page)}
-    for block in re.findall(r"^```sh\n(.*?)^```", "\n".join(pages), re.M | re.S):
-        found |= set(re.findall(r"^make ([^#>|\n]*)", block, re.M))
-    for line in sorted(found):
-        words = shlex.split(re.sub(r"[][]", "", line))
-        yield [word for word in words if word != "…"]
-
-
-@pytest.mark.parametrize("command", _documented_commands(), ids=" ".join)
-def test_make_takes_what_the_pages_give_it(command):
-    made = _made(*command)
-    for name, _, value in (word.partition("=") for word in command[1:]):
-        handed_on = all(any(part in word for word in made) for part in value.split())
-        assert handed_on or f"--{name.lower()}" in made, name
-
-
-def test_links_of_the_pages_lead_somewhere():
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    broken = [
-        f"{page.name}: {link}"
-        for page in pages
-        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
-        if not re.match(r"[a-z]+:", link) and not _is_there(page, link)
-    ]
-    assert not broken
-
-
-def _is_there(page, link):
-    path, _, anchor = link.partition("#")
-    target = page.parent / path if path else page
-    if not anchor:
-        return target.exists()
-    headings = re.findall(r"^#+ (.+)$", target.read_text(), re.M)
-    plain = (re.sub(r"[^a-z0-9 _-]", "", heading.lower()) for heading in headings)
-    return anchor in {heading.replace(" ", "-") for heading in plain}
-
-
-@pytest.mark.parametrize("off", ["", "0", "no", "false"])
-def test_switches_of_make_can_be_said_to_be_off(off):
-    assert "--dry_run" not in _made("train", "CLUSTER=gcp", f"DRY_RUN={off}")
-    assert "--force" not in _made("preprocess", f"FORCE={off}")
-
-
-def _made(*given):
-    """Returns the words of the command that make would run last."""
-    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    done = subprocess.run(
-        ["make", "--dry-run", *given], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    # A command may go on over several lines.
-    return shlex.split(done.stdout.replace("\\\n", " ").splitlines()[-1])
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda p: p.stem)
-def test_shipped_configs_load_and_say_what_to_expect(path):
-    job = config_file.load(path.stem)
-    assert job.name == path.stem
-    header = path.read_text().partition("\nname:")[0]
-    of_config = "" if path.stem == "mnist" else f" CONFIG={path.stem}"
-    assert f"make train{of_config}" in header or f"make preprocess{of_config}" in header
 
 
 def test_lock_files_pin_and_name_no_host():

@@ -20,8 +20,11 @@ from tests.support.sets import slow_unless
 
 STEPS, BATCH, SAVE_STEPS, RATE = 300, 32, 100, 0.5
 COMMON = (
-    *(f"train.steps={STEPS}", f"train.batch_size={BATCH}", f"train.save_steps={SAVE_STEPS}"),
-    *("train.summary_steps=50", f"train.optimizer={{name: sgd, learning_rate: {RATE}}}"),
+    f"train.steps={STEPS}",
+    f"train.batch_size={BATCH}",
+    f"train.save_steps={SAVE_STEPS}",
+    "train.summary_steps=50",
+    f"train.optimizer={{name: sgd, learning_rate: {RATE}}}",
     "train.hooks=[tests.e2e.first_step:FirstStep]",
     "train.profile={start: 20, stop: 22}",
 )
@@ -30,7 +33,8 @@ MODES = {
     # As many steps and as large batches, said in other words.
     "one_device": ("train.steps=null", "train.epochs=3.37"),
     "mirrored": (
-        *("cluster.eval_strategy=mirrored", "train.batch_size_is=global"),
+        "cluster.eval_strategy=mirrored",
+        "train.batch_size_is=global",
         f"train.batch_size={2 * BATCH}",
     ),
     "central_storage": ("cluster.eval_strategy=central_storage",),

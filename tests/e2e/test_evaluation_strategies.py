@@ -24,7 +24,10 @@ def test_replicated_evaluation_equals_plain_evaluation(
     plain = small_records.config("train.steps=1")
     records = Records(plain, small_records.folder, small_records.contents)
     estimator = experiment.estimator(
-        plain, RunFolder(str(tmp_path)), topology.Task("evaluator", 0), records.transforms
+        plain,
+        RunFolder(str(tmp_path)),
+        topology.Task("evaluator", 0),
+        transforms=records.transforms,
     )
     metrics = best_exporter.plain(
         estimator.evaluate(

@@ -90,14 +90,21 @@ class _Random:
         if self.model != "linear":
             params["hidden_units"] = self.units
         lines = (
-            *("name: table", "data:", "  source: csv"),
+            "name: table",
+            "data:",
+            "  source: csv",
             "  inputs: {train: {files: none.csv}}",
-            *("  columns:", *columns, f"    label: {label}", "  label: label"),
-            *("features:", *features),
+            "  columns:",
+            *columns,
+            f"    label: {label}",
+            "  label: label",
+            "features:",
+            *features,
             f"model: {{name: {self.model}, params: {params}}}".replace("'", ""),
             "train: {steps: 20, batch_size: 20}",
             f"eval: {{metric: {metric}, batch_size: 40}}",
-            *("cluster: {strategy: none}", ""),
+            "cluster: {strategy: none}",
+            "",
         )
         return "\n".join(lines)
 

@@ -157,7 +157,12 @@ def test_metrics_are_those_of_rows_with_the_label(published):
     assert not any(name.startswith(("mood/grouped", "dwell/grouped")) for name in found)
     checkpoint = tf.train.latest_checkpoint(published.run.path)
     judged = slice_metrics.judge(
-        published.records, published.estimator, checkpoint, "eval", ["item"], label="bought"
+        published.records,
+        published.estimator,
+        checkpoint,
+        split="eval",
+        slices=["item"],
+        label="bought",
     )
     assert judged.rows[0].records == bought.sum()
     assert judged.rows[0].metrics["auc"].value == pytest.approx(found["bought/auc"], abs=1e-3)
@@ -187,9 +192,11 @@ def test_the_export_is_what_numpy_says(published):
 
 
 def test_predictions_have_columns_for_each_label(published, tmp_path, capsys):
-    asked = inputs.of_files(published.csv, published.job, None)
-    where = predictions.output(published.run, published.export, published.csv, None, "csv")
-    predictions.predict(published.job, published.export, asked, where)
+    asked = inputs.of_files(published.csv, published.job, classes=None)
+    where = predictions.output(
+        published.run, published.export, published.csv, path=None, kind="csv"
+    )
+    predictions.predict(published.job, published.export, asked, output=where)
     with open(where.path, newline="") as file:
         found = {int(row["id"]): row for row in csv.DictReader(file)}
     rows = _rows()

@@ -219,9 +219,9 @@ def test_the_same_rows_give_the_same_bytes(published, tmp_path):
 def test_predictions_are_those_made_by_hand(published, tmp_path, kind):
     given = tmp_path / f"new.{kind}"
     given.write_text(_csv(NEW) if kind == "csv" else exports.json_lines(NEW))
-    where = predictions.output(published.run, published.export, str(given), None, "csv")
-    asked = inputs.of_files(str(given), published.job, published.export.classes)
-    predictions.predict(published.job, published.export, asked, where)
+    where = predictions.output(published.run, published.export, str(given), path=None, kind="csv")
+    asked = inputs.of_files(str(given), published.job, classes=published.export.classes)
+    predictions.predict(published.job, published.export, asked, output=where)
     with open(where.path, newline="") as file:
         found = [float(row["probability_1"]) for row in csv.DictReader(file)]
     assert found == pytest.approx(_by_hand(published, NEW).tolist(), abs=2e-6)

@@ -11,7 +11,11 @@ import sys
 import pytest
 import tensorflow as tf
 
+from pipeline.cluster import topology
 from tests.pipeline.process_help import ROOT, child_environment
+from tests.trainer import own_job
+
+SEVERAL = [name for name, one in topology.STRATEGIES.items() if one.own_evaluator]
 
 
 def example(folder: pathlib.Path) -> None:
@@ -35,14 +39,19 @@ def launch(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("strategy", ["none", "mirrored", "parameter_server"])
+@pytest.mark.parametrize(
+    "strategy", ["none", "mirrored", "parameter_server", "parameter_server_strategy"]
+)
 def test_the_example_of_the_docs_trains_as_printed(tmp_path, strategy):
     example(tmp_path)
-    counts = ("--workers=1", "--ps=1") if strategy == "parameter_server" else ()
+    counts = ("--workers=1", "--ps=1") if strategy.startswith("parameter_server") else ()
     sizes = ("--set=cluster.workers=null", "--set=cluster.ps=null")
     done = launch(
         tmp_path,
-        *("train", "--config=mine.yaml", "--run=r", f"--strategy={strategy}"),
+        "train",
+        "--config=mine.yaml",
+        "--run=r",
+        f"--strategy={strategy}",
         *(counts or sizes),
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
@@ -58,3 +67,29 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path, strategy):
     refused = launch(tmp_path, "ledger", "--run=r")
     assert (refused.returncode, refused.stdout) == (64, "")
     assert "ledger: needs records" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("strategy", SEVERAL)
+def test_a_model_with_our_update_trains_in_several_processes(tmp_path, strategy):
+    servers = {"ps": 1} if topology.STRATEGIES[strategy].servers else {}
+    config = own_job.write(tmp_path, strategy, workers=1, **servers)
+    done = launch(tmp_path, "train", f"--config={config}", "--run=r")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    run = tmp_path / "output" / "runs" / "r"
+    record = json.loads((run / "run.json").read_text())
+    assert (record["status"], record["restarts"]) == ("done", [])
+    assert own_job.STEPS <= record["final_step"] <= own_job.STEPS + 2
+    assert record["metrics"]["eval"]["loss"] < 0.05
+    told = f"export of step {record['final_step']}: 256 rows of the examples to evaluate are"
+    assert told in json.loads((run / "status" / "evaluator-0.json").read_text())["note"]
+
+
+@pytest.mark.slow
+def test_an_optimizer_of_the_model_is_refused_where_all_update_together(tmp_path):
+    example(tmp_path)
+    done = launch(tmp_path, "train", "--config=mine.yaml", "--strategy=parameter_server_sync")
+    assert done.returncode == 64
+    [line] = done.stderr.splitlines()
+    assert "model.name 'mine:model': has an optimizer of its own" in line

@@ -80,8 +80,11 @@ def _features(amounts):
 def test_predictions_are_those_of_the_raw_values(project, trained):
     answers = project / "answers.csv"
     done = _run(
-        *(project, "serving.predict", "--run=own"),
-        *(f"--input={project}/test.csv", f"--output={answers}"),
+        project,
+        "serving.predict",
+        "--run=own",
+        f"--input={project}/test.csv",
+        f"--output={answers}",
     )
     assert done.returncode == 0, done.stdout + done.stderr
     read = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(trained)))

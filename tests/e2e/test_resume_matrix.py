@@ -1,4 +1,4 @@
-"""Save under each mode, go on under each: weights, slots, step and position are taken over.
+"""Save under each mode, resume under each: weights, slots, step and position are taken over.
 
 Compared by value, before the first step, in the middle of an epoch. By default each mode saves once
 and resumes once, with more processes, with fewer and with as many: one pair in `make test`, the
@@ -28,15 +28,19 @@ from trainer.exactly_once import counters
 from trainer.input.dataset import Records
 
 STEPS, MORE_STEPS = 40, 60
-SAVED = (*(f"train.steps={STEPS}", "train.batch_size=32"),)
+SAVED = (
+    f"train.steps={STEPS}",
+    "train.batch_size=32",
+)
 RESUMED = ("train.batch_size=64",)
 # Both: slots, nothing saved or evaluated on the way, and what was restored is kept.
 ALWAYS = (
     "train.optimizer={name: adam, learning_rate: 0.001}",
-    *("train.save_steps=1000", "eval.throttle_seconds=1000"),
+    "train.save_steps=1000",
+    "eval.throttle_seconds=1000",
     "train.hooks=[tests.e2e.at_start:AtStart]",
 )
-# Besides what each mode of `MODES` has; so 1, 2 and 3 processes that train go on as 1, 2 and 3.
+# Besides what each mode of `MODES` has; so 1, 2 and 3 processes that train resume as 1, 2 and 3.
 OF_SAVED = {"parameter_server": ("cluster.workers=2",), "one_device": ()}
 OF_RESUMED = {"parameter_server_strategy": ("cluster.workers=2",), "one_device": ()}
 OWN = {mode: tuple(o for o in MODES[mode] if o.startswith("cluster.")) for mode in MODES}

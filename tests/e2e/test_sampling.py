@@ -77,7 +77,9 @@ class _Trained:
         self.path = str(found.parent)
         self.records = Records(self.job, self.path, manifest.read(self.path))
         task = topology.Task(topology.EVALUATOR, 0)
-        self.estimator = experiment.estimator(self.job, self.run, task, self.records.transforms)
+        self.estimator = experiment.estimator(
+            self.job, self.run, task, transforms=self.records.transforms
+        )
         steps = self.job.train.steps
         built = tf.estimator.Estimator(
             lambda features, labels, mode: self.estimator.model_fn(
@@ -149,7 +151,7 @@ def test_probabilities_are_those_of_all_rows(folder, correct):
         served, 1 / (1 + np.exp(-(bias + weight * rows["logit"]))), atol=2e-6
     )
     publisher = exporters.Publisher(model.job, model.run, model.records)
-    export = publisher.publish(model.estimator, "final", model.checkpoint, 1, {})
+    export = publisher.publish(model.estimator, "final", model.checkpoint, step=1, metrics={})
     signature = tf.saved_model.load(export.path).signatures["serving_default"]
     answers = signature(logit=tf.constant(rows["logit"]))["probabilities"].numpy()[:, 1]
     np.testing.assert_allclose(answers, served, atol=1e-6)

@@ -75,7 +75,7 @@ def test_flights_knows_more_than_a_linear_model(flights):
     folder, deep = flights
     steps = ("train.steps=400", "train.save_steps=400", "train.batch_size=128")
     linear = _train(
-        *("flights", folder, SAMPLE, *steps, "model.name=linear", "model.params={}"), run="linear"
+        "flights", folder, SAMPLE, *steps, "model.name=linear", "model.params={}", run="linear"
     )
     areas = [found["metrics"]["test"]["auc"] for found in (deep, linear)]
     assert areas[0] > areas[1] + 0.01
@@ -139,7 +139,8 @@ def test_digits_are_learned_from_few(small_records, tmp_path, config, steps, lea
         config,
         tmp_path,
         *(f"data.inputs.{s}.{role}={path}" for s in given for role, path in given[s].items()),
-        *(f"train.steps={steps}", f"train.save_steps={steps}"),
+        f"train.steps={steps}",
+        f"train.save_steps={steps}",
     )
     assert found["metrics"]["test"]["accuracy"] > least
 
@@ -153,9 +154,13 @@ def test_images_are_trained_on_and_served_as_files(tmp_path):
         "images",
         tmp_path,
         f"data.inputs.train.images={tmp_path / 'images'}",
-        *("train.steps=6", "train.save_steps=6", "train.batch_size=8", "data.shards={train: 1}"),
+        "train.steps=6",
+        "train.save_steps=6",
+        "train.batch_size=8",
+        "data.shards={train: 1}",
         "train.optimizer.schedule={name: cosine, warm_up_steps: 2}",
-        *("data.block_records=16", "train.summary_steps=2"),
+        "data.block_records=16",
+        "train.summary_steps=2",
     )
     assert np.isfinite(found["metrics"]["test"]["loss"])
     serve = _serving(tmp_path, found)

@@ -21,7 +21,8 @@ CHECKPOINTS = regenerate.HERE / "checkpoints"
 STEPS, BATCH = 5, 16
 SETTINGS = (
     "model={name: tests.golden.tiny_model:model_fn}",
-    *("cluster.strategy=none", f"train.batch_size={BATCH}"),
+    "cluster.strategy=none",
+    f"train.batch_size={BATCH}",
 )
 
 

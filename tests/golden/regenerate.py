@@ -1,4 +1,4 @@
-"""Writes the golden files anew: see README.md beside this file for when that is right."""
+"""Regenerates the golden files: see README.md next to this file for when that is right."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ class Schemas:
 
     def errors(self, value: Any, file: str, definition: str) -> list[str]:
         """Returns what is wrong with a value, by a definition of a file; a line each."""
-        return self._errors(value, {"$ref": f"{file}#/$defs/{definition}"}, file, "")
+        return self._errors(value, {"$ref": f"{file}#/$defs/{definition}"}, file, path="")
 
-    def _errors(self, value: Any, schema: dict[str, Any], file: str, path: str) -> list[str]:
+    def _errors(self, value: Any, schema: dict[str, Any], file: str, *, path: str) -> list[str]:
         if "$ref" in schema:
             named, _, fragment = schema["$ref"].partition("#/$defs/")
             file = named or file
-            return self._errors(value, self._files[file]["$defs"][fragment], file, path)
+            return self._errors(value, self._files[file]["$defs"][fragment], file, path=path)
         unknown = {*schema} - _UNDERSTOOD - _IGNORED
         assert not unknown, f"{path}: the schema has {unknown}, which is not understood here"
         if "type" in schema and not _is(value, schema["type"]):
@@ -47,19 +47,19 @@ class Schemas:
         if "pattern" in schema and not re.search(schema["pattern"], value):
             found.append(f"{path}: {value!r} does not match {schema['pattern']}")
         if "oneOf" in schema:
-            fitting = [s for s in schema["oneOf"] if not self._errors(value, s, file, path)]
+            fitting = [s for s in schema["oneOf"] if not self._errors(value, s, file, path=path)]
             found += (
                 [] if len(fitting) == 1 else [f"{path}: {value!r} fits {len(fitting)} of oneOf"]
             )
         if isinstance(value, dict):
-            found += self._of_object(value, schema, file, path)
+            found += self._of_object(value, schema, file, path=path)
         if isinstance(value, list) and "items" in schema:
             for i, one in enumerate(value):
-                found += self._errors(one, schema["items"], file, f"{path}[{i}]")
+                found += self._errors(one, schema["items"], file, path=f"{path}[{i}]")
         return found
 
     def _of_object(
-        self, value: dict[str, Any], schema: dict[str, Any], file: str, path: str
+        self, value: dict[str, Any], schema: dict[str, Any], file: str, *, path: str
     ) -> list[str]:
         found = [
             f"{path}.{name}: missing" for name in schema.get("required", []) if name not in value
@@ -67,9 +67,9 @@ class Schemas:
         known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         for name, one in value.items():
             if name in known:
-                found += self._errors(one, known[name], file, f"{path}.{name}")
+                found += self._errors(one, known[name], file, path=f"{path}.{name}")
             elif isinstance(others, dict):
-                found += self._errors(one, others, file, f"{path}.{name}")
+                found += self._errors(one, others, file, path=f"{path}.{name}")
             elif not others:
                 found.append(f"{path}.{name}: unknown")
         return found
