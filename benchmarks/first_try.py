@@ -75,13 +75,15 @@ def attempt(table: Table, folder: str) -> Outcome:
     _command("preprocessing.infer_schema", f"--data={raw}", f"--out={written}", label=table.label)
     _command(
         "pipeline.launch",
-        *(f"--config={written}", f"--storage={folder}", f"--run={name}"),
+        f"--config={written}",
+        f"--storage={folder}",
+        f"--run={name}",
         "--set=data.provenance=true",
     )
     seconds, processor = time.perf_counter() - began, _processor() - used
     run = run_folder.find_run(folder, name, None)
     job = run.read_config()
-    rows = {split: _rows(folder, run, job, split) for split in ("train", "test")}
+    rows = {split: _rows(folder, run, job, split=split) for split in ("train", "test")}
     test = rows["test"]
     answers = _answers(folder, run.name, raw)
     data = first_try_tables.frame(table)
@@ -118,7 +120,7 @@ def _command(module: str, *arguments: str, label: str = "") -> None:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
 
 
-def _rows(folder: str, run: Any, job: config.Config, split: str) -> np.ndarray:
+def _rows(folder: str, run: Any, job: config.Config, *, split: str) -> np.ndarray:
     """Returns the numbers of the rows of a split, from 0."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
@@ -137,8 +139,13 @@ def _answers(folder: str, run: str, raw: str) -> list[dict[str, str]]:
     output = os.path.join(folder, f"{run}.csv")
     _command(
         "serving.predict",
-        *(f"--storage={folder}", f"--run={run}", f"--input={raw}", f"--output={output}"),
-        *("--export=best", "--error_budget=1", "--rows=0"),
+        f"--storage={folder}",
+        f"--run={run}",
+        f"--input={raw}",
+        f"--output={output}",
+        "--export=best",
+        "--error_budget=1",
+        "--rows=0",
     )
     with open(output, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
@@ -192,12 +199,22 @@ def _results(found: Outcome) -> list[Result]:
     name = f"first try {found.table.name}"
     return [
         Result(
-            *(name, found.ours, found.metric, found.peer, "<= 1.1"),
-            *("HistGradientBoosting, same rows", "see docs/first_try.md"),
+            name,
+            found.ours,
+            found.metric,
+            against=found.peer,
+            goal="<= 1.1",
+            peer="HistGradientBoosting, same rows",
+            gap="see docs/first_try.md",
         ),
         Result(
-            *(f"{name} time", found.seconds, "s", _LIMIT, "<= 1"),
-            *("limit of schema and train", "other work on the machine"),
+            f"{name} time",
+            found.seconds,
+            "s",
+            against=_LIMIT,
+            goal="<= 1",
+            peer="limit of schema and train",
+            gap="other work on the machine",
         ),
     ]
 

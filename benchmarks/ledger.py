@@ -40,7 +40,9 @@ def _steps(folder: str, config: str) -> Result:
                 f"--set=train.hooks=[benchmarks.{module}:StepTimes]",
             )
             name = f"{config}-{module}-{number}".replace("_", "-")
-            rates[module].append(training.launch(folder, name, training.Mode(flags), _WARM_UP).rate)
+            rates[module].append(
+                training.launch(folder, name, training.Mode(flags), warm_up=_WARM_UP).rate
+            )
     return Result(
         name=f"ledger {config}",
         value=statistics.median(rates["step_times"]),

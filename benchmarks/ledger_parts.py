@@ -18,6 +18,7 @@ import tensorflow as tf
 from pipeline.config import config_file
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
+from trainer.distribution import autotuner
 from trainer.exactly_once import counters
 from trainer.input import dataset, epoch_order, parsing, shares, window_feed
 
@@ -66,7 +67,7 @@ def _bare(records: dataset.Records) -> tf.data.Dataset:
         .map(lambda batch: parsing.parse(batch, transforms.columns))
         .map(lambda batch: transforms.examples(batch, training=True))
         .prefetch(2)
-        .with_options(dataset._OPTIONS)
+        .with_options(autotuner.OPTIONS)
     )
 
 
@@ -86,7 +87,7 @@ def _rate(build, steps: int) -> float:
 
 
 def planning() -> dict[str, float]:
-    """Plans an epoch of 10^9 records anew, and goes on in the middle of it, for every worker."""
+    """Plans an epoch of 10^9 records from its start, and from its middle, for every worker."""
     before = _peak_megabytes()
     split, number = _split(), _SHARDS * _BLOCKS
     applied = np.zeros(number, np.int64)

@@ -18,7 +18,7 @@ from benchmarks.result import Result
 _ROUNDS = 2
 _KILL_AT, _STEPS = 70, 200  # between two saves; long enough for who was killed to step again
 
-# Name to strategy, who is killed, whose step shows that training goes on, and seconds allowed.
+# Name to strategy, who is killed, whose step shows that training continues, and seconds allowed.
 _CASES = {
     "recovery worker": ("parameter_server", "worker-0", "worker-0", 3.0),
     "recovery chief": ("parameter_server", "chief-0", "chief-0", 6.0),
@@ -33,7 +33,7 @@ def run(storage_root: str) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=storage_root) as folder:
         for number, (name, (strategy, killed, watched, goal)) in enumerate(_CASES.items()):
             seconds = [
-                _seconds(folder, f"kill-{number}-{again}", strategy, killed, watched)
+                _seconds(folder, f"kill-{number}-{again}", strategy, killed=killed, watched=watched)
                 for again in range(_ROUNDS)
             ]
             results.append(
@@ -50,13 +50,16 @@ def run(storage_root: str) -> list[Result]:
     return results
 
 
-def _seconds(folder: str, run: str, strategy: str, killed: str, watched: str) -> float:
+def _seconds(folder: str, run: str, strategy: str, *, killed: str, watched: str) -> float:
     """Returns the time from the kill to the first step that needed the new process."""
     steps = os.path.join(folder, f"{run}.steps")
     path = os.path.join(folder, "runs", run)
     settings = [
-        *(f"train.steps={_STEPS}", "train.save_steps=20", "train.batch_size=32"),
-        *("eval.throttle_seconds=100000", "train.hooks=[benchmarks.kill_once:KillOnce]"),
+        f"train.steps={_STEPS}",
+        "train.save_steps=20",
+        "train.batch_size=32",
+        "eval.throttle_seconds=100000",
+        "train.hooks=[benchmarks.kill_once:KillOnce]",
     ]
     command = [sys.executable, "-m", "pipeline.launch", "--config=mnist", f"--run={run}"]
     command += [f"--strategy={strategy}", f"--storage={folder}", *(f"--set={s}" for s in settings)]

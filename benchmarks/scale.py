@@ -50,7 +50,15 @@ def run(storage_root: str) -> list[Result]:
         ),
     )
     return [
-        Result(name, found[name], unit, limit, "< 1", peer, "see the parts printed above")
+        Result(
+            name,
+            found[name],
+            unit,
+            against=limit,
+            goal="< 1",
+            peer=peer,
+            gap="see the parts printed above",
+        )
         for name, unit, limit, peer in rows
     ]
 
@@ -175,8 +183,8 @@ class _Scene:
             staleness.watch(types.SimpleNamespace(train_op=tf.no_op()))
             made = [
                 stopping.StopHook(self.run, task, max_seconds=None, clock=clock),
-                progress_hook.ProgressHook(reporter, 128, STEPS, None),
-                staleness.StalenessHook(self.run, task, reporter, clock),
+                progress_hook.ProgressHook(reporter, 128, STEPS, model_dir=None),
+                staleness.StalenessHook(self.run, task, reporter, clock=clock),
             ]
             for hook in made:
                 hook.begin()
@@ -201,7 +209,9 @@ class _Scene:
         from trainer.evaluation.evaluator import Evaluation
 
         records: Any = types.SimpleNamespace(job=self.job)
-        evaluation = Evaluation(self.job, self.run, records, None, self.reporter(task))
+        evaluation = Evaluation(
+            self.job, self.run, records, estimator=None, reporter=self.reporter(task)
+        )
         evaluation.follow(self.clock.sleep)
 
 

@@ -56,7 +56,9 @@ def run(storage_root: str) -> list[Result]:
                 f"{whole[2][-1]:.1f} s by two",
                 flush=True,
             )
-    gap = _gap(*(statistics.median(of[workers]) for of in (whole, busy) for workers in (1, 2)))
+    one, two = (statistics.median(whole[workers]) for workers in (1, 2))
+    work, more = (statistics.median(busy[workers]) for workers in (1, 2))
+    gap = _gap(one, two, work=work, more=more)
     found = []
     for name, seconds, what in (
         ("scaling", whole, "whole command"),
@@ -64,11 +66,11 @@ def run(storage_root: str) -> list[Result]:
     ):
         one, two = (rows / statistics.median(seconds[workers]) for workers in (1, 2))
         peer = f"one process, {what}"
-        found.append(Result(name, two, "rows/s", one, _GOAL, peer, gap))
+        found.append(Result(name, two, "rows/s", against=one, goal=_GOAL, peer=peer, gap=gap))
     return found
 
 
-def _gap(one: float, two: float, work: float, more: float) -> str:
+def _gap(one: float, two: float, *, work: float, more: float) -> str:
     """Says what two cores could do at most: `work` and `more` are the processor seconds."""
     return (
         f"one process takes {work:.1f} processor seconds in {one:.1f} s, {work / one:.2f} cores, "

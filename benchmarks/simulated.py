@@ -1,4 +1,4 @@
-"""Time that passes only when somebody sleeps, and a count of what is asked of a file system."""
+"""Time that passes only in `sleep`, and a count of what is asked of a file system."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _mode(name: str, launched: list[Launched], single: list[Launched]) -> Result
     )
 
 
-def launch(folder: str, run: str, mode: Mode, warm_up: int = _WARM_UP) -> Launched:
+def launch(folder: str, run: str, mode: Mode, *, warm_up: int = _WARM_UP) -> Launched:
     """Trains the CNN through the launcher.
 
     The times come from a hook of the chief: the rate is over the steps from `warm_up` to the end.

@@ -24,6 +24,8 @@ WIDE = (250, 750, 60, ("schema", "preprocess", "train", "evaluate", "migrate"))
 WIDEST = (200, 10_000, 30, ("schema", "preprocess", "stats"))
 # One file of so many rows, preprocessed by one process and by two.
 MANY_ROWS, SPEED_UP = 12_000_000, 1.4
+# Of so many rounds the fastest counts: what else runs can only slow one down.
+_ROUNDS = 2
 _WORDS = np.array(["a", "b", "c", "d", "e"])
 _START = "Python and the libraries start in some seconds, of which every command has its share"
 
@@ -40,7 +42,9 @@ def run(storage_root: str) -> list[Result]:
                 seconds = _seconds(command, table)
                 what = f"wide_{command}_{columns}"
                 peer = f"limit, {rows:,} rows"
-                found.append(Result(what, seconds, "s", limit, "<= 1", peer, _START))
+                found.append(
+                    Result(what, seconds, "s", against=limit, goal="<= 1", peer=peer, gap=_START)
+                )
         found.append(_many_files(folder))
         found.append(_many_rows(folder))
     return found
@@ -54,21 +58,30 @@ def _many_files(folder: pathlib.Path) -> Result:
     _seconds("schema", parts)
     rate = FILES * ROWS_OF_FILE / _seconds("preprocess", parts)
     peer = f"limit, {FILES:,} files of {ROWS_OF_FILE}"
-    return Result("many_files", rate, "rows/s", RATE, ">= 1", peer, _START)
+    return Result("many_files", rate, "rows/s", against=RATE, goal=">= 1", peer=peer, gap=_START)
 
 
 def _many_rows(folder: pathlib.Path) -> Result:
     table = folder / "rows.csv"
     _write_long_table(table, MANY_ROWS)
     _seconds("schema", table)
-    one, two = (
-        MANY_ROWS / _seconds("preprocess", table, f"--num_workers={workers}", "--force")
-        for workers in (1, 2)
+    times: dict[int, list[float]] = {1: [], 2: []}
+    for workers in [1, 2] * _ROUNDS:
+        seconds = _seconds("preprocess", table, f"--num_workers={workers}", "--force")
+        times[workers].append(seconds)
+    one, two = (MANY_ROWS / min(of_workers) for of_workers in times.values())
+    gap = (
+        "one process reads ahead while it encodes, so it keeps a third of a second processor busy; "
+        "start, manifest and tidying up are the work of one"
     )
-    gap = "both read one disk; the start and the manifest are the work of one process"
     return Result(
-        *("two_processes", two, "rows/s", one, f">= {SPEED_UP}"),
-        *(f"one process, {MANY_ROWS:,} rows", gap),
+        "two_processes",
+        two,
+        "rows/s",
+        against=one,
+        goal=f">= {SPEED_UP}",
+        peer=f"one process, {MANY_ROWS:,} rows",
+        gap=gap,
     )
 
 
@@ -93,7 +106,7 @@ def _write_long_table(path: pathlib.Path, rows: int) -> None:
             pyarrow.csv.write_csv(pa.table(made), file, options)
 
 
-def write_table(path: pathlib.Path, rows: int, columns: int, seed: int = 0) -> None:
+def write_table(path: pathlib.Path, rows: int, columns: int, *, seed: int = 0) -> None:
     """Writes numbers, some words and whole numbers, and `y`, a number that depends on the first
     columns."""
     rng = np.random.default_rng(seed)
