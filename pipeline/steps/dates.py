@@ -5,34 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+from pipeline.steps import date_forms
 from pipeline.steps.base import Follows, Kind, Step
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# ISO 8601: a date, and maybe a time to the minute or finer. Zones are not looked at.
-_DATE = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
-_TIME = r"([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"
-# Other ways, in which leading zeros may be left out, and hours may be those of a clock face.
-_YEAR, _MONTH, _DAY = r"\d{4}", "(0?[1-9]|1[0-2])", r"(0?[1-9]|[12]\d|3[01])"
-_LOOSE = r"([T ]([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?( ?[AaPp][Mm])?)?"
-# How texts are written -> what the whole of one matches.
-TEXTS: Mapping[str, str] = {
-    "iso": _DATE + _TIME,
-    "y/m/d": f"{_YEAR}/{_MONTH}/{_DAY}{_LOOSE}",
-    "m/d/y": f"{_MONTH}/{_DAY}/{_YEAR}{_LOOSE}",
-    "d/m/y": f"{_DAY}/{_MONTH}/{_YEAR}{_LOOSE}",
-    "d.m.y": rf"{_DAY}\.{_MONTH}\.{_YEAR}{_LOOSE}",
-}
-# With all zeros, which part is where, and how ISO has these three.
-_OF_THREE = {
-    "y/m/d": (r"^(\d{4})/(\d\d)/(\d\d)", r"\1-\2-\3"),
-    "m/d/y": (r"^(\d\d)/(\d\d)/(\d{4})", r"\3-\1-\2"),
-    "d/m/y": (r"^(\d\d)/(\d\d)/(\d{4})", r"\3-\2-\1"),
-    "d.m.y": (r"^(\d\d)\.(\d\d)\.(\d{4})", r"\3-\2-\1"),
-}
 # Whole numbers since 1970, and how many of them are a second.
-EPOCHS: Mapping[str, int] = {"seconds": 1, "milliseconds": 1000}
+EPOCHS: Mapping[str, int] = {
+    "seconds": 1,
+    "milliseconds": 1000,
+    "microseconds": 1_000_000,
+    "nanoseconds": 1_000_000_000,
+}
+# Whole numbers such as 20190131.
+COMPACT = "ymd"
 _A_DAY = 86400
 _UNKNOWN = -1
 # Where year, month, day, hour and minute are among the 16 characters up to the minutes.
@@ -52,14 +39,44 @@ class Date(Step):
     """The part. `weekday`: Monday is 0. `day_of_year`: 1 January is 1. `calendar_day`: 31 times the
     months before it, plus the day, so that 4 July is 190 in leap years, too. `days`: days since
     1970-01-01."""
-    form: Literal["iso", "y/m/d", "m/d/y", "d/m/y", "d.m.y", "seconds", "milliseconds"] = "iso"
-    """How dates are written. `iso`: `2013-01-31` or `2013-01-31T23:59:00Z`; the zone is ignored.
-    `seconds`, `milliseconds`: integers that count since 1970-01-01 in UTC (Unix time); all other
-    forms are for texts."""
+    form: Literal[
+        "iso",
+        "y-m-d",
+        "y/m/d",
+        "m/d/y",
+        "d/m/y",
+        "d.m.y",
+        "m-d-y",
+        "d-m-y",
+        "m/d/yy",
+        "d/m/yy",
+        "yy/m/d",
+        "d.m.yy",
+        "m-d-yy",
+        "d-m-yy",
+        "yy-m-d",
+        "ymd",
+        "d month y",
+        "month d y",
+        "y month d",
+        "y-m",
+        "m/y",
+        "month y",
+        "quarter",
+        "seconds",
+        "milliseconds",
+        "microseconds",
+        "nanoseconds",
+    ] = "iso"
+    """How dates are written. `iso`: `2013-01-31` or `2013-01-31T23:59:00Z`. `ymd`: `20130131`, text
+    or an integer. `yy`: two digits, from 69 on of the last century. `month`: its English name, such
+    as `31 Jan 2013`, `Thu, 31 Jan 2013 23:59:00 +0000` and `January 31, 2013`. `y-m`, `m/y`,
+    `month y` and `quarter` (`2013Q1`) are their first day. Zones are ignored. `seconds` to
+    `nanoseconds`: integers that count since 1970-01-01 in UTC (Unix time)."""
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
         """Raises `ValueError` for a form of texts where it gets numbers, or of numbers."""
-        allowed = EPOCHS if kind == "integer" else TEXTS
+        allowed = (*EPOCHS, COMPACT) if kind == "integer" else tuple(date_forms.TEXTS)
         if self.form not in allowed:
             raise ValueError(f"of {kind} form must be {', '.join(allowed)}, got {self.form}")
 
@@ -70,13 +87,15 @@ class Date(Step):
         if self.form in EPOCHS:
             seconds = tf.cast(x, tf.int64) // EPOCHS[self.form]
             return tf.where(tf.not_equal(x, _UNKNOWN), _part(self.part, _since(seconds)), _UNKNOWN)
-        known = tf.strings.regex_full_match(x, TEXTS[self.form])
+        if x.dtype != tf.string:
+            return _of_compact(self.part, tf.cast(x, tf.int64))
+        known = tf.strings.regex_full_match(x, date_forms.TEXTS[self.form])
         afternoon = morning = None
         if self.form != "iso":
-            morning = tf.strings.regex_full_match(x, ".*[Aa][Mm]")
-            afternoon = tf.strings.regex_full_match(x, ".*[Pp][Mm]")
-            x = tf.strings.regex_replace(x, r"\b(\d)\b", r"0\1")
-            x = tf.strings.regex_replace(x, *_OF_THREE[self.form])
+            morning = tf.strings.regex_full_match(x, date_forms.MORNING)
+            afternoon = tf.strings.regex_full_match(x, date_forms.AFTERNOON)
+            for pattern, new in date_forms.rewrites(self.form):
+                x = tf.strings.regex_replace(x, pattern, new)
         # Bytes, not texts: strings cost more than all the rest.
         digits = tf.cast(tf.io.decode_raw(x, tf.uint8, fixed_length=_LENGTH), tf.int64) - ord("0")
         numbers = tf.matmul(digits, tf.constant(_weights(), tf.int64))
@@ -140,6 +159,17 @@ def _part(part: str, of: dict[str, tf.Tensor]) -> tf.Tensor:
         return (days + 3) % 7  # 1970-01-01 was a Thursday
     one = tf.ones_like(of["year"])
     return days - _days(of["year"], one, one) + 1
+
+
+def _of_compact(part: str, x: tf.Tensor) -> tf.Tensor:
+    """The part of days such as 20190131; -1 for other numbers."""
+    import tensorflow as tf
+
+    month, day = x // 100 % 100, x % 100
+    known = (x > 0) & (x < 10**8) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    midnight = tf.zeros_like(x)
+    of = {"year": x // 10000, "month": month, "day": day, "hour": midnight, "minute": midnight}
+    return tf.where(known, _part(part, of), _UNKNOWN)
 
 
 def _since(seconds: tf.Tensor) -> dict[str, tf.Tensor]:

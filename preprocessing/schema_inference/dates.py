@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import re
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.steps import dates
+from pipeline.steps import date_forms, dates
 
-# Numbers are taken for times since 1970 if all are in these years.
+# Numbers are taken for times since 1970 if all are in these years; of a column that is not called
+# so only milliseconds in fewer years, as identifiers have as many digits.
 _FROM, _TO = datetime.date(1990, 1, 1), datetime.date(2100, 1, 1)
+_FROM_UNCALLED, _TO_UNCALLED = datetime.date(2000, 1, 1), datetime.date(2040, 1, 1)
 _EPOCH = datetime.date(1970, 1, 1)
 _A_DAY = 86400
-# Where year, month and day are among the numbers of a text.
-_ORDER = {
-    "iso": (0, 1, 2),
-    "y/m/d": (0, 1, 2),
-    "m/d/y": (2, 0, 1),
-    "d/m/y": (2, 1, 0),
-    "d.m.y": (2, 1, 0),
-}
-_NUMBERS = r"^(?P<a>\d+)[-/.](?P<b>\d+)[-/.](?P<c>\d+)[T ]?(?P<hour>\d*)[0-9:.]* ?(?P<half>[AaPp]?)"
+# What whole numbers such as 20190131 can be the days of.
+_COMPACT_FROM, _COMPACT_TO = 1900, 2099
+_LONGEST = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+# Of a column that has many days of the month in one form, a form that has fewer of them by this
+# factor takes years for days.
+_MANY_DAYS, _FEWER_DAYS = 15, 3
+_ISO = r"^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]?(?P<hour>\d*)"
 
 
 @dataclasses.dataclass
@@ -38,75 +39,178 @@ class Span:
     days: set[int] = dataclasses.field(default_factory=set)
     hours: set[int] = dataclasses.field(default_factory=set)
 
+    @property
+    def first_day(self) -> datetime.date:
+        """`first` in the calendar."""
+        return _EPOCH + datetime.timedelta(days=self.first)
+
+    @property
+    def last_day(self) -> datetime.date:
+        """`last` in the calendar."""
+        return _EPOCH + datetime.timedelta(days=self.last)
+
+    @property
+    def years(self) -> int:
+        """From which year to which, as a difference."""
+        return self.last_day.year - self.first_day.year
+
 
 @dataclasses.dataclass
 class Seen:
-    """The forms that all texts so far have, and what these span in each."""
+    """The forms that all texts so far have, and what these span in each.
 
-    forms: tuple[str, ...] = tuple(dates.TEXTS)
+    `examples` are a text of each form that is needed to read them all. `no_dates` tells that some
+    are in none, `compact` what whole numbers span that are all days, such as 20190131.
+    """
+
+    forms: tuple[str, ...] = tuple(date_forms.TEXTS)
     spans: dict[str, Span] = dataclasses.field(default_factory=dict)
+    examples: dict[str, str] = dataclasses.field(default_factory=dict)
+    no_dates: bool = False
+    compact: Span | None = None
+    _apart: set[tuple[str, str]] = dataclasses.field(default_factory=set)
+    _no_days: bool = False
+    _seasons: bool = True
 
     def see(self, texts: pa.Array) -> None:
         """Takes in texts that stand for something, as binary."""
-        if not self.forms or not len(texts):
+        if self.no_dates or not len(texts):
             return
         try:
             texts = texts.cast(pa.string())
         except pa.ArrowInvalid:
-            self.forms = ()
+            self.forms, self.no_dates = (), True
             return
         # Most columns hold no dates, as one value shows.
         one = texts[0].as_py()
-        self.forms = tuple(form for form in self.forms if _has(form, one))
-        self.forms = tuple(form for form in self.forms if _all_have(form, texts))
+        of_one = [form for form in date_forms.TEXTS if _has(form, one)]
+        self.no_dates = not of_one
+        self.forms = tuple(
+            form for form in self.forms if form in of_one and pc.all(_have(form, texts)).as_py()
+        )
         if self.forms:
-            found = pc.extract_regex(texts, _NUMBERS)
-            parts = [found.field(n).cast(pa.int64()).to_numpy() for n in range(3)]
-            hours = _hours(found.field(3), found.field(4))
+            iso = {form: _as_iso(form, texts) for form in self.forms}
             for form in self.forms:
-                year, month, day = (parts[place] for place in _ORDER[form])
-                days = (year * 12 + month) * 31 + day
-                ends = (int(days.argmin()), int(days.argmax()))
-                first, last = (_day(year[n], month[n], day[n]) for n in ends)
-                known = self.spans.setdefault(form, Span(first, last))
-                known.first, known.last = min(known.first, first), max(known.last, last)
-                known.months |= set(np.unique(month).tolist())
-                known.days |= set(np.unique(day).tolist())
-                known.hours |= hours
+                self._see_span(form, texts, iso[form])
+            for pair in itertools.combinations(self.forms, 2):
+                if not iso[pair[0]].equals(iso[pair[1]]):
+                    self._apart.add(pair)
+        if not self.no_dates:
+            self._sort(texts, one)
+
+    def see_numbers(self, numbers: np.ndarray) -> None:
+        """Takes in whole numbers."""
+        if self._no_days or not len(numbers):
+            return
+        year, month, day = numbers // 10000, numbers // 100 % 100, numbers % 100
+        real = (year >= _COMPACT_FROM) & (year <= _COMPACT_TO) & (month >= 1) & (month <= 12)
+        real &= (day >= 1) & (day <= _LONGEST[np.clip(month, 1, 12) - 1])
+        if not real.all():
+            self.compact, self._no_days = None, True
+            return
+        self.compact = _widened(self.compact, (year, month, day))
+        self.compact.hours.add(0)
 
     @property
     def form(self) -> str | None:
-        """How they are written. Of days and months that could be either the month is first."""
-        return next((form for form in self.forms if form in self.spans), None)
+        """How they are written: of several ways the one that spans the fewest years, and of these
+        the one that has the month first."""
+        known = [form for form in self.forms if form in self.spans]
+        if "y-m" in known and self._seasons and self.spans["y-m"].years:
+            known.remove("y-m")  # 2019-20, 2020-21
+        return min(known, key=lambda form: self.spans[form].years, default=None)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Forms in which the same texts are other days, and as likely ones."""
+        if (taken := self.form) is None:
+            return ()
+        days = len(self.spans[taken].days)
+        likely = [
+            form
+            for form in self.forms
+            if days < _MANY_DAYS or len(self.spans[form].days) * _FEWER_DAYS > days
+        ]
+        return tuple(form for form in likely if {(form, taken), (taken, form)} & self._apart)
+
+    @property
+    def mixed(self) -> dict[str, str]:
+        """A text by form, if all are dates but no form has all."""
+        return {} if self.no_dates or self.forms else self.examples
+
+    def _see_span(self, form: str, texts: pa.Array, iso: pa.Array) -> None:
+        found = pc.extract_regex(iso, _ISO)
+        year, month, day = (found.field(n).cast(pa.int64()).to_numpy() for n in range(3))
+        known = self.spans[form] = _widened(self.spans.get(form), (year, month, day))
+        known.hours |= _hours(found.field(3), texts)
+        if form == "y-m":
+            self._seasons &= bool((month == (year + 1) % 100).all())
+
+    def _sort(self, texts: pa.Array, one: str) -> None:
+        """Finds an example of each form that is needed."""
+        if self.forms:
+            kept = next(iter(self.examples.values()), one)
+            self.examples = {self.forms[0]: kept}
+            return
+        for form in dict.fromkeys((*self.examples, *date_forms.TEXTS)):
+            has = _have(form, texts)
+            if pc.any(has).as_py():
+                self.examples.setdefault(form, texts.filter(has)[0].as_py())
+                texts = texts.filter(pc.invert(has))
+            if not len(texts):
+                return
+        self.no_dates = True
 
 
-def of_numbers(least: float | int | None, greatest: float | int | None) -> tuple[str, Span] | None:
-    """Returns what whole numbers from `least` to `greatest` count, if it is time since 1970."""
+def of_numbers(
+    least: float | int | None, greatest: float | int | None, *, called: bool = True
+) -> tuple[str, Span] | None:
+    """Returns what whole numbers from `least` to `greatest` count, if it is time since 1970.
+    `called` tells if the column is called a time."""
     if least is None or greatest is None:
         return None
-    for form, unit in dates.EPOCHS.items():
+    start, end = (_FROM, _TO) if called else (_FROM_UNCALLED, _TO_UNCALLED)
+    for form, unit in dates.EPOCHS.items() if called else (("milliseconds", 1000),):
         first, last = (int(number) // unit // _A_DAY for number in (least, greatest))
-        if (_FROM - _EPOCH).days <= first <= last < (_TO - _EPOCH).days:
+        if (start - _EPOCH).days <= first <= last < (end - _EPOCH).days:
             days = last - first + 1
             months = set(range(min(12, 1 + days // 31)))
             return form, Span(first, last, months, set(range(min(31, days))), set(range(24)))
     return None
 
 
-def _hours(hours: pa.Array, halves: pa.Array) -> set[int]:
+def _widened(known: Span | None, parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Span:
+    """Returns a span that has these days, too."""
+    year, month, day = parts
+    days = (year * 12 + month) * 31 + day
+    ends = (int(days.argmin()), int(days.argmax()))
+    first, last = (_day(year[n], month[n], day[n]) for n in ends)
+    known = known or Span(first, last)
+    known.first, known.last = min(known.first, first), max(known.last, last)
+    known.months |= set(np.unique(month).tolist())
+    known.days |= set(np.unique(day).tolist())
+    return known
+
+
+def _as_iso(form: str, texts: pa.Array) -> pa.Array:
+    for pattern, new in date_forms.rewrites(form):
+        texts = pc.replace_substring_regex(texts, pattern, new)
+    return texts
+
+
+def _hours(hours: pa.Array, texts: pa.Array) -> set[int]:
     """Returns the hours of texts, 0 where they have none."""
     known = pc.if_else(pc.equal(hours, ""), "0", hours).cast(pa.int64())
-    after = pc.is_in(halves, pa.array(["P", "p"])).cast(pa.int64())
+    after = pc.match_substring_regex(texts, date_forms.AFTERNOON).cast(pa.int64())
     return set(pc.unique(pc.add(known, pc.multiply(after, 12))).to_pylist())
 
 
 def _has(form: str, text: str) -> bool:
-    return re.fullmatch(dates.TEXTS[form], text, re.ASCII) is not None
+    return re.fullmatch(date_forms.TEXTS[form], text, re.ASCII) is not None
 
 
-def _all_have(form: str, texts: pa.Array) -> bool:
-    pattern = f"^({dates.TEXTS[form]})$"
-    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+def _have(form: str, texts: pa.Array) -> pa.Array:
+    return pc.match_substring_regex(texts, f"^({date_forms.TEXTS[form]})$")
 
 
 def _day(year: int, month: int, day: int) -> int:

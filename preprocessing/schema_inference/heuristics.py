@@ -74,6 +74,8 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     elif times := suggest_dates.find(name, found):
         form, span = times
         made.notes.append(suggest_dates.note(form, found))
+        for rule in ("allowed", "min", "max"):
+            rules.pop(rule, None)  # later days come
         made.parts = suggest_dates.parts(name, form, span, rows=found.values)
         if not made.parts:
             made.notes.append("of one day and hour: no feature")
@@ -141,7 +143,9 @@ def _notes(found: Found, rows: int) -> list[str]:
         if found.about.least != found.about.greatest:
             notes.append(f"{found.about.least:,} to {found.about.greatest:,} characters")
         numbers = found.by_kind["float32"]
-        if found.codes:
+        if found.as_dates.mixed:
+            notes.append(f"dates written in {len(found.as_dates.mixed)} ways: kept as text")
+        elif found.codes and not found.as_dates.form:
             notes.append("digits with leading zeros: kept as text")
         elif _is_huge(found):
             notes.append("whole numbers of more than 64 bits: kept as text")

@@ -223,6 +223,8 @@ class Found:
             refused = written.filter(pa.array(bad)).slice(0, FEW + 1).to_pylist()
             about.refused_values |= {_text(value) for value in refused}
             made, counts = made.filter(pa.array(~bad)), counts[~bad]
+        if kind == "int64":
+            self.as_dates.see_numbers(made.to_numpy(zero_copy_only=False))
         about.see(pc.utf8_length(made) if kind == "string" else made, counts)
 
     @property

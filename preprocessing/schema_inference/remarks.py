@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from preprocessing.schema_inference import profile, stand_ins, suggest_label, traits
+from preprocessing.schema_inference import profile, stand_ins, suggest_dates, suggest_label, traits
 from preprocessing.schema_inference.profile import Found, Survey
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.sources import csv_numbers
@@ -30,6 +30,7 @@ def of(guess: Guess, found: Survey, label: str) -> list[str]:
         ]
     said += [_merged(name, *few) for name, c in columns.items() if (few := traits.merged(c))]
     for name, column in columns.items():
+        said += suggest_dates.remarks(name, column)
         said += _of_text(name, column) if column.kind == "string" else _of_numbers(name, column)
     return said
 
@@ -82,7 +83,13 @@ def _mostly_numbers(column: Found) -> list[str]:
     """Returns the different texts, if most of them are numbers that differ."""
     if "float32" not in column.kinds or not column.by_kind["float32"].refused_values:
         return []
-    if column.codes or column.huge or column.lengths or column.separator or column.as_dates.form:
+    if (
+        column.codes
+        or column.huge
+        or column.lengths
+        or column.separator
+        or not column.as_dates.no_dates
+    ):
         return []
     texts = list(column.every_text())
     count = sum(map(csv_numbers.is_number, texts))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from preprocessing.schema_inference import dates
+from pipeline.steps.dates import EPOCHS
+from preprocessing.schema_inference import dates, traits
 from preprocessing.schema_inference.profile import Found
 
 # Numbers are times only if they are called so.
@@ -16,6 +17,8 @@ _TIME = re.compile(
 )
 _TWO_MONTHS, _INTERVALS = 60, 8
 _YEAR = 365.25
+# Two-digit years that span so many may be of another century than they are taken for.
+_TWO_CENTURIES = 50
 # A day such as a holiday can be learned if it has returned so often, and has so many rows.
 _RETURNS, _LEARNED = 4, 5
 
@@ -27,18 +30,62 @@ def find(name: str, found: Found) -> tuple[str, dates.Span] | None:
     if found.kind == "string":
         form = found.as_dates.form
         return (form, found.as_dates.spans[form]) if form else None
-    if found.kind == "int64" and _TIME.search(name):
-        return dates.of_numbers(found.about.least, found.about.greatest)
+    if found.kind == "int64":
+        if found.as_dates.compact:
+            return "ymd", found.as_dates.compact
+        called = is_time(name)
+        if called or not traits.is_identifier(name, found):
+            return dates.of_numbers(found.about.least, found.about.greatest, called=called)
     return None
+
+
+def is_time(name: str) -> bool:
+    """Tells if a column is called a time."""
+    return _TIME.search(name) is not None
 
 
 def note(form: str, found: Found) -> str:
     """Returns what a person should know of how they were read."""
-    if form in ("seconds", "milliseconds"):
+    if form in EPOCHS:
         return f"{form} since 1970"
-    if {"m/d/y", "d/m/y"} <= set(found.as_dates.forms):
-        return "dates, taken for month/day/year; if they are not, form: d/m/y"
+    if found.kind == "string" and (others := found.as_dates.others):
+        return f"dates, taken for {form}; if they are not, form: {' or '.join(others)}"
+    if "yy" in form:
+        return f"dates, {form}, of the years 1969 to 2068"
     return "dates" if form == "iso" else f"dates, {form}"
+
+
+def remarks(name: str, found: Found) -> list[str]:
+    """Returns what is in doubt: which of several ways of writing dates is meant, or why none is."""
+    if found.lengths or found.kind not in ("string", "int64"):
+        return []
+    if found.kind == "string" and (mixed := found.as_dates.mixed):
+        listed = ", ".join(f"{text!r} ({form})" for form, text in mixed.items())
+        return [
+            f"{name!r} is kept as text: its dates are written in {len(mixed)} ways, such as "
+            f"{listed}. Write all of them in one way"
+        ]
+    times = find(name, found)
+    if times is None:
+        return []
+    form, span = times
+    if "yy" in form and span.years >= _TWO_CENTURIES:
+        return [
+            f"{name!r}: its years have two digits, and are taken for 1969 to 2068, from "
+            f"{span.first_day.year} to {span.last_day.year}. Write four digits if that is wrong"
+        ]
+    if found.kind == "string" and (others := found.as_dates.others):
+        one = next(iter(found.as_dates.examples.values()))
+        return [
+            f"{name!r}: dates such as {one!r} are taken for {form}, and no value shows that they "
+            f"are not {' or '.join(others)}. If they are, write that as form in the config"
+        ]
+    if form in EPOCHS and not is_time(name):
+        return [
+            f"{name!r}: whole numbers such as {found.some()[0]} are taken for {form} since 1970. "
+            f"If they are not, give features.{name} the step z_score"
+        ]
+    return []
 
 
 def parts(name: str, form: str, span: dates.Span, *, rows: int) -> dict[str, list[Any]]:

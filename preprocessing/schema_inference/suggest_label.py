@@ -40,7 +40,9 @@ def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
     """Returns the column that is most likely to be predicted, and why it is."""
     single = {n: f for n, f in columns.items() if not f.lengths} or dict(columns)
     usable = {
-        n: f for n, f in single.items() if not (traits.is_personal(n, f) or _CALENDAR.search(n))
+        n: f
+        for n, f in single.items()
+        if not (traits.is_personal(n, f) or _CALENDAR.search(n) or f.as_dates.compact)
     }
     classes = [
         n for n, f in usable.items() if traits.is_class(f) or traits.threshold(f) is not None

@@ -95,7 +95,7 @@ def is_identifier(name: str, found: Found) -> bool:
 def has_unit(found: Found) -> bool:
     """Tells if texts are numbers with a sign or unit, such as $5 and 7 EUR."""
     text = found.kind == "string" and not found.codes and not found.lengths
-    return text and all(map(_AMOUNT.fullmatch, found.some()))
+    return text and not found.as_dates.form and all(map(_AMOUNT.fullmatch, found.some()))
 
 
 def is_prose(found: Found) -> bool:

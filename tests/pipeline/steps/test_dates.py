@@ -82,6 +82,13 @@ FORMS = {
     "m/d/y": "{0.month}/{0.day}/{0.year:04} {0.hour}:{0:%M:%S}",
     "d/m/y": "{0:%d/%m}/{0.year:04} {0:%I:%M:%S %p}",
     "d.m.y": "{0.day}.{0.month}.{0.year:04} {0.hour:02}:{0:%M}",
+    "y-m-d": "{0.year:04}-{0.month}-{0.day} {0:%H:%M} UTC",
+    "m-d-y": "{0.month}-{0.day}-{0.year:04} {0.hour}:{0:%M:%S}",
+    "d-m-y": "{0:%d-%m}-{0.year:04} {0:%I:%M:%S%p}",
+    "ymd": "{0.year:04}{0:%m%dT%H%M%S}Z",
+    "d month y": "{0:%a, %d %b} {0.year:04} {0:%H:%M:%S} +0000",
+    "month d y": "{0:%B} {0.day}, {0.year:04} {0:%I:%M %p}",
+    "y month d": "{0.year:04}-{0:%b-%d %H:%M}",
 }
 EPOCH = datetime.datetime(1970, 1, 1)
 ALL = {**OF, "days": lambda d: (d - EPOCH).days}
@@ -101,7 +108,9 @@ def test_every_form_has_the_same_parts(form, part):
 
 
 @pytest.mark.parametrize("part", ALL)
-@pytest.mark.parametrize(("form", "unit"), [("seconds", 1), ("milliseconds", 1000)])
+@pytest.mark.parametrize(
+    ("form", "unit"), [("seconds", 1), ("milliseconds", 10**3), ("microseconds", 10**6)]
+)
 def test_numbers_since_1970(form, unit, part):
     moments = [*MOMENTS, *NOON_AND_MIDNIGHT, EPOCH]
     x = [round((moment - EPOCH).total_seconds()) * unit for moment in moments]
@@ -121,7 +130,68 @@ def test_other_forms_are_unknown(form, text):
 
 
 def test_numbers_have_no_form_of_texts():
-    with pytest.raises(ValueError, match="of integer form must be seconds, milliseconds, got iso"):
+    wanted = (
+        "of integer form must be seconds, milliseconds, microseconds, nanoseconds, ymd, got iso"
+    )
+    with pytest.raises(ValueError, match=wanted):
         dates.Date(part="day").check("integer", ())
-    with pytest.raises(ValueError, match=r"of text form must be iso, y/m/d, .*, got seconds"):
+    with pytest.raises(ValueError, match=r"of text form must be iso, y-m-d, .*, got seconds"):
         dates.Date(part="day", form="seconds").check("text", ())
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "wanted"),
+    [
+        ("d month y", "14 Jan 2020", "2020-01-14"),
+        ("d month y", "4-SEP-69", "1969-09-04"),
+        ("d month y", "04JAN2020:23:05:01.5", "2020-01-04T23:05"),
+        ("d month y", "1st of May", None),
+        ("d month y", "3rd Sept. 2020", "2020-09-03"),
+        ("d month y", "Tue, 14 Jan 2020 10:00:00 GMT", "2020-01-14T10:00"),
+        ("d month y", "Tuesday, 14 January 2020", "2020-01-14"),
+        ("d month y", "14 Foo 2020", None),
+        ("d month y", "14 Janus 2020", None),
+        ("month d y", "January 14, 2020", "2020-01-14"),
+        ("month d y", "Jan 4 2020", "2020-01-04"),
+        ("month d y", "Dec. 31st, 1999 11:59 pm", "1999-12-31T23:59"),
+        ("month d y", "Tue Jan 14 10:05:00 +0000 2020", "2020-01-14T10:05"),
+        ("y month d", "2020 Feb 29", "2020-02-29"),
+        ("m/d/yy", "1/2/20", "2020-01-02"),
+        ("d/m/yy", "31/12/20", "2020-12-31"),
+        ("d-m-yy", "31-12-68", "2068-12-31"),
+        ("d-m-yy", "31-12-69 9:05", "1969-12-31T09:05"),
+        ("d.m.yy", "05.12.99", "1999-12-05"),
+        ("d.m.yy", "1.5.20", None),
+        ("yy/m/d", "20/12/31", "2020-12-31"),
+        ("yy-m-d", "70-01-02", "1970-01-02"),
+        ("ymd", "20190131", "2019-01-31"),
+        ("ymd", "20191331", None),
+        ("y-m-d", "2020-1-5", "2020-01-05"),
+        ("y-m", "1960-01", "1960-01-01"),
+        ("y-m", "1960M1", "1960-01-01"),
+        ("m/y", "7/1960", "1960-07-01"),
+        ("month y", "1960 Jan", "1960-01-01"),
+        ("month y", "Dec-1960", "1960-12-01"),
+        ("quarter", "2020Q1", "2020-01-01"),
+        ("quarter", "q4 2019", "2019-10-01"),
+        ("quarter", "2020-Q3", "2020-07-01"),
+        ("quarter", "2020Q5", None),
+    ],
+)
+def test_as_people_write_them(form, text, wanted):
+    moment = wanted and datetime.datetime.fromisoformat(wanted)
+    for part, of in ALL.items():
+        found = int(dates.Date(part=part, form=form).apply(tf.constant([text]))[0])
+        assert found == (of(moment) if moment else -1), part
+
+
+def test_whole_numbers_that_are_days():
+    x = tf.constant([20190131, 20200229, -1, 0, 20191301, 19990100, 2**40], tf.int64)
+    found = dates.Date(part="days", form="ymd").apply(x).numpy().tolist()
+    assert found == [17927, 18321, -1, -1, -1, -1, -1]
+    assert dates.Date(part="hour", form="ymd").apply(x).numpy().tolist()[:3] == [0, 0, -1]
+
+
+def test_nanoseconds():
+    x = tf.constant([1_579_000_000_000_000_000, -1], tf.int64)
+    assert dates.Date(part="days", form="nanoseconds").apply(x).numpy().tolist() == [18275, -1]

@@ -6,7 +6,7 @@ import datetime
 
 import pyarrow as pa
 
-from preprocessing.schema_inference import heuristics, profile
+from preprocessing.schema_inference import heuristics, profile, suggest_dates
 
 
 def _column(values, name="when"):
@@ -30,7 +30,7 @@ def test_american_dates():
 
 def test_what_could_be_either_is_said():
     notes = _column(["1/2/2020", "3/4/2020", "3/4/2020"]).notes
-    assert notes[-1] == "dates, taken for month/day/year; if they are not, form: d/m/y"
+    assert notes[-1] == "dates, taken for m/d/y; if they are not, form: d/m/y"
 
 
 def test_seconds_are_times_where_they_are_called_so():
@@ -84,3 +84,60 @@ def test_arrow_timestamps():
         [datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=9 * n) for n in range(400)]
     )
     assert {"when_hour", "when_month", "when_trend"} <= set(made.parts)
+
+
+def _remarks(values, name="when"):
+    found = profile.Found()
+    found.see(pa.array(values) if not isinstance(values[0], str) else _raw(values))
+    return suggest_dates.remarks(name, found)
+
+
+def test_what_is_in_doubt_is_said():
+    assert _remarks(["1/2/2020", "3/4/2020"]) == [
+        "'when': dates such as '1/2/2020' are taken for m/d/y, and no value shows that they are "
+        "not d/m/y. If they are, write that as form in the config"
+    ]
+    assert _remarks(["2020-01-05", "5 Jan 2020"]) == [
+        "'when' is kept as text: its dates are written in 2 ways, such as '2020-01-05' (iso), "
+        "'5 Jan 2020' (d month y). Write all of them in one way"
+    ]
+    assert _remarks(["1/2/2020", "30/4/2020"]) == []
+    assert _remarks([1_600_000_000_000, 1_600_000_009_000], "x") == [
+        "'x': whole numbers such as 1600000000000 are taken for milliseconds since 1970. If they "
+        "are not, give features.x the step z_score"
+    ]
+    assert _remarks(["31/12/45", "31/12/12"]) == []
+    assert _remarks(["31/12/45", "31/12/84"]) == [
+        "'when': its years have two digits, and are taken for 1969 to 2068, from 1984 to 2045. "
+        "Write four digits if that is wrong"
+    ]
+    assert _remarks([1_600_000_000_000, 1_600_000_009_000], "ts") == []
+    assert _remarks([1_600_000_000_000, 1_600_000_009_000], "user_id") == []
+
+
+def test_days_as_whole_numbers():
+    days = [20190101 + day for day in range(30)]
+    for values in (days, list(map(str, days)), [f"{day}.0" for day in days]):
+        made = _column(values, "x")
+        assert made.parts["x_weekday"] == [
+            {"date": {"part": "weekday", "form": "ymd"}},
+            {"identity": {"ids": 8}},
+        ]
+        assert made.notes[-1] == "dates, ymd"
+    assert not _column([*days, 20190132], "x").parts.get("x_weekday")
+
+
+def test_notes_say_one_thing():
+    assert _column(["05/12/2020", "06/13/2020"]).notes[1:] == ["dates, m/d/y"]
+    assert _column(["2017 May", "2018 May"]).notes[1:] == ["dates, month y"]
+    mixed = _column(["2020-01-05", "05 Jan 2020"] * 9).notes
+    assert mixed[-1:] == ["dates written in 2 ways: kept as text"]
+
+
+def test_later_days_are_allowed():
+    assert _column([f"2020-01-{day:02}" for day in range(10, 20)] * 30).rules.keys() <= {
+        "type",
+        "min_length",
+        "max_length",
+    }
+    assert _column([20190101 + day for day in range(30)]).rules == {"type": "int64"}

@@ -30,6 +30,8 @@ def _png(height, width):
 COLUMNS = {
     "when": {"type": "string"},
     "us": {"type": "string"},
+    "mail": {"type": "string"},
+    "compact": {"type": "int64", "missing": "allow"},
     "photo": {"type": "image"},
     "tags": {"type": "string", "list": True, "max_items": 4},
     "prices": {"type": "float32", "list": True, "max_items": 3},
@@ -44,6 +46,8 @@ ROWS = {
     "day": np.array(["Some words", "", "a"]),
     "when": np.array(["2012-12-31", "2013-03-01T10:20:00Z", "soon"]),
     "us": np.array(["9/30/1990 0:00:00", "12/1/2020 12:05:01 PM", "30.9.1990"]),
+    "mail": np.array(["Tue, 14 Jan 2020 10:00:00 +0000", "1 May 99", "May"]),
+    "compact": np.array([20190131, -1, 20191301], np.int64),
     "origin": np.array(["EWR", "JFK", "XXX"]),
     "picture": np.arange(3 * 4 * 6 * 3).astype(np.uint8).reshape(3, 4, 6, 3),
     "tags": np.array([["a", "b", "", ""], [""] * 4, ["c", "", "", ""]]),
@@ -96,7 +100,12 @@ FEATURES = {
     },
     **{
         f"{column}_{part}": {"of": column, "steps": [{"date": {"part": part, "form": form}}]}
-        for column, form in (("us", "m/d/y"), ("time", "seconds"))
+        for column, form in (
+            ("us", "m/d/y"),
+            ("time", "seconds"),
+            ("mail", "d month y"),
+            ("compact", "ymd"),
+        )
         for part in (
             "year",
             "month",
