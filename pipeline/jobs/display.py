@@ -192,7 +192,7 @@ def _each_step(job: config.Config) -> str:
 def summary(job: Job, record: RunRecord) -> str:
     """Returns what is told when a run is done: the result, the time, the places, what to try."""
     lines = [f"result   {_result(record)}"]
-    if unlearnt := unlearned.warning(unlearned.exact(record.metrics), record.baselines):
+    if unlearnt := unlearned.of_result(record.metrics, record.baselines, record.evaluated):
         lines.append(f"warning  {unlearnt}")
     if record.seconds:
         lines.append(f"time     {_time(record)}")

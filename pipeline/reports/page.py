@@ -104,7 +104,8 @@ def _unlearned(facts: Facts) -> str | None:
     """Says so if the result is no better than a constant answer, by intervals if there are any."""
     if facts.slices:
         return unlearned.of_rows(facts.slices)
-    return unlearned.warning(unlearned.exact(facts.record.metrics), facts.record.baselines)
+    record = facts.record
+    return unlearned.of_result(record.metrics, record.baselines, record.evaluated)
 
 
 def _value(facts: Facts, split: str, name: str) -> str:

@@ -17,6 +17,8 @@ _HIGHER = {
     "rmse": False,
     "mean_absolute_error": False,
 }
+# 97.5 % of a normal distribution are below it.
+_NORMAL = 1.96
 # The value of a metric and its 95 % interval; three times the value if there is none.
 Interval = tuple[float, float, float]
 
@@ -48,12 +50,38 @@ def warning(
     return None
 
 
-def exact(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, Interval]]:
-    """Returns metrics that have no intervals."""
-    return {
-        split: {name: (value, value, value) for name, value in of.items()}
+def of_result(
+    metrics: Mapping[str, Mapping[str, float]],
+    baselines: Mapping[str, Mapping[str, float]],
+    records: Mapping[str, int],
+) -> str | None:
+    """Returns the `warning` of metrics that have no intervals, by split, of so many `records`.
+
+    An area under the ROC of two classes gets the interval that an area of a half has by chance:
+    with n records in two classes, n1 and n0, its variance is (n + 1) / (12 n1 n0) (Mann and
+    Whitney, 1947). All others count as they are.
+    """
+    found = {
+        split: {
+            name: _around(value, _by_chance(baselines.get(split, {}), records.get(split, 0)))
+            if name == "auc"
+            else (value, value, value)
+            for name, value in of.items()
+        }
         for split, of in metrics.items()
     }
+    return warning(found, baselines)
+
+
+def _around(value: float, width: float) -> Interval:
+    return value, value - width, value + width
+
+
+def _by_chance(simple: Mapping[str, float], records: int) -> float:
+    """Returns half the 95 % interval of an area of a half; 0 if the classes are not known."""
+    share = simple.get("accuracy", 1.0)
+    pairs = records**2 * share * (1 - share)
+    return _NORMAL * math.sqrt((records + 1) / (12 * pairs)) if pairs else 0.0
 
 
 def of_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:

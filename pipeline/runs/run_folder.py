@@ -265,7 +265,7 @@ EXCLUDED = "excluded.json"
 # What the evaluating process writes when the final checkpoint has been evaluated and exported.
 # {"final_step": int, "epochs": those that all steps were made of, or null,
 # "metrics": {"eval": {...}, "test": {...}}, "baselines": the same of a constant answer,
-# "exports": {...}, "best": {...},
+# "evaluated": records by split, "exports": {...}, "best": {...},
 # "skipped": [step of a checkpoint that was not evaluated], ...}
 # Paths of exports are relative to the run's folder.
 RESULT = "RESULT.json"

@@ -100,6 +100,8 @@ class RunRecord(pydantic.BaseModel):
     metrics: dict[str, dict[str, float]] = {}
     # Split to metric to the value of a constant answer, where it is known.
     baselines: dict[str, dict[str, float]] = {}
+    # Split to the records that these are of, where they are counted.
+    evaluated: dict[str, int] = {}
     best: dict[str, Any] | None = None
     exports: dict[str, str | None] = {}
     # Export to SHA-256 of each of its files.
@@ -252,6 +254,7 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
     record.final_step = result["final_step"]
     record.metrics = result.get("metrics", {})
     record.baselines = result.get("baselines", {})
+    record.evaluated = result.get("evaluated", {})
     record.best = result.get("best")
     record.exports = result.get("exports", {})
     record.sha256 = result.get("sha256", {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -240,6 +240,7 @@ class Evaluation:
                 "epochs": self._job.train.epochs if done.get("reason") == "steps" else None,
                 "metrics": metrics,
                 "baselines": self._baselines(metrics),
+                "evaluated": self._evaluated(metrics),
                 "best": best,
                 "exports": {
                     "final": self._run.relative(final.path),
@@ -268,6 +269,13 @@ class Evaluation:
         return baseline.metrics(
             self._job, self._records.manifest, self._records.excluded, evaluations=metrics
         )
+
+    def _evaluated(self, splits: Iterable[str]) -> dict[str, int]:
+        """Returns how many records of each split were evaluated; nothing of an input that is not
+        counted."""
+        if isinstance(self._records, OwnInput):
+            return {}
+        return {split: int(self._records.blocks(split).due.sum()) for split in splits}
 
     def _exported(self, best: Mapping[str, Any] | None) -> exporters.Export | None:
         if best is None or "sha256" not in best:

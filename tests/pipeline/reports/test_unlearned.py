@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from pipeline.reports import unlearned
@@ -19,7 +20,7 @@ from pipeline.reports import unlearned
     ],
 )
 def test_no_better_than_a_constant_answer(metrics, baselines):
-    found = unlearned.warning(unlearned.exact({"eval": metrics}), {"eval": baselines})
+    found = unlearned.of_result({"eval": metrics}, {"eval": baselines}, {})
     assert found and found.startswith(f"eval {next(iter(metrics))} ")
     assert "is no better than the baseline" in found
 
@@ -36,7 +37,7 @@ def test_no_better_than_a_constant_answer(metrics, baselines):
     ],
 )
 def test_better_or_unknown_is_no_warning(metrics, baselines):
-    assert unlearned.warning(unlearned.exact({"eval": metrics}), {"eval": baselines}) is None
+    assert unlearned.of_result({"eval": metrics}, {"eval": baselines}, {}) is None
 
 
 def test_intervals_tell_what_is_better():
@@ -50,10 +51,35 @@ def test_intervals_tell_what_is_better():
         assert unlearned.warning({"test": {**metrics, **better}}, simple) is None
 
 
+def test_an_area_that_chance_reaches_does_not_excuse_an_accuracy():
+    simple = {"test": {"accuracy": 0.546, "auc": 0.5}}
+    metrics = {"test": {"accuracy": 0.515, "auc": 0.53}}
+    found = unlearned.of_result(metrics, simple, {"test": 60})
+    assert found and found.startswith("test accuracy 0.5150 is no better than the baseline 0.5460")
+    assert unlearned.of_result(metrics, simple, {"test": 60_000}) is None
+    surely = {"test": {"accuracy": 0.515, "auc": 0.8}}
+    assert unlearned.of_result(surely, simple, {"test": 60}) is None
+
+
+def test_areas_of_noise_are_within_the_interval_of_chance():
+    generator = np.random.default_rng(0)
+    labels = np.arange(100) < 30
+    areas = []
+    for _ in range(2000):
+        ranks = generator.permutation(100)
+        areas.append((ranks[labels].sum() - 30 * 29 / 2) / (30 * 70))
+    simple = {"test": {"accuracy": 0.7, "auc": 0.5}}
+    excused = [
+        unlearned.of_result({"test": {"accuracy": 0.6, "auc": area}}, simple, {"test": 100}) is None
+        for area in areas
+    ]
+    assert 0.015 < np.mean(excused) < 0.035
+
+
 def test_the_test_split_comes_first():
-    metrics = unlearned.exact({"eval": {"accuracy": 0.1}, "test": {"accuracy": 0.1}})
+    metrics = {"eval": {"accuracy": 0.1}, "test": {"accuracy": 0.1}}
     simple = {"eval": {"accuracy": 0.2}, "test": {"accuracy": 0.2}}
-    assert unlearned.warning(metrics, simple).startswith("test accuracy")
+    assert unlearned.of_result(metrics, simple, {}).startswith("test accuracy")
 
 
 def test_rows_of_all_records_count_without_what_is_of_too_few():

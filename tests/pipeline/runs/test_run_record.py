@@ -40,6 +40,7 @@ FIELDS = {
     "started",
     "command",
     "baselines",
+    "evaluated",
     "earlier",
     "ended",
 }
@@ -47,6 +48,7 @@ RESULT = {
     "final_step": 1500,
     "metrics": {"test": {"accuracy": 0.99}},
     "baselines": {"test": {"accuracy": 0.25}},
+    "evaluated": {"test": 99},
     "best": {"step": 1200},
     "exports": {"final": "export/final/1500", "best": None},
 }

@@ -92,6 +92,7 @@ def test_follows_until_training_is_done(finished, evaluation_of, tmp_path):
     labels = _labels(evaluation_of(run), "test")
     constant = np.bincount(labels).max() / len(labels)
     assert result["baselines"]["test"] == pytest.approx({"accuracy": constant})
+    assert result["evaluated"]["test"] == len(labels)
     assert set(result["exports"]) == {"final", "best"}
     for path in result["exports"].values():
         assert (pathlib.Path(run.path) / path / "saved_model.pb").exists()
