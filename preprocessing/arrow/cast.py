@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from pipeline import config
 from preprocessing.arrow import arrow_types, lists
 
-# Whole numbers as they are written where a column has gaps: 16777217.0
+# Whole numbers as they are written where a column has gaps: 16777217.0; and with a sign: +5
 _POINT = r"^([+-]?\d+)\.0*$"
+_PLUS = r"^\+(\d+)$"
 # A reason code, and which rows it applies to.
 Fault: TypeAlias = tuple[str, np.ndarray]
 # What Arrow reads as a number has digits, signs, a point, hexadecimal digits, x, inf or nan.
@@ -28,9 +29,10 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
 
     Faults are `encoding` (text that is not UTF-8, or holds a NUL), `overflow` (a number too large)
     and `type`, also of lists in which a value is missing. Text is read as Arrow does: no spaces,
-    digits in plain ASCII, 1e3 for floats only, but 5.0 is a whole number; to floats, whole numbers
-    are rounded like text. A list is null if one of its items is at fault; its faults may also be
-    `quotes` (a separator is inside quotes) and `item` (one that is equal to what stands for none).
+    digits in plain ASCII, 1e3 for floats only, but 5.0 and +5 are whole numbers; to floats, whole
+    numbers are rounded like text. A list is null if one of its items is at fault; its faults may
+    also be `quotes` (a separator is inside quotes) and `item` (one that is equal to what stands for
+    none).
     """
     target = arrow_types.arrow_type(column)
     if pa.types.is_dictionary(array.type):
@@ -45,7 +47,7 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         array = _cast(array, pa.string(), "encoding", faults=faults)
     if target == pa.int64() and _is_text(array.type):
-        array = _without_point(array)
+        array = _plain_whole(array)
     made = _cast(array, target, "type", faults=faults)
     if column.shape:
         return _without_holes(made, column, faults), faults
@@ -99,7 +101,7 @@ def fits(array: pa.Array, column: config.Column) -> bool:
         if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
             array = _quick(array, pa.string())
         if arrow_types.arrow_type(column) == pa.int64() and _is_text(array.type):
-            array = _without_point(array)
+            array = _plain_whole(array)
         _quick(array, arrow_types.arrow_type(column))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
@@ -110,11 +112,13 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _without_point(texts: pa.Array) -> pa.Array:
-    # Looking for a point is many times as quick as replacing by a pattern.
-    if not pc.any(pc.match_substring(texts, ".")).as_py():
-        return texts
-    return pc.replace_substring_regex(texts, _POINT, r"\1")
+def _plain_whole(texts: pa.Array) -> pa.Array:
+    """Returns whole numbers as Arrow reads them; float32 takes all of these as they are."""
+    # Looking for a character is many times as quick as replacing by a pattern.
+    for mark, pattern in ((".", _POINT), ("+", _PLUS)):
+        if pc.any(pc.match_substring(texts, mark)).as_py():
+            texts = pc.replace_substring_regex(texts, pattern, r"\1")
+    return texts
 
 
 def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | None]:

@@ -143,3 +143,9 @@ def test_what_a_column_is_takes_few_casts_whatever_its_values(text, monkeypatch)
     monkeypatch.setattr(convert, "_quick", lambda *given: casts.append(1) or cast(*given))
     found = _found([text(n).encode() for n in range(1000)])
     assert found.kind in ("float32", "string") and len(casts) < 15
+
+
+def test_a_plus_is_a_sign():
+    found = profile.Found()
+    found.see(pa.array([b"+5", b"-3", b"0"]))
+    assert found.kind == "int64" and (found.about.least, found.about.greatest) == (-3, 5)
