@@ -247,7 +247,7 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
                 if isinstance(value, list):
                     lengths.setdefault(name, set()).add(len(value))
                     kinds |= {"list", *map(_kind_in_list, value)}
-                elif value is not None:
+                elif value is not None and value == value:  # NaN is missing
                     kinds.add(_kind(value))
                 if name not in wide and _is_wide(value):
                     wide.add(name)

@@ -17,6 +17,7 @@ import pyarrow.json as pa_json
 
 from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
+from preprocessing.arrow import plain_types
 from preprocessing.sources import base, csv_lines, files
 
 # Names may hold brackets and slashes too; `/[]` stands for what is in a list.
@@ -70,7 +71,8 @@ class JsonlSource(base.Source):
         ]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
-        """Yields the rows of a chunk; numbers and lists as they are, text as binary."""
+        """Yields the rows of a chunk; numbers and lists as they are, text as binary, NaN as no
+        value."""
         part: Part = chunk.details
         first = part.first
         with files.opened(part.file.path, offset=part.offset) as stream:
@@ -108,6 +110,10 @@ class JsonlSource(base.Source):
         arrays = [
             pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
             for column in plain
+        ]
+        arrays = [
+            plain_types.readable(array, column.type)
+            for array, column in zip(arrays, self.data.columns.values(), strict=True)
         ]
         return base.Rows(
             pa.record_batch(arrays, wanted.names),
@@ -187,7 +193,8 @@ def _read(data: bytes, wanted: pa.Schema) -> pa.Table:
 
 def _with_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
     """Returns lines whose whole numbers pyarrow takes: in columns of text as the text they are, as
-    ids of more than 64 bits must be; in columns of whole numbers without `.0`."""
+    ids of more than 64 bits must be; in columns of whole numbers without `.0`. What is NaN in one
+    of these, as Python writes what is missing, becomes null."""
     for field in wanted:
         listed = pa.types.is_list(field.type)
         kind = field.type.value_type if listed else field.type
@@ -206,6 +213,7 @@ def _with_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
         else:
             new = rb'\1"\2\3"' if kind == pa.string() else rb"\1\2"
             data = re.sub(before + _NUMBER + rb"(?=\s*[,}])", new, data)
+            data = re.sub(before + rb"NaN(?=\s*[,}])", rb"\1null", data)
     return data
 
 

@@ -169,3 +169,11 @@ def test_nothing_there(tmp_path):
         detect_format.sniff(str(tmp_path / "absent.csv"))
     with pytest.raises(errors.DataError, match="no file fits"):
         detect_format.sniff(str(tmp_path / "*.csv"))
+
+
+def test_nan_in_json_is_missing(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": 1, "b": "x", "c": 0.5}\n{"a": NaN, "b": NaN, "c": -Infinity}\n')
+    guess = detect_format.sniff(str(path))
+    assert guess.kinds == {"a": ("int64",), "b": ("string",), "c": ("float32",)}
+    assert not guess.left_out

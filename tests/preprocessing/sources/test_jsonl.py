@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 
 import hypothesis
 import pytest
@@ -243,3 +244,26 @@ def test_true_and_false_are_one_and_zero(tmp_path):
     assert [letter.column for letter in named.letters] == ["on (y/n)"]
     (alone,) = _enforced(tmp_path, _line(0, label=True, size=False) + _line(1, label=False))
     assert alone.batch.column("label").to_pylist() == [1, 0]
+
+
+def test_nan_is_no_value(tmp_path):
+    """As Python writes it for numbers, whole ones and texts."""
+    columns = {
+        "size": {"type": "float32", "missing": "allow"},
+        "id": {"type": "int64", "missing": "allow"},
+        "name": {"type": "string", "missing": "allow"},
+        "label": {"type": "int64"},
+    }
+    nan = math.nan
+    lines = [
+        _line(0),
+        _line(1, size=nan, id=nan, name=nan),
+        _line(2, size=math.inf, name='"name": NaN, '),
+        _line(3, size=-math.inf),
+    ]
+    found = _enforced(tmp_path, b"".join(lines), columns)
+    rows = [row for part in found for row in part.batch.to_pylist()]
+    assert [row["size"] for row in rows] == [0.0, None, math.inf, -math.inf]
+    assert [row["id"] for row in rows] == [0, None, 2, 3]
+    assert [row["name"] for row in rows] == ["n0", None, '"name": NaN, ', "n3"]
+    assert not any(part.letters for part in found)
