@@ -19,13 +19,12 @@ from preprocessing import sources
 from preprocessing.schema_inference import detect_examples, header, magic_bytes
 from preprocessing.schema_inference.profile import EXACT, KINDS
 from preprocessing.schema_inference.raw_format import Guess
-from preprocessing.sources import avro, files, lakes, orc, parquet, partitions
+from preprocessing.sources import avro, files, json_layout, lakes, orc, parquet, partitions
 
 # Unpacked bytes, and rows of them, by which a dialect is recognised.
 _HEAD, _ROWS = 1 << 20, 200
 _DELIMITERS = (",", "\t", ";", "|")
 _CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
-_JSON_ENDINGS = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".ndjson")
 _BOOLEANS = "true and false"
 _INT64 = range(-(2**63), 2**63)
 # Kinds of numbers that people call otherwise: 1.0, and what int64 has no room for.
@@ -91,13 +90,10 @@ def _text(pattern: str, found: list[str], has_header: bool | None) -> Guess:
         head = stream.read(_HEAD)
     if not head.strip():
         raise errors.DataError(f"{found[0]!r}: empty")
-    if head.lstrip()[:1] == b"{" and not found[0].endswith(_CSV_ENDINGS):
-        return _jsonl(pattern, list(dict.fromkeys(found)))
-    if head.lstrip()[:1] == b"[" and found[0].endswith(_JSON_ENDINGS):
-        raise errors.DataError(
-            f"{found[0]!r}: is one JSON array; source jsonl reads one object a line "
-            "(jq -c '.[]' makes these)"
-        )
+    if not found[0].endswith(_CSV_ENDINGS):
+        json_layout.refuse(head, found[0])
+        if head.lstrip()[:1] == b"{":
+            return _jsonl(pattern, list(dict.fromkeys(found)))
     if _encoding(head) == "utf-16" and head[2:].replace(b"\0", b"").lstrip()[:1] == b"{":
         raise errors.DataError(
             f"{found[0]!r}: is JSON in UTF-16; source jsonl reads UTF-8 "
@@ -123,10 +119,13 @@ def _pattern(path: str) -> str:
 
 
 def _table(kind: str, pattern: str, path: str) -> Guess:
-    guess = Guess(kind, pattern)
-    for field in _SCHEMAS[kind](path):
+    guess, schema = Guess(kind, pattern), _SCHEMAS[kind](path)
+    times = collections.Counter(schema.names)
+    for field in schema:
         listed = any(is_one(field.type) for is_one in _LISTS)
-        if pa.types.is_nested(field.type.value_type if listed else field.type):
+        if times[field.name] > 1:
+            guess.left_out[field.name] = f"is there {times[field.name]} times"
+        elif pa.types.is_nested(field.type.value_type if listed else field.type):
             guess.left_out[field.name] = f"is {field.type}, neither one value nor a list of them"
         else:
             guess.kinds[field.name] = KINDS
@@ -139,9 +138,11 @@ def _csv(pattern: str, path: str, head: bytes, *, has_header: bool | None) -> Gu
         text = stream.read(_HEAD).decode(errors="replace")
     found = {delimiter: _rows(text, delimiter) for delimiter in _DELIMITERS}
     _refuse_preface(path, text)
+    if all(len(rows[0]) == 1 for rows in found.values()) and _is_spaced(text, path):
+        found[" "] = _rows(text, " ")
     # Most rows as wide as the first, and of those that tie, the widest.
-    delimiter = max(_DELIMITERS, key=lambda d: _agreement(found[d]))
-    padded = _padded(found[delimiter])
+    delimiter = max(found, key=lambda d: _agreement(found[d]))
+    padded = delimiter != " " and _padded(found[delimiter])
     rows = _rows(text, delimiter, trim=True) if padded else found[delimiter]
     first, (named, doubt) = rows[0], header.find(rows)
     named = named if has_header is None else has_header
@@ -181,6 +182,23 @@ def _refuse_preface(path: str, text: str) -> None:
             f"{path!r}: begins with {lines[0][:_SHOWN]!r}, which is no row; remove "
             f"{'that line' if count == 1 else f'the first {count} lines'}"
         )
+
+
+def _is_spaced(text: str, path: str) -> bool:
+    """Tells if single spaces cut all rows alike, with numbers below each other. Raises `DataError`
+    if only runs of spaces do, as in columns that are aligned by them."""
+    lines = [line for line in text.splitlines()[:_ROWS] if line.strip()][:-1]
+    rows = [line.split() for line in lines]
+    if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
+        return False
+    if not any(all(_is_number(row[n]) for row in rows[1:]) for n in range(len(rows[0]))):
+        return False
+    if any(line.split(" ") != row for line, row in zip(lines, rows, strict=True)):
+        raise errors.DataError(
+            f"{path!r}: has runs of spaces between values; source csv reads one delimiter "
+            "(sed -E 's/^ +| +$//g; s/ +/,/g' makes it a comma)"
+        )
+    return True
 
 
 def _rows(text: str, delimiter: str, *, trim: bool = False) -> list[list[str]]:

@@ -69,6 +69,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
     among these.
     """
     name = name_of(out)
+    storage.is_remote(path)  # raises for a place that is not supported, before patterns are made
     if (images := _images(path)) and label not in ("", "label"):
         raise errors.UsageError(f"LABEL={label}: images have one label, {'label'!r}")
     if not images:

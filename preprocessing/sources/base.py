@@ -43,6 +43,8 @@ class Sizes:
 
 
 SIZES = Sizes()
+# Names that an error shows, and characters of one.
+_LISTED, _LONG = 20, 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,8 +168,16 @@ def check_names(names: Sequence[str], wanted: Sequence[str], path: str, *, holde
         what = "is missing" if absent else f"is there {there[name]} times"
         raise errors.DataError(
             f"{path!r}: column {name!r} of the config {what}"
-            f"{errors.nearest(name, names) if absent else ''}; {holder} has {', '.join(names)}"
+            f"{errors.nearest(name, names) if absent else ''}; {holder} has {_listed(names)}"
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Returns names for a message: the first ones, none of them long, in one line."""
+    shown = [name if name.isprintable() else repr(name)[1:-1] for name in names[:_LISTED]]
+    shown = [name if len(name) <= _LONG else f"{name[:_LONG]}…" for name in shown]
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return ", ".join(shown) + more
 
 
 class Source(abc.ABC):

@@ -20,8 +20,9 @@ from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
 from preprocessing.sources import base, csv_lines, csv_numbers, files
 
-# How many characters of a row that has too few or too many columns are kept.
-_SHOWN = 200
+# How many characters of a row that has too few or too many columns are kept, and how many bytes of
+# a header that cannot be read are shown.
+_SHOWN, _SHOWN_BYTES = 200, 24
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,7 +208,7 @@ def _names(header: bytes, rules: config.Csv, path: str) -> tuple[str, ...]:
         return _parsed(header, rules.delimiter, rules.quote)
     except (pa.ArrowInvalid, UnicodeDecodeError):
         raise errors.DataError(
-            f"{path!r}: its header cannot be read: {header[:_SHOWN]!r}"
+            f"{path!r}: its header cannot be read: it begins with {header[:_SHOWN_BYTES]!r}"
         ) from None
 
 

@@ -16,13 +16,15 @@ from pipeline import config, errors, storage
 from pipeline.config import splits
 from pipeline.records import feature_plan, manifest, tfrecord
 from preprocessing import sources
-from preprocessing.sources import files, lakes, partitions
+from preprocessing.schema_inference import magic_bytes
+from preprocessing.sources import files, json_layout, lakes, partitions
 from preprocessing.sources.base import Source
 from preprocessing.sources.image_files import PicturesSource, folder_of
 from preprocessing.sources.image_folder import ENDINGS
 
 # Rows to predict for come in one part, which must have the name of a split.
 SPLIT: splits.SplitName = "test"
+_HEAD = 1 << 16
 _WILD = re.compile(r"[*?\[]")
 _PACKED, _OF_CSV = ("gz", "zip"), (".csv", ".tsv")
 _MAGIC = {
@@ -241,9 +243,13 @@ def _kind(path: str, job: config.Config) -> str:
             f"{path!r}: begins with {head[:4].hex() or 'nothing'}, is neither PNG, JPEG, IDX, "
             "Parquet, ORC, Avro nor TFRecord; only these hold images"
         )
-    ending = _ending(path)
-    as_json = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{"
-    return "jsonl" if as_json and not ending.startswith(_OF_CSV) else "csv"
+    magic_bytes.kind_of(path)  # raises for what is neither text nor known
+    if _ending(path).startswith(_OF_CSV):
+        return "csv"
+    with files.opened(path) as stream:
+        text = stream.read(_HEAD).removeprefix(codecs.BOM_UTF8)
+    json_layout.refuse(text, path, one_row=True)
+    return "jsonl" if text.lstrip()[:1] == b"{" else "csv"
 
 
 def _begins_a_record(head: bytes) -> bool:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import errors
-from preprocessing.schema_inference import detect_format
+from preprocessing.schema_inference import detect_format, profile
 
 
 def _sniff(tmp_path, content: bytes, name: str = "data") -> detect_format.Guess:
@@ -156,6 +156,11 @@ def test_files_that_are_empty_say_nothing(tmp_path):
         (b"PAR1 but no more", "x", "not readable as Parquet"),
         ('{"a": 1}\n'.encode("utf-16"), "x.jsonl", "is JSON in UTF-16; source jsonl reads UTF-8"),
         (b'{"a": [true]}', "x.jsonl", "no column that can be read: 'a' holds true and false"),
+        (b'{"data": [{"a": 1}, {"a": 2}]}', "x.json", r"rows in 'data'; .*jq -c '.data\[\]'"),
+        (b'[\n  {"a": 1}\n]', "x.txt", "is one JSON array"),
+        (b'{\n  "a": 1\n}\n', "x.json", "objects of several lines each"),
+        (b"a   bb  c\n1   2.5 x\n10  3   y\n", "x.txt", "has runs of spaces between values"),
+        (b"  1   2.5\n 10  3  \n  5  7\n", "x.txt", "has runs of spaces between values"),
         (gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:-20], "x.gz", "truncated"),
     ],
 )
@@ -177,3 +182,21 @@ def test_nan_in_json_is_missing(tmp_path):
     guess = detect_format.sniff(str(path))
     assert guess.kinds == {"a": ("int64",), "b": ("string",), "c": ("float32",)}
     assert not guess.left_out
+
+
+def test_words_are_no_columns(tmp_path):
+    guess = _sniff(tmp_path, b"John  Smith\nJane  Doe\nMax  Roe\n", "x.txt")
+    assert len(guess.kinds) == 1
+
+
+def test_single_spaces_are_a_delimiter(tmp_path):
+    guess = _sniff(tmp_path, b"a b\n1 2\n3 4\n5 x\n", "x.txt")
+    assert guess.csv == {"delimiter": " "} and list(guess.kinds) == ["a", "b"]
+
+
+def test_columns_of_one_name_are_left_out(tmp_path):
+    path = str(tmp_path / "x.parquet")
+    table = pa.table([pa.array([1, 2])] * 3, names=["a", "b", "a"])
+    pq.write_table(table, path)
+    guess = detect_format.sniff(path)
+    assert guess.kinds == {"b": profile.KINDS} and guess.left_out == {"a": "is there 2 times"}

@@ -153,13 +153,25 @@ def test_rows_of_other_widths_that_are_no_text(tmp_path):
             "id,name,size,label,id\n",
             "column 'id' of the config is there 2 times; its header has id",
         ),
-        (b"id,\xff,size,label\n", "its header cannot be read: b'id,"),
+        (b"id,\xff,size,label\n", "its header cannot be read: it begins with b'id,"),
         ('id,name,size,label\n0,"a,1,0\n', "row 1: a quote is opened and never closed"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path, content, message):
     with pytest.raises(errors.DataError, match=message):
         _read(tmp_path, content)
+
+
+def test_a_header_that_is_shown_is_cut(tmp_path):
+    names = ["id", "x" * 500, "a\x01b", *(f"n{n}" for n in range(99))]
+    with pytest.raises(errors.DataError) as refused:
+        _read(tmp_path, ",".join(names) + "\n")
+    shown = str(refused.value).partition("its header has ")[2]
+    assert shown.startswith(f"id, {'x' * 60}…, a\\x01b, n0, ")
+    assert shown.endswith(", n16 and 82 more")
+    with pytest.raises(errors.DataError) as refused:
+        _read(tmp_path, b"id,\xff" + b"\xfe" * 5000 + b"\n")
+    assert len(str(refused.value)) < len(str(tmp_path)) + 200
 
 
 def test_one_bad_file_among_many_is_named(tmp_path):

@@ -217,6 +217,23 @@ def test_what_is_not_there_or_not_alike_is_a_line(job, tmp_path, files, given, k
         _of(tmp_path / given, job)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (bytes(range(256)) * 40, r"is neither text nor a known kind of file \(it begins with b'"),
+        (b"\x80\x04\x95" + b"x" * 5000, "is a Python pickle; save it as CSV or Parquet first"),
+        (b'{\n  "data": [\n    {"a": 1}\n  ]\n}\n', "is one JSON object, with rows in 'data'"),
+        (b'[\n {"a": 1}\n]\n', "is one JSON array"),
+    ],
+)
+def test_files_that_no_source_reads_are_a_line(job, tmp_path, content, message):
+    (tmp_path / "x.dat").write_bytes(content)
+    with pytest.raises(errors.DataError, match=message) as refused:
+        _of(tmp_path / "x.dat", job)
+    assert len(str(refused.value)) < len(str(tmp_path)) + 400
+    assert "\n" not in str(refused.value)
+
+
 def test_images_are_not_for_a_model_of_tables(job, tmp_path):
     Image.new("L", (28, 28)).save(tmp_path / "a.png")
     with pytest.raises(

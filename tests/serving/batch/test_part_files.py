@@ -53,7 +53,19 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
 def test_a_place_that_is_no_folder_is_a_line(tmp_path):
     (tmp_path / "file").touch()
     with (
-        pytest.raises(errors.UsageError, match=r"cannot create folder '.*/file/out\.csv\.parts-"),
+        pytest.raises(errors.UsageError, match=r"cannot create folder '[^']*/file': .*exists"),
         part_files.beside(str(tmp_path / "file" / "out.csv")),
     ):
         pass
+
+
+def test_errors_name_the_file_and_not_the_folder(tmp_path):
+    target = str(tmp_path / "out.csv")
+    with (
+        pytest.raises(errors.RetryableError) as raised,
+        part_files.beside(target) as folder,
+    ):
+        raise errors.RetryableError(f"cannot write '{folder}/answers-3.arrow': disk full. Free it")
+    assert str(raised.value) == f"cannot write {target!r}: disk full. Free it"
+    with pytest.raises(errors.DataError, match="bad row"), part_files.beside(target):
+        raise errors.DataError("bad row")

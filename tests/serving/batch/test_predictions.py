@@ -158,5 +158,5 @@ def test_letters_of_an_earlier_run_do_not_stay(classifier, rows, tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_a_line(classifier, rows, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(errors.UsageError, match=r"cannot create folder '.*/file/out\.csv\.parts-"):
+    with pytest.raises(errors.UsageError, match=r"cannot create folder '[^']*/file': "):
         _predict(classifier, rows(ROWS), str(tmp_path / "file" / "out.csv"))

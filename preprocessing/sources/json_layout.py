@@ -1,0 +1,52 @@
+"""Tells JSON lines from other files of JSON, and says how to make lines of these."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from pipeline import errors
+
+_LINES = "source jsonl reads one object a line"
+_ENDINGS = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".ndjson")
+_ARRAY = re.compile(rb"\s*\[\s*[\[{]")
+# An object whose member is a list of objects; the other members are single values.
+_VALUE = rb'\s*(?:"(?:[^"\\]|\\.)*"|[-+.\w]+)\s*'
+_ROWS = re.compile(
+    rb'\s*\{\s*(?:"(?:[^"\\]|\\.)*"\s*:' + _VALUE + rb',\s*)*"((?:[^"\\]|\\.)*)"\s*:\s*\[\s*\{'
+)
+# The first line of an object over several lines ends behind a bracket, a colon or a comma.
+_OPEN = re.compile(rb"\{(.*[\[{:,])?\s*")
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def refuse(head: bytes, path: str, *, one_row: bool = False) -> None:
+    """Raises `DataError` for a file that begins with `head`, and is one JSON array, one object that
+    holds the rows, or objects of several lines each. `one_row` tells that an object in one line may
+    be a row, whatever it holds."""
+    if _ARRAY.match(head) or (head.lstrip()[:1] == b"[" and path.endswith(_ENDINGS)):
+        raise errors.DataError(f"{path!r}: is one JSON array; {_LINES} (jq -c '.[]' makes these)")
+    text = head.lstrip()
+    if text[:1] != b"{":
+        return
+    first, _, rest = text.partition(b"\n")
+    rows = _ROWS.match(text)
+    several = not _is_object(first)
+    if rows and (several or not (one_row or rest.strip())):
+        name = json.loads(b'"' + rows[1] + b'"', strict=False)
+        place = f".{name}" if _PLAIN_NAME.fullmatch(name) else f".[{json.dumps(name)}]"
+        raise errors.DataError(
+            f"{path!r}: is one JSON object, with rows in {name!r}; {_LINES} "
+            f"(jq -c '{place}[]' makes these)"
+        )
+    if several and rest.strip() and rest.lstrip()[:1] != b"{" and _OPEN.fullmatch(first):
+        raise errors.DataError(
+            f"{path!r}: has JSON objects of several lines each; {_LINES} (jq -c . makes these)"
+        )
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
