@@ -33,7 +33,7 @@ setup(
     entry_points={"console_scripts": ["estimator-pipeline = pipeline.__main__:main"]},
     install_requires=[
         "absl-py>=2.1",
-        # preprocessing/runners/forked_runner.py extends internals of its runner.
+        # preprocessing/runners/process_runner.py goes by what it says of a worker that exits.
         "apache-beam>=2.72,<2.73",
         "fastavro>=1.9,<2",
         # Beam's extra for Google Cloud takes none from 3 on; the lock file has 3.

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline import config, storage
-from pipeline.processes.fork_client import ForkServer
 from pipeline.records import builds, manifest
 from preprocessing import sources
 from preprocessing.build import enough, fingerprint, finished, in_place, reporting, resume
 from preprocessing.build.background_hash import Hashes
 from preprocessing.rows import placement
 from preprocessing.rows.split import existing
-from preprocessing.runners import dataflow_job, worker_server
+from preprocessing.runners import dataflow_job
 from preprocessing.runners.beam_import import import_beam
 from preprocessing.shards import record_folders, spill
 from preprocessing.sources.base import Chunk, Source
@@ -32,11 +31,6 @@ class Options:
     force: bool
     follower: dataflow_job.Follower | None
     values: str = ""
-
-    @property
-    def names_a_runner(self) -> bool:
-        """True if another of Beam's runners is asked for than the local one."""
-        return any(option.startswith("--runner") for option in self.pipeline_options)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,28 +49,21 @@ class Attempt:
 
     def make(self) -> tuple[str, manifest.Manifest]:
         """Returns the name of the build that holds the records, and its manifest."""
-        with self._workers() as server:
-            chunks = [c for split in sorted(self.data.inputs) for c in self.source.plan(split)]
-            reporting.say_what_is_read(self.data, chunks, self.source)
-            job = self._dataflow_job()
-            submitted = job.folders() if job else None
-            folders = submitted or record_folders.prepare(self.records, self.base, self.taken)
-            with self._cleaned_up(folders, job):
-                if job and submitted:
-                    with reporting.reporting(folders, None):
-                        job.follow()
-                else:
-                    self._run_beam(chunks, folders, server, job=job)
-                build, result = self._finish(folders)
+        chunks = [c for split in sorted(self.data.inputs) for c in self.source.plan(split)]
+        reporting.say_what_is_read(self.data, chunks, self.source)
+        job = self._dataflow_job()
+        submitted = job.folders() if job else None
+        folders = submitted or record_folders.prepare(self.records, self.base, self.taken)
+        with self._cleaned_up(folders, job):
+            if job and submitted:
+                with reporting.reporting(folders, None):
+                    job.follow()
+            else:
+                self._run_beam(chunks, folders, job)
+            build, result = self._finish(folders)
         if build != folders.build_name:
             record_folders.remove(folders.build)
         return build, result
-
-    def _workers(self) -> contextlib.AbstractContextManager[ForkServer | None]:
-        """Starts the server of worker processes as early as it is known that there will be any."""
-        if self.options.num_workers == 1 or self.options.names_a_runner:
-            return contextlib.nullcontext()
-        return worker_server.start(self._needs_cloud)
 
     @property
     def _needs_cloud(self) -> bool:
@@ -110,12 +97,7 @@ class Attempt:
                     record_folders.abandon(folders.build)
 
     def _run_beam(
-        self,
-        chunks: list[Chunk],
-        folders: record_folders.Folders,
-        server: ForkServer | None,
-        *,
-        job: dataflow_job.Job | None,
+        self, chunks: list[Chunk], folders: record_folders.Folders, job: dataflow_job.Job | None
     ) -> None:
         """Reads all chunks and writes the shards; returns when that is done, wherever it is."""
         keeping = resume.begin(self.left, chunks, folders.temporary)
@@ -128,7 +110,7 @@ class Attempt:
             workers = f", workers: {beam_options.workers(beam)}" if local else ""
             print(f"running on Beam's {beam_options.runner_name(beam)}{workers}", flush=True)
             how = {
-                "runner": beam_options.runner(beam, server),
+                "runner": beam_options.runner(beam),
                 "options": beam,
                 "keeping": keeping,
             }

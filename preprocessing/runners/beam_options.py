@@ -18,8 +18,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
 from pipeline import errors
-from pipeline.processes.fork_client import ForkServer
-from preprocessing.runners.forked_runner import ForkingRunner
+from preprocessing.runners.process_runner import ProcessRunner
 
 # Beam's default, DirectRunner, is Prism, which downloads a Go program first
 # (docs/tensorflow-pitfalls.md#directrunner-downloads-a-program).
@@ -41,7 +40,7 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     if direct.direct_num_workers == 0:
         direct.direct_num_workers = multiprocessing.cpu_count()
     if direct.direct_running_mode == "multi_processing" and direct.direct_num_workers > 1:
-        # Else Beam would start workers of its own, which write to the terminal.
+        # Else Beam's workers would write to the terminal; `runner` knows how to start them.
         direct.direct_running_mode = "in_memory"
     # All our DoFns are importable, and nothing of __main__ is theirs
     # (docs/tensorflow-pitfalls.md#pickled-main-session).
@@ -49,18 +48,17 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     return options
 
 
-def runner(options: PipelineOptions, server: ForkServer | None = None) -> PipelineRunner | str:
+def runner(options: PipelineOptions) -> PipelineRunner | str:
     """Returns what `beam.Pipeline` takes as its runner.
 
-    One local worker lives in this process. More are processes of their own, as with Beam's
-    `--direct_running_mode=multi_processing`, but forked, by `server` if one is starting already.
-    Threads are Beam's.
+    One local worker lives in this process. More are processes of their own, those of Beam's
+    `--direct_running_mode=multi_processing`. Threads are Beam's.
     """
     if not is_local(options):
         return runner_name(options)
     if workers(options) == 1 or options.view_as(DirectOptions).direct_running_mode != "in_memory":
         return FnApiRunner()
-    return ForkingRunner(server)
+    return ProcessRunner()
 
 
 def runner_name(options: PipelineOptions) -> str:

@@ -23,6 +23,10 @@ _KINDS = {
 }
 
 
+# Called in the process of a DoFn when it has failed.
+listeners: list[Callable[[], None]] = []
+
+
 class Carried(Exception):
     """An error on its way to `find`. Its text holds the token and the line in plain."""
 
@@ -86,6 +90,8 @@ def interrupted(error: BaseException | None) -> bool:
 
 
 def _pack(error: errors.PipelineError) -> Carried:
+    for listener in listeners:
+        listener()
     kind = type(error).__name__ if type(error).__name__ in _KINDS else "PipelineError"
     token = base64.b64encode(json.dumps([kind, str(error)]).encode()).decode()
     return Carried(f"{error} <fault:{token}>")

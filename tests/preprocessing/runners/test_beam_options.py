@@ -19,7 +19,7 @@ from apache_beam.runners.runner import create_runner
 
 from pipeline import errors
 from preprocessing.runners import beam_options
-from preprocessing.runners.forked_runner import ForkingRunner
+from preprocessing.runners.process_runner import ProcessRunner
 
 
 def test_the_runner_is_pinned():
@@ -29,14 +29,14 @@ def test_the_runner_is_pinned():
     assert options.view_as(SetupOptions).save_main_session is False
 
 
-def test_more_workers_are_processes_of_ours():
+def test_more_workers_are_processes():
     options = beam_options.build([], 3)
     assert options.view_as(DirectOptions).direct_num_workers == 3
-    assert isinstance(beam_options.runner(options), ForkingRunner)
+    assert isinstance(beam_options.runner(options), ProcessRunner)
 
 
 @pytest.mark.parametrize(
-    ("flags", "ours", "count"),
+    ("flags", "processes", "count"),
     [
         (["--direct_running_mode=multi_processing", "--direct_num_workers=2"], True, 2),
         (["--direct_num_workers=3"], True, 3),
@@ -46,10 +46,10 @@ def test_more_workers_are_processes_of_ours():
         ([], True, 4),
     ],
 )
-def test_beam_s_own_flags_for_workers_win(flags, ours, count):
+def test_beam_s_own_flags_for_workers_win(flags, processes, count):
     options = beam_options.build(flags, 4)
     assert beam_options.workers(options) == count
-    assert isinstance(beam_options.runner(options), ForkingRunner) == ours
+    assert isinstance(beam_options.runner(options), ProcessRunner) == processes
 
 
 ENGINES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "engines.md"

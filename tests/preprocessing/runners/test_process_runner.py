@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 
 import apache_beam as beam
 import grpc
@@ -12,8 +15,10 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
 from pipeline import errors
-from preprocessing.runners import worker_server
-from preprocessing.runners.forked_runner import ForkingRunner
+from preprocessing.runners import error_transport, process_runner
+from preprocessing.runners.process_runner import ProcessRunner
+from tests.pipeline.process_help import is_alive, wait_until
+from tests.support.sets import slow
 
 
 class Note(beam.DoFn):
@@ -37,17 +42,16 @@ class Die(beam.DoFn):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _run(dofn: beam.DoFn, runner: ForkingRunner) -> None:
+def _run(dofn: beam.DoFn) -> None:
     options = PipelineOptions([])
     options.view_as(DirectOptions).direct_num_workers = 2
-    pipeline = beam.Pipeline(runner, options)
+    pipeline = beam.Pipeline(ProcessRunner(), options)
     _ = pipeline | beam.Create(range(6)) | beam.Reshuffle() | beam.ParDo(dofn)
     pipeline.run().wait_until_finish()
 
 
 def test_two_processes_share_the_work_and_end_in_order(tmp_path):
-    with worker_server.start() as server:
-        _run(Note(str(tmp_path)), ForkingRunner(server))
+    _run(Note(str(tmp_path)))
     names = sorted(path.name for path in tmp_path.iterdir())
     done = [name.split("-") for name in names if not name.startswith("bye")]
     assert sorted(int(element) for _, element in done) == list(range(6))
@@ -63,8 +67,7 @@ def _fail(error: Exception) -> None:
 def test_a_stream_that_ends_late_is_no_news_and_other_failures_are(tmp_path, capfd, monkeypatch):
     """Beam's thread that reads from a worker may find its end after the pipeline."""
     monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)  # pytest's keeps all
-    with worker_server.start() as server:
-        _run(Note(str(tmp_path)), ForkingRunner(server))
+    _run(Note(str(tmp_path)))
     for error in (grpc.RpcError("stream removed"), ValueError("of one's own")):
         thread = threading.Thread(target=_fail, args=(error,))
         thread.start()
@@ -77,13 +80,21 @@ def test_a_process_that_is_lost_is_reported_in_a_line(capfd):
     with pytest.raises(
         errors.RetryableError, match=r"a worker process was lost: killed by SIGKILL\. If the system"
     ):
-        _run(Die(), ForkingRunner())
+        _run(Die())
     assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.timeout(60)
+def test_a_process_that_is_lost_before_it_connects_is_not_waited_for(monkeypatch):
+    """Beam itself waits for it for ever."""
+    monkeypatch.setattr(process_runner, "_command", lambda _: "exit 3")
+    with pytest.raises(errors.RetryableError, match=r"a worker process was lost: exit code 3\."):
+        _run(Die())
 
 
 def test_what_a_dofn_raises_is_not_taken_for_a_loss():
     with pytest.raises(RuntimeError, match="division by zero"):
-        _run(Divide(), ForkingRunner())
+        _run(Divide())
 
 
 class Divide(beam.DoFn):
@@ -91,3 +102,52 @@ class Divide(beam.DoFn):
 
     def process(self, element: int) -> None:
         raise ZeroDivisionError("division by zero")
+
+
+class WorkOrFail(beam.DoFn):
+    """The first process works for longer than anybody waits; the other fails meanwhile."""
+
+    def __init__(self, folder: str) -> None:
+        self._works = os.path.join(folder, "works")
+
+    def process(self, element: int) -> None:
+        try:
+            os.mkdir(self._works)
+        except FileExistsError:
+            with error_transport.carried("of a test"):
+                raise errors.DataError("a row is wrong") from None
+        time.sleep(600)
+
+
+@pytest.mark.timeout(60)
+def test_after_an_error_nobody_waits_for_the_work_of_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(process_runner, "_GRACE", 0.5)
+    with pytest.raises(Exception, match="a row is wrong"):
+        _run(WorkOrFail(str(tmp_path)))
+
+
+class Count(beam.DoFn):
+    """Notes its process, and works until it is ended."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, element: int) -> None:
+        open(os.path.join(self._folder, str(os.getpid())), "w").close()
+        time.sleep(600)
+
+
+_DRIVER = """\
+import sys
+from tests.preprocessing.runners import test_process_runner as tests
+tests._run(tests.Count(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("number", [slow(signal.SIGINT), signal.SIGKILL])
+def test_the_workers_end_with_the_process_that_has_them(tmp_path, number):
+    driver = subprocess.Popen([sys.executable, "-c", _DRIVER, str(tmp_path)])
+    wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+    driver.send_signal(number)
+    assert driver.wait(60)
+    wait_until(lambda: not any(is_alive(int(path.name)) for path in tmp_path.iterdir()))
