@@ -75,8 +75,9 @@ MORNING, AFTERNOON = r".*[\d ][Aa][Mm].*", r".*[\d ][Pp][Mm].*"
 
 _Rewrites = list[tuple[str, str]]
 _PAD = (r"\b(\d)\b", r"0\1")
-# Two digits of a year from 69 on are of the last century, as in POSIX.
-_CENTURIES = (("(69|[7-9]\\d)", "19"), ("(\\d\\d)", "20"))
+# Two digits of a year from 50 on are of the last century, as in Oracle's RR: data tell of the past,
+# and POSIX, with 69, would take 1963 for 2063.
+_CENTURIES = (("([5-9]\\d)", "19"), ("(\\d\\d)", "20"))
 
 
 def _numeric(form: str) -> _Rewrites:

@@ -69,7 +69,7 @@ class Date(Step):
         "nanoseconds",
     ] = "iso"
     """How dates are written. `iso`: `2013-01-31` or `2013-01-31T23:59:00Z`. `ymd`: `20130131`, text
-    or an integer. `yy`: two digits, from 69 on of the last century. `month`: its English name, such
+    or an integer. `yy`: two digits, 1950 to 2049. `month`: its English name, such
     as `31 Jan 2013`, `Thu, 31 Jan 2013 23:59:00 +0000` and `January 31, 2013`. `y-m`, `m/y`,
     `month y` and `quarter` (`2013Q1`) are their first day. Zones are ignored. `seconds` to
     `nanoseconds`: integers that count since 1970-01-01 in UTC (Unix time)."""

@@ -15,10 +15,12 @@ _TIME = re.compile(
     r"[a-z](Time|Date|At|Timestamp)$",
     re.IGNORECASE,
 )
+_FOUR = re.compile(r"\d{4}")
 _TWO_MONTHS, _INTERVALS = 60, 8
 _YEAR = 365.25
-# Two-digit years that span so many may be of another century than they are taken for.
-_TWO_CENTURIES = 50
+# Two-digit years that span so many, or are so far ahead, may be of another century than they are
+# taken for.
+_TWO_CENTURIES, _AHEAD = 50, 2035
 # A day such as a holiday can be learned if it has returned so often, and has so many rows.
 _RETURNS, _LEARNED = 4, 5
 
@@ -39,6 +41,12 @@ def find(name: str, found: Found) -> tuple[str, dates.Span] | None:
     return None
 
 
+def _two_digits(form: str, found: Found) -> bool:
+    """Tells if years have two digits."""
+    texts = found.as_dates.examples.values()
+    return "yy" in form or (form == "d month y" and not any(map(_FOUR.search, texts)))
+
+
 def is_time(name: str) -> bool:
     """Tells if a column is called a time."""
     return _TIME.search(name) is not None
@@ -50,8 +58,8 @@ def note(form: str, found: Found) -> str:
         return f"{form} since 1970"
     if found.kind == "string" and (others := found.as_dates.others):
         return f"dates, taken for {form}; if they are not, form: {' or '.join(others)}"
-    if "yy" in form:
-        return f"dates, {form}, of the years 1969 to 2068"
+    if _two_digits(form, found):
+        return f"dates, {form}, of the years 1950 to 2049"
     return "dates" if form == "iso" else f"dates, {form}"
 
 
@@ -69,9 +77,9 @@ def remarks(name: str, found: Found) -> list[str]:
     if times is None:
         return []
     form, span = times
-    if "yy" in form and span.years >= _TWO_CENTURIES:
+    if _two_digits(form, found) and (span.years >= _TWO_CENTURIES or span.last_day.year > _AHEAD):
         return [
-            f"{name!r}: its years have two digits, and are taken for 1969 to 2068, from "
+            f"{name!r}: its years have two digits, and are taken for 1950 to 2049, from "
             f"{span.first_day.year} to {span.last_day.year}. Write four digits if that is wrong"
         ]
     if found.kind == "string" and (others := found.as_dates.others):

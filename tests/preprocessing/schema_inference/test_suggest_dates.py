@@ -106,9 +106,10 @@ def test_what_is_in_doubt_is_said():
         "'x': whole numbers such as 1600000000000 are taken for milliseconds since 1970. If they "
         "are not, give features.x the step z_score"
     ]
-    assert _remarks(["31/12/45", "31/12/12"]) == []
-    assert _remarks(["31/12/45", "31/12/84"]) == [
-        "'when': its years have two digits, and are taken for 1969 to 2068, from 1984 to 2045. "
+    assert _remarks(["31/12/63", "31/12/12"]) == []
+    assert _remarks(["31/12/45", "31/12/44"])[0].startswith("'when': its years have two digits")
+    assert _remarks(["31/12/62", "31/12/12"]) == [
+        "'when': its years have two digits, and are taken for 1950 to 2049, from 1962 to 2012. "
         "Write four digits if that is wrong"
     ]
     assert _remarks([1_600_000_000_000, 1_600_000_009_000], "ts") == []
@@ -130,6 +131,9 @@ def test_days_as_whole_numbers():
 def test_notes_say_one_thing():
     assert _column(["05/12/2020", "06/13/2020"]).notes[1:] == ["dates, m/d/y"]
     assert _column(["2017 May", "2018 May"]).notes[1:] == ["dates, month y"]
+    assert (
+        _column(["6-Aug-09", "7-Aug-10"]).notes[-1] == "dates, d month y, of the years 1950 to 2049"
+    )
     mixed = _column(["2020-01-05", "05 Jan 2020"] * 9).notes
     assert mixed[-1:] == ["dates written in 2 ways: kept as text"]
 
