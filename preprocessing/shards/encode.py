@@ -35,8 +35,9 @@ _LIST = {
 _ABSENT = -1
 # Records that are quicker to copy than to make an array of.
 _SHORT_BYTES = 4096
-# Columns in which every value occurs so often on average are encoded by value, not by row.
-_FEW = 4
+# Columns in which every value occurs so often on average are encoded by value, not by row. The
+# first values tell, since to find all that differ takes longer than to encode them by row.
+_FEW, _FIRST = 4, 1024
 _NOTHING = pa.scalar(b"", pa.large_binary())
 _SOME = {"string": "", "float32": 0.0, "int64": 0}
 
@@ -75,9 +76,10 @@ def _entries(array: pa.Array, name: str, column: config.Column) -> list[pa.Array
         return _parts(array, name, column)
     # As bits, since 0.0 and -0.0 are equal but not the same record.
     bits = array.view(pa.int32()) if column.type == "float32" else array
-    encoded = bits.dictionary_encode()
-    if len(encoded.dictionary) > len(array) // _FEW:
+    first = bits.slice(0, _FIRST)
+    if len(first.unique()) > len(first) // _FEW:
         return _parts(array, name, column)
+    encoded = bits.dictionary_encode()
     # Every different value is encoded once.
     different = encoded.dictionary.view(array.type)
     entries = _join(*_parts(different, name, column)).take(encoded.indices)
