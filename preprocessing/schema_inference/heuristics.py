@@ -1,6 +1,7 @@
 """What a column that was surveyed could be: its rules, and the feature made of it.
 
-All are guesses for a person to look over. Rules hold for every row that was read.
+All are guesses for a person to look over. Rules hold for every row that was read, and should hold
+for those of tomorrow.
 """
 
 from __future__ import annotations
@@ -8,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from preprocessing.schema_inference import suggest_dates, suggest_lists, traits
 from preprocessing.schema_inference.profile import Found
@@ -30,6 +30,7 @@ _INTERVALS, _ENOUGH = 16, 10_000
 _FAR = 8.0
 # Longer texts are not listed.
 _ALLOWED = 1000
+_LIMITS = ("allowed", "min", "max", "min_length", "max_length")
 _DIGITS = re.compile(r"[+-]?\d{1,1000}(\.0*)?", re.ASCII)
 
 
@@ -68,14 +69,14 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     elif found.listed:
         made.steps, made.embedding, note = suggest_lists.feature(found)
         made.notes.append(note)
-        rules.pop("allowed", None)  # new tags come every day
+        if found.kind != "float32":
+            _without_limits(rules)  # new tags come every day
         if made.steps == ["vocabulary"]:
             rules["vocabulary"] = {}
     elif times := suggest_dates.find(name, found):
         form, span = times
         made.notes.append(suggest_dates.note(form, found))
-        for rule in ("allowed", "min", "max"):
-            rules.pop(rule, None)  # later days come
+        _without_limits(rules)  # later days come
         made.parts = suggest_dates.parts(name, form, span, rows=found.values)
         if not made.parts:
             made.notes.append("of one day and hour: no feature")
@@ -95,19 +96,42 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
         _text_feature(found, made)
     else:
         _number_feature(name, found, made, wide=wide, few=rows < _ENOUGH)
+    if not (made.steps or made.parts):
+        _without_limits(rules)  # the model does not depend on it
     return made
 
 
+def _without_limits(rules: dict[str, Any]) -> None:
+    for rule in _LIMITS:
+        rules.pop(rule, None)
+
+
 def _range(found: Found) -> dict[str, Any]:
+    """Returns limits that hold for later rows too, but not for damage: what was seen, and as much
+    again on both sides. What is never negative stays so, and what is 0 or 1."""
     about = found.about
     if about.not_finite or about.least is None or about.greatest is None:
         return {}
-    return {"min": _short(about.least), "max": _short(about.greatest)}
+    if found.kind == "int64" and (about.least, about.greatest) == (0, 1):
+        return {"min": 0, "max": 1}
+    more = about.greatest - about.least
+    low = 0 if about.least >= 0 else about.least - more
+    high = 0 if about.greatest <= 0 else about.greatest + more
+    return {"min": _outward(low, found, math.floor), "max": _outward(high, found, math.ceil)}
 
 
-def _short(number: float | int) -> float | int:
-    """Returns the shortest number that is the same float32."""
-    return number if isinstance(number, int) else float(str(np.float32(number)))
+def _outward(number: float, found: Found, to_whole: Callable[[float], int]) -> float | int:
+    """Rounds a limit to two digits, outwards."""
+    unit = 10.0 ** (math.floor(math.log10(abs(number))) - 1) if number else 1.0
+    rounded = to_whole(number / unit) * unit
+    if found.kind == "int64":
+        return max(-(2**63), min(2**63 - 1, to_whole(rounded)))
+    return float(f"{rounded:.2g}")
+
+
+def numbered(found: Found) -> dict[str, Any]:
+    """Returns the limits of classes that are numbered from 0: no other can come."""
+    return {"min": 0, "max": len(found.different or ()) - 1}
 
 
 def _text_rules(name: str, found: Found) -> dict[str, Any]:
@@ -165,6 +189,8 @@ def _is_huge(found: Found) -> bool:
 
 
 def _number_feature(name: str, found: Found, made: Column, *, wide: bool, few: bool) -> None:
+    if not found.about.not_finite:
+        made.notes.append(f"{found.about.least:,.6g} to {found.about.greatest:,.6g}")
     short = found.different is not None and len(found.different) <= traits.CATEGORIES
     often = found.values >= traits.LEARNT * found.count_of_different
     if found.kind == "int64" and short and often and not found.lengths:
@@ -214,6 +240,7 @@ def _hashed(found: Found, made: Column) -> None:
     different = found.count_of_different
     buckets = min(2 ** math.ceil(math.log2(_PER_VALUE * different)), _MOST_BUCKETS)
     shared = -math.expm1((different - 1) * math.log1p(-1 / buckets))
+    _without_limits(made.rules)  # other values come
     made.notes.append(f"hashed to {buckets:,} buckets, {shared:.0%} share theirs with another")
     made.steps = [{"hash": {"buckets": buckets}}]
     made.embedding = min(_WIDEST, math.ceil(2 * different**0.25))

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline import errors
 from preprocessing.schema_inference import traits
-from preprocessing.schema_inference.heuristics import Column
+from preprocessing.schema_inference.heuristics import Column, numbered
 from preprocessing.schema_inference.profile import Found, Survey
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.sources import csv_numbers
@@ -149,6 +149,8 @@ def list_classes(made: Column, found: Found) -> None:
     Only a vocabulary that is declared is sure to be counted whole.
     """
     made.rules.pop("vocabulary", None)
+    if traits.is_numbered(found):
+        made.rules |= numbered(found)
     if found.kind != "string" and not traits.is_class(found):
         return
     few = found.different is not None and len(found.different) <= LISTED and not found.lengths

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from pipeline import config, errors
 from pipeline.config import config_file
 from preprocessing import sources
+from preprocessing.arrow import arrow_types
 from preprocessing.build import job
 from preprocessing.dead_letters import letter_files
-from preprocessing.rows import validate
+from preprocessing.rows import rules, validate
 from preprocessing.schema_inference import profile, write_config
 
 SAMPLE = config_file.SHIPPED.parent / "data" / "flights" / "sample.csv.gz"
@@ -52,7 +53,9 @@ def test_flights(tmp_path):
     write_config.write(str(out), write_config.render(guess, found, name="first", path=str(out)))
     text = out.read_text()
     assert "origin: {type: string, allowed: [EWR, JFK, LGA]}" in text
-    assert "# 1,049 different, 2.7% missing\n    dep_time: {type: int64, min: 1, max: 2358," in text
+    assert (
+        "# 1,049 different, 2.7% missing, 1 to 2,358\n    dep_time: {type: int64, min: 0," in text
+    )
     loaded = config_file.load(str(out))
     made = job.run(loaded, str(tmp_path))
     # Flights that never arrived have no delay, which is what is taken for the label.
@@ -333,7 +336,7 @@ def test_numbers_with_a_decimal_comma(tmp_path):
     proposed = _proposed(path)
     assert (proposed.data.csv.decimal, proposed.data.csv.thousands) == (",", ".")
     price = proposed.data.columns["Preis €"]
-    assert (price.type, price.min, price.max) == ("float32", 1000.5, 1098.5)
+    assert (price.type, price.min, price.max) == ("float32", 0.0, 1200.0)
     _check(proposed.data)
 
 
@@ -369,6 +372,23 @@ def _rendered(tmp_path, text, label=""):
     return write_config.render(guess, found, name="a", path=str(tmp_path / "a.yaml"), chosen=label)
 
 
+def test_rules_let_the_rows_of_tomorrow_pass_but_not_damage(tmp_path):
+    start = 1700000000
+    rows = [f"{n},{start + 3600 * n},{n % 9},{n % 7 + 0.5},{n * 3.7 % 40:.2f}" for n in range(200)]
+    made = _rendered(tmp_path, "\n".join(["order_id,created_at,size,price,y", *rows]), label="y")
+    (tmp_path / "a.yaml").write_text(made)
+    columns = config_file.load(str(tmp_path / "a.yaml")).data.columns
+    assert columns["order_id"].max is columns["created_at"].max is None
+
+    def broken(name: str, value: float) -> list[str]:
+        array = pa.array([value], arrow_types.arrow_type(columns[name]))
+        return [reason for reason, bad in rules.broken(array, columns[name]) if bad.any()]
+
+    assert not broken("order_id", 201) and not broken("created_at", start + 10**6)
+    assert not broken("size", 9) and not broken("price", 7.25) and not broken("y", 41.0)
+    assert broken("size", 999) == broken("price", -1.0) == broken("y", -1.0) == ["range"]
+
+
 @pytest.mark.parametrize("absent", profile.TOKENS)
 def test_the_usual_texts_for_missing_among_numbers_and_dates(tmp_path, absent):
     rows = [f"{n + 0.5},{n},{n % 12 + 1}/{n % 28 + 1}/2020,{n % 2}" for n in range(50)]
@@ -376,8 +396,8 @@ def test_the_usual_texts_for_missing_among_numbers_and_dates(tmp_path, absent):
     made = _rendered(tmp_path, text)
     assert made.count(f"{absent!r}: taken for missing") == 3, made
     assert "\nname: a\n" in made
-    assert "a: {type: float32, min: 0.5, max: 49.5, missing: allow}" in made
-    assert "b: {type: int64, min: 0, max: 49, missing: allow}" in made
+    assert "a: {type: float32, min: 0.0, max: 99.0, missing: allow}" in made
+    assert "b: {type: int64, min: 0, max: 98, missing: allow}" in made
     assert "{date: {part: month, form: m/d/y}}" in made
 
 
