@@ -25,6 +25,8 @@ _LONGEST = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 # Of a column that has many days of the month in one form, a form that has fewer of them by this
 # factor takes years for days.
 _MANY_DAYS, _FEWER_DAYS = 15, 3
+# Years have so many terms at most, which are written without a zero.
+_TERMS, _PADDED = 4, re.compile(r"\b0|[Mm]")
 _ISO = r"^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]?(?P<hour>\d*)"
 
 
@@ -118,6 +120,8 @@ class Seen:
         known = [form for form in self.forms if form in self.spans]
         if "y-m" in known and self._seasons and self.spans["y-m"].years:
             known.remove("y-m")  # 2019-20, 2020-21
+        terms = [f for f in ("y-m", "m/y") if f in known and self._may_be_terms(f)]
+        known = [form for form in known if form not in terms]
         return min(known, key=lambda form: self.spans[form].years, default=None)
 
     @property
@@ -137,6 +141,11 @@ class Seen:
     def mixed(self) -> dict[str, str]:
         """A text by form, if all are dates but no form has all."""
         return {} if self.no_dates or self.forms else self.examples
+
+    def _may_be_terms(self, form: str) -> bool:
+        """Tells if months could be the terms of a year: 2000-1, 2000-2."""
+        padded = any(_PADDED.search(text) for text in self.examples.values())
+        return max(self.spans[form].months) <= _TERMS and not padded
 
     def _see_span(self, form: str, texts: pa.Array, iso: pa.Array) -> None:
         found = pc.extract_regex(iso, _ISO)

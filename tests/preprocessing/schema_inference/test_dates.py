@@ -82,6 +82,13 @@ def test_seasons_are_no_months():
     assert _seen(["2009-10", "2010-11", "2011-11"]).form == "y-m"
 
 
+def test_terms_are_no_months():
+    assert _seen(["2000-1", "2000-2", "2001-1"]).form is None
+    assert _seen(["1/2000", "2/2000"]).form is None
+    assert _seen(["2000-1", "2000-2", "2001-9"]).form == "y-m"
+    assert _seen(["01/2000", "02/2000"]).form == "m/y"
+
+
 @pytest.mark.parametrize(
     ("texts", "form"),
     [
