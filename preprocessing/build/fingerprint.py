@@ -11,6 +11,7 @@ from preprocessing.sources.base import RawFile
 
 # Raised when the same config and files would give other bytes than before.
 FORMAT = 5
+_TEXT = ("csv", "jsonl")
 _READ_BYTES = 1 << 20
 # More files than this (images) are named by folder, or the manifest would grow with the data.
 MAX_LISTED = 1000
@@ -43,9 +44,10 @@ def _by_folder(found: list[manifest.Source]) -> list[manifest.Source]:
 
 
 def _format(data: config.Data) -> int:
-    """Returns the format of the records; those of numbers in groups of digits are one further, as
-    0,346 was taken for 346 once."""
-    return FORMAT + bool(data.csv.thousands)
+    """Returns the format of the records. Those of numbers in groups of digits are one further, as
+    0,346 was taken for 346 once; so are those of text files, where +5 was no whole number and NaN
+    of JSON was one of its own."""
+    return FORMAT + bool(data.csv.thousands) + (data.source in _TEXT)
 
 
 def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:

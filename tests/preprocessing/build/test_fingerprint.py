@@ -10,7 +10,7 @@ import pytest
 from pipeline import errors
 from preprocessing.build import fingerprint
 from preprocessing.sources import base
-from tests.preprocessing import idx_files
+from tests.preprocessing import idx_files, tables
 
 RUN = threading.Event()
 _INPUTS = {"train": {"images": "/a/i", "labels": "/a/l"}}
@@ -74,6 +74,17 @@ def test_a_new_format_makes_new_records(monkeypatch):
     before = _name()
     monkeypatch.setattr(fingerprint, "FORMAT", fingerprint.FORMAT + 1)
     assert _name() != before
+
+
+@pytest.mark.parametrize("source", ["csv", "jsonl"])
+def test_records_of_texts_that_are_read_otherwise_are_made_again(tmp_path, source, monkeypatch):
+    """+5 and NaN are read since then; of other sources nothing has changed."""
+    data = tables.make_config(tmp_path / "x", source=source).data
+    other = tables.make_config(tmp_path / "x", source="parquet").data
+    before = fingerprint.fingerprint(data, ()), fingerprint.fingerprint(other, ())
+    monkeypatch.setattr(fingerprint, "_TEXT", ())
+    assert fingerprint.fingerprint(data, ()) != before[0]
+    assert fingerprint.fingerprint(other, ()) == before[1]
 
 
 def test_files_that_cannot_be_read(tmp_path):
