@@ -64,7 +64,7 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 
 # make itself ignores a variable that does not exist.
 UNKNOWN  := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
-NEAREST   = $(shell $(RUN_PYTHON) -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1))' \
+NEAREST   = $(shell $(RUN_PYTHON) -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1))' \
 	$(call quoted,$(1)) $(VARIABLES))
 $(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %=?),$(call NEAREST,$(v))); it must be one of \
 	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))

@@ -115,6 +115,8 @@ def of_disk(error: Exception) -> PipelineError | None:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Returns ` (did you mean 'x'?)` for the closest of `known`, or an empty string."""
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {matches[0]!r}?)" if matches else ""
+    """Returns ` (did you mean 'x'?)` for the closest of `known`, or an empty string; upper or lower
+    case does not matter."""
+    folded = {one.casefold(): one for one in known}
+    matches = difflib.get_close_matches(word.casefold(), folded, n=1)
+    return f" (did you mean {folded[matches[0]]!r}?)" if matches else ""

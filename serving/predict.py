@@ -43,7 +43,9 @@ _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated b
 def main() -> None:
     """Finds the model and the rows, and hands over."""
     versions.require_estimators()
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    run = run_folder.find_run(
+        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
+    )
     job = run.read_config()
     own_input.refuse(job, "predict", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)

@@ -32,7 +32,9 @@ _PORT = flags.DEFINE_integer(
 def main() -> None:
     """Finds the model and hands over."""
     versions.require_estimators()
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    run = run_folder.find_run(
+        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
+    )
     job = run.read_config()
     own_input.refuse(job, "serve", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)

@@ -159,7 +159,7 @@ def test_a_value_of_two_lines_is_refused(sandbox):
     ("given", "hint"),
     [
         ("CONFG=flights", " (did you mean CONFIG=?)"),
-        ("storage=x", ""),
+        ("storage=x", " (did you mean STORAGE=?)"),
         ("STEPS=500", ""),
         ("BATCH_SIZE=$(shell touch {ran}/x)", ""),
         ("a'b;`>{ran}/x`=1", ""),

@@ -39,7 +39,9 @@ _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the
 def main() -> None:
     """Prints the metrics, a row a checkpoint and split, then a row a slice; writes the page."""
     versions.require_estimators()
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    run = run_folder.find_run(
+        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
+    )
     job, slices = run.read_config(), [s for s in _SLICES.value if s]
     own_input.refuse(job, "evaluate", instead="estimator-pipeline report has the evaluations made")
     job = request.grouped(job, _GROUP.value or None)

@@ -23,7 +23,9 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Prints a row an epoch, and what is not exactly once."""
     versions.require_estimators()
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    run = run_folder.find_run(
+        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
+    )
     job = run.read_config()
     own_input.refuse(job, "ledger")
     if run_folder.saved_step(run) is None:  # found before TensorFlow is imported

@@ -24,7 +24,9 @@ _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the
 def main() -> None:
     """Migrates each checkpoint that is wanted, and says where it is."""
     versions.require_estimators()
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    run = run_folder.find_run(
+        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
+    )
     own_input.refuse(run.read_config(), "migrate")
     from trainer.checkpoints import checkpoint_files
     from trainer.migration import migration

@@ -23,7 +23,9 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Prints a line a step, and what is not finite."""
     versions.require_estimators()
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
+    run = run_folder.find_run(
+        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
+    )
     own_input.refuse(run.read_config(), "replay")
     if not storage.exists(storage.join(run.path, run_folder.DIVERGENCE)):
         raise errors.UsageError(f"run {run.name!r}: its loss was always finite; nothing to repeat")

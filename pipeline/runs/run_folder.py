@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline import errors, places, redaction, storage
@@ -45,17 +46,27 @@ def run_folder(storage_root: str, run: str) -> str:
 
 
 def find_run(
-    storage_root: str, run: str | None, config_name: str | None = None, *, scripts: bool = False
+    storage_root: str,
+    run: str | None,
+    config_name: str | None = None,
+    *,
+    scripts: bool = False,
+    trained: bool = False,
 ) -> RunFolder:
     """Returns the run of that name, or the newest one, of a config (its name or path) if that is
     given. Raises `UsageError` if there is none, or if the named run is of another config.
 
-    Runs of a script, which have no config, are found only if `scripts` is true.
+    Runs of a script, which have no config, are found only if `scripts` is true. With `trained`, one
+    that failed before its first checkpoint, such as for a mistyped setting, is not the newest while
+    there is another.
     """
     wanted = _config_name(config_name) if config_name else None
     if run is None:
         root = storage.join(storage.absolute(storage_root), "runs")
-        return _newest_run(root, wanted, scripts=scripts and wanted is None)
+        newest = _newest_first(root, wanted, scripts=scripts and wanted is None)
+        first = next(newest)
+        alive = (f for f in itertools.chain([first], newest) if not _is_dead(f))
+        return next(alive, first) if trained else first
     folder = RunFolder(run_folder(storage_root, run))
     if folder.is_of_script:
         if scripts and wanted is None:
@@ -88,7 +99,14 @@ def below(root: str) -> list[RunFolder]:
     return [one for one in kept if os.path.exists(one.path)]
 
 
-def _newest_run(root: str, wanted: str | None, *, scripts: bool) -> RunFolder:
+def _is_dead(folder: RunFolder) -> bool:
+    """Tells if a run has failed before there was anything to keep of it."""
+    ended = (folder.read(RECORD) or {}).get("status") == "failed"
+    return ended and saved_step(folder) is None
+
+
+def _newest_first(root: str, wanted: str | None, *, scripts: bool) -> Iterator[RunFolder]:
+    """Yields at least one run, or raises `UsageError`."""
     started = [
         folder
         for folder in below(root)
@@ -96,11 +114,15 @@ def _newest_run(root: str, wanted: str | None, *, scripts: bool) -> RunFolder:
     ]
     if not started:
         raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
+    some = False
     for folder in sorted(started, key=lambda f: storage.modified(f.begun_path), reverse=True):
         # One that cannot be read, such as of another version, is of no config that is known.
         with contextlib.suppress(errors.UsageError, errors.DataError):
             if wanted is None or folder.read_config().name == wanted:
-                return folder
+                some = True
+                yield folder
+    if some:
+        return
     raise errors.UsageError(
         f"no run of {wanted!r} in {root!r}. Train one with make train CONFIG={wanted}."
     )
@@ -166,7 +188,7 @@ class RunFolder:
     @property
     def record_path(self) -> str:
         """`run.json`: what happened, for machines."""
-        return storage.join(self.path, "run.json")
+        return storage.join(self.path, RECORD)
 
     @property
     def exports(self) -> str:
@@ -251,6 +273,8 @@ def saved_step(run: RunFolder) -> int | None:
     return int(match[1]) if match else None
 
 
+# What happened, for machines: see `run_record`.
+RECORD = "run.json"
 # What the launcher of a script writes at each start: {"command": [word], "folder": path,
 # "model_dir": path or null}.
 SCRIPT = "command.json"

@@ -18,6 +18,9 @@ from preprocessing.sources import csv_numbers
 _COLUMNS, _SHOWN = 20, 3
 # Classes that a config names, at most.
 LISTED = 1000
+_ONE_COLUMN = (
+    ". If the file has more, it has lines above its header, or a separator other than , ; | and tab"
+)
 _LABELS = ("label", "target", "class", "outcome", "y")
 _OUTCOME = re.compile(
     r"(^|[^a-z])(is|has|target|label|class|outcome|churn(ed)?|surviv(ed|al)|fraud|default(ed)?|click"
@@ -139,6 +142,7 @@ def check_label(label: str, guess: Guess, columns: Iterable[str]) -> None:
     raise errors.UsageError(
         f"LABEL={label}: {f'it {why}' if why else 'no such column'}{near}"
         f"{'' if near else f'; there are {listed}{more}'}"
+        f"{_ONE_COLUMN if len(names) == 1 and not why else ''}"
     )
 
 

@@ -69,6 +69,8 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
     among these.
     """
     name = name_of(out)
+    if path.startswith(("/dev/", "/proc/")):
+        raise errors.UsageError(f"DATA={path}: is there for this command alone; name a file")
     storage.is_remote(path)  # raises for a place that is not supported, before patterns are made
     if (images := _images(path)) and label not in ("", "label"):
         raise errors.UsageError(f"LABEL={label}: images have one label, {'label'!r}")
@@ -141,6 +143,11 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
         bad = f" but {found.unreadable.total():,} unreadable ones"
         if (first := found.first_unreadable) is not None:
             bad += f"; row {first.row} {first.problem}" if first.row >= 0 else f"; {first.problem}"
+            if _has_one_more(first.problem):
+                bad += (
+                    ". If the first is the name of the row, as R writes it, give it a name in the "
+                    "header"
+                )
         raise errors.DataError(f"{path!r}: no rows{bad if first else ''}")
     by_place = guess.csv.get("header") is False
     for name, column in found.columns.items():
@@ -165,6 +172,11 @@ def _separators(guess: Guess, found: Survey, label: str) -> dict[str, str]:
     others = {n: c for n, c in found.columns.items() if n not in (label, *guess.separators)}
     marks = {name: suggest_lists.separator(column) for name, column in others.items()}
     return {name: mark for name, mark in marks.items() if mark}
+
+
+def _has_one_more(problem: str) -> bool:
+    found = re.fullmatch(r"has (\d+) values for (\d+) columns", problem)
+    return found is not None and int(found[1]) == int(found[2]) + 1
 
 
 def _unusable(column: Found) -> str | None:

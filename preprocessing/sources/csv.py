@@ -230,5 +230,5 @@ def _letter(row: pa_csv.InvalidRow, path: str, first: int) -> base.Letter:
         None,
         "columns",
         row.text[:_SHOWN],
-        f"has {row.actual_columns} columns, the others have {row.expected_columns}",
+        f"has {row.actual_columns} values for {row.expected_columns} columns",
     )

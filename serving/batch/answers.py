@@ -115,7 +115,11 @@ def labelled(
     if answered is None or found[answered].ndim != 1:
         return pa.nulls(len(labels)), Agreement()
     values, known = truth(labels, label, classes, answered=answered)
-    shown = named(values, classes) if answered == CLASS else pa.array(values)
+    if answered == CLASS:
+        shown = named(values, classes)
+    else:
+        # As it is in the column: a float32 has fewer digits than the float64 it is compared as.
+        shown = labels if known.any() else pa.array(values)
     agreement = of(answered, found[answered][known], values[known])
     return pc.if_else(pa.array(known), shown, pa.scalar(None, shown.type)), agreement
 

@@ -70,7 +70,13 @@ def test_what_is_not_of_the_disk_is_of_another_kind():
 
 
 @pytest.mark.parametrize(
-    ("word", "hint"), [("stesp", " (did you mean 'steps'?)"), ("xyz", ""), ("", "")]
+    ("word", "hint"),
+    [
+        ("stesp", " (did you mean 'steps'?)"),
+        ("SEED", " (did you mean 'seed'?)"),
+        ("xyz", ""),
+        ("", ""),
+    ],
 )
 def test_the_nearest_known_word(word, hint):
     assert errors.nearest(word, ["steps", "seed"]) == hint

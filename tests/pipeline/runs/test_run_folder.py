@@ -2,6 +2,7 @@ import dataclasses
 import functools
 import os
 import re
+import shutil
 import threading
 
 import pytest
@@ -70,6 +71,21 @@ def test_the_newest_run_of_a_config(tmp_path):
         errors.UsageError, match=r"^--config 'flights': is 'flights', but run 'a' is of 'mnist';"
     ):
         find("a", "flights")
+
+
+def test_a_run_that_failed_before_it_trained_is_not_the_newest_with_a_model(tmp_path):
+    _runs(tmp_path, ("good", "mnist"), ("bad", "mnist"), ("dead", "mnist"))
+    for name, ended in ("good", "done"), ("bad", "failed"), ("dead", "failed"):
+        folder = tmp_path / "runs" / name
+        RunFolder(str(folder)).write(run_folder.RECORD, {"status": ended})
+        if name != "dead":
+            (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"')
+    find = functools.partial(run_folder.find_run, str(tmp_path), None)
+    assert (find().name, find(trained=True).name) == ("dead", "bad")
+    assert find("mnist", trained=True).name == "bad"
+    shutil.rmtree(tmp_path / "runs" / "good")
+    shutil.rmtree(tmp_path / "runs" / "bad")
+    assert find(trained=True).name == "dead"
 
 
 def test_files_of_a_run(tmp_path):

@@ -196,7 +196,12 @@ def test_other_texts_for_no_value(tmp_path):
     [
         ("a,b\n", "no rows"),
         ("a,b\n,\n,NA\n", "no column has values"),
-        ("a,b\n1\n2\n", "no rows but 2 unreadable ones; row 2 has 1 columns, the others have 2"),
+        ("a,b\n1\n2\n", "no rows but 2 unreadable ones; row 2 has 1 values for 2 columns"),
+        (
+            "a,y\nr1,1,2\nr2,1,2\n",
+            "row 2 has 3 values for 2 columns. If the first is the name of the row, as R writes it,"
+            " give it a name in the header",
+        ),
     ],
 )
 def test_nothing_to_make_a_config_of(tmp_path, content, message):
@@ -225,6 +230,17 @@ def test_names_are_texts_to_yaml_too(tmp_path, name):
     out = tmp_path / f"{name}.yaml"
     write_config.write(str(out), write_config.propose(str(tmp_path / f"{name}.csv"), str(out)).text)
     assert config_file.load(str(out)).name == name
+
+
+def test_input_that_no_later_command_could_read_is_refused(tmp_path):
+    with pytest.raises(errors.UsageError, match=r"^DATA=/dev/stdin: is there for this command alo"):
+        write_config.propose("/dev/stdin", str(tmp_path / "a.yaml"))
+
+
+def test_lines_above_the_header_are_thought_of(tmp_path):
+    (tmp_path / "a.csv").write_text("Report of sales\n\na,b,y\n1,2,3\n")
+    with pytest.raises(errors.UsageError, match=r"^LABEL=y: .*it has lines above its header, or a"):
+        write_config.propose(str(tmp_path / "a.csv"), str(tmp_path / "a.yaml"), "y")
 
 
 def test_paths_start_at_the_config(tmp_path, monkeypatch):

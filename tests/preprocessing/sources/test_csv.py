@@ -124,8 +124,8 @@ def test_rows_of_other_widths_become_letters(tmp_path):
     assert [row[0] for row in _tuples([found])] == [b"0", b"3"]
     assert found.numbers.tolist() == [2, 5]
     assert [str(letter).partition(": ")[2] for letter in found.letters] == [
-        "row 3: has 2 columns, the others have 4",
-        "row 4: has 5 columns, the others have 4",
+        "row 3: has 2 values for 4 columns",
+        "row 4: has 5 values for 4 columns",
     ]
     assert [(x.reason, x.value, x.column) for x in found.letters] == [
         ("columns", "1,b", None),
