@@ -222,7 +222,7 @@ doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE; 
 # Every test is fast, or else heavy, or slow.
 PYTEST    = $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m
 
-test: lint ## lint, types, and the tests of every change: about 20 minutes
+test: lint ## lint, types, and the tests of every change: about 10 minutes on 2 idle cores
 	@$(PYTEST) "not slow"
 
 test-fast: lint ## lint, types, and the tests that need no TensorFlow, Beam or processes: about two minutes

@@ -11,7 +11,6 @@ import pytest
 
 from tests.e2e import hosts
 from tests.pipeline.process_help import ROOT, child_environment
-from tests.support.sets import slow
 
 IMPOSSIBLE = hosts.why_not()
 pytestmark = pytest.mark.skipif(IMPOSSIBLE is not None, reason=str(IMPOSSIBLE))
@@ -21,11 +20,13 @@ PARAMETER_SERVER = ("worker-0", "evaluator-0", "ps-0", "chief-0")  # the chief l
 ALL_REDUCE = ("chief-0", "evaluator-0", "worker-0")
 
 
+# In `make test`, tests/trainer/lifecycle/test_stopping.py starts roles by hand on one host.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "order", "told"),
     [
         ("parameter_server", PARAMETER_SERVER, "flags"),
-        slow("multi_worker_mirrored", ALL_REDUCE, "TF_CONFIG"),
+        ("multi_worker_mirrored", ALL_REDUCE, "TF_CONFIG"),
     ],
 )
 def test_they_find_each_other_train_and_all_end(small_records, strategy, order, told):

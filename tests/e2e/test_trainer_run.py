@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pathlib
 import re
 import shlex
 import signal
@@ -16,43 +13,28 @@ import tensorflow as tf
 
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-from tests.pipeline.process_help import ROOT, child_environment, is_alive, wait_until
-
-# A hook that makes each step take a while, so that there is time for a kill.
-SLOW = """
-import time
-
-class Slow(tf.estimator.SessionRunHook):
-    def after_run(self, context, values):
-        time.sleep(0.05)
-
-"""
+from tests.pipeline.process_help import is_alive, wait_until
+from tests.support import scripts
 
 
 def example():
     """The script and the commands of the page."""
-    page = (ROOT / "docs" / "own-script.md").read_text().partition("\n## With ")[2]
-    [script] = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    _, page = scripts.parts()
     [commands] = re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S)
-    return script, [shlex.split(line, comments=True) for line in commands.splitlines()]
+    return scripts.script(page), [shlex.split(x, comments=True) for x in commands.splitlines()]
 
 
-def environment():
-    bin_ = pathlib.Path(sys.executable).parent
-    given = child_environment()
-    return {**given, "PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+def write(folder, call, slow):
+    """Writes the script of the page as `train.py`, with slow steps."""
+    (folder / "train.py").write_text(scripts.slowed(example()[0], call, slow))
 
 
 def call(folder, command):
     if command[0] == "estimator-pipeline":
         command = [sys.executable, "-m", "pipeline", *command[1:]]
     return subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=1200
+        command, cwd=folder, env=scripts.environment(), capture_output=True, text=True, timeout=1200
     )
-
-
-def record_of(folder, name):
-    return json.loads((folder / "output" / "runs" / name / "run.json").read_text())
 
 
 @pytest.mark.slow
@@ -64,7 +46,7 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     told = "chief-0: examples come from the script 'train': no ledger, nothing is exactly once"
     assert told in " ".join(done.stdout.split())
-    record = record_of(tmp_path, "line")
+    record = scripts.record_of(tmp_path, "line")
     assert (record["status"], record["strategy"]) == ("done", "parameter_server")
     assert record["topology"] == {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
     assert 1000 <= record["final_step"] <= 1002
@@ -85,34 +67,20 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_lost_worker_server_and_chief_come_back_and_all_is_evaluated(tmp_path):
-    script = (
-        example()[0]
-        .replace("\ndef rows", f"{SLOW}\ndef rows")
-        .replace("max_steps=1000", "max_steps=2000, hooks=[Slow()]")
-    )
-    assert script.count("Slow") == 2
-    (tmp_path / "train.py").write_text(script)
-    options = ["--workers=1", "--ps=1", "--run=r", f"--storage={tmp_path}/output"]
+    write(tmp_path, "max_steps=1000", "max_steps=1000, hooks=[Slow()]")
     run = RunFolder(str(tmp_path / "output" / "runs" / "r"))
-    with subprocess.Popen(
-        [sys.executable, "-m", "pipeline", "run", *options, "--", sys.executable, "train.py"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as running:
+    with scripts.start(tmp_path) as running:
         lost = []
-        for count, (name, step) in enumerate({"worker-0": 0, "ps-0": 300, "chief-0": 700}.items()):
-            _after_step(run, step)
-            lost += _kill(run, name)
-            _restarted(run, count + 1)
+        for count, (name, step) in enumerate({"worker-0": 0, "ps-0": 150, "chief-0": 350}.items()):
+            scripts.wait_for_step(run, step)
+            lost += scripts.kill(run, name)
+            scripts.wait_for_restarts(run, count + 1)
         out, _ = running.communicate(timeout=1200)
     assert running.returncode == 0, out
-    record = record_of(tmp_path, "r")
+    record = scripts.record_of(tmp_path, "r")
     assert [one["role"] for one in record["restarts"]][:1] == ["worker"]
     assert {"worker", "ps", "chief"} <= {one["role"] for one in record["restarts"]}
-    assert record["final_step"] >= 2000
+    assert record["final_step"] >= 1000
     # Without an evaluator the chief has evaluated and exported.
     assert record["best"]["step"] == record["final_step"]
     assert (tmp_path / "output" / "runs" / "r" / record["exports"]["final"]).is_dir()
@@ -122,20 +90,18 @@ def test_a_lost_worker_server_and_chief_come_back_and_all_is_evaluated(tmp_path)
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_script_alone_continues_after_a_kill_and_after_a_signal(tmp_path):
-    script = example()[0].replace("\ndef rows", f"{SLOW}\ndef rows")
-    script = script.replace("max_steps=1000", "max_steps=500, hooks=[Slow()]")
-    (tmp_path / "train.py").write_text(script)
+    write(tmp_path, "max_steps=1000", "max_steps=500, hooks=[Slow()]")
     run = RunFolder(str(tmp_path / "output" / "runs" / "line"))
     for number, step, code in ((signal.SIGKILL, 220, -9), (signal.SIGTERM, 300, 75)):
         with subprocess.Popen(
             [sys.executable, "train.py"],
             cwd=tmp_path,
-            env=environment(),
+            env=scripts.environment(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         ) as running:
-            _after_step(run, step)
+            scripts.wait_for_step(run, step)
             running.send_signal(number)
             _, said = running.communicate(timeout=300)
         assert running.returncode == code, said
@@ -143,32 +109,21 @@ def test_a_script_alone_continues_after_a_kill_and_after_a_signal(tmp_path):
     assert re.search(r"^error: stopped, saved at step \d+\. Run the same command", said, re.M)
     done = call(tmp_path, [sys.executable, "train.py"])
     assert done.returncode == 0, done.stderr
-    record = record_of(tmp_path, "line")
+    record = scripts.record_of(tmp_path, "line")
     assert (record["status"], record["final_step"], record["launches"]) == ("done", 500, 3)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_chief_that_is_lost_while_it_evaluates_does_that_again_alone(tmp_path):
-    script = example()[0].replace("\ndef rows", f"{SLOW}\ndef rows")
-    script = script.replace("steps=10)", "steps=800, hooks=[Slow()])")
-    assert script.count("Slow") == 2
-    (tmp_path / "train.py").write_text(script)
+    write(tmp_path, "steps=10)", "steps=800, hooks=[Slow()])")
     run = RunFolder(str(tmp_path / "output" / "runs" / "r"))
-    command = ["run", "--run=r", "--workers=1", "--ps=1", "--", sys.executable, "train.py"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "pipeline", *command],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as running:
+    with scripts.start(tmp_path) as running:
         wait_until(lambda: _is_evaluating(run), 600)
-        _kill(run, "chief-0")
+        scripts.kill(run, "chief-0")
         out, _ = running.communicate(timeout=600)
     assert running.returncode == 0, out
-    record = record_of(tmp_path, "r")
+    record = scripts.record_of(tmp_path, "r")
     assert [one["role"] for one in record["restarts"]] == ["chief"]
     assert record["exports"]["final"] == f"export/final/{record['final_step']}"
 
@@ -176,25 +131,15 @@ def test_a_chief_that_is_lost_while_it_evaluates_does_that_again_alone(tmp_path)
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_cluster_of_a_script_ends_well_when_it_is_asked_to_stop(tmp_path):
-    script = example()[0].replace("\ndef rows", f"{SLOW}\ndef rows")
-    script = script.replace("max_steps=1000", "max_steps=100000, hooks=[Slow()]")
-    (tmp_path / "train.py").write_text(script)
+    write(tmp_path, "max_steps=1000", "max_steps=100000, hooks=[Slow()]")
     run = RunFolder(str(tmp_path / "output" / "runs" / "r"))
-    command = ["run", "--run=r", "--workers=1", "--ps=1", "--", sys.executable, "train.py"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "pipeline", *command],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as running:
-        _after_step(run, 20)
+    with scripts.start(tmp_path) as running:
+        scripts.wait_for_step(run, 20)
         asked = call(tmp_path, ["estimator-pipeline", "stop", "--run=r"])
         assert asked.stdout.startswith("run r: asked to stop; it saves, evaluates and exports")
         out, _ = running.communicate(timeout=600)
     assert running.returncode == 0, out
-    record = record_of(tmp_path, "r")
+    record = scripts.record_of(tmp_path, "r")
     assert (record["status"], record["reason"]) == ("done", "stop requested")
     assert record["exports"]["final"] == f"export/final/{record['final_step']}"
 
@@ -205,30 +150,3 @@ def _is_evaluating(run):
     ended = [run_folder.read_status(run, name) for name in ("worker-0", "ps-0")]
     evaluates = status is not None and status.state == "evaluating"
     return evaluates and all(one is not None and one.state == "done" for one in ended)
-
-
-def _after_step(run, step):
-    def made():
-        status = run_folder.read_status(run, "chief-0")
-        return (
-            status is not None
-            and status.state == "training"
-            and status.has_stepped
-            and status.step > step
-        )
-
-    wait_until(made, 900)
-
-
-def _restarted(run, count):
-    path = pathlib.Path(run.record_path)
-    wait_until(lambda: len(json.loads(path.read_text())["restarts"]) >= count, 300)
-
-
-def _kill(run, name):
-    """Kills the script's own process in a role, from outside; returns it and what starts it."""
-    pid = run_folder.read_status(run, name).pid
-    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    [child] = map(int, children)
-    os.kill(child, signal.SIGKILL)
-    return [pid, child]

@@ -19,13 +19,13 @@ _CLUSTER = {topology.CHIEF: ("h:1",), topology.WORKER: ("h:3",), topology.PS: ("
 
 def main() -> None:
     task = topology.Task(sys.argv[2], 0, _CLUSTER)
-    stopping._GRACE_AFTER_END = 0.0
     run = RunFolder(sys.argv[1])
     reporter = Reporter(run, task.name, 100)
     signals.stop_softly()
     # The others have a grace in which a second Ctrl-C can come first.
     stop_seconds = 0.0 if task.is_chief else 600.0
-    stopping.Watch(run, task, reporter, stop_seconds=stop_seconds).start()
+    graces = {"stop_seconds": stop_seconds, "after_end": 0.0, "after_failure": 0.0}
+    stopping.Watch(run, task, reporter, **graces).start()
     reporter.say("training", loss=next(map(float, sys.argv[3:]), None))
     threading.Event().wait()
 

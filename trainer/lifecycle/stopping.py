@@ -137,10 +137,18 @@ class Watch:
     """
 
     def __init__(
-        self, run: RunFolder, task: topology.Task, reporter: Reporter, *, stop_seconds: float = 30.0
+        self,
+        run: RunFolder,
+        task: topology.Task,
+        reporter: Reporter,
+        *,
+        stop_seconds: float = 30.0,
+        after_end: float = _GRACE_AFTER_END,
+        after_failure: float = GRACE_AFTER_FAILURE,
     ) -> None:
         self._run, self._task, self._reporter = run.impatient, task, reporter
         self._grace = _SHARE_AFTER_SIGNAL * stop_seconds
+        self._after_end, self._after_failure = after_end, after_failure
         self._interval = poll_interval(run, task)
         self._looking = Tolerance(f"{task.name}: looking at the run folder")
         # Set when a parameter server has seen that no training process needs it.
@@ -170,12 +178,12 @@ class Watch:
         failure = None if stopping else failure_of_chief(self._run)
         if failure is not None:
             # A launcher ends this process meanwhile, and tells of the chief alone.
-            self._leave(GRACE_AFTER_FAILURE, failure)
+            self._leave(self._after_failure, failure)
         ends_with_training = self._task.job_name in (topology.WORKER, topology.PS)
         if ends_with_training and self._run.read(run_folder.TRAINING_DONE) is not None:
             if self._task.job_name == topology.PS:
                 self._await_workers()
-            self._leave(0.0 if stopping else _GRACE_AFTER_END)
+            self._leave(0.0 if stopping else self._after_end)
         elif stopping and self._task.job_name == topology.PS and not self._is_needed():
             self._unneeded.set()
 

@@ -1,8 +1,6 @@
-import contextlib
 import dataclasses
 import json
 import os
-import pathlib
 import re
 import signal
 import socket
@@ -10,111 +8,12 @@ import socket
 import pytest
 
 from pipeline import errors
-from pipeline.processes.fork_client import ForkServer, StopRequest
 from pipeline.runs import run_folder, run_record
-from pipeline.runs.run_folder import RunFolder
-from pipeline.supervision import restart_policy
-from pipeline.supervision.plan import Graces, Plan
 from pipeline.supervision.ports import Reservation
-from pipeline.supervision.supervisor import Supervisor
 from pipeline.supervision.watchdog import Limits
-from tests.pipeline import fake_roles
-from tests.pipeline.process_help import child_environment, is_alive, wait_until
+from tests.pipeline.supervision.stage import IMPATIENT, QUICK, SINGLE
 
-CLUSTER = {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
-SINGLE = {"chief": 1, "worker": 0, "ps": 0, "evaluator": 0}
-QUICK = Graces(training=5.0, evaluator=0.3, ps=0.2, stragglers=0.5, poll=0.05)
-
-# However slowly processes start, the second waits for their first step.
-PATIENT, IMPATIENT = Limits(), Limits(step=1.0, start=60.0)
-
-
-class Notes:
-    """Keeps what a supervisor says, and acts on what it shows."""
-
-    def __init__(self):
-        self.lines = []
-        self.statuses = {}
-        self.react = lambda statuses: None
-
-    def say(self, line):
-        self.lines.append(line)
-
-    def show(self, statuses):
-        self.statuses = dict(statuses)
-        self.react(statuses)
-
-
-class Stage:
-    """One run of fake roles under a supervisor."""
-
-    def __init__(self, folder, server, stop):
-        self.run_folder = RunFolder(str(folder / "run"))
-        self.logs = folder / "logs"
-        self.logs.mkdir()
-        self.server, self.stop = server, stop
-        self.notes = Notes()
-        self.options = {}
-        self.boss = None
-
-    def run(
-        self, counts=CLUSTER, *, steps=20, unit="task", graces=QUICK, patience=PATIENT, **script
-    ):
-        self.run_folder.write(
-            "script.json", {name.replace("_", "-"): plays for name, plays in script.items()}
-        )
-        plan = Plan(
-            run=self.run_folder,
-            records="records",
-            entry=fake_roles.ENTRY,
-            counts=counts,
-            steps=steps,
-            logs=str(self.logs),
-            patience=patience,
-            graces=graces,
-        )
-        policy = restart_policy.Policy(unit, most=3, delays=(0.0, 0.05))
-        self.boss = Supervisor(
-            plan,
-            self.server,
-            self.stop,
-            observer=self.notes,
-            policy=policy,
-            **self.options,
-        )
-        try:
-            self.boss.run()
-        finally:
-            left = [pid for name in self.names() for pid in self.pids(name) if is_alive(pid)]
-            assert left == [], "processes outlive the supervisor"
-
-    def names(self):
-        return [p.name.removeprefix("attempts-") for p in self.path.glob("attempts-*")]
-
-    def attempts(self, name):
-        notes = self.path / f"attempts-{name}"
-        return [line.split(" ", 1) for line in notes.read_text().splitlines()]
-
-    def pids(self, name):
-        return [int(pid) for pid, _ in self.attempts(name)]
-
-    @property
-    def path(self):
-        return pathlib.Path(self.run_folder.path)
-
-
-@pytest.fixture
-def stage(tmp_path):
-    with contextlib.ExitStack() as stack:
-        stop = stack.enter_context(StopRequest().installed())
-        server = stack.enter_context(
-            ForkServer(
-                fake_roles.__name__,
-                log=str(tmp_path / "server.log"),
-                environment=child_environment(),
-            )
-        )
-        yield Stage(tmp_path, server, stop)
+pytestmark = pytest.mark.heavy
 
 
 def test_a_cluster_runs_to_its_end_and_the_parameter_server_is_ended(stage):
@@ -361,107 +260,6 @@ def test_workers_that_hang_after_the_end_of_training_are_ended(stage):
 def test_a_worker_lost_after_the_end_of_training_is_not_missed(stage):
     stage.run(worker_0=["die_after_training"])
     assert len(stage.attempts("worker-0")) == 1
-
-
-def when_training(stage, *names):
-    """Has the supervisor's own process get SIGTERM once the named processes train."""
-    sent = []
-
-    def react(statuses):
-        if not sent and all(n in statuses and statuses[n].step for n in names):
-            sent.append(os.kill(os.getpid(), signal.SIGTERM))
-
-    stage.notes.react = react
-
-
-def test_a_stop_request_lets_training_save_first_and_then_ends_all(stage):
-    when_training(stage, "chief-0", "worker-0")
-    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
-        stage.run(chief_0=["train"], worker_0=["train"], evaluator_0=["hang"])
-    assert (stage.path / "saved-chief-0.json").exists()
-    assert (stage.path / "saved-worker-0.json").exists()
-
-
-def test_everybody_may_be_asked_to_stop_at_once(stage):
-    """As by a machine that shuts down: who saves and ends first is not lost, for which the others
-    would be ended and started again."""
-
-    def react(statuses):
-        if {"chief-0", "worker-0"} <= set(statuses) and not stage.stop.count:
-            (worker,) = stage.pids("worker-0")
-            os.kill(worker, signal.SIGTERM)
-            wait_until(lambda: not pathlib.Path(f"/proc/{worker}").exists())
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    stage.notes.react = react
-    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
-        stage.run(unit="gang", chief_0=["train"], worker_0=["train"])
-    assert stage.boss.restarts == []
-
-
-def test_a_process_that_does_not_stop_is_killed_after_its_grace(stage):
-    when_training(stage, "chief-0")
-    with pytest.raises(errors.RetryableError, match="SIGTERM, before anything was saved"):
-        stage.run(
-            SINGLE, chief_0=["hang"], graces=Graces(training=0.3, evaluator=0.1, ps=0.1, poll=0.05)
-        )
-
-
-BRIEF = Graces(training=0.2, evaluator=0.1, ps=0.1, poll=0.05)
-
-
-def test_a_save_that_is_under_way_is_finished_after_the_grace(stage):
-    def react(statuses):
-        chief = statuses.get("chief-0")
-        if not stage.stop.count and chief is not None and chief.is_saving:
-            os.kill(os.getpid(), signal.SIGTERM)
-        elif len(looks) > 9:  # while it is ended, others look only once the grace is over
-            (stage.path / "go").touch()
-        looks.extend([1] if stage.stop.count else [])
-
-    looks: list[int] = []
-    stage.notes.react = react
-    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
-        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF)
-
-
-def test_a_save_that_stands_still_is_not_waited_for(stage):
-    when_training(stage, "chief-0")
-    with pytest.raises(errors.RetryableError, match="SIGTERM, before anything was saved"):
-        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF, patience=Limits(60.0, 0.5))
-
-
-def test_a_second_stop_request_kills_a_save(stage):
-    requests = []
-
-    def react(statuses):
-        if "chief-0" in statuses and statuses["chief-0"].is_saving and len(requests) < 9:
-            requests.append(os.kill(os.getpid(), signal.SIGINT))
-
-    stage.notes.react = react
-    with pytest.raises(errors.RetryableError, match="SIGINT, before anything was saved"):
-        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF)
-
-
-def test_a_second_stop_request_kills_at_once(stage):
-    when_training(stage, "chief-0")
-    say = stage.notes.say
-
-    def say_and_insist(line):
-        say(line)
-        if line.startswith("saving and stopping"):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    stage.notes.say = say_and_insist
-    with pytest.raises(errors.RetryableError, match="stopped by"):
-        stage.run(SINGLE, chief_0=["hang"], graces=Graces(training=60.0, poll=0.05))
-
-
-def test_what_a_process_has_started_is_gone_too(stage):
-    when_training(stage, "chief-0")
-    with pytest.raises(errors.RetryableError):
-        stage.run(SINGLE, chief_0=["breed"])
-    wait_until(lambda: not is_alive(stage.run_folder.read("bred.json")["pid"]))
 
 
 def kill_server(stage, when, *, times=1):

@@ -201,6 +201,17 @@ def test_signals_are_obeyed_while_the_run_folder_fails(
     assert error_line(commands.end(name, code=75)).startswith("error: stopped")
 
 
+@pytest.mark.parametrize("role", ["ps", "evaluator"])
+def test_a_role_that_waits_ends_with_the_error_of_the_chief(commands, waiting, role):
+    name, run = waiting(role)
+    run_folder.write_status(
+        run, Status("chief-0", 7, "h", "failed", 1.5, error="the loss is nan", exit_code=70)
+    )
+    line = error_line(commands.end(name, code=70))
+    assert line == "error: the chief failed: the loss is nan"
+
+
+@pytest.mark.slow
 def test_no_process_waits_for_a_chief_that_has_failed_for_good(commands, task_flags):
     model = (f"model.name={MODULE}:nan_model_fn", "eval.metric=hit_rate", "train.steps=40")
     with by_hand(commands, task_flags, "failed", ("ps", "evaluator", "chief"), *model) as names:

@@ -30,8 +30,7 @@ def test_a_dotted_path_of_the_users_own():
     [
         (
             "mnist_cn",
-            r"^model.name 'mnist_cn': not one of mnist_cnn, mnist_mlp, linear, dnn, "
-            r"dnn_linear_combined, deepfm, dcn, din, mmoe, keras "
+            rf"^model.name 'mnist_cn': not one of {', '.join(models.NAMED)} "
             r"\(did you mean 'mnist_cnn'\?\); your own is package.module:model_fn$",
         ),
         ("absent_package.models:model_fn", "no module 'absent_package'; is its folder on PYTHONP"),
