@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pipeline import config
 from pipeline.console import progress
 from preprocessing.arrow import cast, lists
-from preprocessing.schema_inference import dates
+from preprocessing.schema_inference import dates, stray_quotes
 from preprocessing.sources import csv_numbers, together
 from preprocessing.sources.base import Letter, Source
 from preprocessing.statistics import distinct
@@ -124,6 +124,7 @@ class Found:
     measured: bool = False
     tokens: set[str] = dataclasses.field(default_factory=set)
     as_dates: dates.Seen = dataclasses.field(default_factory=dates.Seen)
+    lines: stray_quotes.Lines = dataclasses.field(default_factory=stray_quotes.Lines)
     different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
     first: tuple[Any, ...] = ()
     beyond: distinct.Distinct = dataclasses.field(default_factory=distinct.Distinct)
@@ -276,6 +277,12 @@ class Found:
         """Yields all different values as text; of very many the first."""
         return map(_text, self.first if self.different is None else self.different)
 
+    def counted_texts(self) -> Iterator[tuple[str, int]]:
+        """Yields all different values as text, and how often each occurs; of very many the first,
+        as if each occurred once."""
+        counts = dict.fromkeys(self.first, 1) if self.different is None else self.different
+        return ((_text(value), count) for value, count in counts.items())
+
     @property
     def texts(self) -> set[str]:
         """The values of what is text but has no leading zeros, and some of what is numbers; of
@@ -340,6 +347,8 @@ def survey(
             for rows in source.read(chunk):
                 for name, column in found.items():
                     column.see(rows.batch.column(name))
+                    if source.data.source == "csv":
+                        column.lines.see(name, rows)
                 unreadable.update(letter.reason for letter in rows.letters)
                 first = first or next(iter(rows.letters), None)
                 read += rows.batch.num_rows

@@ -5,7 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from preprocessing.schema_inference import profile, stand_ins, suggest_dates, suggest_label, traits
+from preprocessing.schema_inference import (
+    profile,
+    stand_ins,
+    stray_quotes,
+    suggest_dates,
+    suggest_label,
+    traits,
+)
 from preprocessing.schema_inference.profile import Found, Survey
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.sources import csv_numbers
@@ -20,6 +27,9 @@ def of(guess: Guess, found: Survey, label: str) -> list[str]:
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     said = list(guess.remarks)
     said += _left_out(guess.left_out)
+    for name, column in found.columns.items():
+        if column.lines.is_odd(len(found.columns), guess.data().csv.delimiter):
+            said.append(stray_quotes.remark(name, column.lines))
     if (only := columns[label].different) is not None and len(only) == 1:
         one = traits.as_text(next(iter(only)))
         said.append(f"the label {label!r} is always {one!r}: there is nothing to learn")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import collections
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from preprocessing.schema_inference.profile import Found
 
 # In this order, the ones that are rarest in ordinary text first.
 _SEPARATORS = ("|", ";", ",")
-# Of the different texts, one in so many must hold it; the longest list must have so many items, and
-# items must occur so often on average.
+# One value in so many must hold it; the longest list must have so many items, and items must occur
+# so often on average in the different texts.
 _ONE_IN, _LONGEST, _REPEATED = 20, 3, 2
 # More different items are hashed: so many buckets each, a power of two, but not more than the last.
 _VOCABULARY, _PER_ITEM, _MOST_BUCKETS = 10_000, 5, 2**18
@@ -23,14 +24,15 @@ def separator(found: Found) -> str | None:
     items that occur again, without spaces around what separates them."""
     if found.kind != "string" or found.lengths or found.as_dates.form:
         return None
-    texts = [text for text in found.every_text() if text]
-    return next((one for one in _SEPARATORS if _separates(one, texts)), None)
+    counts = {text: n for text, n in found.counted_texts() if text}
+    return next((one for one in _SEPARATORS if _separates(one, counts)), None)
 
 
-def _separates(mark: str, texts: list[str]) -> bool:
-    parts = [text.split(mark) for text in texts]
-    having = sum(len(part) > 1 for part in parts)
-    if having * _ONE_IN < len(texts) or max(map(len, parts), default=0) < _LONGEST:
+def _separates(mark: str, counts: Mapping[str, int]) -> bool:
+    parts = [text.split(mark) for text in counts]
+    having = sum(n for text, n in counts.items() if mark in text)
+    rare = having * _ONE_IN < sum(counts.values())
+    if rare or max(map(len, parts), default=0) < _LONGEST:
         return False
     items = collections.Counter(item for part in parts for item in part)
     if any(not item or item != item.strip() or item.startswith('"') for item in items):

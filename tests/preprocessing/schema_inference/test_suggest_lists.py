@@ -121,3 +121,8 @@ def test_nothing_but_lists(tmp_path, lines):
     (tmp_path / "t.jsonl").write_text(lines)
     with pytest.raises(errors.DataError, match="all columns are lists, and a label is one value"):
         write_config.propose(str(tmp_path / "t.jsonl"), str(tmp_path / "t.yaml"))
+
+
+def test_one_long_list_among_rows_of_few_categories_is_no_list():
+    found = _found(*["Rome", "Paris", "Oslo"] * 300, ",".join(["Rome", "Paris", "Oslo"] * 100))
+    assert suggest_lists.separator(found) is None
