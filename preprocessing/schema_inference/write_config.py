@@ -246,8 +246,8 @@ def _head(seen: str, *, path: str, name: str, pattern: str) -> list[str]:
     shipped = storage.absolute(path) == str(config_file.SHIPPED / f"{name}.yaml")
     return [
         f"# A first config for {scalar(pattern)}, from {seen}. Look it over:",
-        "# rules hold for the rows that were read, so widen them to what can be; label, key and",
-        "# features are guesses. What is not known yet when predicting must not be a feature.",
+        "# its rules let pass all that was read, and numbers as far again on both sides; label,",
+        "# key and features are guesses. What is not known when predicting must not be a feature.",
         "#",
         f"#   make train CONFIG={name if shipped else path}",
         f"name: {scalar(name)}",
