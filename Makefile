@@ -173,7 +173,7 @@ evaluate: $(VENV)/.installed ## metrics of RUN with intervals, of SPLIT=, by SLI
 migrate: $(VENV)/.installed ## turn RUN, or its CHECKPOINT=step, best or all, into a Keras 2 model and a TF2 SavedModel
 	@$(CLI) migrate $(OF_RUN) $(call given,CHECKPOINT,checkpoint)
 
-replay: $(VENV)/.installed ## repeat the steps of RUN up to the one whose loss was no number
+replay: $(VENV)/.installed ## reproduce the steps that led to RUN's NaN loss
 	@$(CLI) replay $(OF_RUN)
 
 predict: $(VENV)/.installed ## predictions of RUN's exported model for INPUT= (rows, images), or the test split, to OUTPUT=

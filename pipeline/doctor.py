@@ -21,7 +21,7 @@ _CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.training(), "Where j
 def main() -> None:
     """Prints every finding, and fails if one of them needs fixing."""
     if not checks.report(base.choose(_CLUSTER.value).checks(_STORAGE.value)):
-        raise errors.UsageError("not everything is as it should be; see the lines with FIX")
+        raise errors.UsageError("some checks failed; see the lines with FIX")
 
 
 if __name__ == "__main__":

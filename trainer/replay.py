@@ -39,10 +39,12 @@ def main() -> None:
     records = trainer_input.Records(job, folder, manifest.read(folder))
     found = divergence_replay.repeat(run, records, print)
     if found.first is None:
-        print(f"step {found.step} is finite here: what broke it is not among what was repeated")
+        print(
+            f"step {found.step} is finite in the replay: the cause is not in the recorded batches"
+        )
     else:
         name, broken, size = found.first
-        print(f"first of what the loss is made of: {name}, {broken} of its {size} values")
+        print(f"first non-finite tensor: {name} ({broken} of {size} values)")
 
 
 if __name__ == "__main__":

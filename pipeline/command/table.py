@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Command] = {
     "ledger": Command(
         "trainer.ledger_report", "show how often the records of each epoch have trained a run"
     ),
-    "replay": Command("trainer.replay", "repeat the steps of a run that led to a NaN loss"),
+    "replay": Command("trainer.replay", "reproduce the steps of a run that led to a NaN loss"),
     "predict": Command("serving.predict", "predict with the exported model of a run"),
     "serve": Command("serving.serve", "answer TensorFlow Serving's REST API with a run's model"),
     "migrate": Command("trainer.migrate", "turn a checkpoint into a Keras 2 model"),

@@ -105,7 +105,9 @@ def _shared(
         return
 
     def step_back() -> None:
-        print(f"{what}: another process has taken it over, as this one stood still", flush=True)
+        print(
+            f"{what}: another process took it over, because this process was suspended", flush=True
+        )
         lost()
 
     with gcs_lock.held(path, what=what, lost=step_back, is_alive=is_alive, refusal=refusal):

@@ -61,7 +61,7 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     made = Column(rules, _notes(found, rows))
     if traits.is_personal(name, found):
         rules["sensitive"] = True
-        made.notes.append("looks personal: its values are shown nowhere")
+        made.notes.append("looks like personal data: values are redacted")
     elif found.different is not None and len(found.different) == 1 and not found.missing:
         made.notes.append("always the same: no feature")
     elif found.missing and found.values < min(_SPARSE, _SPARSE_SHARE * rows):

@@ -247,7 +247,7 @@ def test_a_planted_difference_is_found(prices, planted, tmp_path):
         other = small_table.Table(tmp_path, text=_REGRESSION.replace(*planted), made=_prices)
         assert other.job != table.job
         receiver = exporters.serving_input_fn(other.records.transforms)
-    with pytest.raises(errors.ModelError, match=r"rows otherwise than Estimator\.predict"):
+    with pytest.raises(errors.ModelError, match=r"Estimator\.predict differ on \d+ of"):
         gate.check(table.estimator, table.checkpoint, _export(table, receiver))
 
 

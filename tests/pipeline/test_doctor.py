@@ -48,4 +48,4 @@ def test_what_is_wrong_is_told_with_what_to_do_and_code_64(tmp_path):
     assert done.returncode == 64
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FIX")]
     assert "cannot be written" in line and "Choose a place you can write to with STORAGE=" in line
-    assert done.stderr == "error: not everything is as it should be; see the lines with FIX\n"
+    assert done.stderr == "error: some checks failed; see the lines with FIX\n"

@@ -41,8 +41,8 @@ def told(skipped: Sequence[int], judged: int) -> str:
     """Returns one line that names them, next to the number of those evaluated."""
     named = [*map(str, skipped[:_SHOWN]), *(["…"] if len(skipped) > _SHOWN else [])]
     return (
-        f"{len(skipped):,} of {len(skipped) + judged:,} checkpoints were not evaluated, because of "
-        f"newer ones or eval.throttle_seconds: {', '.join(named)}"
+        f"{len(skipped):,} of {len(skipped) + judged:,} checkpoints were not evaluated "
+        f"(superseded, or throttled by eval.throttle_seconds): steps {', '.join(named)}"
     )
 
 

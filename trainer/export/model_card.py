@@ -131,7 +131,8 @@ def _slices(judged: Mapping[str, Judgement]) -> str:
 def _limits(
     job: config.Config, contents: manifest.Manifest, plan: feature_plan.Plan
 ) -> Iterable[str]:
-    yield f"It has seen data like the {contents.splits['train'].records:,} records above, no other."
+    count = contents.splits["train"].records
+    yield f"It was trained only on data like the {count:,} records above."
     ranges = [
         f"`{name}` {bound(column.min)} to {bound(column.max)}"
         for name, column in contents.columns.items()

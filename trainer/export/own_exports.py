@@ -136,11 +136,11 @@ def check(given: OwnInput, estimator: Any, checkpoint: str, *, folder: str) -> s
     found = parity.compare(wanted, served, known, extreme=extreme, signatures=(heads.SERVING,))
     wrong = int(found.wrong.sum())
     if wrong or len(found.wrong) < count:
-        what = f"{wrong} of {count} rows otherwise than Estimator.predict ({found.worst})"
+        what = f"and Estimator.predict differ on {wrong} of {count} rows ({found.worst})"
         if len(found.wrong) < count:
-            what = f"only {len(found.wrong)} of {count} rows"
+            what = f"answers only {len(found.wrong)} of {count} rows"
         raise errors.ModelError(
-            f"export of {checkpoint!r}: the exported model answers {what}. Nothing was published"
+            f"export of {checkpoint!r}: the exported model {what}. Nothing was published"
         )
     return (
         f"export of step {checkpoint_files.step_of(checkpoint)}: {count} rows of the examples to "

@@ -77,8 +77,8 @@ class Gate:
         wrong = int(found.wrong.sum())
         if wrong:
             raise errors.ModelError(
-                f"export of {checkpoint!r}: the exported model answers {wrong} of {len(rows)} rows "
-                f"otherwise than Estimator.predict ({found.worst}). "
+                f"export of {checkpoint!r}: the exported model and Estimator.predict differ on "
+                f"{wrong} of {len(rows)} rows ({found.worst}). "
                 f"{both.explanation(rows, found.wrong)}. Nothing was published"
             )
         return len(rows)

@@ -121,8 +121,8 @@ def test_checkpoints_that_were_passed_over_are_named(finished, evaluation_of, tm
     shutil.copy(finished.path / skipped.SAVED, run.path)
     evaluation_of(run).follow(Scene(lambda: _done(run, 300)).sleep)
     line = (
-        "2 of 3 checkpoints were not evaluated, because of newer ones or eval.throttle_seconds: "
-        "100, 200"
+        "2 of 3 checkpoints were not evaluated (superseded, or throttled by "
+        "eval.throttle_seconds): steps 100, 200"
     )
     assert line in caplog.messages
     assert run_folder.read_statuses(run)["evaluator-0"].note == line

@@ -177,7 +177,7 @@ def test_another_model_than_the_checkpoint_is_not_published(scene, evaluation_of
         def export_saved_model(self, folder, receiver, checkpoint_path):
             return evaluation._estimator.export_saved_model(folder, receiver, checkpoint_path=new)
 
-    with pytest.raises(errors.ModelError, match=r"otherwise than Estimator\.predict"):
+    with pytest.raises(errors.ModelError, match=r"Estimator\.predict differ on"):
         evaluation._publisher.publish(Mistaken(), "final", old, step=100, metrics={})
     assert not (pathlib.Path(scene.run.exports) / "final").exists()
     assert scene.leftovers == []

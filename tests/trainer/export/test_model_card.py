@@ -65,7 +65,7 @@ def test_what_is_wrong_with_its_data_comes_first_of_its_limits(tmp_path):
         judged={},
         warnings=["9 are left out"],
     )
-    assert "## Limits\n\n- 9 are left out\n- It has seen" in text
+    assert "## Limits\n\n- 9 are left out\n- It was trained" in text
 
 
 def test_sensitive_columns_are_named_and_nothing_of_them_is_shown(card):

@@ -101,7 +101,9 @@ def test_a_model_that_answers_otherwise_is_not_published(trained, tmp_path):
         ),
         estimator.model_dir,
     )
-    with pytest.raises(errors.ModelError, match=rf"answers \d+ of {_ROWS} rows otherwise than"):
+    with pytest.raises(
+        errors.ModelError, match=rf"Estimator\.predict differ on \d+ of {_ROWS} rows"
+    ):
         own_exports.check(given(), other, checkpoint, folder=folder)
 
 

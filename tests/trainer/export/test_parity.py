@@ -143,7 +143,7 @@ def test_a_python_global_that_changes(exported):
 
     with pytest.raises(
         errors.ModelError,
-        match=r"answers \d+ of \d+ rows otherwise than Estimator\.predict \(serving_default/"
+        match=r"Estimator\.predict differ on \d+ of \d+ rows \(serving_default/"
         r"probabilities of row \d+: [\d.e-]+, not [\d.e-]+; rounding makes at most [\d.e-]+\)\. "
         r"No row agrees, so it is no single "
         r"feature: parameters or code differ\. Nothing was published",

@@ -214,7 +214,7 @@ def test_what_answers_otherwise_is_not_published(tmp_path, monkeypatch):
     scene = Scene(tmp_path, "model={name: linear}")
     monkeypatch.setattr(categories.Vocabulary, "layer", wrong)
     with pytest.raises(
-        errors.ModelError, match=r"otherwise than Estimator\.predict .* Nothing was published"
+        errors.ModelError, match=r"Estimator\.predict differ on .* Nothing was published"
     ):
         scene.publish()
     assert scene.published == []
