@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config
-from preprocessing.arrow import arrow_types, lists
+from preprocessing.arrow import arrow_types, lists, number_texts
 
 # Whole numbers as they are written where a column has gaps: 16777217.0; and with a sign: +5
 _POINT = r"^([+-]?\d+)\.0*$"
@@ -28,11 +28,11 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     """Returns `array` with the type of `arrow_types.arrow_type`; values of another become null.
 
     Faults are `encoding` (text that is not UTF-8, or holds a NUL), `overflow` (a number too large)
-    and `type`, also of lists in which a value is missing. Text is read as Arrow does: no spaces,
-    digits in plain ASCII, 1e3 for floats only, but 5.0 and +5 are whole numbers; to floats, whole
-    numbers are rounded like text. A list is null if one of its items is at fault; its faults may
-    also be `quotes` (a separator is inside quotes) and `item` (one that is equal to what stands for
-    none).
+    and `type`, also of lists in which a value is missing. Text is read as Arrow does: no plain
+    spaces, digits in ASCII, 1e3 for floats only, but 5.0 and +5 are whole numbers, and spaces that
+    do not break are no part of a number; to floats, whole numbers are rounded like text. A list is
+    null if one of its items is at fault; its faults may also be `quotes` (a separator is inside
+    quotes) and `item` (one that is equal to what stands for none).
     """
     target = arrow_types.arrow_type(column)
     if pa.types.is_dictionary(array.type):
@@ -46,8 +46,7 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
         return _cast(array, target, "type", faults=faults), faults
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         array = _cast(array, pa.string(), "encoding", faults=faults)
-    if target == pa.int64() and _is_text(array.type):
-        array = _plain_whole(array)
+    array = _as_number(array, target)
     made = _cast(array, target, "type", faults=faults)
     if column.shape:
         return _without_holes(made, column, faults), faults
@@ -100,9 +99,8 @@ def fits(array: pa.Array, column: config.Column) -> bool:
     try:
         if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
             array = _quick(array, pa.string())
-        if arrow_types.arrow_type(column) == pa.int64() and _is_text(array.type):
-            array = _plain_whole(array)
-        _quick(array, arrow_types.arrow_type(column))
+        target = arrow_types.arrow_type(column)
+        _quick(_as_number(array, target), target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True
@@ -110,6 +108,16 @@ def fits(array: pa.Array, column: config.Column) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _as_number(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Returns texts that are to be numbers as Arrow reads them."""
+    if not _is_text(array.type) or not (
+        pa.types.is_integer(target) or pa.types.is_floating(target)
+    ):
+        return array
+    array = number_texts.plain(array)
+    return _plain_whole(array) if target == pa.int64() else array
 
 
 def _plain_whole(texts: pa.Array) -> pa.Array:

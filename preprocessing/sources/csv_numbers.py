@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config
+from preprocessing.arrow import number_texts
 
 # Decimal marks and what stands between groups, the plainest first; of those that read as much, in
 # files with commas between values, and in others.
@@ -28,11 +29,13 @@ _MARKED = re.compile(r"[.,' \u00a0\u202f\u2009\u2019]")
 
 
 def plain(array: pa.Array, rules: config.Csv) -> pa.Array:
-    """Returns texts with the decimal point, and without the thousands separator, of `rules`.
+    """Returns texts with the decimal point, and without the thousands separator, of `rules`, and
+    without spaces that do not break around them.
 
     A separator that stands elsewhere than between groups of three digits stays, and so the text is
     no number; nor is one whose first group is 0, which has a decimal mark there.
     """
+    array = number_texts.plain(array)
     if rules.thousands:
         for variant in _VARIANTS.get(rules.thousands, ()):
             array = pc.replace_substring(array, variant, rules.thousands)
@@ -59,7 +62,8 @@ def form(columns: Iterable[Iterable[str]], delimiter: str) -> dict[str, str]:
 
     `1,234` alone may be either; it has a decimal comma in files that do without commas elsewhere.
     """
-    marked = [found for column in columns if any(map(_MARKED.search, found := list(column)))]
+    plain = [list(map(number_texts.plain_text, column)) for column in columns]
+    marked = [texts for texts in plain if any(map(_MARKED.search, texts))]
     shares = {
         marks: [_share(texts, *marks) for texts in marked]
         for marks in (_COMMAS if delimiter == "," else _OTHERS)
@@ -80,7 +84,8 @@ def form(columns: Iterable[Iterable[str]], delimiter: str) -> dict[str, str]:
 
 def is_number(text: str) -> bool:
     """Tells if a text is a number in one of the ways that `data.csv` can name."""
-    return any(_number(*marks).fullmatch(text) for marks in _COMMAS)
+    plain = number_texts.plain_text(text)
+    return any(_number(*marks).fullmatch(plain) for marks in _COMMAS)
 
 
 def may_be_groups(texts: Iterable[str], mark: str) -> bool:

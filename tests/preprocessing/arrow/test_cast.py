@@ -42,6 +42,22 @@ _INT, _FLOAT, _TEXT = (config.Column(type=kind) for kind in ("int64", "float32",
             {"type": [3, 4, 5]},
         ),
         (_FLOAT, [b"+5", b"+7.25", b"++5"], [5.0, 7.25, None], {"type": [2]}),
+        (
+            _INT,
+            [one.encode() for one in ("5\u00a0", "\u2009-\u00a07.0", "\u22125", "5\u00a05", " 5")],
+            [5, -7, -5, None, None],
+            {"type": [3, 4]},
+        ),
+        (
+            _FLOAT,
+            [
+                one.encode()
+                for one in ("5.5\u00a0 ", "\ufeff+\u202f7", "\u2212\u00a0.5", "\u22121\u2212")
+            ],
+            [5.5, 7.0, -0.5, None],
+            {"type": [3]},
+        ),
+        (_TEXT, ["5\u00a0".encode()], ["5\u00a0"], {}),
         (_INT, [b"9223372036854775807", b"9223372036854775808"], [2**63 - 1, None], {"type": [1]}),
         (_INT, [b"\xff", b"5", b"5\x00"], [None, 5, None], {"encoding": [0], "type": [2]}),
         (_FLOAT, [b"1e3", b"-.5", None, b"1,5"], [1000.0, -0.5, None, None], {"type": [3]}),

@@ -31,6 +31,11 @@ from tests.preprocessing import table_runs, tables
             ["1 234,5", "1\u00a0234", "1\u202f234\u202f567", "12 3"],
             ["1234.5", "1234", "1234567", "12 3"],
         ),
+        (
+            {"decimal": ",", "thousands": " "},
+            ["1 234,5\u00a0", "\u2009-\u00a01\u00a0234", "\u22121,5", " 1,5"],
+            ["1234.5", "-1234", "-1.5", " 1.5"],
+        ),
     ],
 )
 def test_texts_become_those_of_numbers(rules, given, made):
@@ -59,6 +64,7 @@ def test_texts_become_those_of_numbers(rules, given, made):
         (["1.5", "1e5", ".5"], ";", {}),
         (["1.234", "5.678"], ";", {}),
         (["10 20", "30 40"], ";", {}),
+        (["1,5\u00a0", "\u22122,5"], ";", {"decimal": ","}),
         (["1", "2"], ";", {}),
         ([], ";", {}),
     ],
