@@ -53,7 +53,7 @@ def test_those_before_the_last_that_was_judged(run, judged, passed_over):
     [
         ([7], "1 of 4 checkpoints were not evaluated .*: steps 7$"),
         (range(1, 6), "5 of 8 checkpoints were not evaluated .*: steps 1, 2, 3, 4, 5$"),
-        (range(1, 2001), "2,000 of 2,003 checkpoints were not .*: 1, 2, 3, 4, 5, …$"),
+        (range(1, 2001), "2,000 of 2,003 checkpoints were not .*: steps 1, 2, 3, 4, 5, …$"),
     ],
 )
 def test_one_line_names_the_first(steps, line):
