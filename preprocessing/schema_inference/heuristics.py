@@ -39,7 +39,8 @@ class Column:
     """A column of the config: `rules` are its keys there, `notes` what a person should know.
 
     `steps` are those of its feature; without any there is none. `parts` are features of dates.
-    `embedding` is that of ids, if it is not to be left to the trainer.
+    `embedding` is that of ids, if it is not to be left to the trainer. `unused` says why there is
+    no feature of values that may tell something.
     """
 
     rules: dict[str, Any]
@@ -47,6 +48,7 @@ class Column:
     steps: list[Any] = dataclasses.field(default_factory=list)
     parts: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
     embedding: int | dict[str, Any] | None = None
+    unused: str = ""
 
 
 def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
@@ -62,6 +64,7 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     if traits.is_personal(name, found):
         rules["sensitive"] = True
         made.notes.append("looks like personal data: values are redacted")
+        made.unused = "it looks like personal data"
     elif found.different is not None and len(found.different) == 1 and not found.missing:
         made.notes.append("always the same: no feature")
     elif found.missing and found.values < min(_SPARSE, _SPARSE_SHARE * rows):
@@ -85,10 +88,14 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
         made.steps = [{"ngrams": {"buckets": _BUCKETS}}]
     elif traits.is_name(found, rows) and traits.says_nothing(name, found, rows):
         made.notes.append("another value in every row: no feature")
+        if found.kind == "string" and not traits.is_key(name, found, rows):
+            made.unused = "each row has another text"
     elif traits.is_identifier(name, found) and (
         found.values < traits.LEARNT * found.count_of_different
     ):
         made.notes.append(f"identifiers in less than {traits.LEARNT} rows each: no feature")
+        if found.values >= traits.RETURNS * found.count_of_different:
+            made.unused = f"these identifiers have less than {traits.LEARNT} rows each"
     elif traits.is_identifier(name, found) and found.count_of_different > traits.CATEGORIES:
         made.notes.append("identifiers, no amounts")
         _hashed(found, made)
@@ -227,6 +234,7 @@ def _text_feature(found: Found, made: Column) -> None:
         return
     if found.different is not None and traits.occurs_once(found):
         made.notes.insert(1, "most occur once: no feature")
+        made.unused = f"most of its {len(found.different):,} different texts occur once"
     elif found.different is not None and len(found.different) <= _VOCABULARY:
         if "allowed" not in made.rules:
             made.rules["vocabulary"] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from preprocessing.schema_inference import (
     profile,
@@ -59,6 +59,17 @@ def _left_out(columns: Mapping[str, str]) -> list[str]:
     said = [f"{name!r} is left out: it {why}" for name, why in shown]
     more = len(columns) - len(said)
     return [*said, f"{more:,} more columns are left out; the config says why"] if more else said
+
+
+def unused(columns: Mapping[str, str], said: Collection[str]) -> list[str]:
+    """Returns why no feature is made of columns, by name; not of those about which there is
+    something `said` already."""
+    left = {n: w for n, w in columns.items() if not any(one.startswith(f"{n!r}") for one in said)}
+    shown = itertools.islice(left.items(), _SHOWN)
+    lines = [f"no feature is made of {n!r}: {why}" for n, why in shown]
+    more = len(left) - len(lines)
+    others = f"no feature is made of {more:,} more columns; the config has the reason for each"
+    return [*lines, others] if more else lines
 
 
 def _missing(name: str, text: str, often: str, *, drops: bool) -> str:

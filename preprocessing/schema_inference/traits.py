@@ -19,6 +19,8 @@ CATEGORIES = 32
 # Identifiers that occur less often, on average, are too rare to learn what each stands for, and
 # whole numbers that do are amounts.
 LEARNT = 5
+# Identifiers that occur so often, on average, are no keys.
+RETURNS = 2
 # More different texts, of so many words on average, are read word by word.
 _SENTENCES, _WORDS = 50, 4
 _CLASSES = 100

@@ -82,8 +82,10 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         choice = suggest_label.choose(guess, found, label)
         columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
         telling = leaks.find(sources.choose(guess.data()), choice.label, columns)
-        made = {n: heuristics.column(n, columns[n], found.rows) for n in telling}
-        used = tuple(n for n, column in made.items() if column.steps or column.parts)
+        made = _made(guess, found, choice)
+        used = tuple(n for n in telling if made[n].steps or made[n].parts)
+        said = remarks.of(guess, found, choice.label)
+        said += remarks.unused({n: c.unused for n, c in made.items() if c.unused}, said)
         return Proposal(
             text,
             seen,
@@ -91,7 +93,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
             label=choice.label,
             why=choice.why,
             telling=used,
-            remarks=tuple(remarks.of(guess, found, choice.label)),
+            remarks=tuple(said),
         )
     lines, seen, damage = images(path, lambda found: scalar(_from(out, found)))
     text = "\n".join([*_head(seen, path=out, name=name, pattern=path), *lines])
@@ -203,24 +205,16 @@ def render(guess: Guess, found: Survey, *, name: str, path: str, chosen: str = "
 
     Raises `UsageError` if the label is `chosen` and no column that can be one.
     """
-    columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
-    wide = len(columns) > _WIDE
-    made = {n: heuristics.column(n, c, found.rows, wide=wide) for n, c in columns.items()}
     choice = suggest_label.choose(guess, found, chosen)
+    made = _made(guess, found, choice)
     label, key = choice.label, choice.key
-    for column in guess.absent.keys() & made.keys():
-        texts = ", ".join(map(repr, sorted(guess.absent[column])))
-        made[column].notes.append(f"{texts}: taken for missing")
-    if columns[label].missing:
-        made[label].rules["missing"] = "drop"
-    _tell_apart({n: c for n, c in made.items() if n not in (label, key)})
     text = "\n".join(
         [
             *_head(f"{found.rows:,} rows", path=path, name=name, pattern=guess.pattern),
             *_data_section(guess, found, choice, path=path, made=made),
             "",
             *suggest_model.lines(
-                columns[label],
+                found.columns[label],
                 {n: c for n, c in made.items() if n not in (label, key)},
                 round(found.rows * (1 - 2 * _share(found.rows))),
             ),
@@ -228,6 +222,25 @@ def render(guess: Guess, found: Survey, *, name: str, path: str, chosen: str = "
     )
     config_file.validate(yaml.load(text, yaml.CSafeLoader), where=path)
     return text + "\n"
+
+
+def _made(
+    guess: Guess, found: Survey, choice: suggest_label.Choice
+) -> dict[str, heuristics.Column]:
+    """Returns what the config has of each column."""
+    columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
+    wide = len(columns) > _WIDE
+    made = {n: heuristics.column(n, c, found.rows, wide=wide) for n, c in columns.items()}
+    for column in guess.absent.keys() & made.keys():
+        texts = ", ".join(map(repr, sorted(guess.absent[column])))
+        made[column].notes.append(f"{texts}: taken for missing")
+    if columns[choice.label].missing:
+        made[choice.label].rules["missing"] = "drop"
+    for name in (choice.label, choice.key):
+        if name is not None:
+            made[name].unused = ""
+    _tell_apart({n: c for n, c in made.items() if n not in (choice.label, choice.key)})
+    return made
 
 
 def _tell_apart(made: dict[str, heuristics.Column]) -> None:
@@ -240,6 +253,7 @@ def _tell_apart(made: dict[str, heuristics.Column]) -> None:
         if other != name:
             column.steps, column.parts = [], {}
             column.notes.append(f"to TensorFlow called like {other!r}: no feature; rename it")
+            column.unused = f"TensorFlow has one name for it and {other!r}: rename it in the data"
 
 
 def _head(seen: str, *, path: str, name: str, pattern: str) -> list[str]:

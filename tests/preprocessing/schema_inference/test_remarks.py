@@ -43,7 +43,8 @@ def test_texts_that_are_mostly_numbers_are_named(tmp_path, odd, share, why):
 
 def test_texts_that_are_classes_are_not(tmp_path):
     assert _said(tmp_path, _table(["1", "2", "3", "3+"] * 100)) == ()
-    assert _said(tmp_path, _table([f"word {n}" for n in range(400)])) == ()
+    (said,) = _said(tmp_path, _table([f"word {n}" for n in range(400)]))
+    assert said == "no feature is made of 'a': each row has another text"
 
 
 def test_columns_with_two_decimal_marks_are_named(tmp_path):
@@ -104,7 +105,10 @@ def test_columns_that_are_left_out_are_named(tmp_path):
         "'a' is left out: it is there 2 times",
     )
     rows = [json.dumps({"o": {}, "big": 2**63 + n, "y": n % 2}) for n in range(99)]
-    assert _said(tmp_path, rows, name="t.jsonl") == ("'o' is left out: it holds objects",)
+    assert _said(tmp_path, rows, name="t.jsonl") == (
+        "'o' is left out: it holds objects",
+        "no feature is made of 'big': each row has another text",
+    )
     rows = [json.dumps({f"c{n}": {} for n in range(15)} | {"y": n % 2}) for n in range(99)]
     *first, last = _said(tmp_path, rows, name="t.jsonl")
     assert len(first) == 10 and last == "5 more columns are left out; the config says why"
@@ -143,3 +147,28 @@ def test_texts_of_thousands_of_characters_are_not_listed(tmp_path):
     _said(tmp_path, rows)
     made = write_config.propose(str(tmp_path / "t.csv"), str(tmp_path / "t.yaml"), "y")
     assert "zzz" not in made.text
+
+
+def test_columns_of_which_no_feature_is_made_are_named_once(tmp_path):
+    rows = [
+        f"k{n},{n % 37}{n % 11}x{n % 7},{n},5,{n % 9}.5,{n % 4}.5,{n}@x.org,{n // 3},{n / 7}"
+        + (f"e,{n % 2}" if n % 2 else f" kg,{n % 2}")
+        for n in range(600)
+    ]
+    said = _said(tmp_path, ["id,odd,row,same,a.b,a/b,email,user,unit,y", *rows])
+    assert [one for one in said if one.startswith("no feature")] == [
+        "no feature is made of 'odd': most of its 596 different texts occur once",
+        "no feature is made of 'a/b': TensorFlow has one name for it and 'a.b': rename it in the "
+        "data",
+        "no feature is made of 'email': it looks like personal data",
+        "no feature is made of 'user': these identifiers have less than 5 rows each",
+    ]
+    assert sum("'unit'" in one for one in said) == 1
+
+
+def test_of_many_columns_without_a_feature_some_are_named(tmp_path):
+    names = ",".join(f"c{n}" for n in range(14))
+    rows = [",".join([f"w{n}"] * 14) + f",{n % 2}" for n in range(300)]
+    said = _said(tmp_path, [f"{names},y", *rows])
+    assert len(said) == 11
+    assert said[-1] == "no feature is made of 4 more columns; the config has the reason for each"
