@@ -39,5 +39,7 @@ def run(
       SystemExit: after one line on stderr, with the exit code of what went wrong.
     """
     from trainer import script
+    from trainer.input.script_input import Script
 
-    return script.run(estimator, train_spec, eval_spec, run=run, storage=storage, settings=settings)
+    given = Script(estimator, train_spec, eval_spec)
+    return script.run(given, run, storage, settings=settings or {})

@@ -56,13 +56,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def run(
-    estimator: Any,
-    train_spec: Any,
-    eval_spec: Any,
-    *,
-    run: str | None = None,
-    storage: str = "output",
-    settings: Mapping[str, Any] | None = None,
+    script: Script, name: str | None, storage_root: str, *, settings: Mapping[str, Any]
 ) -> Result:
     """Trains, evaluates and exports: see `trainer.run`."""
     started = time.time()
@@ -70,8 +64,7 @@ def run(
 
     def main() -> None:
         nonlocal result
-        given = Script(estimator, train_spec, eval_spec)
-        result = _run(given, run, storage, settings=settings or {}, started=started)
+        result = _run(script, name, storage_root, settings=settings, started=started)
 
     with _interrupted():
         code = cli.exit_code(main, sys.argv)
