@@ -29,7 +29,7 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written
 _INPUT = flags.DEFINE_string("input", None, "Raw rows or images; the test split if empty.")
 _OUTPUT = flags.DEFINE_string("output", None, "File to write; in the run's folder if empty.")
 _FORMAT = flags.DEFINE_enum(
-    "format", None, FORMATS, "Format of the output. Default: by the ending of its name."
+    "format", None, FORMATS, "Format of the output. Default: by its extension."
 )
 _EXPORT = flags.DEFINE_enum("export", "final", exported.KINDS, "Which exported model.")
 _BUDGET = flags.DEFINE_float(

@@ -137,9 +137,8 @@ def check_served(
         other = known.setdefault(as_argument(name), name)
         if other != name:
             raise ValueError(
-                f"data.columns: to TensorFlow {other!r} and {name!r} are both "
-                f"{as_argument(name)!r}, so that no model with these two could be served; call "
-                "one otherwise in the raw data, or make no feature of it"
+                f"data.columns: {other!r} and {name!r} are the same argument of an exported model, "
+                f"{as_argument(name)!r}. Rename one in the raw data, or make no feature of it"
             )
 
 

@@ -135,7 +135,8 @@ def test_columns_that_are_one_to_tensorflow():
     check = functools.partial(feature_check.check_served, columns=columns)
     for features in (both, {}):
         with pytest.raises(
-            ValueError, match=r"'price \(\$\)' and 'price \(€\)' are both 'price____'"
+            ValueError,
+            match=r"'price \(\$\)' and 'price \(€\)' are the same argument of .*, 'price____'",
         ):
             check(features, label=feature_config.Label(), data_label="preis")
         check(features, label=feature_config.Label(), data_label="price (€)")
