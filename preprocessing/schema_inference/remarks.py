@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Mapping
 
 from preprocessing.schema_inference import (
+    label_remarks,
     profile,
     stand_ins,
     stray_quotes,
@@ -30,9 +31,7 @@ def of(guess: Guess, found: Survey, label: str) -> list[str]:
     for name, column in found.columns.items():
         if column.lines.is_odd(len(found.columns), guess.data().csv.delimiter):
             said.append(stray_quotes.remark(name, column.lines))
-    if (only := columns[label].different) is not None and len(only) == 1:
-        one = traits.as_text(next(iter(only)))
-        said.append(f"the label {label!r} is always {one!r}: there is nothing to learn")
+    said += label_remarks.of(label, columns[label])
     for name, texts in stand_ins.find(guess, found).items():
         said += [
             _missing(name, text, f"{n:,} of {found.rows:,} rows", drops=name == label)

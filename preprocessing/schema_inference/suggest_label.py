@@ -45,7 +45,7 @@ def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
     usable = {
         n: f
         for n, f in single.items()
-        if not (traits.is_personal(n, f) or _CALENDAR.search(n) or f.as_dates.compact)
+        if not (traits.is_personal(n, f) or _CALENDAR.search(n) or _no_label(f))
     }
     classes = [
         n for n, f in usable.items() if traits.is_class(f) or traits.threshold(f) is not None
@@ -88,19 +88,14 @@ def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
         single = {n: c for n, c in columns.items() if not c.listed}
         others = {n: c for n, c in single.items() if n != row_key} or single
         guessed, why = label(others, found.rows)
-        _refuse_strays(f"label {guessed!r} ({why})", columns[guessed], guess)
+        _refuse(f"label {guessed!r} ({why})", columns[guessed], guess)
         return Choice(guessed, why, row_key)
     check_label(chosen, guess, columns)
     column = columns[chosen]
     if column.listed:
         raise errors.UsageError(f"LABEL={chosen}: is a list, and a label is one value")
-    _refuse_strays(f"LABEL={chosen}", column, guess)
+    _refuse(f"LABEL={chosen}", column, guess)
     if column.kind == "string" and traits.occurs_once(column):
-        if traits.has_unit(column):
-            raise errors.UsageError(
-                f"LABEL={chosen}: numbers with a sign or unit, such as {column.some()[0]!r}; write "
-                "them without to predict a number"
-            )
         raise errors.UsageError(
             f"LABEL={chosen}: {column.count_of_different:,} different texts in {found.rows:,} "
             "rows: most occur once, and no model can learn these; choose a column whose values "
@@ -109,7 +104,27 @@ def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
     return Choice(chosen, "chosen by LABEL=", None if chosen == row_key else row_key)
 
 
-def _refuse_strays(where: str, label: Found, guess: Guess) -> None:
+def _no_label(found: Found) -> str:
+    """Returns why values are neither numbers nor classes, if they are none."""
+    if found.count_of_different <= traits.FEW or not (one := next(iter(found.some()), "")):
+        return ""
+    dates = found.as_dates
+    if (found.kind == "string" and (dates.form or dates.mixed)) or dates.compact:
+        return (
+            f"dates, such as {one!r}; to predict when, write the days from a fixed one as a "
+            "number, else a class such as the month"
+        )
+    if traits.has_unit(found):
+        return (
+            f"numbers with a sign or unit, such as {one!r}; write them without to predict a number"
+        )
+    return ""
+
+
+def _refuse(where: str, label: Found, guess: Guess) -> None:
+    """Raises `UsageError` for values that could be a label if they were written otherwise."""
+    if why := _no_label(label):
+        raise errors.UsageError(f"{where}: {why}")
     if label.strays:
         what = said_of_strays(label)
         # One of them may be a name.

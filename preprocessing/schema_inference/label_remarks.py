@@ -1,0 +1,84 @@
+"""What to know of the label: which task was taken, and which classes look like slips."""
+
+from __future__ import annotations
+
+import collections
+
+from preprocessing.schema_inference import suggest_label, traits
+from preprocessing.schema_inference.profile import Found
+
+# Of so many rows, a class that has one is no class.
+_MANY = 200
+# Groups of spellings that are named.
+_SHOWN = 3
+
+
+def of(name: str, label: Found) -> list[str]:
+    """Returns remarks on the values of the label, a line each."""
+    different = label.different
+    if different is None:
+        return []
+    if len(different) == 1:
+        one = traits.as_text(next(iter(different)))
+        return [f"the label {name!r} is always {one!r}: there is nothing to learn"]
+    if traits.is_personal(name, label):
+        return []
+    return [*_task(name, label), *_spellings(name, label), *_single(name, label)]
+
+
+def _task(name: str, label: Found) -> list[str]:
+    """Returns what whole numbers of many values were taken for, and how to have the other."""
+    numbers = f"the label {name!r} has {len(label.different or ())} different whole numbers"
+    if traits.is_amount(label):
+        return [
+            f"{numbers}, and neighbours are about as frequent: taken for an amount. If they are "
+            f"classes, write label: {{vocabulary: true}}, vocabulary: {{}} in data.columns.{name}, "
+            f"and model.params.classes: {len(label.different or ())} in place of task, offset and "
+            "scale, and remove eval"
+        ]
+    if label.kind != "int64" or len(label.different or ()) <= traits.FEW:
+        return []
+    if not traits.is_class(label):
+        return []
+    scaled = ", ".join(f"{key}: {value:g}" for key, value in traits.scaling(label).items())
+    other = (
+        "" if traits.is_numbered(label) else f", and remove label and data.columns.{name}.allowed"
+    )
+    return [
+        f"{numbers}, and neighbours are not about as frequent: taken for classes. If they are an "
+        f"amount, write task: regression, {scaled} in place of classes in model.params, and eval: "
+        f"{{metric: average_loss, higher_is_better: false}}{other}"
+    ]
+
+
+def _spellings(name: str, label: Found) -> list[str]:
+    """Returns classes that are equal but for case and spaces."""
+    if label.kind != "string":
+        return []
+    groups: dict[str, list[str]] = collections.defaultdict(list)
+    for value in label.different or ():
+        text = traits.as_text(value)
+        groups[" ".join(text.split()).casefold()].append(text)
+    alike = [sorted(texts) for texts in groups.values() if len(texts) > 1]
+    if not alike:
+        return []
+    shown = "; ".join(suggest_label.some(texts) for texts in alike[:_SHOWN])
+    more = f"; and {len(alike) - _SHOWN:,} more" if len(alike) > _SHOWN else ""
+    return [
+        f"classes of the label {name!r} differ in case or spaces only: {shown}{more}. If they are "
+        "the same, write them alike in the raw data"
+    ]
+
+
+def _single(name: str, label: Found) -> list[str]:
+    """Returns classes that only one of many rows has."""
+    if label.values < _MANY or not (label.kind == "string" or traits.is_class(label)):
+        return []
+    once = [traits.as_text(value) for value, n in (label.different or {}).items() if n == 1]
+    if not once:
+        return []
+    return [
+        f"{len(once):,} of {len(label.different or ()):,} classes of the label {name!r} have one "
+        f"row of {label.values:,}: {suggest_label.some(once)}. No model can learn them; remove "
+        "these rows if they are none, such as totals"
+    ]
