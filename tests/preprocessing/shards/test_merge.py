@@ -41,7 +41,9 @@ def _random_orders(*counts):
 def test_records_are_in_order_whatever_the_window(tmp_path, window_bytes):
     orders = _random_orders(40, 1, 25)
     path = str(tmp_path / "out")
-    shard, _ = merge.write_shard(path, "f/out", _segments(tmp_path, orders), block_records=7)
+    shard, _ = merge.write_shard(
+        path, "f/out", _segments(tmp_path, orders), block_records=7, window_bytes=window_bytes
+    )
     found = [_order_of(payload) for payload in tfrecord.read(path)]
     assert found == sorted(rank for chunk in orders for rank in chunk)
     assert shard.records == 66 and shard.path == "f/out"
@@ -63,6 +65,13 @@ def test_of_rows_without_a_key_the_first_of_an_order_is_kept_and_all_copies(tmp_
     assert shard.records == 4 and not repeated
 
 
+def test_the_first_two_of_a_shard_may_be_equal_too(tmp_path):
+    path = str(tmp_path / "out")
+    segments = _segments(tmp_path, [[1, 1, 5]])
+    shard, repeated = merge.write_shard(path, "out", segments, block_records=7, unique=True)
+    assert shard.records == 2 and repeated == [("file0", 101)]
+
+
 @pytest.mark.parametrize("window_bytes", [50, 16 << 20])
 def test_of_equal_orders_only_the_first_is_kept_if_they_must_be_unique(tmp_path, window_bytes):
     segments = _segments(tmp_path, [[5, 5, 9], [5, 1], [9]])
@@ -73,6 +82,7 @@ def test_of_equal_orders_only_the_first_is_kept_if_they_must_be_unique(tmp_path,
         "out",
         segments[::-1],
         block_records=7,
+        window_bytes=window_bytes,
         unique=True,
         seen=lambda b: seen.extend(b["at"].to_pylist()),
     )
