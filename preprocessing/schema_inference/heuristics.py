@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from preprocessing.schema_inference import suggest_dates, suggest_lists, traits
+from preprocessing.schema_inference import outliers, suggest_dates, suggest_lists, traits
 from preprocessing.schema_inference.profile import Found
 
 # Of fewer values, in a smaller share of the rows, train may have none.
@@ -26,8 +26,6 @@ _WIDEST = 16
 # Numbers also enter a network by where they lie between so many quantiles. Of fewer rows these are
 # learnt by heart: on three tables of 4,000 to 6,000 rows errors were up to a fifth larger.
 _INTERVALS, _ENOUGH = 16, 10_000
-# Deviations from the mean beyond which numbers count as if they were there.
-_FAR = 8.0
 # Longer texts are not listed.
 _ALLOWED = 1000
 _LIMITS = ("allowed", "min", "max", "min_length", "max_length")
@@ -212,7 +210,9 @@ def _number_feature(name: str, found: Found, made: Column, *, wide: bool, few: b
     filled = [{"missing": {"fill": "mean", "indicator": True}}] if found.missing else []
     made.steps = [*filled, *_clipped(found), "z_score"]
     if not (short or wide or few or found.lengths):
-        made.parts[f"{name}_quantiles"] = [*_filled(found), {"piecewise": {"count": _INTERVALS}}]
+        near = _clipped(found) if outliers.find(found) else []
+        quantiles = [*_filled(found), *near, {"piecewise": {"count": _INTERVALS}}]
+        made.parts[f"{name}_quantiles"] = quantiles
 
 
 def _filled(found: Found) -> list[Any]:
@@ -221,12 +221,16 @@ def _filled(found: Found) -> list[Any]:
 
 def _clipped(found: Found) -> list[Any]:
     """Returns a step that keeps a few values far away from all others from outweighing them."""
-    about = found.about
+    about, odd = found.about, outliers.find(found)
     assert about.least is not None and about.greatest is not None
-    low, high = (about.mean + sign * _FAR * about.deviation for sign in (-1, 1))
+    mean, deviation = (odd.mean, odd.deviation) if odd else (about.mean, about.deviation)
+    low, high = (mean + sign * outliers.FAR * deviation for sign in (-1, 1))
     limits = {"min": low} if about.least < low else {}
     limits |= {"max": high} if about.greatest > high else {}
-    return [{"clip": {n: float(f"{x:.3g}") for n, x in limits.items()}}] if limits else []
+    if not limits:
+        return []
+    digits = 2 - math.floor(math.log10(deviation))
+    return [{"clip": {n: round(float(x), digits) for n, x in limits.items()}}]
 
 
 def _text_feature(found: Found, made: Column) -> None:

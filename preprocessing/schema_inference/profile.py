@@ -40,7 +40,7 @@ TOKENS = (
 # A column with more different values is not counted by value; of many columns each gets a share of
 # what a table may have in all, about 150 bytes each, but some.
 MAX_DIFFERENT, _IN_ALL, _AT_LEAST = 100_000, 4_000_000, 1000
-# Of such a column so many values are kept.
+# Of such a column so many values are kept, at most.
 FIRST = 100
 # Texts that are digits but name something, such as postal codes: as numbers they lose their zeros.
 _CODE = r"^-?0[0-9xX]"
@@ -183,7 +183,9 @@ class Found:
             return
         self.different.update(dict(zip(values.to_pylist(), counts.tolist(), strict=True)))
         if len(self.different) > self.most:
-            self.first = tuple(itertools.islice(self.different, FIRST))
+            # From all parts of what was read so far, as rows may be sorted.
+            step = max(1, len(self.different) // FIRST)
+            self.first = tuple(itertools.islice(self.different, 0, step * FIRST, step))
             self.beyond.see(pa.array(self.different, values.type))
             self.different = None
 

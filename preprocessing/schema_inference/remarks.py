@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 from preprocessing.schema_inference import (
     label_remarks,
+    outliers,
     profile,
     stand_ins,
     stray_quotes,
@@ -40,6 +41,9 @@ def of(guess: Guess, found: Survey, label: str) -> list[str]:
     said += [_merged(name, *few) for name, c in columns.items() if (few := traits.merged(c))]
     for name, column in columns.items():
         said += suggest_dates.remarks(name, column)
+        named = traits.is_personal(name, column) or traits.is_identifier(name, column)
+        if not named and not (name == label and traits.is_class(column)):
+            said += outliers.remark(name, column, label=name == label)
         said += _of_text(name, column) if column.kind == "string" else _of_numbers(name, column)
     return said
 
