@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.steps import date_forms, dates
+from pipeline.steps.dates import COMPACT
 
 # Numbers are taken for times since 1970 if all are in these years; of a column that is not called
 # so only milliseconds in fewer years, as identifiers have as many digits.
 _FROM, _TO = datetime.date(1990, 1, 1), datetime.date(2100, 1, 1)
 _FROM_UNCALLED, _TO_UNCALLED = datetime.date(2000, 1, 1), datetime.date(2040, 1, 1)
 _EPOCH = datetime.date(1970, 1, 1)
-_A_DAY = 86400
+_A_DAY, _A_YEAR = 86400, 365
 # What whole numbers such as 20190131 can be the days of.
 _COMPACT_FROM, _COMPACT_TO = 1900, 2099
 _LONGEST = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
@@ -27,19 +28,27 @@ _LONGEST = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _MANY_DAYS, _FEWER_DAYS = 15, 3
 # Years have so many terms at most, which are written without a zero.
 _TERMS, _PADDED = 4, re.compile(r"\b0|[Mm]")
+# Years of few tables, and days that often stand for no date, such as the end of time.
+_PLAUSIBLE_FROM, _PLAUSIBLE_TO = 1700, 2200
+_STAND_INS = (17530101, 18991230, 18991231, 19000101, 19700101, 20991231)
+_STAND_INS_OF_NUMBERS = (10101, 29991231, 99991231)
+# So many of them are kept as examples.
+_EXAMPLES = 3
 _ISO = r"^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]?(?P<hour>\d*)"
 
 
 @dataclasses.dataclass
 class Span:
     """From which day to which, counted from 1970-01-01, and which months, days of the month and
-    hours occur; an hour of the afternoon may be 12 more."""
+    hours occur; an hour of the afternoon may be 12 more. `seen` counts different values, of each
+    part of the data anew."""
 
     first: int
     last: int
     months: set[int] = dataclasses.field(default_factory=set)
     days: set[int] = dataclasses.field(default_factory=set)
     hours: set[int] = dataclasses.field(default_factory=set)
+    seen: int = 0
 
     @property
     def first_day(self) -> datetime.date:
@@ -56,17 +65,37 @@ class Span:
         """From which year to which, as a difference."""
         return self.last_day.year - self.first_day.year
 
+    def is_far(self, other: Span) -> bool:
+        """Tells if it goes further beyond an `other` span than that is long, and has less days."""
+        length = other.last - other.first + _A_YEAR
+        far = self.first < other.first - length or self.last > other.last + length
+        return far and self.seen < other.seen
+
+    def joined(self, other: Span) -> Span:
+        """Returns the span of both."""
+        return Span(
+            min(self.first, other.first),
+            max(self.last, other.last),
+            self.months | other.months,
+            self.days | other.days,
+            hours=self.hours | other.hours,
+            seen=self.seen + other.seen,
+        )
+
 
 @dataclasses.dataclass
 class Seen:
     """The forms that all texts so far have, and what these span in each.
 
     `examples` are a text of each form that is needed to read them all. `no_dates` tells that some
-    are in none, `compact` what whole numbers span that are all days, such as 20190131.
+    are in none, `compact` what whole numbers span that are all days, such as 20190131. `aside` is
+    what days span, in each form, that may stand for no date, and `odd` are some of them as written.
     """
 
     forms: tuple[str, ...] = tuple(date_forms.TEXTS)
-    spans: dict[str, Span] = dataclasses.field(default_factory=dict)
+    near: dict[str, Span] = dataclasses.field(default_factory=dict)
+    aside: dict[str, Span] = dataclasses.field(default_factory=dict)
+    odd: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     examples: dict[str, str] = dataclasses.field(default_factory=dict)
     no_dates: bool = False
     compact: Span | None = None
@@ -107,11 +136,32 @@ class Seen:
         year, month, day = numbers // 10000, numbers // 100 % 100, numbers % 100
         real = (year >= _COMPACT_FROM) & (year <= _COMPACT_TO) & (month >= 1) & (month <= 12)
         real &= (day >= 1) & (day <= _LONGEST[np.clip(month, 1, 12) - 1])
-        if not real.all():
+        odd = np.isin(numbers, _STAND_INS_OF_NUMBERS)
+        if not (real | odd).all():
             self.compact, self._no_days = None, True
             return
-        self.compact = _widened(self.compact, (year, month, day))
-        self.compact.hours.add(0)
+        self.odd[COMPACT] = sorted({*self.odd.get(COMPACT, ()), *map(str, numbers[odd])})
+        if real.any():
+            self.compact = _widened(self.compact, (year[real], month[real], day[real]))
+            self.compact.hours.add(0)
+
+    @property
+    def spans(self) -> dict[str, Span]:
+        """What the texts span in each form, without days that stand for no date."""
+        known = {form: self._span(form) for form in self.forms}
+        return {form: span for form, span in known.items() if span is not None}
+
+    def _span(self, form: str) -> Span | None:
+        near, aside = self.near.get(form), self.aside.get(form)
+        if near is None or aside is None:
+            return near or aside
+        return near if aside.is_far(near) else near.joined(aside)
+
+    def stand_ins(self, form: str) -> list[str]:
+        """Returns some texts that are days in this form, but stand for no date."""
+        near, aside = self.near.get(form), self.aside.get(form)
+        far = form == COMPACT or (near is not None and aside is not None and aside.is_far(near))
+        return self.odd.get(form, []) if far else []
 
     @property
     def form(self) -> str | None:
@@ -129,11 +179,12 @@ class Seen:
         """Forms in which the same texts are other days, and as likely ones."""
         if (taken := self.form) is None:
             return ()
-        days = len(self.spans[taken].days)
+        spans = self.spans
+        days = len(spans[taken].days)
         likely = [
             form
             for form in self.forms
-            if days < _MANY_DAYS or len(self.spans[form].days) * _FEWER_DAYS > days
+            if days < _MANY_DAYS or len(spans[form].days) * _FEWER_DAYS > days
         ]
         return tuple(form for form in likely if {(form, taken), (taken, form)} & self._apart)
 
@@ -150,8 +201,16 @@ class Seen:
     def _see_span(self, form: str, texts: pa.Array, iso: pa.Array) -> None:
         found = pc.extract_regex(iso, _ISO)
         year, month, day = (found.field(n).cast(pa.int64()).to_numpy() for n in range(3))
-        known = self.spans[form] = _widened(self.spans.get(form), (year, month, day))
-        known.hours |= _hours(found.field(3), texts)
+        apart = (year < _PLAUSIBLE_FROM) | (year > _PLAUSIBLE_TO)
+        apart |= np.isin((year * 100 + month) * 100 + day, _STAND_INS)
+        for spans, rows in ((self.near, ~apart), (self.aside, apart)):
+            if rows.any():
+                parts = (year[rows], month[rows], day[rows])
+                known = spans[form] = _widened(spans.get(form), parts)
+                mask = pa.array(rows)
+                known.hours |= _hours(found.field(3).filter(mask), texts.filter(mask))
+        few = texts.filter(pa.array(apart)).slice(0, _EXAMPLES).to_pylist()
+        self.odd[form] = sorted({*self.odd.get(form, ()), *few})[:_EXAMPLES]
         if form == "y-m":
             self._seasons &= bool((month == (year + 1) % 100).all())
 
@@ -198,6 +257,7 @@ def _widened(known: Span | None, parts: tuple[np.ndarray, np.ndarray, np.ndarray
     known.first, known.last = min(known.first, first), max(known.last, last)
     known.months |= set(np.unique(month).tolist())
     known.days |= set(np.unique(day).tolist())
+    known.seen += len(days)
     return known
 
 

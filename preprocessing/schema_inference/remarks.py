@@ -41,6 +41,7 @@ def of(guess: Guess, found: Survey, label: str) -> list[str]:
     said += [_merged(name, *few) for name, c in columns.items() if (few := traits.merged(c))]
     for name, column in columns.items():
         said += suggest_dates.remarks(name, column)
+        said += [] if name == label else suggest_dates.stand_ins(name, column)
         named = traits.is_personal(name, column) or traits.is_identifier(name, column)
         if not named and not (name == label and traits.is_class(column)):
             said += outliers.remark(name, column, label=name == label)

@@ -63,6 +63,22 @@ def note(form: str, found: Found) -> str:
     return "dates" if form == "iso" else f"dates, {form}"
 
 
+def stand_ins(name: str, found: Found) -> list[str]:
+    """Returns which days stand for no date, if some do."""
+    times = find(name, found)
+    texts = found.as_dates.stand_ins(times[0]) if times else []
+    if times is None or not texts:
+        return []
+    _, span = times
+    rows = sum(count for text, count in found.counted_texts() if text in texts)
+    often = f"{rows:,} of {found.values:,} values" if found.different is not None else "values"
+    return [
+        f"{name!r} has {often} such as {', '.join(map(repr, texts))}, far from the others, which "
+        f"go from {span.first_day} to {span.last_day}: its trend ends there. If they stand for no "
+        "date, leave them empty in the raw data"
+    ]
+
+
 def remarks(name: str, found: Found) -> list[str]:
     """Returns what is in doubt: which of several ways of writing dates is meant, or why none is."""
     if found.lengths or found.kind not in ("string", "int64"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 
 import pyarrow as pa
+import pytest
 
 from preprocessing.schema_inference import heuristics, profile, suggest_dates
+from tests.preprocessing.schema_inference.surveyed import surveyed
 
 
 def _column(values, name="when"):
@@ -145,3 +147,48 @@ def test_later_days_are_allowed():
         "max_length",
     }
     assert _column([20190101 + day for day in range(30)]).rules == {"type": "int64"}
+
+
+@pytest.mark.parametrize(
+    ("odd", "named"),
+    [
+        (["9999-12-31"] * 40 + ["0001-01-01"] * 20, ["0001-01-01", "9999-12-31"]),
+        (["1900-01-01"], ["1900-01-01"]),
+    ],
+)
+def test_days_that_stand_for_no_date_are_no_ends_of_the_trend(odd, named):
+    days = [str(datetime.date(2020, 1, 1) + datetime.timedelta(n % 700)) for n in range(1400)]
+    found = surveyed([*days, *odd])
+    edges = heuristics.column("until", found, 1400).parts["until_trend"][1]["piecewise"]["edges"]
+    assert (edges[0], edges[-1]) == (18262, 18262 + 699)
+    (said,) = suggest_dates.stand_ins("until", found)
+    assert said.startswith(
+        f"'until' has {len(odd):,} of {1400 + len(odd):,} values such as "
+        f"{', '.join(map(repr, named))}, far from the others, which go from 2020-01-01 "
+        "to 2021-11-30"
+    )
+
+
+def test_whole_numbers_that_stand_for_no_date():
+    days = [f"{20200101 + n % 28}" for n in range(300)]
+    found = surveyed([*days, "99991231"])
+    assert list(heuristics.column("until", found, 301).parts)[-1] == "until_trend"
+    (said,) = suggest_dates.stand_ins("until", found)
+    assert said.startswith("'until' has 1 of 301 values such as '99991231', far from the others")
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        ["9999-12-31", "0001-01-01"] * 50,
+        [f"{1500 + n}-03-01" for n in range(500)],
+        [f"{1200 + n}-03-01" for n in range(480)] + ["1710-01-01"],
+        [f"{1960 + n % 60}-01-01" for n in range(600)],
+        ["99991231"] * 50,
+    ],
+)
+def test_days_of_which_most_are_so_are_days(days):
+    found = surveyed(days)
+    assert suggest_dates.stand_ins("day", found) == []
+    if form := found.as_dates.form:
+        assert found.as_dates.spans[form].first_day == datetime.date.fromisoformat(min(days))
