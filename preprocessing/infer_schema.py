@@ -32,15 +32,12 @@ def main() -> None:
     header = None if _HEADER.value is None else _HEADER.value == "1"
     found = write_config.propose(_DATA.value, path, _LABEL.value, has_header=header)
     write_config.write(path, found.text)
-    if found.trainable:
+    if found.nothing:
+        print(f"{path}: {found.seen}")
+        print(hints.as_typed(f"warning: {found.nothing}"))
+    else:
         print(f"{path}: {found.seen}. Look it over, then:")
         print(hints.as_typed(f"  make train CONFIG={path}"))
-    else:
-        print(f"{path}: {found.seen}")
-        print(
-            "warning: no column but the label has values that recur, so there is no feature to "
-            f"train on; {path} has the reason for each. Write features and a model, or add columns"
-        )
     if found.label and not _LABEL.value:
         print(hints.as_typed(f"label: {found.label}, {found.why}; another: make schema LABEL="))
     for name in found.telling:

@@ -176,6 +176,10 @@ class WarmStart(Section):
         return pattern
 
 
+# What a config has in place of a model where no column makes a feature.
+PLACEHOLDER = "package.module:model_fn"
+
+
 class Model(Section):
     """The model, and what it starts from."""
 

@@ -65,6 +65,21 @@ def _left_out(columns: Mapping[str, str]) -> list[str]:
     return [*said, f"{more:,} more columns are left out; the config says why"] if more else said
 
 
+def nothing(notes: Mapping[str, Collection[str]], path: str) -> str:
+    """Returns why no column makes a feature, by the notes on each but label and key; the config is
+    written to `path`."""
+    why = {
+        n: next((w for w in some if "no feature" in w), "no feature") for n, some in notes.items()
+    }
+    shown = [f"{n!r} ({w.partition(': no feature')[0]})" for n, w in why.items()]
+    more = f" and {len(shown) - _SHOWN:,} more" if len(shown) > _SHOWN else ""
+    listed = ", ".join(shown[:_SHOWN]) + more if shown else "there is none but label and key"
+    return (
+        f"no column makes a feature, so a model has nothing to learn from: {listed}. Add columns "
+        f"that vary to the data, or write features and a model in {path}"
+    )
+
+
 def unused(columns: Mapping[str, str], said: Collection[str]) -> list[str]:
     """Returns why no feature is made of columns, by name; not of those about which there is
     something `said` already."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.config import model_config
 from preprocessing.schema_inference import traits
 from preprocessing.schema_inference.heuristics import Column
 from preprocessing.schema_inference.profile import Found
@@ -21,8 +22,8 @@ _BATCH, _BATCH_OF_FEW, _FEW_ROWS = 256, 128, 10_000
 _CHECKPOINTS, _CHECKPOINTS_OF_WIDE, _WIDE = 5, 2, 300
 # Dropout blurs numbers that have to be exact, and keeps classes from being learnt by heart.
 _UNITS, _DROPOUT_OF_CLASSES = [256, 128], 0.1
-# What stands for a model where there is nothing to learn from.
-_OWN, NO_FEATURE = "package.module:model_fn", "no column makes a feature"
+# Behind what stands for a model where there is nothing to learn from.
+_NO_FEATURE = "no column makes a feature: add columns, or write features and a model"
 _OPTIMIZER = {
     "name": "adam",
     "learning_rate": 0.002,
@@ -36,7 +37,10 @@ def lines(label: Found, columns: Mapping[str, Column], rows: int) -> list[str]:
     of train."""
     found = ["features:", *_features(columns)]
     if len(found) == 1:
-        return [f"model: {flow({'name': _OWN})}  # {NO_FEATURE}", "train: {steps: 1000}"]
+        return [
+            f"model: {flow({'name': model_config.PLACEHOLDER})}  # {_NO_FEATURE}",
+            "train: {steps: 1000}",
+        ]
     section, task, evaluation = _task(label)
     if section:
         found += ["", f"label: {flow(section)}"]

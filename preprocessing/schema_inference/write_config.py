@@ -45,7 +45,8 @@ _ENDINGS = re.compile(
 class Proposal:
     """The text of a config, and in words what it was made from, what of that is damaged, and why
     its label is that. `telling` are columns with features that determine the label; `remarks` are
-    what else a person should know before training, a line each."""
+    what else a person should know before training, a line each. `nothing` says why there is nothing
+    to train on, if no column makes a feature."""
 
     text: str
     seen: str
@@ -54,11 +55,7 @@ class Proposal:
     why: str = ""
     telling: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-
-    @property
-    def trainable(self) -> bool:
-        """Tells if the config has features."""
-        return suggest_model.NO_FEATURE not in self.text
+    nothing: str = ""
 
 
 def propose(path: str, out: str, label: str = "", *, has_header: bool | None = None) -> Proposal:
@@ -85,7 +82,12 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         made = _made(guess, found, choice)
         used = tuple(n for n in telling if made[n].steps or made[n].parts)
         said = remarks.of(guess, found, choice.label)
-        said += remarks.unused({n: c.unused for n, c in made.items() if c.unused}, said)
+        features = {n: c for n, c in made.items() if n not in (choice.label, choice.key)}
+        if any(column.steps or column.parts for column in features.values()):
+            nothing = ""
+            said += remarks.unused({n: c.unused for n, c in made.items() if c.unused}, said)
+        else:
+            nothing = remarks.nothing({n: c.notes for n, c in features.items()}, out)
         return Proposal(
             text,
             seen,
@@ -94,6 +96,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
             why=choice.why,
             telling=used,
             remarks=tuple(said),
+            nothing=nothing,
         )
     lines, seen, damage = images(path, lambda found: scalar(_from(out, found)))
     text = "\n".join([*_head(seen, path=out, name=name, pattern=path), *lines])

@@ -72,7 +72,12 @@ def test_a_table_without_features_is_said_to_be_none_to_train_on(tmp_path):
     )
     assert done.returncode == 0
     assert "make train" not in done.stdout
-    assert "warning: no column but the label has values that recur" in done.stdout
+    assert (
+        "warning: no column makes a feature, so a model has nothing to learn from: 'rownames' "
+        "(another value in every row), 'Month' (most occur once). Add columns that vary to the "
+        f"data, or write features and a model in {tmp_path / 'gas.yaml'}\n"
+    ) in done.stdout
+    assert done.stdout.count("'Month'") == 1
 
 
 def test_the_label_is_a_flag(tmp_path):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline import errors
+from pipeline.config import model_config
 
 ModelFn = Callable[..., Any]
 
@@ -74,6 +75,11 @@ def find(name: str) -> ModelFn:
 
     Raises `UsageError` if there is no such name, module or attribute.
     """
+    if name == model_config.PLACEHOLDER:
+        raise errors.UsageError(
+            f"model.name {name!r}: stands for a model, as make schema found no column that makes a "
+            f"feature; write features and a model: {', '.join(NAMED)}, or your own"
+        )
     if ":" not in name and name not in NAMED:
         raise errors.UsageError(
             f"model.name {name!r}: not one of {', '.join(NAMED)}{errors.nearest(name, NAMED)}; "

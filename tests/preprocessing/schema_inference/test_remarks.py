@@ -43,8 +43,7 @@ def test_texts_that_are_mostly_numbers_are_named(tmp_path, odd, share, why):
 
 def test_texts_that_are_classes_are_not(tmp_path):
     assert _said(tmp_path, _table(["1", "2", "3", "3+"] * 100)) == ()
-    (said,) = _said(tmp_path, _table([f"word {n}" for n in range(400)]))
-    assert said == "no feature is made of 'a': each row has another text"
+    assert _said(tmp_path, _table([f"word {n}" for n in range(400)])) == ()
 
 
 def test_columns_with_two_decimal_marks_are_named(tmp_path):
@@ -105,10 +104,7 @@ def test_columns_that_are_left_out_are_named(tmp_path):
         "'a' is left out: it is there 2 times",
     )
     rows = [json.dumps({"o": {}, "big": 2**63 + n, "y": n % 2}) for n in range(99)]
-    assert _said(tmp_path, rows, name="t.jsonl") == (
-        "'o' is left out: it holds objects",
-        "no feature is made of 'big': each row has another text",
-    )
+    assert _said(tmp_path, rows, name="t.jsonl") == ("'o' is left out: it holds objects",)
     rows = [json.dumps({f"c{n}": {} for n in range(15)} | {"y": n % 2}) for n in range(99)]
     *first, last = _said(tmp_path, rows, name="t.jsonl")
     assert len(first) == 10 and last == "5 more columns are left out; the config says why"
@@ -168,7 +164,25 @@ def test_columns_of_which_no_feature_is_made_are_named_once(tmp_path):
 
 def test_of_many_columns_without_a_feature_some_are_named(tmp_path):
     names = ",".join(f"c{n}" for n in range(14))
-    rows = [",".join([f"w{n}"] * 14) + f",{n % 2}" for n in range(300)]
-    said = _said(tmp_path, [f"{names},y", *rows])
+    rows = [",".join([f"w{n}"] * 14) + f",{n % 9},{n % 2}" for n in range(300)]
+    said = _said(tmp_path, [f"{names},x,y", *rows])
     assert len(said) == 11
     assert said[-1] == "no feature is made of 4 more columns; the config has the reason for each"
+
+
+def test_constant_columns_make_no_feature(tmp_path):
+    path = tmp_path / "t.yaml"
+    wrong = "no column makes a feature, so a model has nothing to learn from: "
+    then = f". Add columns that vary to the data, or write features and a model in {path}"
+
+    def nothing(names, values):
+        rows = [f"{names}y", *(f"{values}{n % 2}" for n in range(400)), ""]
+        (tmp_path / "t.csv").write_text("\n".join(rows))
+        made = write_config.propose(str(tmp_path / "t.csv"), str(path), "y")
+        assert made.remarks == ()
+        return made.nothing
+
+    assert nothing("a,b,", "1.5,k,") == f"{wrong}'a' (always the same), 'b' (always the same){then}"
+    assert nothing("", "") == f"{wrong}there is none but label and key{then}"
+    said = nothing("".join(f"c{n}," for n in range(14)), "1," * 14)
+    assert "'c9' (always the same) and 4 more. Add columns" in said and "c10" not in said

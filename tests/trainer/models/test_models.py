@@ -33,6 +33,10 @@ def test_a_dotted_path_of_the_users_own():
             rf"^model.name 'mnist_cn': not one of {', '.join(models.NAMED)} "
             r"\(did you mean 'mnist_cnn'\?\); your own is package.module:model_fn$",
         ),
+        (
+            "package.module:model_fn",
+            "stands for a model, as make schema found no column that makes a feature; write",
+        ),
         ("absent_package.models:model_fn", "no module 'absent_package'; is its folder on PYTHONP"),
         ("tests.trainer.absent:model_fn", "no module 'tests.trainer.absent'"),
         (
