@@ -13,7 +13,7 @@ from pipeline.config.feature_config import Label
 from pipeline.sections import Above0, Section
 
 # Whose last layer may be as wide as several labels need.
-MODELS = tuple(name for name in model_config.CANNED if name not in ("deepfm", "din"))
+MODELS = tuple(name for name in model_config.CANNED if name not in ("deepfm", "din", "two_tower"))
 # What each label has in place of `model.params`.
 _PARAMS = ("task", "classes", "offset", "scale")
 

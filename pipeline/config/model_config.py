@@ -48,7 +48,7 @@ class Linear(_OfLogits):
     """A linear model: one weight for every number and every id. It needs `features`."""
 
 
-class Layers(_OfLogits):
+class HiddenLayers(Section):
     """Settings of fully connected layers."""
 
     hidden_units: Annotated[tuple[Positive, ...], pydantic.Field(min_length=1)] = (128, 64)
@@ -57,6 +57,10 @@ class Layers(_OfLogits):
     """Activation function of the hidden layers."""
     dropout: Fraction = 0.0
     """Share of the units that are dropped in training."""
+
+
+class Layers(HiddenLayers, _OfLogits):
+    """The same, of models that predict a class or a number."""
 
 
 class Dnn(Layers):
@@ -118,6 +122,36 @@ class Mmoe(Layers):
     """Units of the hidden layers that each label has for itself."""
 
 
+class TwoTower(HiddenLayers):
+    """Two networks, the towers: one makes a vector of a user, one of an item, and their dot product
+    is the score. Each learns to find the item of its row among those of the batch. It needs
+    `features`."""
+
+    user: tuple[str, ...]
+    """Features of the user, and of the query or the moment."""
+    item: tuple[str, ...]
+    """Features of the item. Each feature belongs to one of the two, and no column to both."""
+    hidden_units: tuple[Positive, ...] = (64,)
+    """Units of each hidden layer of both towers; `[]` for none."""
+    size: Positive = 32
+    """Width of the vectors, which a linear layer makes of the last hidden one."""
+    normalize: bool = True
+    """Makes all vectors as long as 1, so that scores are from -1 to 1."""
+    temperature: Above0 = 0.05
+    """What scores are divided by in the loss: the smaller, the more the closest wrong items count.
+    Without `normalize`, 1 is usual."""
+    item_id: str | None = None
+    """The feature of the item that tells items apart, one id a row. An item that is in a batch
+    twice is then not taken for a wrong one. Not set: every row is an item of its own."""
+    log_q: bool = False
+    """Subtracts from each score, in the loss, the logarithm of the item's share of the rows of
+    train: popular items are in more batches, and would be punished for it. Needs `item_id`, made by
+    one step, `vocabulary` or `identity`."""
+    positives: Literal["label", "all"] = "label"
+    """Which rows teach: those whose label is 1, or `all`, whatever the label is. The items of other
+    rows still are among those to choose from."""
+
+
 class Keras(_Canned):
     """Any `tf.keras` model. Its last layer gives probabilities, or a number for regression."""
 
@@ -139,19 +173,22 @@ PARAMS: Mapping[str, type[Section]] = {
     "dcn": Dcn,
     "din": Din,
     "mmoe": Mmoe,
+    "two_tower": TwoTower,
     "keras": Keras,
 }
 # These are built from the features of the config.
-CANNED = ("linear", "dnn", "dnn_linear_combined", "deepfm", "dcn", "din", "mmoe")
+CANNED = ("linear", "dnn", "dnn_linear_combined", "deepfm", "dcn", "din", "mmoe", "two_tower")
 
 
 # What a model is told besides: of which class `data.sample` makes the logit too small, by how much.
 OFFSET = "offset_of_sample"
 # And what the head of each of several labels is told, by label; `weight` is that of its loss.
 GOALS = "goals"
+# And the `eval.top_k` of metrics that a model has itself.
+TOP_K = "top_k"
 
 
-_BESIDES = ("optimizer", OFFSET, GOALS)
+_BESIDES = ("optimizer", OFFSET, GOALS, TOP_K)
 
 
 class WarmStart(Section):

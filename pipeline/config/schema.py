@@ -21,6 +21,7 @@ from pipeline.config import (
     sample_config,
     sequences,
     slices,
+    towers,
 )
 from pipeline.config.cluster_config import Cluster
 from pipeline.config.data_config import Data
@@ -73,6 +74,7 @@ class _Job(Section):
             feature_check.check_label(self.label, self.data.label, column)
         model_config.check(self.model, has_features=bool(self.features))
         sequences.check(self.features, self.data.columns, self.model)
+        towers.check(self)
         if (sample := self.data.sample) is not None:
             sample_config.check_correction(
                 sample, data_label=self.data.label, label=self.label, model=self.model

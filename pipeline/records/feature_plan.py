@@ -11,9 +11,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from pipeline import config, errors
 from pipeline.config import feature_check, feature_config, goals, list_weights, shared_tables
-from pipeline.records import label_check, manifest
+from pipeline.records import item_shares, label_check, manifest
 from pipeline.steps import base
 from pipeline.steps.base import Kind, Step, Values
 
@@ -129,6 +131,8 @@ class Plan:
     columns: Mapping[str, config.Column]
     label: PlannedLabel
     goals: tuple[PlannedGoal, ...] = ()
+    # Of the rows of train, for a model that asks for it.
+    item_shares: np.ndarray | None = dataclasses.field(default=None, compare=False)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -162,7 +166,9 @@ def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
         features.append(Planned(name, inputs, steps, points, feature, table, weights))
     several = tuple(_goal(job, name, contents) for name in job.labels)
     label = next((goal.label for goal in several if goal.name == job.data.label), None)
-    return Plan(tuple(features), columns(job), label or _label(job, contents), several)
+    label = label or _label(job, contents)
+    shares = item_shares.of(job, contents, features)
+    return Plan(tuple(features), columns(job), label, several, shares)
 
 
 def _weights(

@@ -44,6 +44,8 @@ def _classes(job: config.Config) -> int | None:
     if job.model.name not in model_config.PARAMS:
         return None
     params = model_config.params(job.model)
+    if "positives" in params:
+        return 2 if params["positives"] == "label" else None
     return None if params.get("task") == "regression" else int(params["classes"])
 
 

@@ -26,7 +26,9 @@ def metrics(
     manifest. A split that these do not describe has none: one with `excluded` blocks or weights,
     or of a model that is not shipped, whose metrics may mean something else.
     """
-    described = job.model.name in model_config.PARAMS
+    described = (
+        "classes" in model_config.params(job.model) and job.model.name in model_config.PARAMS
+    )
     described = described and not (job.label.weight or job.label.balanced)
     found = {}
     for split, reported in evaluations.items():

@@ -243,7 +243,8 @@ class Export:
 
 
 def _name_signatures(folder: str) -> None:
-    """Gives the signature that takes Examples a name of its own: Estimator calls it after two."""
+    """Gives the signature that takes Examples a name of its own: Estimator calls it after two.
+    One that is called like an output has that alone, and takes only the columns it needs."""
     path = storage.join(folder, export_files.LAST)
     with open(path, "rb") as file:
         model = saved_model_pb2.SavedModel.FromString(file.read())
@@ -252,8 +253,30 @@ def _name_signatures(folder: str) -> None:
         if long in graph.signature_def:
             graph.signature_def[parity_worker.EXAMPLES].CopyFrom(graph.signature_def[long])
             del graph.signature_def[long]
+        for name in graph.signature_def[heads.SERVING].outputs:
+            if name in graph.signature_def and list(graph.signature_def[name].outputs) == [name]:
+                _keep_needed(graph.signature_def[name], graph.graph_def)
+                graph.signature_def.pop(f"{parity_worker.EXAMPLES}:{name}", None)
     with open(path, "wb") as file:
         file.write(model.SerializeToString(deterministic=True))
+
+
+def _keep_needed(signature: Any, graph: Any) -> None:
+    """Takes inputs away from a signature that its outputs do not depend on."""
+    nodes = {node.name: node for node in graph.node}
+    fed = {info.name.partition(":")[0]: name for name, info in signature.inputs.items()}
+    left = [info.name.partition(":")[0] for info in signature.outputs.values()]
+    seen = set(left)
+    while left:
+        node = nodes[left.pop()]
+        if node.name in fed:  # what would be read in its place is not
+            continue
+        before = {name.removeprefix("^").partition(":")[0] for name in node.input} - seen
+        seen |= before
+        left += before
+    for op, name in fed.items():
+        if op not in seen:
+            del signature.inputs[name]
 
 
 def staging(folder: str) -> str:

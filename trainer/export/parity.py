@@ -271,11 +271,13 @@ def compare(
 ) -> Differences:
     """Compares `wanted`, by output, with what was `found`, by signature/output.
 
-    `extreme` is `[rows]` bool. Raises `ModelError` if an output is served by none.
+    `extreme` is `[rows]` bool. Raises `ModelError` if one of the `signatures` lacks an output. A
+    signature that is called like an output has that alone.
     """
     wrong, worst, most = np.zeros(0, bool), "", -1.0
     tied = rounding.ties(wanted, known, extreme)
-    for output, signature in itertools.product(wanted, signatures):
+    more = ((output, output) for output in wanted if f"{output}/{output}" in found)
+    for output, signature in itertools.chain(itertools.product(wanted, signatures), more):
         name = f"{signature}/{output}"
         if name not in found:
             raise errors.ModelError(

@@ -126,6 +126,10 @@ class Network:
             first = last
         return tf.keras.Model(self._inputs, outputs, name="network")
 
+    def model_of(self, outputs: Mapping[str, Any]) -> Any:
+        """Returns the whole, from features to answers by name."""
+        return tf.keras.Model(self._inputs, dict(outputs), name="network")
+
     def _output(self, logits: Any, params: Mapping[str, Any], number: str = "") -> Any:
         last = "linear" if heads.regression(params) else "softmax"
         last = "sigmoid" if last == "softmax" and heads.width(params) == 1 else last
@@ -195,7 +199,7 @@ class Network:
         return x
 
     def stack(
-        self, x: Any, units: Sequence[int], settings: model_config.Layers, *, scope: str
+        self, x: Any, units: Sequence[int], settings: model_config.HiddenLayers, *, scope: str
     ) -> Any:
         """Returns the last of some fully connected layers on `x`, whose parameters are in a
         scope."""

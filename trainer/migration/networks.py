@@ -2,7 +2,7 @@
 
 It takes `params`, the `KerasColumns` that make its features, and the `Parameters`; and returns a
 `tf.keras.Model` of features by name, whose one output is what `model.name: keras` asks of its
-networks: probabilities, or a number.
+networks: probabilities, or a number. Outputs by name are answers as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.config import model_config
 from trainer.checkpoints.parameters import Parameters
-from trainer.migration import canned_networks, keras_columns, mnist_networks, sequence_networks
+from trainer.migration import (
+    canned_networks,
+    keras_columns,
+    mnist_networks,
+    sequence_networks,
+    tower_networks,
+)
 from trainer.migration.keras_columns import KerasColumns
 from trainer.models import heads, keras
 
@@ -28,6 +34,7 @@ _NETWORKS = {
     "dcn": canned_networks.dcn,
     "din": sequence_networks.din,
     "mmoe": canned_networks.mmoe,
+    "two_tower": tower_networks.two_tower,
     "keras": keras.network,
 }
 
@@ -45,7 +52,7 @@ def check(model: model_config.Model) -> None:
 
 
 def network(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
-    """Returns the network of a model, from features to one output."""
+    """Returns the network of a model, from features to what it is served from."""
     check(model)
     params = {**model_config.params(model), **columns.told}
     return _NETWORKS[model.name](params, columns, parameters)
@@ -67,6 +74,8 @@ def whole(model: model_config.Model, columns: KerasColumns, parameters: Paramete
     given = [keras.fitting(x, input_.shape) for x, input_ in pairs]
     output = inner(tf.nest.pack_sequence_as(inner.input, given))
     goals = columns.told.get(model_config.GOALS)
+    if isinstance(output, dict):
+        return tf.keras.Model(inputs, output, name="model")
     if goals is None:
         answer = keras.answer(output, regression=heads.regression(model.params))
         return tf.keras.Model(inputs, answer, name="model")

@@ -29,6 +29,7 @@ NAMED = {
     "dcn": "trainer.models.interactions:dcn",
     "din": "trainer.models.din:din",
     "mmoe": "trainer.models.mmoe:mmoe",
+    "two_tower": "trainer.models.two_tower:two_tower",
     "keras": "trainer.models.keras:estimator",
 }
 

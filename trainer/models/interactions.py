@@ -65,7 +65,7 @@ class Network:
     """What all have: features as columns, fully connected layers, and the head."""
 
     def __init__(
-        self, params: Mapping[str, Any], settings: model_config.Layers, transforms: Transforms
+        self, params: Mapping[str, Any], settings: model_config.HiddenLayers, transforms: Transforms
     ) -> None:
         self._head, self._settings = Head(params), settings
         self._planned: Sequence[Planned] = transforms.plan.features
@@ -92,13 +92,16 @@ class Network:
 
     def _hidden(self, x: Any, *, training: bool) -> Any:
         """Returns the last hidden layer."""
-        settings = self._settings
-        with v1.variable_scope("dnn"):
-            for number, units in enumerate(settings.hidden_units):
-                activation = getattr(tf.nn, settings.activation)
-                x = v1.layers.dense(x, units, activation, name=f"hiddenlayer_{number}")
-                if settings.dropout and training:
-                    x = v1.layers.dropout(x, settings.dropout, training=True)
+        return self._layers(x, self._settings.hidden_units, "dnn", training=training)
+
+    def _layers(self, x: Any, units: Sequence[int], scope: str, *, training: bool) -> Any:
+        """Returns the last of some fully connected layers on `x`."""
+        activation = getattr(tf.nn, self._settings.activation)
+        with v1.variable_scope(scope):
+            for number, width in enumerate(units):
+                x = v1.layers.dense(x, width, activation, name=f"hiddenlayer_{number}")
+                if self._settings.dropout and training:
+                    x = v1.layers.dropout(x, self._settings.dropout, training=True)
         return x
 
 

@@ -8,7 +8,7 @@ weighs the experts for each example, and a tower of layers on their weighted sum
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -52,12 +52,3 @@ class _Mmoe(Network):
                 with v1.variable_scope(f"tower_{n}"):
                     logits.append(v1.layers.dense(y, width, name="logits"))
         return tf.concat(logits, axis=1)
-
-    def _layers(self, x: Any, units: Sequence[int], scope: str, *, training: bool) -> Any:
-        activation = getattr(tf.nn, self._settings.activation)
-        with v1.variable_scope(scope):
-            for number, width in enumerate(units):
-                x = v1.layers.dense(x, width, activation, name=f"hiddenlayer_{number}")
-                if self._settings.dropout and training:
-                    x = v1.layers.dropout(x, self._settings.dropout, training=True)
-        return x

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import config, errors
+from pipeline.config import towers
 from pipeline.records import feature_plan, manifest
 from pipeline.steps.base import Kind, Step
 from pipeline.steps.numbers import ZScore
@@ -57,6 +58,10 @@ class Transforms:
         self.plan = feature_plan.plan(job, contents)
         self.columns = self.plan.columns
         self.serving_columns = feature_plan.serving_columns(job)
+        every = self.plan.features
+        # Those of two towers are made apart, so that each can be asked without the other.
+        of_towers = job.model.name == towers.MODEL
+        self._parts = towers.sides(job.model.params, every).values() if of_towers else [every]
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -98,7 +103,9 @@ class Transforms:
         declared."""
         if not self.plan.features:
             return {name: columns[name] for name in self.serving_columns}
-        made = make(self.plan.features, columns, training=training)
+        made: Tensors = {}
+        for part in self._parts:
+            made |= make(part, columns, training=training)
         return as_fed(self.plan.features, made)
 
     def there(self, columns: Mapping[str, tf.Tensor], label: str) -> tf.Tensor:

@@ -1,0 +1,61 @@
+"""How often each item is in the rows of train, by the id that a model knows it by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeline import config, errors
+from pipeline.config import model_config, towers
+from pipeline.records import manifest
+from pipeline.steps.base import Step
+from pipeline.steps.categories import Identity, Vocabulary
+
+
+def of(
+    job: config.Config, contents: manifest.Manifest, planned: Iterable[Any]
+) -> np.ndarray | None:
+    """Returns the shares that the model of a job asks for, out of its `planned` features; `None` if
+    it does not."""
+    if job.model.name != towers.MODEL:
+        return None
+    settings: model_config.TwoTower = model_config.settings(towers.MODEL, job.model.params)
+    if not settings.log_q:
+        return None
+    [item] = (one for one in planned if one.name == settings.item_id)
+    return shares(item.inputs[0], contents, item.steps, ids=item.ids or 0)
+
+
+def shares(
+    name: str, contents: manifest.Manifest, steps: Sequence[Step], *, ids: int
+) -> np.ndarray:
+    """Returns the share of the rows of train of each id of a column, `[ids]`.
+
+    The rows of values that the manifest does not list are dealt evenly to the ids of none; an id
+    that is nowhere counts as if it were once. Raises `UsageError` if it lists none.
+    """
+    split = contents.statistics.get("train")
+    found = split.columns.get(name) if split else None
+    if found is None or not found.vocabulary:
+        raise errors.UsageError(
+            f"model.params.log_q: needs counts of the values of {name!r}, and the manifest does "
+            f"not have them; write vocabulary: {{}} in data.columns.{name} and preprocess again"
+        )
+    values, times = zip(*found.vocabulary, strict=True)
+    # One more, of the values that have no id of their own.
+    counts = np.bincount(_ids(steps[0], values, ids), times, ids + 1)[:ids]
+    empty = counts == 0
+    if empty.any():
+        rest = found.count + found.missing - counts.sum()
+        counts[empty] = max(rest / empty.sum(), 1.0)
+    return np.asarray(counts / counts.sum())
+
+
+def _ids(step: Step, values: Sequence[int | float | str], ids: int) -> list[int]:
+    if isinstance(step, Identity):
+        return [v if 0 <= v < ids - 1 else ids - 1 for v in map(int, values)]
+    assert isinstance(step, Vocabulary)
+    places: dict[Any, int] = {value: place for place, value in enumerate(step.values or ())}
+    return [places.get(value, ids) for value in values]

@@ -1,0 +1,140 @@
+"""Which features the towers can have: what cannot be is said in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from tests.pipeline.feature_tables import make
+
+COLUMNS = {
+    "user": {"type": "int64"},
+    "item": {"type": "int64"},
+    "tags": {"type": "int64", "list": True, "max_items": 3},
+    "late": {"type": "int64", "missing": "drop"},
+}
+IDS = [{"identity": {"ids": 9}}]
+FEATURES = {
+    "user": {"steps": IDS},
+    "delay": {"steps": [{"missing": {"fill": 0}}]},
+    "item": {"steps": IDS},
+    "tags": {"steps": IDS},
+}
+LOSS = {"metric": "loss", "higher_is_better": False}
+
+
+def _job(params=None, features=None, **sections):
+    given = {"user": ["user", "delay"], "item": ["item", "tags"], **(params or {})}
+    every = {name: one for name, one in {**FEATURES, **(features or {})}.items() if one}
+    sections = {"eval": LOSS, **sections}
+    return make(every, columns=COLUMNS, model={"name": "two_tower", "params": given}, **sections)
+
+
+def test_they_share_out_the_features():
+    assert _job({"item_id": "item", "log_q": True}).model.params["user"] == ["user", "delay"]
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (
+            {"user": ["user", "dely"]},
+            r"model\.params\.user: 'dely' is not a feature \(did you mean 'delay'\?\); features: "
+            r"user, delay, item, tags",
+        ),
+        (
+            {"user": []},
+            r"model\.params\.user: names no feature; the tower needs one of user, delay",
+        ),
+        ({"item": []}, r"model\.params\.item: names no feature"),
+        ({"item": ["item", "item", "tags"]}, r"params\.item: 'item' is there twice"),
+        (
+            {"item": ["item", "tags", "delay"]},
+            r"model\.params: 'delay' is of both user and item; leave it in one",
+        ),
+        (
+            {"user": ["user"]},
+            r"model\.params: the feature 'delay' is of neither user nor item; add it to one, or "
+            r"remove it",
+        ),
+        ({"item_id": "user"}, r"item_id: 'user' is not in item; item has item, tags"),
+        ({"item_id": "itme"}, r"item_id: 'itme' is not in item \(did you mean 'item'\?\)"),
+        ({"item_id": "tags"}, r"item_id: 'tags' is not one id a row; name a feature that is"),
+        ({"log_q": True}, r"log_q: .* item_id is not set; write item_id: item, say"),
+        ({"temperature": 0}, r"model\.params\.temperature: input should be greater than 0, got 0"),
+        ({"units": 3}, r"two_tower has no such param.*; it has hidden_units, "),
+    ],
+)
+def test_towers_that_cannot_be(params, message):
+    with pytest.raises(errors.UsageError, match=message) as caught:
+        _job(params)
+    assert "\n" not in str(caught.value)
+
+
+def test_both_are_needed():
+    with pytest.raises(errors.UsageError, match=r"model\.params\.item: field required"):
+        make(FEATURES, columns=COLUMNS, model={"name": "two_tower", "params": {"user": ["user"]}})
+
+
+def test_a_column_is_of_one_tower():
+    features = {
+        "item": {"of": ["code", "near"], "steps": [{"cross": {"buckets": 9}}]},
+        "code": {"of": "item", "steps": IDS},
+        "near": {"of": "user", "steps": IDS},
+    }
+    with pytest.raises(
+        errors.UsageError,
+        match=r"column 'user' is in 'user' of the user and in 'item' of the item, by which a user "
+        r"knows its own item in a batch; leave it to one of them",
+    ):
+        _job({"item": ["item", "tags", "code", "near"]}, features)
+
+
+def test_how_often_an_id_is_there_must_be_known():
+    features = {"item": {"steps": [{"hash": {"buckets": 9}}]}}
+    params = {"item_id": "item", "log_q": True}
+    with pytest.raises(
+        errors.UsageError, match=r"log_q: .* behind one step, vocabulary or identity; write that"
+    ):
+        _job(params, features)
+    assert _job({"item_id": "item"}, features)
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        (
+            {"eval": {"metric": "accuracy"}},
+            r"eval\.metric: two_tower does not report 'accuracy'; it has loss, average_loss, "
+            r"hit_rate@10, mrr@10",
+        ),
+        (
+            {"eval": {"metric": "hit_rate@10", "top_k": 5}},
+            r"does not report 'hit_rate@10' \(did you mean 'hit_rate@5'\?\)",
+        ),
+        ({"eval": {**LOSS, "group": "user"}}, r"eval\.group: is for probabilities of two classes"),
+        ({"eval": {**LOSS, "slices": ["user"]}}, r"eval\.slices: are for classes and numbers"),
+        (
+            {"labels": {"late": {}, "time": {"task": "regression"}}},
+            r"several labels are for .*, got 'two_tower'",
+        ),
+    ],
+)
+def test_what_the_model_does_not_do(sections, message):
+    with pytest.raises(errors.UsageError, match=message):
+        _job(**sections)
+
+
+def test_samples_are_corrected_by_weights():
+    data = {
+        "source": "csv",
+        "inputs": {"train": {"files": "x.csv"}},
+        "key": ["time"],
+        "columns": {**COLUMNS, "time": {"type": "int64"}, "delay": {"type": "float32"}},
+        "label": "late",
+        "sample": {"column": "late", "value": 0, "keep": 0.5, "correct": "logits"},
+    }
+    with pytest.raises(errors.UsageError, match=r"and two_tower predicts none; write correct: w"):
+        _job(data=data)
+    data["sample"]["correct"] = "weights"
+    assert _job(data=data)

@@ -1,0 +1,139 @@
+"""The Keras model of two towers, from a CSV on, and what else an export of them is."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline import errors
+from serving.batch import inputs, predictions
+from serving.rest import session
+from serving.rest.rest_server import Served
+from tests import exports
+from trainer.export import parity
+from trainer.migration import migration
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """
+name: towers
+data:
+  source: csv
+  inputs: {train: {files: rows.csv}}
+  key: [id]
+  columns:
+    id: {type: int64}
+    user: {type: int64, min: 0, max: 30}
+    age: {type: float32, missing: allow}
+    seen: {type: string, list: true, max_items: 3, missing: allow}
+    item: {type: string, vocabulary: {}}
+    price: {type: float32, min: 0}
+    clicked: {type: int64, min: 0, max: 1}
+  label: clicked
+  split: {eval: 0.2, test: 0.2}
+  shards: {train: 2}
+features:
+  user: {steps: [{identity: {ids: 32}}], embedding: 4}
+  age: {steps: [{missing: {fill: mean, indicator: true}}, z_score]}
+  seen: {steps: [{vocabulary: {of: item}}], embedding: {table: item}}
+  item: {steps: [vocabulary], embedding: 4}
+  price: {steps: [log1p]}
+model:
+  name: two_tower
+  params:
+    {user: [user, age, seen], item: [item, price], size: 5, hidden_units: [6], item_id: item,
+     log_q: true}
+train: {steps: 60, batch_size: 32, optimizer: {name: adam, learning_rate: 0.02}}
+eval: {metric: hit_rate@5, top_k: 5, batch_size: 64}
+"""
+NAMES = ("id", "user", "age", "seen", "item", "price", "clicked")
+OF = {"user": ["age", "seen", "user"], "item": ["item", "price"]}
+
+
+def _rows(count=600):
+    rng = np.random.default_rng(0)
+    for number in range(count):
+        seen = "|".join(f"i{n}" for n in rng.integers(0, 12, number % 4))
+        age = "" if number % 7 == 0 else f"{rng.normal(40, 9):.1f}"
+        item = f"i{int(rng.zipf(1.5)) % 12}"
+        numbers = f"{rng.uniform(0, 9):.2f},{rng.integers(0, 2)}"
+        yield f"{number},{rng.integers(0, 31)},{age},{seen},{item},{numbers}"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    table = "\n".join([",".join(NAMES), *_rows(), ""])
+    return exports.finished(tmp_path_factory.mktemp("towers"), table, CONFIG)
+
+
+def _feeds():
+    return {
+        "user": [3, 30, 7],
+        "age": [20.0, 55.0, float("nan")],
+        "seen": [["i1", "i2"], ["i3", ""], ["", ""]],
+        "item": ["i1", "i4", "new"],
+        "price": [1.0, 2.0, 3.0],
+    }
+
+
+def _asked(published, signature):
+    found = tf.saved_model.load(published.export.path).signatures[signature]
+    names = OF.get(signature, list(_feeds()))
+    assert sorted(found.structured_input_signature[1]) == sorted(names)
+    kinds = {"age": tf.float32, "price": tf.float32, "user": tf.int64}
+    fed = {n: tf.constant(x, kinds.get(n)) for n, x in _feeds().items() if n in names}
+    return {name: x.numpy() for name, x in found(**fed).items()}
+
+
+def test_it_migrates_to_keras(published):
+    checkpoint = tf.train.latest_checkpoint(published.run.path)
+    migrated = migration.Migration(published.run, published.records.folder).publish(checkpoint)
+    assert migrated.rows > 100
+    tf.keras.models.load_model(f"{migrated.path}/model.keras")
+
+
+def test_each_tower_is_asked_alone(published):
+    both = _asked(published, "serving_default")
+    for side in ("user", "item"):
+        np.testing.assert_allclose(_asked(published, side)[side], both[side], atol=1e-6)
+    served = Served(published.job.name, published.export, session.rules(published.job))
+    body = {"signature_name": "item", "instances": [{"item": "i1", "price": 1.0}]}
+    np.testing.assert_allclose(served.predict(body)["predictions"][0], both["item"][0], atol=1e-6)
+
+
+def test_predictions_have_the_vectors(published):
+    asked = inputs.of_files(published.csv, published.job, classes=None)
+    where = predictions.output(
+        published.run, published.export, published.csv, path=None, kind="csv"
+    )
+    predictions.predict(published.job, published.export, asked, output=where)
+    with open(where.path, newline="") as file:
+        [first, *_] = rows = list(csv.DictReader(file))
+    assert len(rows) == 600
+    user, item = (np.array(eval(first[side])) for side in ("user", "item"))
+    assert float(first["score"]) == pytest.approx(user @ item, abs=1e-5)
+    assert np.linalg.norm(user) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_tower_that_answers_otherwise_is_not_published(published, monkeypatch):
+    """The vectors of items alone are of the signature `item`."""
+    served = parity.Gate.served
+
+    def other(self, *args, **kwargs):
+        found = dict(served(self, *args, **kwargs))
+        return {**found, "item/item": found["item/item"] + 0.1}
+
+    monkeypatch.setattr(parity.Gate, "served", other)
+    gate = parity.Gate(published.records)
+    checkpoint = tf.train.latest_checkpoint(published.run.path)
+    with pytest.raises(errors.ModelError, match="item/item of row"):
+        gate.check(published.estimator, checkpoint, published.export.path)
+
+
+def test_metrics_are_those_of_a_batch(published):
+    found = published.estimator.evaluate(published.records.eval_input_fn("eval"))
+    assert {"average_loss", "hit_rate@5", "mrr@5", "loss"} <= set(found)
+    assert 0.2 < found["mrr@5"] < found["hit_rate@5"] < 1
