@@ -92,9 +92,10 @@ def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
 
 
 def name_of(feature: str) -> str:
-    """Returns a feature's name as names of variables and of scopes may be: in ASCII."""
+    """Returns a feature's name as names of variables and of scopes may be: in ASCII, without the
+    backslash, which TensorFlow's graph takes and its runtime refuses."""
     plain = re.sub(r"[^\x00-\x7f]", lambda match: f"u{ord(match[0]):x}", feature)
-    return re.sub(r"[^A-Za-z0-9_.\\/-]", "_", plain)
+    return re.sub(r"[^A-Za-z0-9_./-]", "_", plain)
 
 
 def scope_of(feature: str) -> str:
