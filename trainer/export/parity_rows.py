@@ -157,8 +157,10 @@ _Found = Iterator[_Changed]
 
 
 def _numbers(column: Column, seen: manifest.ColumnStatistics | None) -> _Found:
-    least = column.min if column.min is not None else seen.min if seen else None
-    greatest = column.max if column.max is not None else seen.max if seen else None
+    # Rules may allow what no row comes near, where terms cancel that are far larger than answers.
+    least, greatest = (seen.min, seen.max) if seen else (None, None)
+    least = column.min if least is None else least
+    greatest = column.max if greatest is None else greatest
     if least is not None and math.isfinite(least):
         yield "least", True, _number(column, least)
     if greatest is not None and math.isfinite(greatest):

@@ -17,8 +17,9 @@ Answers = Mapping[str, np.ndarray]
 # Shares of the scale. At least the first is allowed, 8 units in the last place of float32, and at
 # most the second, however much the Estimator's own answers move: what moves more is no rounding.
 LEAST, MOST = 1e-6, 1e-4
-# Rows with an extreme value may cancel terms that are far larger than any answer.
-_MOST_EXTREME = 1e-3
+# Rows with an extreme value may cancel terms that are far larger than any answer: at least so many
+# times the share of other rows is allowed for them, and at most the second.
+_TIMES_EXTREME, _MOST_EXTREME = 16, 1e-3
 # Other batches show some of the ways to round, not the worst.
 _MARGIN = 4.0
 # What the heads of this package and of tf.estimator call outputs whose scale is 1 by definition.
@@ -61,7 +62,8 @@ def measure(answers: Answers, others: Sequence[Answers], extreme: np.ndarray) ->
         least = max(LEAST, 8 * float(np.finfo(values.dtype).eps))
         moved[output] = float(of_rows)
         rows[output] = float(np.clip(_MARGIN * of_rows, least, max(least, MOST)))
-        changed[output] = float(np.clip(_MARGIN * of_all, 4 * least, max(4 * least, _MOST_EXTREME)))
+        first = _TIMES_EXTREME * least
+        changed[output] = float(np.clip(_MARGIN * of_all, first, max(first, _MOST_EXTREME)))
     return Rounding(scale, rows, changed, moved)
 
 

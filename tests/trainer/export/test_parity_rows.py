@@ -7,6 +7,7 @@ import math
 import tensorflow as tf
 
 from pipeline.config import Column
+from pipeline.records import manifest
 from tests.trainer import small_table
 from trainer.export import parity_rows
 
@@ -84,6 +85,15 @@ def test_pixels_and_shapes(tmp_path):
     assert [(c, list(f.float_list.value)) for c, _, f in parity_rows._numbers(size, None)] == [
         ("least", [0.0, 0.0])
     ]
+
+
+def test_extremes_are_what_was_seen_not_what_rules_would_let_pass(tmp_path):
+    table = small_table.Table(tmp_path)
+    seen = manifest.ColumnStatistics(count=3, missing=0, min=5, max=9)
+    column = table.job.data.columns["day"].model_copy(update={"min": -(10**6), "max": 10**6})
+    for known, expected in (seen, [seen.min, seen.max]), (None, [-(10**6), 10**6]):
+        found = [f.int64_list.value[0] for _, _, f in parity_rows._numbers(column, known)]
+        assert found == [*expected, 2 * abs(expected[1]) + 1]
 
 
 def test_swapped_takes_one_column_of_another_row(tmp_path):

@@ -68,3 +68,9 @@ def test_ties():
     )
     found = rounding.ties({"probabilities": values}, known, marked)
     assert found.tolist() == [True, False, True]
+
+
+def test_extreme_rows_may_cancel_terms_that_are_larger_than_any_answer():
+    known, values, marked = _measured([400.0, -400.0], extreme=[False, True])
+    limits = known.limit("prediction", values, marked)
+    assert limits == pytest.approx([4e-4, 6.4e-3], rel=0.05)
