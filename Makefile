@@ -7,7 +7,7 @@ SHELL       := /bin/bash
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
 VARIABLES := A B BASELINE BUCKET CHECKPOINT CLUSTER CONFIG DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
 	FORMAT GROUP HEADER IMAGE INPUT KILLS KINDS LABEL MATRIX METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
-	ROLE ROWS RUN SCHEMA SECONDS SEED SET SLICES SORT SPLIT STATUS STORAGE STRATEGY TAG TAGS WORKERS
+	ROLE ROWS RUN SCHEMA SECONDS SEED SET SIGNATURE SLICES SORT SPLIT STATUS STORAGE STRATEGY TAG TAGS WORKERS
 define newline
 
 
@@ -178,7 +178,7 @@ replay: $(VENV)/.installed ## reproduce the steps that led to RUN's NaN loss
 
 predict: $(VENV)/.installed ## predictions of RUN's exported model for INPUT= (rows, images), or the test split, to OUTPUT=
 	@$(CLI) predict $(OF_RUN) $(call given,INPUT,input) $(call given,OUTPUT,output) $(call given,FORMAT,format) \
-		$(call given,EXPORT,export) $(call given,ERROR_BUDGET,error_budget) $(call given,ROWS,rows) $(call given,NUM_WORKERS,num_workers)
+		$(call given,EXPORT,export) $(call given,SIGNATURE,signature) $(call given,ERROR_BUDGET,error_budget) $(call given,ROWS,rows) $(call given,NUM_WORKERS,num_workers)
 
 serve: $(VENV)/.installed ## answer TensorFlow Serving's REST API with RUN's exported model, on http://127.0.0.1:8501 (PORT=)
 	@$(CLI) serve $(OF_RUN) $(call given,PORT,port) $(call given,EXPORT,export)

@@ -2,6 +2,7 @@
 
     estimator-pipeline predict --run=NAME --input=new.csv     the newest run without --run
     make predict [RUN=name] [INPUT=path] [OUTPUT=path] [FORMAT=csv|jsonl|parquet] [EXPORT=best]
+    make predict SIGNATURE=item INPUT=items.parquet     of one tower alone: an index of vectors
 
 --input is a file of rows (CSV, JSON lines, Parquet, TFRecord), of images (PNG, JPEG, IDX), a
 pattern of such files or a folder of them. Only the SavedModel is used, as a server would: no code
@@ -32,6 +33,9 @@ _FORMAT = flags.DEFINE_enum(
     "format", None, FORMATS, "Format of the output. Default: by its extension."
 )
 _EXPORT = flags.DEFINE_enum("export", "final", exported.KINDS, "Which exported model.")
+_SIGNATURE = flags.DEFINE_string(
+    "signature", None, "A tower of a two_tower, user or item, for rows of its columns alone."
+)
 _BUDGET = flags.DEFINE_float(
     "error_budget", None, "Replaces data.error_budget: how many rows may be bad.", lower_bound=0
 )
@@ -49,13 +53,16 @@ def main() -> None:
     job = run.read_config()
     own_input.refuse(job, "predict", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)
-    given, budget = _INPUT.value or None, _BUDGET.value
-    output = predictions.output(run, export, given, path=_OUTPUT.value or None, kind=_FORMAT.value)
+    given, budget, part = _INPUT.value or None, _BUDGET.value, _SIGNATURE.value or None
+    taken = None if part is None else exported.taken(export.path, part)
+    output = predictions.output(
+        run, export, given, path=_OUTPUT.value or None, kind=_FORMAT.value, part=part
+    )
     if given is None:
         records = builds.of_run(_STORAGE.value, run, job.name)
-        asked = inputs.of_split(job, records, budget)
+        asked = inputs.of_split(job, records, budget, part=taken)
     else:
-        asked = inputs.of_files(given, job, classes=export.classes, budget=budget)
+        asked = inputs.of_files(given, job, classes=export.classes, budget=budget, part=taken)
     export.verify()
     print(f"model {terminal.shown(export.path)}")
     _name_a_better_one(run, export)
@@ -67,6 +74,7 @@ def main() -> None:
         rows_shown=_ROWS.value,
         num_workers=_WORKERS.value,
         pipeline_options=_BEAM.value,
+        part=part,
     )
 
 

@@ -23,8 +23,8 @@ SETTINGS = (
     "A", "B", "BASELINE", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET",
     "EXPORT", "FAIL_IF", "FAULTS", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP", "HEADER", "INPUT",
     "KINDS", "LABEL", "METRIC", "NUM_WORKERS", "OUT", "OUTPUT", "PAGE", "PORT", "PS", "RECORDS",
-    "REPAIR", "ROLE", "ROWS", "RUN", "SCHEMA", "SECONDS", "SEED", "SET", "SLICES", "SORT", "SPLIT",
-    "STATUS", "STORAGE", "STRATEGY", "TAG", "TAGS", "WORKERS",
+    "REPAIR", "ROLE", "ROWS", "RUN", "SCHEMA", "SECONDS", "SEED", "SET", "SIGNATURE", "SLICES",
+    "SORT", "SPLIT", "STATUS", "STORAGE", "STRATEGY", "TAG", "TAGS", "WORKERS",
 )
 # fmt: on
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")

@@ -38,8 +38,15 @@ def sides(params: Mapping[str, Any], planned: Iterable[Any]) -> dict[str, list[A
     return {side: [one for one in every if one.name in params[side]] for side in SIDES}
 
 
+def columns(
+    params: Mapping[str, Any], features: Mapping[str, Feature], known: Mapping[str, Any]
+) -> list[list[str]]:
+    """Returns the columns of each tower."""
+    return [list(columns_of(params[side], features, known)) for side in SIDES]
+
+
 def columns_of(
-    names: tuple[str, ...], features: Mapping[str, Feature], columns: Mapping[str, Any]
+    names: Iterable[str], features: Mapping[str, Feature], columns: Mapping[str, Any]
 ) -> dict[str, str]:
     """Returns the columns that features are made of, through others or not, each with the first of
     `names` that it is for."""

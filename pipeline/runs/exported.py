@@ -130,18 +130,19 @@ class Model:
             raise Refused(_said(error.message)) from None
         return {name: tensor.numpy() for name, tensor in found.items()}
 
-    def examples(self, payloads: Sequence[bytes]) -> dict[str, np.ndarray]:
-        """Returns the outputs for serialized `tf.train.Example`s.
+    def examples(self, payloads: Sequence[bytes], part: str | None = None) -> dict[str, np.ndarray]:
+        """Returns the outputs for serialized `tf.train.Example`s, of one part of the model or all.
 
         Raises `UsageError` if the model has no signature for these.
         """
-        if EXAMPLES not in self.signatures:
+        signature = examples_of(part)
+        if signature not in self.signatures:
             raise errors.UsageError(
-                f"export {self._path!r}: has no signature {EXAMPLES!r}, but "
+                f"export {self._path!r}: has no signature {signature!r}, but "
                 f"{', '.join(self.signatures)}; have it exported again by a new run of make train"
             )
-        (name,) = self.inputs(EXAMPLES)
-        return self.call(EXAMPLES, {name: np.array(payloads, object)})
+        (name,) = self.inputs(signature)
+        return self.call(signature, {name: np.array(payloads, object)})
 
 
 def _of_note(record: logging.LogRecord) -> bool:
@@ -183,6 +184,24 @@ def _said(message: str) -> str:
         return first[1]
     told = re.findall(r"^(?!Graph execution error|Detected at )\S.*", message, re.MULTILINE)
     return str(told[0]) if told else "no reason given"
+
+
+def examples_of(part: str | None) -> str:
+    """Returns the signature that takes Examples for one part of a model, or for all of it."""
+    return EXAMPLES if part is None else f"{EXAMPLES}:{part}"
+
+
+def taken(path: str, part: str) -> list[str]:
+    """Returns the columns that one part of a model takes. Raises `UsageError` if it has no such
+    part, which is a signature for columns and one for Examples."""
+    known = signature_defs(path)
+    parts = [name for name in known if examples_of(name) in known]
+    if part not in parts:
+        have = f"it has {', '.join(parts)}" if parts else "it has none; leave --signature out"
+        raise errors.UsageError(
+            f"--signature: {part!r} is no part of the model{errors.nearest(part, parts)}; {have}"
+        )
+    return list(known[part]["inputs"])
 
 
 def signature_defs(path: str) -> dict[str, Any]:

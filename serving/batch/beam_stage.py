@@ -40,7 +40,7 @@ _AGREEMENT = ".agreement.json"
 @dataclasses.dataclass(frozen=True)
 class Answering:
     """The model that answers: a SavedModel, `batch` rows at a time. `goals` are the labels, if
-    there are several, with the names of the classes of each."""
+    there are several, with the names of the classes of each; `part` is of the model, if not all."""
 
     export: str
     classes: tuple[str, ...] | None
@@ -49,6 +49,7 @@ class Answering:
     goals: Mapping[str, tuple[Label, tuple[str, ...] | None]] = dataclasses.field(
         default_factory=dict
     )
+    part: str | None = None
 
 
 class Predict(beam.DoFn):
@@ -122,7 +123,8 @@ class Predict(beam.DoFn):
     ) -> None:
         """Asks for rows together; if the model does not take them, for each half of them."""
         try:
-            parts.append(exported.load(self._answering.export).examples(payloads[start:end]))
+            model, part = exported.load(self._answering.export), self._answering.part
+            parts.append(model.examples(payloads[start:end], part))
         except exported.Refused as error:
             if end - start == 1:
                 refused[start] = str(error)

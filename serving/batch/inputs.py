@@ -10,7 +10,7 @@ import codecs
 import dataclasses
 import glob as globbing
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pipeline import config, errors, storage
 from pipeline.config import splits
@@ -64,11 +64,17 @@ class Asked:
 
 
 def of_files(
-    given: str, job: config.Config, *, classes: Sequence[str] | None, budget: float | None = None
+    given: str,
+    job: config.Config,
+    *,
+    classes: Sequence[str] | None,
+    budget: float | None = None,
+    part: Collection[str] | None = None,
 ) -> Asked:
     """Returns the rows of a file, of the files of a pattern, or of those in a folder.
 
-    `classes` are the names of what images may show, `budget` replaces `data.error_budget`. Raises
+    `classes` are the names of what images may show, `budget` replaces `data.error_budget`. For a
+    `part` of the model, rows need its columns, by which they are named then, too. Raises
     `UsageError` or `DataError` for files that are not there, or that the model cannot be asked.
     """
     paths = _files(given, job)
@@ -77,11 +83,18 @@ def of_files(
     kind = "pictures" if named_so else _kind(paths[0], job)
     folders = {folder_of(path) for path in paths}
     named = classes is not None and folders <= set(classes)
-    return _asked(paths, kind, job, budget=budget, pictures_named=named)
+    return _asked(paths, kind, job, budget=budget, pictures_named=named, part=part)
 
 
-def of_split(job: config.Config, records_path: str, budget: float | None = None) -> Asked:
-    """Returns the rows of the test split, as they are stored. Raises `UsageError` without one."""
+def of_split(
+    job: config.Config,
+    records_path: str,
+    budget: float | None = None,
+    *,
+    part: Collection[str] | None = None,
+) -> Asked:
+    """Returns the rows of the test split, as they are stored, for the model or a `part` of it.
+    Raises `UsageError` without one."""
     contents = manifest.read(records_path)
     manifest.check_schema(contents, job.data, records_path)
     shards = contents.splits["test"].shards if "test" in contents.splits else ()
@@ -90,7 +103,7 @@ def of_split(job: config.Config, records_path: str, budget: float | None = None)
         raise errors.UsageError(
             f"{records_path!r}: has no test split; name raw rows or images with --input="
         )
-    asked = _asked(paths, "tfrecord", job, budget=budget)
+    asked = _asked(paths, "tfrecord", job, budget=budget, part=part)
     if not job.data.provenance:
         return dataclasses.replace(asked, stored=True)
     columns = {**asked.data.columns, **config.PROVENANCE}
@@ -105,6 +118,7 @@ def _asked(
     *,
     budget: float | None,
     pictures_named: bool = False,
+    part: Collection[str] | None = None,
 ) -> Asked:
     if kind == "idx" and len(paths) > 1:
         raise errors.UsageError(f"--input: must be one IDX file of images, these are {len(paths)}")
@@ -122,13 +136,19 @@ def _asked(
             "provenance": False,
         }
     )
-    model = model_columns(job)
+    model = {n: c for n, c in model_columns(job).items() if part is None or n in part}
     there = _names(data, kind, pictures_named)
-    key = tuple(name for name in job.data.key if not data.columns[name].sensitive)
+    named = dict.fromkeys([*job.data.key, *(_named_by(model) if part is not None else ())])
+    key = tuple(name for name in named if not data.columns[name].sensitive)
     columns = _columns(data, key, model, there=there)
     data = data.model_copy(update={"columns": columns})
     key = tuple(name for name in key if name in columns)
     return Asked(_source(data, kind), data, model, key)
+
+
+def _named_by(columns: Mapping[str, config.Column]) -> list[str]:
+    """Returns the columns of single values, which tell what a row is of."""
+    return [n for n, c in columns.items() if not (c.list or c.shape or c.is_image)]
 
 
 def _columns(

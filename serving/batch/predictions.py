@@ -52,6 +52,7 @@ def output(
     *,
     path: str | None,
     kind: str | None,
+    part: str | None = None,
 ) -> Output:
     """Returns where to write predictions for the input `given`, or for the test split.
 
@@ -69,6 +70,7 @@ def output(
         place = storage.absolute(given).rstrip("/")
         stem = re.sub(r"[^\w-]", "_", place.rpartition("/")[2].partition(".")[0])
         name = f"{stem}-{config.digest({'input': place})[:8]}"
+    name = f"{part}-{name}" if part else name
     folder = storage.join(run.path, "predictions", f"{export.kind}-{export.step}")
     return Output(storage.join(folder, f"{name}.{kind}"), kind, new=False)
 
@@ -82,8 +84,9 @@ def predict(
     rows_shown: int = 10,
     num_workers: int = 1,
     pipeline_options: Sequence[str] = (),
+    part: str | None = None,
 ) -> None:
-    """Predicts for all rows `asked`, and prints how it went.
+    """Predicts for all rows `asked`, with one part of the model or all, and prints how it went.
 
     Raises `DataError` if more rows are bad than the budget allows, or none is left; `UsageError` or
     `RetryableError` for a place that cannot be written to.
@@ -99,6 +102,7 @@ def predict(
                 parts=parts,
                 num_workers=num_workers,
                 pipeline_options=pipeline_options,
+                part=part,
             )
             total = _judged(asked, output, parts)
             _write(export, asked, output, parts=parts, rows_shown=rows_shown)
@@ -121,6 +125,7 @@ def _answer(
     parts: str,
     num_workers: int,
     pipeline_options: Sequence[str],
+    part: str | None,
 ) -> None:
     """Has workers predict for all rows, into files in the folder `parts`."""
     chunks = [chunk for split in asked.data.inputs for chunk in asked.source.plan(split)]
@@ -134,7 +139,7 @@ def _answer(
     images = any(column.is_image for column in asked.model.values())
     batch = job.eval.batch_size if images else max(_TABLE_ROWS, job.eval.batch_size)
     several = {name: (one.label, export.classes_of(name)) for name, one in goals.views(job).items()}
-    answering = beam_stage.Answering(export.path, export.classes, job.label, batch, several)
+    answering = beam_stage.Answering(export.path, export.classes, job.label, batch, several, part)
     options = beam_options.build(pipeline_options, num_workers)
     with _reporting(parts, chunks), beam_options.quiet(options):
         beam_stage.run(chunks, asked, answering, folder=parts, options=options)

@@ -256,7 +256,6 @@ def _name_signatures(folder: str) -> None:
         for name in graph.signature_def[heads.SERVING].outputs:
             if name in graph.signature_def and list(graph.signature_def[name].outputs) == [name]:
                 _keep_needed(graph.signature_def[name], graph.graph_def)
-                graph.signature_def.pop(f"{parity_worker.EXAMPLES}:{name}", None)
     with open(path, "wb") as file:
         file.write(model.SerializeToString(deterministic=True))
 
@@ -297,7 +296,7 @@ def serving_input_fn(transforms: Transforms) -> Any:
 
     def receiver() -> Any:
         columns = transforms.serving_columns
-        serialized, raw = parsing.serving_inputs(columns)
+        serialized, raw = parsing.serving_inputs(columns, transforms.serving_parts)
         decoded = {n: parsing.decode(t, columns[n]) for n, t in raw.items()}
         return tf.estimator.export.ServingInputReceiver(
             transforms.features(decoded),

@@ -276,7 +276,8 @@ def compare(
     """
     wrong, worst, most = np.zeros(0, bool), "", -1.0
     tied = rounding.ties(wanted, known, extreme)
-    more = ((output, output) for output in wanted if f"{output}/{output}" in found)
+    alone = ((o, s) for o in wanted for s in (o, f"{parity_worker.EXAMPLES}:{o}"))
+    more = ((output, signature) for output, signature in alone if f"{signature}/{output}" in found)
     for output, signature in itertools.chain(itertools.product(wanted, signatures), more):
         name = f"{signature}/{output}"
         if name not in found:

@@ -89,13 +89,18 @@ def _padded(stored: tf.Tensor | tf.RaggedTensor, column: Column) -> tf.Tensor:
     return stored.to_tensor(stand_in, shape=[None, column.max_items])
 
 
-def serving_inputs(columns: Mapping[str, Column]) -> tuple[tf.Tensor, Tensors]:
+def serving_inputs(
+    columns: Mapping[str, Column], parts: Iterable[Mapping[str, Column]] | None = None
+) -> tuple[tf.Tensor, Tensors]:
     """Returns what callers of the exported model feed: serialized Examples, or stored columns.
 
-    The first is `[batch]` strings; where a column is not fed, it is what they hold.
+    The first is `[batch]` strings; where a column is not fed, it is what they hold. What needs the
+    columns of one of the `parts` alone takes Examples without the others.
     """
     serialized = tf.compat.v1.placeholder(tf.string, [None], name="input/examples")
-    stored = tf.io.parse_example(serialized, parsing_spec(columns))
+    stored: dict[str, Any] = {}
+    for part in [columns] if parts is None else parts:
+        stored |= tf.io.parse_example(serialized, parsing_spec(part))
     specs = stored_specs({name: column for name, column in columns.items() if column.list})
     fed = {name: decode(x, columns[name]) if name in specs else x for name, x in stored.items()}
     return serialized, {

@@ -62,6 +62,13 @@ class Transforms:
         # Those of two towers are made apart, so that each can be asked without the other.
         of_towers = job.model.name == towers.MODEL
         self._parts = towers.sides(job.model.params, every).values() if of_towers else [every]
+        # Columns that are read together of serialized Examples.
+        self.serving_parts = [self.serving_columns]
+        if of_towers:
+            self.serving_parts = [
+                {name: self.serving_columns[name] for name in of_side}
+                for of_side in towers.columns(job.model.params, job.features, job.data.columns)
+            ]
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ class _Picky:
     def __init__(self, bad):
         self._bad, self.calls = bad, 0
 
-    def examples(self, payloads):
+    def examples(self, payloads, part=None):
         self.calls += 1
         if any(payload in self._bad for payload in payloads):
             raise exported.Refused("assertion failed")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
 from pipeline import errors
+from pipeline.runs import exported
 from serving.batch import inputs, predictions
 from serving.rest import session
 from serving.rest.rest_server import Served
@@ -118,18 +120,42 @@ def test_predictions_have_the_vectors(published):
     assert np.linalg.norm(user) == pytest.approx(1, abs=1e-5)
 
 
-def test_a_tower_that_answers_otherwise_is_not_published(published, monkeypatch):
-    """The vectors of items alone are of the signature `item`."""
+def test_an_index_of_items_is_made_of_their_columns_alone(published, tmp_path):
+    table = tmp_path / "items.csv"
+    table.write_text("item,price\ni1,1\ni4,2\nnew,3\n")
+    path, export = str(tmp_path / "index.parquet"), published.export
+    taken = exported.taken(export.path, "item")
+    assert sorted(taken) == OF["item"]
+    asked = inputs.of_files(str(table), published.job, classes=None, part=taken)
+    where = predictions.output(published.run, export, str(table), path=path, kind=None, part="item")
+    predictions.predict(published.job, export, asked, output=where, part="item")
+    found = pq.read_table(path).to_pydict()
+    assert found["key_item"] == ["i1", "i4", "new"] and found["price"] == [1, 2, 3]
+    wanted = _asked(published, "item")["item"]
+    np.testing.assert_allclose(np.array(found["item"]), wanted, atol=1e-6)
+    by_default = predictions.output(published.run, export, None, path=None, kind=None, part="user")
+    assert by_default.path.endswith("/user-test.csv")
+
+
+def test_a_part_that_is_not_there_is_named(published):
+    message = r"--signature: 'itm' is no part of the model \(did you mean 'item'\?\); it has "
+    with pytest.raises(errors.UsageError, match=message):
+        exported.taken(published.export.path, "itm")
+
+
+@pytest.mark.parametrize("signature", ["item", "examples:item"])
+def test_a_tower_that_answers_otherwise_is_not_published(published, monkeypatch, signature):
+    """The vectors of items alone are of signatures of their own."""
     served = parity.Gate.served
 
     def other(self, *args, **kwargs):
         found = dict(served(self, *args, **kwargs))
-        return {**found, "item/item": found["item/item"] + 0.1}
+        return {**found, f"{signature}/item": found[f"{signature}/item"] + 0.1}
 
     monkeypatch.setattr(parity.Gate, "served", other)
     gate = parity.Gate(published.records)
     checkpoint = tf.train.latest_checkpoint(published.run.path)
-    with pytest.raises(errors.ModelError, match="item/item of row"):
+    with pytest.raises(errors.ModelError, match=f"{signature}/item of row"):
         gate.check(published.estimator, checkpoint, published.export.path)
 
 
