@@ -77,8 +77,9 @@ def _single(name: str, label: Found) -> list[str]:
     once = [traits.as_text(value) for value, n in (label.different or {}).items() if n == 1]
     if not once:
         return []
+    have = "has" if len(once) == 1 else "have"
     return [
-        f"{len(once):,} of {len(label.different or ()):,} classes of the label {name!r} have one "
+        f"{len(once):,} of {len(label.different or ()):,} classes of the label {name!r} {have} one "
         f"row of {label.values:,}: {suggest_label.some(once)}. No model can learn them; remove "
         "these rows if they are none, such as totals"
     ]

@@ -67,7 +67,8 @@ def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
     ):
         if found:
             return found[0], f"a guess: {why}"
-    return list(single)[-1], "a guess: the last column"
+    last = [n for n, f in single.items() if not _no_label(f)] or list(single)
+    return last[-1], "a guess: the last column"
 
 
 @dataclasses.dataclass(frozen=True)

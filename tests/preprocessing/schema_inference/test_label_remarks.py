@@ -123,7 +123,13 @@ def test_a_class_of_one_row_is_named(tmp_path):
     labels = [*(n % 2 for n in range(600)), 300]
     (said,) = _proposed(tmp_path, labels).remarks
     assert said == (
-        "1 of 3 classes of the label 'y' have one row of 601: '300'. No model can learn them; "
+        "1 of 3 classes of the label 'y' has one row of 601: '300'. No model can learn them; "
         "remove these rows if they are none, such as totals"
     )
     assert _proposed(tmp_path, labels[500:]).remarks == ()
+
+
+def test_dates_are_not_the_guess_if_there_is_another_column(tmp_path):
+    rows = ["a,b", *(f"w{n},2020-01-{1 + n % 28:02}" for n in range(300))]
+    (tmp_path / "t.csv").write_text("\n".join([*rows, ""]))
+    assert write_config.propose(str(tmp_path / "t.csv"), str(tmp_path / "t.yaml")).label == "a"
