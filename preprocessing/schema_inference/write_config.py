@@ -73,13 +73,13 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         raise errors.UsageError(f"LABEL={label}: images have one label, {'label'!r}")
     if not images:
         guess, found = explore(path, label, has_header=has_header)
-        text = render(guess, found, name=name, path=out, chosen=label)
+        choice = suggest_label.choose(guess, found, label)
+        made = _made(guess, found, choice)
+        text = _text(guess, found, choice, made=made, name=name, path=out)
         seen = f"{len(found.columns)} columns of {found.rows:,} rows"
         damage, _ = _damage(found, set(found.columns) - set(guess.left_out))
-        choice = suggest_label.choose(guess, found, label)
         columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
         telling = leaks.find(sources.choose(guess.data()), choice.label, columns)
-        made = _made(guess, found, choice)
         used = tuple(n for n in telling if made[n].steps or made[n].parts)
         said = remarks.of(guess, found, choice.label)
         features = {n: c for n, c in made.items() if n not in (choice.label, choice.key)}
@@ -210,6 +210,19 @@ def render(guess: Guess, found: Survey, *, name: str, path: str, chosen: str = "
     """
     choice = suggest_label.choose(guess, found, chosen)
     made = _made(guess, found, choice)
+    return _text(guess, found, choice, made=made, name=name, path=path)
+
+
+def _text(
+    guess: Guess,
+    found: Survey,
+    choice: suggest_label.Choice,
+    *,
+    made: dict[str, heuristics.Column],
+    name: str,
+    path: str,
+) -> str:
+    """Returns the config of columns that are `made`."""
     label, key = choice.label, choice.key
     text = "\n".join(
         [
