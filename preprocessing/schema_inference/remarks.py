@@ -29,8 +29,9 @@ def of(guess: Guess, found: Survey, label: str) -> list[str]:
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     said = list(guess.remarks)
     said += _left_out(guess.left_out)
+    delimiter = guess.data().csv.delimiter
     for name, column in found.columns.items():
-        if column.lines.is_odd(len(found.columns), guess.data().csv.delimiter):
+        if column.lines.is_odd(len(found.columns), delimiter):
             said.append(stray_quotes.remark(name, column.lines))
     said += label_remarks.of(label, columns[label])
     for name, texts in stand_ins.find(guess, found).items():
