@@ -13,6 +13,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pvalue import PCollection
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
@@ -194,43 +195,32 @@ class MergeInBundle(beam.DoFn):
             yield GlobalWindows.windowed_value(self._found)
 
 
-class MergeStatistics(beam.CombineFn):
-    """Partial statistics -> those of everything. Merging is exact, so order does not matter."""
-
-    def __init__(self, data: config.Data) -> None:
-        self._data = data
-
-    def create_accumulator(self) -> column_stats.Partials:
-        """Returns nothing."""
-        return {}
-
-    def add_input(
-        self, mutable_accumulator: column_stats.Partials, element: column_stats.Partials
-    ) -> column_stats.Partials:
-        """Adds one part."""
-        return column_stats.merge([mutable_accumulator, element], self._data)
-
-    def merge_accumulators(
-        self, accumulators: Iterable[column_stats.Partials]
-    ) -> column_stats.Partials:
-        """Adds many parts."""
-        return column_stats.merge(accumulators, self._data)
-
-    def extract_output(self, accumulator: column_stats.Partials) -> column_stats.Partials:
-        """Returns all there is."""
-        return accumulator
-
-
 class WriteStatistics(beam.DoFn):
-    """Statistics -> the file that the driver puts into the manifest."""
+    """Partial statistics of all bundles, with any key -> the file that the driver puts into the
+    manifest. Merging is exact, so order does not matter."""
 
     def __init__(self, data: config.Data, folders: record_folders.Folders) -> None:
         self._data, self._folders = data, folders
 
-    def process(self, element: column_stats.Partials) -> None:
+    def process(self, element: tuple[None, Iterable[column_stats.Partials]]) -> None:
         """Writes the file."""
+        found = column_stats.merge(element[1], self._data)
         with error_transport.carried(f"cannot write statistics in {self._folders.temporary!r}"):
-            self._folders.write_statistics(column_stats.finished(element, self._data))
+            self._folders.write_statistics(column_stats.finished(found, self._data))
+
+
+def write_statistics(
+    learned: PCollection,
+    data: config.Data,
+    folders: record_folders.Folders,
+) -> None:
+    """Writes what was learned of all rows, which is in few parts, to one file."""
+    _ = (
+        learned
+        | "OfAllRows" >> beam.Map(lambda found: (None, found))
+        | "AllStatistics" >> beam.GroupByKey()
+        | "WriteStatistics" >> beam.ParDo(WriteStatistics(data, folders))
+    )
 
 
 class SpillCopies(beam.DoFn):
@@ -363,9 +353,5 @@ def run(
         | "ByShard" >> beam.GroupByKey()
         | "WriteShard" >> beam.ParDo(writing, elsewhere).with_outputs(STATISTICS)
     )
-    _ = (
-        (written[STATISTICS] if analyzed_late(data) else learned)
-        | "Merge" >> beam.CombineGlobally(MergeStatistics(data)).without_defaults()
-        | "WriteStatistics" >> beam.ParDo(WriteStatistics(data, folders))
-    )
+    write_statistics(written[STATISTICS] if analyzed_late(data) else learned, data, folders)
     error_transport.run(pipeline, follow)

@@ -11,7 +11,7 @@ from apache_beam.runners.runner import PipelineRunner
 
 from pipeline import config, errors, storage
 from pipeline.records import in_place
-from preprocessing.build.beam_pipeline import STATISTICS, MergeStatistics, WriteStatistics
+from preprocessing.build.beam_pipeline import STATISTICS, MergeInBundle, write_statistics
 from preprocessing.rows import validate
 from preprocessing.runners import error_transport
 from preprocessing.shards import pieces, record_folders, scanned, summed
@@ -111,9 +111,6 @@ def run(
         | "Spread" >> beam.Reshuffle()
         | "Scan" >> beam.ParDo(scan).with_outputs(STATISTICS)
     )
-    _ = (
-        learned[STATISTICS]
-        | "Merge" >> beam.CombineGlobally(MergeStatistics(data)).without_defaults()
-        | "WriteStatistics" >> beam.ParDo(WriteStatistics(data, folders))
-    )
+    merged = learned[STATISTICS] | "MergeFiles" >> beam.ParDo(MergeInBundle(data))
+    write_statistics(merged, data, folders)
     error_transport.run(pipeline)

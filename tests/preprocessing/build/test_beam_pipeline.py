@@ -44,26 +44,26 @@ def test_statistics_are_the_last_output(data, folders):
     (chunk,) = source.plan("train")
     outputs = list(beam_pipeline.ReadAndSpill(source, data, folders.temporary).process(chunk))
     assert outputs[-1].tag == beam_pipeline.STATISTICS
-    beam_pipeline.WriteStatistics(data, folders).process(outputs[-1].value)
+    beam_pipeline.WriteStatistics(data, folders).process((None, [outputs[-1].value]))
     found = folders.statistics()
     counts = [found[split].columns["label"].count for split in ("train", "eval")]
     assert sum(counts) == ROWS and min(counts) > 0
 
 
-def test_statistics_are_merged_in_any_order(data):
-    combine = beam_pipeline.MergeStatistics(data)
+def test_statistics_are_merged_in_any_order(data, folders):
     source = sources.choose(data)
     (chunk,) = source.plan("train")
     (rows,) = source.read(chunk)
     parts = [
         column_stats.of_batch(rows.batch.slice(i, 10), "train", data) for i in range(0, 50, 10)
     ]
-    one = combine.create_accumulator()
+    bundle = beam_pipeline.MergeInBundle(data)
+    bundle.start_bundle()
     for part in parts[:3]:
-        one = combine.add_input(one, part)
-    both = combine.merge_accumulators([column_stats.merge(parts[3:], data), one])
-    found = column_stats.finished(combine.extract_output(both), data)
-    assert found == column_stats.finished(column_stats.merge(parts, data), data)
+        bundle.process(part)
+    (one,) = bundle.finish_bundle()
+    beam_pipeline.WriteStatistics(data, folders).process((None, iter([*parts[:2:-1], one.value])))
+    assert folders.statistics() == column_stats.finished(column_stats.merge(parts, data), data)
 
 
 def test_a_bundle_that_runs_twice_changes_nothing(data, folders, spilled):
