@@ -30,13 +30,18 @@ def truth(
         places = pc.index_in(labels.cast(pa.string()), pa.array(classes or (), pa.string()))
         known = places.is_valid().to_numpy(zero_copy_only=False)
         return places.fill_null(0).to_numpy().astype(np.int64), known
-    if not (pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type)):
+    if not is_number(labels.type):
         return np.zeros(len(labels)), np.zeros(len(labels), bool)
     values = labels.fill_null(0).to_numpy()
     if label.threshold is not None:
         return (values.astype(np.float32) > np.float32(label.threshold)).astype(np.int64), known
     known &= ~np.isnan(values)
     return values.astype(np.int64 if answered == CLASS else np.float64), known
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Tells if values of a type are numbers."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
 @dataclasses.dataclass

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pipeline.config.feature_config import Label
 from pipeline.console.figures import figure
 from preprocessing.sources.base import Rows
-from serving.batch.agreement import CLASS, NUMBER, Agreement, of, truth
+from serving.batch.agreement import CLASS, NUMBER, Agreement, is_number, of, truth
 
 LABEL, PREDICTION, PROBABILITY = "label", "prediction", "probability_"
 PLACE, STORED = ("file", "row"), ("shard", "record")
@@ -119,7 +119,7 @@ def labelled(
         shown = named(values, classes)
     else:
         # As it is in the column: a float32 has fewer digits than the float64 it is compared as.
-        shown = labels if known.any() else pa.array(values)
+        shown = labels if is_number(labels.type) else pa.array(values)
     agreement = of(answered, found[answered][known], values[known])
     return pc.if_else(pa.array(known), shown, pa.scalar(None, shown.type)), agreement
 

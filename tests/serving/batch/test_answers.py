@@ -111,6 +111,15 @@ def test_labels_are_shown_as_the_model_knows_them():
     assert found.hits == 2
 
 
+@pytest.mark.parametrize("labels", [[2.903, None], [None, None]])
+def test_labels_that_are_numbers_keep_their_type(labels):
+    """Also where a part of the rows has none, as all parts go to one table."""
+    found = {"prediction": np.array([2.5, 3.0], np.float32)}
+    labels = pa.array(labels, pa.float32())
+    shown, _ = answers.labelled(labels, Label(), found, classes=None)
+    assert shown.equals(labels)
+
+
 @pytest.mark.parametrize(
     "found", [{"embedding": np.zeros((2, 4))}, {"prediction": np.zeros((2, 3))}]
 )
