@@ -23,8 +23,8 @@ _KINDS = {
 }
 
 
-# Called in the process of a DoFn when it has failed.
-listeners: list[Callable[[], None]] = []
+# Called in the process of a DoFn when it has failed, with the text that `find` understands.
+listeners: list[Callable[[str], None]] = []
 
 
 class Carried(Exception):
@@ -90,8 +90,9 @@ def interrupted(error: BaseException | None) -> bool:
 
 
 def _pack(error: errors.PipelineError) -> Carried:
-    for listener in listeners:
-        listener()
     kind = type(error).__name__ if type(error).__name__ in _KINDS else "PipelineError"
     token = base64.b64encode(json.dumps([kind, str(error)]).encode()).decode()
-    return Carried(f"{error} <fault:{token}>")
+    text = f"{error} <fault:{token}>"
+    for listener in listeners:
+        listener(text)
+    return Carried(text)

@@ -1,6 +1,7 @@
 """Two named pipes between a process and its workers, which it does not start itself.
 
-By one the workers notice its end, whatever ends it, and end too; by the other they report errors.
+By one the workers notice its end, whatever ends it, and end too; by the other they report errors,
+whose texts are in files beside it.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ import tempfile
 import threading
 from collections.abc import Callable
 
-_HELD, _ERRORS = "held", "errors"
+_HELD, _ERRORS, _TEXT = "held", "errors", "error.txt"
 _FAILED, _CUT = b"f", b"c"
 
 
 class Lifeline:
     """The end of the process that has workers. Within the block they live.
 
-    After the first error of a worker `wait` is called, in a thread; when it returns all workers
-    are ended. `folder` is what they are to `hold`.
+    After the first error of a worker `wait` is called with its text, in a thread; when it returns
+    all workers are ended. `folder` is what they are to `hold`.
     """
 
-    def __init__(self, wait: Callable[[], None]) -> None:
+    def __init__(self, wait: Callable[[str], None]) -> None:
         self.folder = tempfile.mkdtemp(prefix="workers-")
         self._wait = wait
         for name in (_HELD, _ERRORS):
@@ -53,12 +54,14 @@ class Lifeline:
 
     def _watch(self) -> None:
         if os.read(self._errors, 1) == _FAILED:
-            self._wait()
+            with open(os.path.join(self.folder, _TEXT), encoding="utf-8") as file:
+                self._wait(file.read())
             self.cut()
 
 
-def hold(folder: str) -> Callable[[], None]:
-    """Ends this process when the lifeline in `folder` is cut; returns what reports an error."""
+def hold(folder: str) -> Callable[[str], None]:
+    """Ends this process when the lifeline in `folder` is cut; returns what reports the text of an
+    error."""
     held = os.open(os.path.join(folder, _HELD), os.O_RDONLY)
     errors = os.open(os.path.join(folder, _ERRORS), os.O_WRONLY)
 
@@ -69,7 +72,11 @@ def hold(folder: str) -> Callable[[], None]:
 
     threading.Thread(target=end, daemon=True).start()
 
-    def report() -> None:
+    def report(text: str) -> None:
+        path = os.path.join(folder, f"{os.getpid()}-{threading.get_ident()}")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(path, os.path.join(folder, _TEXT))
         os.write(errors, _FAILED)
 
     return report

@@ -71,9 +71,11 @@ class _Outcome(concurrent.futures.Future[Any]):
         )
         self._settle(self.set_exception, error)
 
-    def after_an_error(self) -> None:
-        """Returns when it is settled, or the grace after an error of one worker is over."""
+    def after_an_error(self, text: str) -> None:
+        """Settles it by the error of one worker when a grace is over. Beam waits for the workers in
+        turn, and for ever for one that is ended before."""
         concurrent.futures.wait([self], _GRACE)
+        self._settle(self.set_exception, RuntimeError(text))
 
     @staticmethod
     def _settle(how: Callable[[Any], None], value: Any) -> None:

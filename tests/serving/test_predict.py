@@ -50,6 +50,7 @@ def test_flags_are_a_contract():
         "pipeline_options",
         "rows",
         "run",
+        "signature",
         "storage",
     ]
 

@@ -15,7 +15,7 @@ from preprocessing.runners import lifeline
 report = lifeline.hold(sys.argv[1])
 print("holds", flush=True)
 if sys.argv[2:]:
-    report()
+    report("a row is wrong")
 time.sleep(600)
 """
 
@@ -29,7 +29,7 @@ def _start(held: lifeline.Lifeline, *more: str) -> subprocess.Popen[str]:
 
 def test_all_end_when_it_is_cut():
     waited = threading.Event()
-    with lifeline.Lifeline(waited.set) as held:
+    with lifeline.Lifeline(lambda _: waited.set()) as held:
         processes = [_start(held), _start(held)]
     assert [process.wait(60) for process in processes] == [0, 0]
     assert not waited.is_set() and not os.path.exists(held.folder)
@@ -37,9 +37,10 @@ def test_all_end_when_it_is_cut():
 
 
 def test_an_error_of_one_ends_all_after_the_wait():
-    waited, go = threading.Event(), threading.Event()
+    waited, go, texts = threading.Event(), threading.Event(), list[str]()
 
-    def wait() -> None:
+    def wait(text: str) -> None:
+        texts.append(text)
         waited.set()
         go.wait()
 
@@ -48,3 +49,4 @@ def test_an_error_of_one_ends_all_after_the_wait():
         assert waited.wait(60) and other.poll() is None
         go.set()
         assert [other.wait(60), failing.wait(60)] == [0, 0]
+    assert texts == ["a row is wrong"]

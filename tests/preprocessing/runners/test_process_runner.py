@@ -119,6 +119,14 @@ class WorkOrFail(beam.DoFn):
         time.sleep(600)
 
 
+def test_the_error_of_a_worker_is_raised_though_beam_waits_for_another():
+    """It asks them in turn, and one that has been ended may never answer."""
+    outcome = process_runner._Outcome()
+    threading.Thread(target=outcome.after_an_error, args=("a row is wrong",), daemon=True).start()
+    with pytest.raises(RuntimeError, match="a row is wrong"):
+        outcome.result(60)
+
+
 @pytest.mark.timeout(60)
 def test_after_an_error_nobody_waits_for_the_work_of_others(tmp_path, monkeypatch):
     monkeypatch.setattr(process_runner, "_GRACE", 0.5)

@@ -22,7 +22,7 @@ worker_main.run(sys.argv[1], cloud=False)
 
 
 def test_it_brings_the_stages_and_reports_errors():
-    with lifeline.Lifeline(lambda: None) as held:
+    with lifeline.Lifeline(lambda _: None) as held:
         command = [sys.executable, "-c", _RUN, held.folder]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("True False 1\n", "")
