@@ -74,7 +74,7 @@ def hold(folder: str) -> Callable[[str], None]:
 
     def report(text: str) -> None:
         path = os.path.join(folder, f"{os.getpid()}-{threading.get_ident()}")
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         os.replace(path, os.path.join(folder, _TEXT))
         os.write(errors, _FAILED)

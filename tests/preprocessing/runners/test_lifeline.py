@@ -15,7 +15,7 @@ from preprocessing.runners import lifeline
 report = lifeline.hold(sys.argv[1])
 print("holds", flush=True)
 if sys.argv[2:]:
-    report("a row is wrong")
+    report("a row is wrong\\udcc3")
 time.sleep(600)
 """
 
@@ -49,4 +49,4 @@ def test_an_error_of_one_ends_all_after_the_wait():
         assert waited.wait(60) and other.poll() is None
         go.set()
         assert [other.wait(60), failing.wait(60)] == [0, 0]
-    assert texts == ["a row is wrong"]
+    assert texts == [r"a row is wrong\udcc3"]
