@@ -57,14 +57,16 @@ def find_run(
     given. Raises `UsageError` if there is none, or if the named run is of another config.
 
     Runs of a script, which have no config, are found only if `scripts` is true. With `trained`, one
-    that failed before its first checkpoint, such as for a mistyped setting, is not the newest while
-    there is another.
+    that failed before its first checkpoint is not the newest while there is another.
     """
     wanted = _config_name(config_name) if config_name else None
     if run is None:
         root = storage.join(storage.absolute(storage_root), "runs")
         newest = _newest_first(root, wanted, scripts=scripts and wanted is None)
-        first = next(newest)
+        if (first := next(newest, None)) is None:
+            raise errors.UsageError(
+                f"no run of {wanted!r} in {root!r}. Train one with make train CONFIG={wanted}."
+            )
         alive = (f for f in itertools.chain([first], newest) if not _is_dead(f))
         return next(alive, first) if trained else first
     folder = RunFolder(run_folder(storage_root, run))
@@ -101,31 +103,21 @@ def below(root: str) -> list[RunFolder]:
 
 def _is_dead(folder: RunFolder) -> bool:
     """Tells if a run has failed before there was anything to keep of it."""
-    ended = (folder.read(RECORD) or {}).get("status") == "failed"
-    return ended and saved_step(folder) is None
+    return (folder.read(RECORD) or {}).get("status") == "failed" and saved_step(folder) is None
 
 
 def _newest_first(root: str, wanted: str | None, *, scripts: bool) -> Iterator[RunFolder]:
-    """Yields at least one run, or raises `UsageError`."""
+    """Yields the runs of a config, or all. Raises `UsageError` if there is no run at all."""
     started = [
-        folder
-        for folder in below(root)
-        if storage.exists(folder.config_path) or (scripts and folder.is_of_script)
+        f for f in below(root) if storage.exists(f.config_path) or (scripts and f.is_of_script)
     ]
     if not started:
         raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
-    some = False
     for folder in sorted(started, key=lambda f: storage.modified(f.begun_path), reverse=True):
         # One that cannot be read, such as of another version, is of no config that is known.
         with contextlib.suppress(errors.UsageError, errors.DataError):
             if wanted is None or folder.read_config().name == wanted:
-                some = True
                 yield folder
-    if some:
-        return
-    raise errors.UsageError(
-        f"no run of {wanted!r} in {root!r}. Train one with make train CONFIG={wanted}."
-    )
 
 
 def _config_name(name_or_path: str) -> str:

@@ -74,7 +74,7 @@ def nothing(notes: Mapping[str, Collection[str]], path: str) -> str:
     }
     shown = [f"{n!r} ({w.partition(': no feature')[0]})" for n, w in why.items()]
     more = f" and {len(shown) - _SHOWN:,} more" if len(shown) > _SHOWN else ""
-    listed = ", ".join(shown[:_SHOWN]) + more if shown else "there is none but label and key"
+    listed = ", ".join(shown[:_SHOWN]) + more if shown else "only label and key are left"
     return (
         f"no column makes a feature, so a model has nothing to learn from: {listed}. Add columns "
         f"that vary to the data, or write features and a model in {path}"

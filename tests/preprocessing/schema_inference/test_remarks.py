@@ -183,6 +183,6 @@ def test_constant_columns_make_no_feature(tmp_path):
         return made.nothing
 
     assert nothing("a,b,", "1.5,k,") == f"{wrong}'a' (always the same), 'b' (always the same){then}"
-    assert nothing("", "") == f"{wrong}there is none but label and key{then}"
+    assert nothing("", "") == f"{wrong}only label and key are left{then}"
     said = nothing("".join(f"c{n}," for n in range(14)), "1," * 14)
     assert "'c9' (always the same) and 4 more. Add columns" in said and "c10" not in said
