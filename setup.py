@@ -35,6 +35,7 @@ setup(
         "absl-py>=2.1",
         # preprocessing/runners/process_runner.py goes by what it says of a worker that exits.
         "apache-beam>=2.72,<2.73",
+        "charset-normalizer>=3.4,<4",
         "fastavro>=1.9,<2",
         # Beam's extra for Google Cloud takes none from 3 on; the lock file has 3.
         "google-cloud-storage>=2.19",
@@ -44,12 +45,15 @@ setup(
         "pyarrow>=15",
         "pydantic>=2.7,<3",
         "PyYAML>=6",
+        "rich>=14",
+        "ruamel.yaml>=0.18",
         # tensorboard 2.15 still imports pkg_resources, which setuptools 81 dropped.
         "setuptools<81",
         "tensorboard>=2.15,<2.16",
         "tensorflow==2.15.1",
         "tensorflow-estimator==2.15.0",
         "tqdm>=4.66",
+        "werkzeug>=3.1,<4",
     ],
     extras_require={
         "gcp": ["apache-beam[gcp]>=2.72,<2.73"],
