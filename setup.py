@@ -52,7 +52,6 @@ setup(
         "tensorboard>=2.15,<2.16",
         "tensorflow==2.15.1",
         "tensorflow-estimator==2.15.0",
-        "tqdm>=4.66",
         "werkzeug>=3.1,<4",
     ],
     extras_require={
@@ -70,7 +69,6 @@ setup(
             "ruff>=0.5",
             "scikit-learn>=1.5",  # the truth that metrics are compared with
             "types-PyYAML",
-            "types-tqdm",
             "uv>=0.8",
         ],
     },

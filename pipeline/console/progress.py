@@ -8,21 +8,23 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
-import tqdm
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-from pipeline.console import terminal
+from pipeline.console.live_area import LiveArea
 
 # Seconds between two plain lines; more of them, the longer the work takes already.
 EVERY, _EVERY_AT_MOST = 5.0, 60.0
 _SHARE = 0.05
-# Seconds between two looks of a bar.
-_REFRESH = 0.1
-# Columns of a bar, with its two ends and the space before it.
-_NARROWEST, _WIDEST = 9, 33
+# Columns of a bar.
+_NARROWEST, _WIDEST = 6, 30
 
 
 class Progress:
-    """Shows count, rate and time left of one piece of work.
+    """Shows count, time left and rate of one piece of work.
 
     On a terminal it is a bar that leaves when the work is done; on any other stream it is one
     line every `every` seconds, so that log files stay readable. `total` may be `None` if
@@ -36,19 +38,18 @@ class Progress:
         *,
         unit: str = "records",
         stream: TextIO | None = None,
+        area: LiveArea | None = None,
         clock: Callable[[], float] = time.monotonic,
         every: float = EVERY,
     ) -> None:
+        """A bar that is not the only thing shown is given the `area` of `stream` it is part of."""
         self._label, self._total, self._unit = label, total, unit
         self._stream = sys.stdout if stream is None else stream
+        self._area = LiveArea(self._stream, clock) if area is None else area
         self._clock, self._every = clock, every
-        self._start = self._said = clock()
+        self._start = self._logged = clock()
         self._done = self._first = 0
-        self._bar: Line | None = None
-        if self._stream.isatty():
-            self._said -= _REFRESH
-            # Sizes of its own it would ask the terminal for, which may report zero.
-            self._bar = Line(file=self._stream, leave=False, ncols=80, nrows=24)
+        self._notes: tuple[str, ...] = ()
 
     def __enter__(self) -> Progress:
         return self
@@ -77,15 +78,11 @@ class Progress:
     def reach(self, done: int, *notes: str) -> None:
         """Says that `done` units are finished in all. Of `notes` the first are the last to be left
         out where there is little room."""
-        self._done = done
+        self._done, self._notes = done, notes
+        self._area.show("bar", self)
         now = self._clock()
-        if self._bar is not None:
-            if now - self._said >= _REFRESH:
-                self._said = now
-                self._bar.text = self.fitted(terminal.width(self._stream) - 1, *notes)
-                self._bar.refresh()
-        elif now - self._said >= self._patience(now):
-            self._said = now
+        if not self._area.is_shown and now - self._logged >= self._patience(now):
+            self._logged = now
             print(self.line(*notes), file=self._stream, flush=True)
 
     def _patience(self, now: float) -> float:
@@ -95,57 +92,47 @@ class Progress:
         """Returns the state in one line, as the plain log has it."""
         of_total = "" if self._total is None else f" of {self._counted(self._total)}"
         count = f"{self._counted(self._done)}{of_total} {self._counted_in}"
-        left = self._left()
-        times = [] if left is None else [f"{duration(left)} left"]
-        return f"{self._label}: {', '.join(filter(None, [count, self._rate(), *times, *notes]))}"
+        return f"{self._label}: {_joined([count, self._rate(), self._left(), *notes])}"
 
-    def fitted(self, width: int, *notes: str) -> str:
-        """Returns the state in at most `width` columns: a bar, and as much as there is room for."""
-        of_total = "" if self._total is None else f"/{self._counted(self._total)}"
-        count = f"{self._counted(self._done)}{of_total}"
-        left = self._left()
-        times = "" if left is None else f"{tqdm.tqdm.format_interval(left)} left"
-        figures = [f"{count} {self._counted_in}", self._rate(), times, *notes]
-        narrower = [
-            [count, self._rate(), times, *notes],
-            *([count, times, *notes[:n]] for n in reversed(range(len(notes) + 1))),
-        ]
-        for parts in [figures, *narrower]:
-            text = ", ".join(filter(None, parts))
-            room = width - len(self._head()) - len(text) - 1
-            if room >= _NARROWEST:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draws the bar: as much as there is room for, of which the count and the time left are
+        the last to be left out."""
+        count = self._counted(self._done)
+        count += f"/{self._counted(self._total)}" if self._total else ""
+        count += "" if self._total and self._unit != "bytes" else f" {self._counted_in}"
+        head = f"{self._label}:"
+        if self._total:
+            head = f"{self._label} {min(self._done / self._total, 1.0):4.0%}"
+        rate = self._rate() if self._unit == "bytes" else self._rate(f" {self._unit}")
+        parts = [count, self._left(), *self._notes, rate]
+        while (room := options.max_width - cell_len(f"{head} {_joined(parts)} ")) < _NARROWEST:
+            if len(parts) == 2:
                 break
-        return f"{self._head()}{self._drawn(min(room, _WIDEST))} {text}"[:width]
+            parts.pop()
+        row: list[RenderableType] = [
+            Text(text, no_wrap=True, overflow="crop") for text in (head, _joined(parts))
+        ]
+        if self._total and room >= _NARROWEST:
+            row.insert(1, ProgressBar(self._total, self._done, width=min(room, _WIDEST)))
+        table = Table.grid(padding=(0, 1))
+        table.add_row(*row)
+        yield table
 
-    def _head(self) -> str:
-        if not self._total:
-            return f"{self._label}:"
-        return f"{self._label} {min(self._done / self._total, 1.0):4.0%}"
-
-    def _drawn(self, width: int) -> str:
-        if not self._total or width < _NARROWEST:
-            return ""
-        ascii_only = self._bar is None or self._bar.ascii is True
-        share = min(self._done / self._total, 1.0)
-        room = width - 3
-        bar = ("#" if ascii_only else "█") * int(share * room)
-        return f" |{bar:{room}}|"
-
-    def _left(self) -> float | None:
-        """Returns the seconds that the rest takes at the rate so far, if that can be told."""
+    def _left(self) -> str:
+        """Returns how long the rest takes at the rate so far, if that is known."""
         seconds = self._clock() - self._start
         made = self._done - self._first
         if self._total is None or made <= 0 or seconds <= 0:
-            return None
-        return max(0, self._total - self._done) * seconds / made
+            return ""
+        return f"{duration(max(0, self._total - self._done) * seconds / made)} left"
 
-    def _rate(self) -> str:
+    def _rate(self, unit: str = "") -> str:
         seconds = self._clock() - self._start
         made = max(0, self._done - self._first)
         rate = made / seconds if seconds > 0 else 0.0
         if self._unit == "bytes":
             return f"{rate / 1e6:,.1f} MB/s"
-        return f"{rate:.1f}/s" if 0 < rate < 10 else f"{rate:,.0f}/s"
+        return f"{rate:.1f}{unit}/s" if 0 < rate < 10 else f"{rate:,.0f}{unit}/s"
 
     def _counted(self, number: int) -> str:
         return f"{number / 1e6:,.1f}" if self._unit == "bytes" else f"{number:,}"
@@ -155,18 +142,12 @@ class Progress:
         return "MB" if self._unit == "bytes" else self._unit
 
     def close(self) -> None:
-        """Ends the bar and leaves the terminal's line free."""
-        if self._bar is not None:
-            self._bar.close()
+        """Takes the bar away."""
+        self._area.hide("bar")
 
 
-class Line(tqdm.tqdm):
-    """A line of a terminal, `text`, that others can write above."""
-
-    text = ""
-
-    def __str__(self) -> str:
-        return self.text
+def _joined(parts: list[str]) -> str:
+    return ", ".join(filter(None, parts))
 
 
 def duration(seconds: float) -> str:

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import Any, TextIO
 
-_DEFAULT_WIDTH, _NARROWEST = 80, 40
+_DEFAULT_WIDTH, _DEFAULT_HEIGHT, _NARROWEST = 80, 24, 40
 
 
 class Lasting:
@@ -74,11 +74,20 @@ def width(stream: TextIO) -> int:
     if os.environ.get("COLUMNS", "").isdigit():
         found = int(os.environ["COLUMNS"])
     else:
-        try:
-            found = os.get_terminal_size(stream.fileno()).columns
-        except (OSError, ValueError, AttributeError):
-            found = 0
+        found = _size(stream)[0]
     return max(found, _NARROWEST) if found else _DEFAULT_WIDTH
+
+
+def height(stream: TextIO) -> int:
+    """Returns the lines of the terminal behind `stream`; 24 if it does not say."""
+    return _size(stream)[1] or _DEFAULT_HEIGHT
+
+
+def _size(stream: TextIO) -> tuple[int, int]:
+    try:
+        return os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        return 0, 0
 
 
 def wrapped(line: str, stream: TextIO, indent: int = 2) -> str:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TextIO
 
-import tqdm
-
 from pipeline import config, redaction, storage
 from pipeline.cluster import topology
 from pipeline.command import hints
 from pipeline.config import config_file, own_input
 from pipeline.console import terminal, text_table
 from pipeline.console.figures import figure
+from pipeline.console.live_area import LiveArea
 from pipeline.console.progress import Progress, duration
 from pipeline.jobs.epoch_lines import EpochLines
 from pipeline.jobs.job import Job
@@ -56,7 +55,8 @@ class Display:
         self._stream = sys.stdout if stream is None else stream
         self._make_progress = progress
         self._progress: Progress | None = None
-        self._roles = RoleLines(self._stream)
+        self._area = LiveArea(self._stream)
+        self._roles = RoleLines(self._area)
         self._evaluated: float | None = None
         self._finishing = ""
         self._notes: set[tuple[str, int]] = set()
@@ -65,9 +65,7 @@ class Display:
 
     def say(self, line: str) -> None:
         """Shows one line, above the bar if there is one."""
-        shown = terminal.wrapped(redaction.redact(line), self._stream)
-        tqdm.tqdm.write(shown, file=self._stream)
-        self._stream.flush()
+        self._area.log(terminal.wrapped(redaction.redact(line), self._stream))
 
     def show(self, statuses: Mapping[str, Status]) -> None:
         """Shows steps, loss, rate and newest evaluation out of what processes say."""
@@ -88,7 +86,11 @@ class Display:
             return
         if self._progress is None:
             self._progress = self._make_progress(
-                "training", self._max_steps, unit="steps", stream=self._stream
+                "training",
+                self._max_steps,
+                unit="steps",
+                stream=self._stream,
+                area=self._area,
             )
             self._progress.begin_at(step)
         over = self._is_script and all(s.state in run_folder.ENDED for s in training)

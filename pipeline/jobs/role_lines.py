@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TextIO
 
-from pipeline.console import terminal, text_table
-from pipeline.console.progress import Line, duration
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.padding import Padding
+from rich.text import Text
+
+from pipeline.console import text_table
+from pipeline.console.live_area import LiveArea
+from pipeline.console.progress import duration
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import Status
 
@@ -19,35 +22,30 @@ _QUIET = 5.0
 
 
 class RoleLines:
-    """A line per process on a terminal; nothing elsewhere, or for one process alone."""
+    """A line per process in the live area; nothing for one process alone."""
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.time) -> None:
-        self._stream, self._clock = stream, clock
-        self._most = min(_MOST, _rows(stream) - _ELSE) if stream.isatty() else 0
-        self._lines: list[Line] = []
+    def __init__(self, area: LiveArea, clock: Callable[[], float] = time.time) -> None:
+        self._area, self._clock = area, clock
+        self._statuses: list[Status] = []
 
     def show(self, statuses: Mapping[str, Status]) -> None:
         """Says of each process what it last said of itself."""
-        if self._most <= 1 or len(statuses) < 2:
-            return
-        texts = self._texts([statuses[name] for name in sorted(statuses)])
-        while len(self._lines) < len(texts):
-            # The first line is the bar's. Sizes of its own it would ask the terminal for.
-            place = len(self._lines) + 1
-            line = Line(file=self._stream, leave=False, ncols=80, nrows=24, position=place)
-            self._lines.append(line)
-        for line, text in zip(self._lines, texts, strict=False):
-            if line.text != text:
-                line.text = text
-                line.refresh()
+        self._statuses = [statuses[name] for name in sorted(statuses)]
+        if len(statuses) > 1:
+            self._area.show("processes", self)
 
-    def _texts(self, statuses: list[Status]) -> list[str]:
-        room = terminal.width(self._stream) - 3
-        shown = statuses if len(statuses) <= self._most else statuses[: self._most - 1]
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draws as many lines as there is room for."""
+        most = min(_MOST, options.size.height - _ELSE)
+        if most <= 1:
+            return
+        hidden = len(self._statuses) - most + 1 if len(self._statuses) > most else 0
+        shown = self._statuses[: len(self._statuses) - hidden]
         rows = text_table.lines([self._cells(status) for status in shown], right={2, 3})
-        if len(shown) < len(statuses):
-            rows.append(f"and {len(statuses) - len(shown)} more: make status")
-        return [f"  {row[:room]}" for row in rows]
+        if hidden:
+            rows.append(f"and {hidden} more: make status")
+        text = Text("\n".join(rows), no_wrap=True, overflow="crop")
+        yield Padding(text, (0, 0, 0, 2), expand=False)
 
     def _cells(self, status: Status) -> tuple[str, ...]:
         silent = self._clock() - status.time
@@ -65,15 +63,4 @@ class RoleLines:
 
     def close(self) -> None:
         """Takes the lines away."""
-        for line in reversed(self._lines):
-            line.close()
-        if self._lines:
-            self._stream.write("\r")  # they leave the cursor where they ended
-        self._lines = []
-
-
-def _rows(stream: TextIO) -> int:
-    try:
-        return os.get_terminal_size(stream.fileno()).lines or 24
-    except (OSError, ValueError, AttributeError):
-        return 24
+        self._area.hide("processes")

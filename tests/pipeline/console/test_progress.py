@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
 
 from pipeline.console import progress
 from tests.pipeline import terminals
@@ -100,58 +103,73 @@ def test_bytes_are_told_in_megabytes(clock):
 NOTES = ("loss 0.1234", "1,574 examples/s")
 
 
+def _drawn(bar, width: int) -> list[str]:
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(bar)
+    return stream.getvalue().splitlines()
+
+
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (40, "training  45% 680/1,500, 01:05 left"),
-        (50, "training  45% |#####       | 680/1,500, 01:05 left"),
-        (60, "training  45% |####     | 680/1,500, 01:05 left, loss 0.1234"),
+        (39, "training  45% 680/1,500, 1 min 5 s left"),
+        (50, "training  45% ━━━━╸      680/1,500, 1 min 5 s left"),
+        (60, "training  45% ━━━     680/1,500, 1 min 5 s left, loss 0.1234"),
         (
             79,
-            "training  45% |####      | 680/1,500, 01:05 left, loss 0.1234, 1,574 examples/s",
+            "training  45% ━━━╸     680/1,500, 1 min 5 s left, loss 0.1234, 1,574 examples/s",
         ),
         (
-            120,
-            "training  45% |#############                 | 680/1,500 steps, 13/s, 01:05 left, "
-            "loss 0.1234, 1,574 examples/s",
+            119,
+            "training  45% ━━━━━━━━━━━━━╸                 680/1,500, 1 min 5 s left, "
+            "loss 0.1234, 1,574 examples/s, 13 steps/s",
         ),
     ],
 )
 def test_a_bar_has_what_there_is_room_for(clock, width, text):
     bar = progress.Progress("training", 1500, unit="steps", stream=io.StringIO(), clock=clock)
     clock.now += 54
-    bar.reach(680)
-    assert bar.fitted(width, *NOTES) == text
+    bar.reach(680, *NOTES)
+    assert _drawn(bar, width) == [text]
 
 
-@example(total=None, done=123_456_789)
-@example(total=0, done=123_456_789)
-@example(total=7, done=7)
-@example(total=1500, done=1500)
-@example(total=1_000_000_000, done=1_000_000_000)
-@given(total=st.none() | st.integers(0, 10**10), done=st.integers(0, 10**10))
-def test_it_fits_terminals_of_any_width(total, done):
+@example(label="読み込み", total=1_000_000_000, done=1)
+@example(label="reading", total=None, done=123_456_789)
+@example(label="reading", total=0, done=123_456_789)
+@example(label="reading", total=7, done=7)
+@given(
+    label=st.sampled_from(["reading", "the undisturbed run of this trial", "読み込み"]),
+    total=st.none() | st.integers(0, 10**10),
+    done=st.integers(0, 10**10),
+)
+def test_it_fits_terminals_of_any_width(label, total, done):
     clock = Clock()
-    bar = progress.Progress("reading", total, stream=io.StringIO(), clock=clock)
+    bar = progress.Progress(label, total, stream=io.StringIO(), clock=clock)
     clock.now += 54
-    bar.reach(done)
-    for width in range(40, 201):
-        text = bar.fitted(width, *NOTES)
-        assert len(text) <= width and "\n" not in text
-        assert text.startswith("reading")
+    bar.reach(done, *NOTES)
+    for width in range(39, 200, 8):
+        (text,) = _drawn(bar, width)
+        assert cell_len(text) <= width
+        assert text.startswith(label[:7])
 
 
-def test_without_a_total_there_is_no_bar(clock):
-    bar = progress.Progress("reading", None, unit="rows", stream=io.StringIO(), clock=clock)
+@pytest.mark.parametrize(
+    ("total", "unit", "text"),
+    [
+        (None, "rows", "reading: 5,000 rows, 3 dead letters, 2,500 rows/s"),
+        (2_000_000_000, "bytes", "500.0/2,000.0 MB, 6 s left, 3 dead letters, 250.0 MB/s"),
+    ],
+)
+def test_units_are_shown(clock, total, unit, text):
+    bar = progress.Progress("reading", total, unit=unit, stream=io.StringIO(), clock=clock)
     clock.now += 2
-    bar.reach(5000)
-    assert bar.fitted(80, "3 dead letters") == "reading: 5,000 rows, 2,500/s, 3 dead letters"
+    bar.reach(5000 if total is None else 500_000_000, "3 dead letters")
+    (shown,) = _drawn(bar, 100)
+    assert shown.endswith(text) and (total is not None or shown == text)
 
 
 PROGRAM = """
-import sys
 from pipeline.console import progress
-from pipeline.jobs.display import Display
 with progress.Progress("reading", 1000) as bar:
     bar.reach(600, "3 dead letters")
 print("done")
@@ -161,12 +179,47 @@ print("done")
 @pytest.mark.parametrize(("columns", "width"), [(0, 80), (40, 40), (80, 80), (120, 120)])
 def test_on_a_real_terminal_it_is_one_line_that_leaves(columns, width):
     screen = terminals.run([sys.executable, "-c", PROGRAM], columns=columns)
-    bar, blank, *rest = screen.shown.lstrip("\r").split("\r")
-    assert bar.startswith("reading  60% ") and "600/1,000" in bar
-    assert len(bar) < width and ("█" in bar) == (width > 40)
-    assert blank.strip() == "" and len(bar) <= len(blank) < width
-    assert rest == ["done", "\n"]
+    (bar,), *_, end = screen.frames()
+    assert bar.startswith("reading  60% ━") and "600/1,000" in bar
+    assert len(bar) < width and ("3 dead letters" in bar) == (width > 40)
+    assert end == ["done", ""]
     assert screen.code == 0
+
+
+def test_columns_goes_before_what_the_terminal_reports():
+    screen = terminals.run([sys.executable, "-c", PROGRAM], columns=120, COLUMNS="50")
+    (bar,), *_ = screen.frames()
+    assert 40 < len(bar) < 50
+
+
+def test_an_ascii_terminal_gets_an_ascii_bar():
+    screen = terminals.run([sys.executable, "-c", PROGRAM], columns=80, PYTHONIOENCODING="ascii")
+    (bar,), *_, end = screen.frames()
+    assert bar.startswith("reading  60% ---") and end == ["done", ""]
+
+
+def test_without_colours_the_bar_is_blank_where_work_is_left():
+    screen = terminals.run([sys.executable, "-c", PROGRAM], columns=80, NO_COLOR="1")
+    assert re.search(r"60% ━+╸? +600/1,000", screen.frames()[0][0])
+    assert not re.search(r"\x1b\[[\d;]*3\dm", screen.shown)
+
+
+LOG = """
+from pipeline.console.progress import Progress
+with Progress("reading", 1000, every=0.0) as bar:
+    bar.reach(0, "[red]1[/red] :smile:")
+"""
+
+
+def test_a_dumb_terminal_gets_plain_lines():
+    screen = terminals.run([sys.executable, "-c", LOG], columns=40, TERM="dumb")
+    line = "reading: 0 of 1,000 records, 0/s, [red]1[/red] :smile:"
+    assert screen.shown.replace("\r", "") == f"{line}\n"
+
+
+def test_notes_are_no_markup():
+    screen = terminals.run([sys.executable, "-c", LOG], columns=80)
+    assert "[red]1[/red] :smile:" in screen.frames()[0][0]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,15 @@ def test_numbers_are_lined_up_at_the_right():
     ]
 
 
+def test_wide_characters_are_two_columns():
+    assert text_table.lines([("日本", "7", "a"), ("abc", "🙂", ""), ("[b]", "", "c" * 90)]) == [
+        "日本  7   a",
+        "abc   🙂",
+        "[b]       " + "c" * 90,
+    ]
+    assert text_table.lines([("日本", "a"), ("x", "b")], right={0}) == ["日本  a", "   x  b"]
+
+
 def test_rows_of_another_length_are_a_bug():
     with pytest.raises(ValueError, match="zip"):
         text_table.lines([("a", "b"), ("c",)])

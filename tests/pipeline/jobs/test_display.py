@@ -118,12 +118,12 @@ with Display(1500) as shown:
 @pytest.mark.parametrize("columns", [0, 40, 80, 120])
 def test_on_a_terminal_there_is_a_bar_and_lines_go_above_it(columns):
     screen = terminals.run([sys.executable, "-c", PROGRAM], columns=columns)
-    parts = [part for part in screen.shown.split("\r") if part.strip()]
-    assert parts[0].startswith("training   1% ") and "10/1,500" in parts[0]
-    assert ("loss 0.1235" in parts[0]) == (columns != 40)
-    assert max(map(len, parts)) < (columns or 80)
-    assert parts[1] == "worker-0: killed"  # and below it the bar again
-    assert parts[2].strip() == parts[0].strip()
+    (bar,), *_, redrawn, end = screen.frames()
+    assert bar.startswith("training   1% ") and "10/1,500" in bar
+    assert ("loss 0.1235" in bar) == (columns != 40)
+    assert len(bar) < (columns or 80)
+    assert redrawn == ["worker-0: killed", bar]
+    assert end == ["worker-0: killed", ""]
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 
 import pytest
 
+from pipeline.console.live_area import LiveArea
 from pipeline.jobs.role_lines import RoleLines
 from pipeline.runs.run_folder import Status
 from tests.pipeline import terminals
@@ -34,40 +34,42 @@ with Display(1500) as shown:
 """
 
 
-def _parts(workers: int, **size: int) -> list[str]:
+def _frames(workers: int, **size: int) -> list[list[str]]:
     screen = terminals.run([sys.executable, "-c", PROGRAM, str(workers)], **size)
     assert screen.code == 0
-    return [part.strip() for part in re.split(r"[\r\n]|\x1b\[[A-Z]", screen.shown) if part.strip()]
+    return screen.frames()
 
 
 def test_there_is_a_line_a_process_below_the_bar():
-    parts = _parts(1, columns=100)
-    assert parts[0].startswith("training  67% ")
-    assert parts[1:4] == [
-        "chief-0   training  step 1,000  1,574 examples/s",
-        "ps-0      serving",
-        "worker-0  training      step 9                    no news for 30 s",
+    frames = _frames(1, columns=100)
+    bar, *lines = frames[1]
+    assert bar.startswith("training  67% ")
+    assert lines == [
+        "  chief-0   training  step 1,000  1,574 examples/s",
+        "  ps-0      serving",
+        "  worker-0  training      step 9                    no news for 30 s",
     ]
-    assert "chief-0   training  step 1,500  1,574 examples/s" in parts
-    assert "evaluation at step 1500" in parts
+    said = ["training: 1,500 steps made; final evaluation and export", "evaluation at step 1500"]
+    assert frames[-2][:3] == [*said, "  chief-0   training  step 1,500  1,574 examples/s"]
+    assert frames[-1] == [*said, "", "", ""]
 
 
 def test_many_are_cut_and_so_are_long_lines():
-    parts = _parts(20, columns=40)
-    assert "and 15 more: make status" in parts
-    assert max(map(len, parts)) < 40
+    lines = max(_frames(20, columns=40), key=len)
+    assert "  and 15 more: make status" in lines
+    assert max(map(len, lines)) < 40
 
 
 @pytest.mark.parametrize(("workers", "rows"), [(1, 5), (0, 24)])
 def test_without_room_or_peers_there_are_none(workers, rows):
-    parts = _parts(workers, columns=100, rows=rows)
-    assert parts[0].startswith("training  67% ")
-    assert not [part for part in parts if part.startswith("chief-0")]
+    frames = _frames(workers, columns=100, rows=rows)
+    assert frames[0][0].startswith("training  67% ")
+    assert not [line for frame in frames for line in frame if "chief-0" in line]
 
 
 def test_what_is_no_terminal_gets_none():
     stream = io.StringIO()
-    lines = RoleLines(stream)
+    lines = RoleLines(LiveArea(stream))
     lines.show({name: Status(name, 1, "h", "training", 1.0) for name in ("chief-0", "worker-0")})
     lines.close()
     assert stream.getvalue() == ""
