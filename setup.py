@@ -46,7 +46,6 @@ setup(
         "pydantic>=2.7,<3",
         "PyYAML>=6",
         "rich>=14",
-        "ruamel.yaml>=0.18",
         # tensorboard 2.15 still imports pkg_resources, which setuptools 81 dropped.
         "setuptools<81",
         "tensorboard>=2.15,<2.16",

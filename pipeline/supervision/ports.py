@@ -5,6 +5,9 @@ A port chosen by bind-and-close is free for anyone a moment later
 the kernel gives to outgoing connections, so none of those can land on one, not even while a crashed
 parameter server is down. And each is held by a locked file for as long as the reservation lives, so
 that two launchers never choose the same one.
+
+The library `portpicker` is not used: without a port server, which would have to run on each
+machine, it closes the port before it returns it and locks nothing.
 """
 
 from __future__ import annotations

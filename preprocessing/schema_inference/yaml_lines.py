@@ -1,4 +1,9 @@
-"""Values and texts as YAML on one line, whatever they hold."""
+"""Values and texts as YAML on one line, whatever they hold.
+
+PyYAML writes them, as it reads configs. `ruamel.yaml` could write the comments as well, but leaves
+`no` and `12:30:00` unquoted, which are no texts in YAML 1.1, unless the file begins with `%YAML`;
+and it takes 4 s for 10,000 columns instead of 0.6 s.
+"""
 
 from __future__ import annotations
 
