@@ -19,9 +19,9 @@ from typing import IO
 import numpy as np
 
 from pipeline import errors, storage
+from pipeline.records import file_kinds
 
 _UNSIGNED_BYTE = 0x08
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ def read_header(path: str, dimensions: int) -> IdxFile:
     dimensions, without rows, or (where that can be seen without reading it) of a wrong length.
     """
     with _translated(path), storage.open_file(path) as raw:
-        compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        compressed = _is_gzip(raw.read(file_kinds.HEAD_BYTES))
         raw.seek(0)
         header = _parse_header(_unpacked(raw, compressed), path, dimensions, compressed=compressed)
     if not compressed:
@@ -62,7 +62,7 @@ def read_header(path: str, dimensions: int) -> IdxFile:
 def dimensions(path: str) -> int:
     """Returns how many dimensions an IDX file says it has. Raises `DataError` if it is missing."""
     with _translated(path), storage.open_file(path) as raw:
-        compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        compressed = _is_gzip(raw.read(file_kinds.HEAD_BYTES))
         raw.seek(0)
         head = _unpacked(raw, compressed).read(4)
     return head[3] if len(head) == 4 else 0
@@ -103,7 +103,7 @@ def parse_images(content: bytes, path: str) -> np.ndarray:
 
     `path` names it in errors, which are those of `read_header`, `take` and `check_end`.
     """
-    compressed = content.startswith(_GZIP_MAGIC)
+    compressed = _is_gzip(content[: file_kinds.HEAD_BYTES])
     file = _unpacked(io.BytesIO(content), compressed)
     with _translated(path):
         header = _parse_header(file, path, 3, compressed=compressed)
@@ -143,6 +143,10 @@ def _check_length(header: IdxFile, found: int) -> None:
         raise errors.DataError(
             f"{header.path!r}: {found - wanted} bytes too many: {found}, its header says {wanted}"
         )
+
+
+def _is_gzip(head: bytes) -> bool:
+    return file_kinds.of(head) is file_kinds.GZIP
 
 
 def _unpacked(raw: IO[bytes], compressed: bool) -> IO[bytes]:

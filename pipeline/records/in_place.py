@@ -7,7 +7,7 @@ from collections.abc import Callable
 import google_crc32c
 
 from pipeline import errors, storage
-from pipeline.records import manifest, scan, tfrecord
+from pipeline.records import file_kinds, manifest, tfrecord
 
 READ_BYTES = 8 << 20
 
@@ -68,7 +68,7 @@ def _missing(rest: bytes) -> int:
 
 
 def _refuse_compressed(path: str, content: bytes) -> None:
-    kind = scan.compression(content[: tfrecord.HEADER_BYTES])
+    kind = file_kinds.compression(content[: tfrecord.HEADER_BYTES])
     if kind:
         raise errors.DataError(
             f"{path!r}: compressed with {kind}, which can only be read from its start; training "

@@ -13,23 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 import google_crc32c
 
 from pipeline import storage
-from pipeline.records import manifest, tfrecord, verified
+from pipeline.records import file_kinds, manifest, tfrecord, verified
 from pipeline.storage import patience
 
 # Of payloads of one block: index of the first that is no good, and why; or None.
 Check = Callable[[Sequence[bytes]], tuple[int, str] | None]
 
 _CHUNK = 8 << 20
-_MAGIC = {
-    b"\x1f\x8b": "gzip",
-    b"x\x01": "zlib",
-    b"x\x9c": "zlib",
-    b"x\xda": "zlib",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ": "xz",
-    b"(\xb5/\xfd": "zstd",
-    b"PK\x03\x04": "zip",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +156,7 @@ def _walk_shard(
             checksum.update(chunk)
     found = (length, checksum.hexdigest().decode())
     here = dataclasses.replace(listed, found=found)
-    if kind := compression(head):
+    if kind := file_kinds.compression(head):
         return here.instead(f"compressed with {kind}; records are not, and cannot be read so")
     bad = frozenset(damage.block for damage in damages if damage.block is not None)
     if length < shard.bytes:
@@ -203,15 +193,6 @@ def _damage(
         return None
     before = sum(map(len, payloads[: wrong[0]]))
     return wrong[0], before + wrong[0] * (tfrecord.HEADER_BYTES + tfrecord.FOOTER_BYTES), wrong[1]
-
-
-def compression(head: bytes) -> str | None:
-    """Returns what a file is compressed with that begins with `head`, unless that is a record."""
-    try:
-        tfrecord.length_in(head)
-    except tfrecord.Broken:
-        return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
-    return None
 
 
 def report(walked: Sequence[Walked], *, first: int = 3) -> Iterator[str]:

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
+from pipeline.records import file_kinds
+
 # What TensorFlow decodes in a graph; the names are Pillow's.
 _FORMATS = ("PNG", "JPEG")
-_PNG = b"\x89PNG\r\n\x1a\n"
 _ANCILLARY = 0x20  # the bit of a chunk's name that says that readers may do without it
 # Pillow's names of pixels, by how many channels they have.
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -50,7 +51,7 @@ def decoded(content: bytes) -> Image.Image:
 
 def _is_whole_png(content: bytes) -> bool:
     """Tells if all chunks up to the last are there, those that matter with their checksums."""
-    at = len(_PNG)
+    at = len(file_kinds.PNG_MARK)
     while at + 12 <= len(content):
         length, kind = struct.unpack_from(">I4s", content, at)
         end = at + 8 + length

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from pipeline import config, errors
+from pipeline.records import file_kinds
 from preprocessing.arrow import examples
 from preprocessing.schema_inference.profile import Kind
 from preprocessing.schema_inference.raw_format import Guess
@@ -18,7 +19,6 @@ _KINDS: dict[str, tuple[Kind, ...]] = {
     "float_list": ("float32",),
     "bytes_list": ("string",),
 }
-_IMAGES = (b"\x89PNG", b"\xff\xd8\xff")
 
 
 def sniff(pattern: str, path: str) -> Guess:
@@ -64,7 +64,7 @@ def _decide(guess: Guess, name: str, rows: list[tuple[str, Any]], *, some: int) 
         guess.left_out[name] = "has no values"
     elif len(kinds) > 1:
         guess.left_out[name] = f"holds {' and '.join(sorted(kinds))}"
-    elif kinds == {"bytes_list"} and rows[0][1][0].startswith(_IMAGES):
+    elif kinds == {"bytes_list"} and file_kinds.is_picture(rows[0][1][0]):
         guess.left_out[name] = "holds encoded images, of type image: see configs/images.yaml"
     else:
         guess.kinds[name] = _KINDS[rows[0][0]]

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pipeline import config, errors, storage
 from preprocessing import sources
-from preprocessing.schema_inference import detect_examples, header, magic_bytes
+from preprocessing.schema_inference import detect_examples, detect_kind, header
 from preprocessing.schema_inference.profile import EXACT, KINDS
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.sources import avro, files, json_layout, lakes, orc, parquet, partitions
@@ -57,7 +57,7 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
     if len(found) > 1:
         # Who writes many files leaves some of them empty.
         found.insert(0, next((path for path in found if storage.size(path)), found[0]))
-    kind = magic_bytes.kind_of(found[0])
+    kind = detect_kind.kind_of(found[0])
     if kind in _SCHEMAS:
         guess = _table(kind, pattern, found[0])
     elif kind == "tfrecord":

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline import errors, storage
 from pipeline.records import idx
-from preprocessing.schema_inference.magic_bytes import kind_of
+from preprocessing.schema_inference.detect_kind import kind_of
 from preprocessing.schema_inference.suggest_label import LISTED
 from preprocessing.schema_inference.yaml_lines import flow
 from preprocessing.sources.image_folder import ENDINGS

@@ -15,10 +15,10 @@ from pipeline.config import config_file, feature_check
 from preprocessing import sources
 from preprocessing.schema_inference import (
     detect_format,
+    detect_kind,
     heuristics,
     image_config,
     leaks,
-    magic_bytes,
     profile,
     remarks,
     suggest_label,
@@ -106,9 +106,9 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
 
 def _images(path: str) -> Callable[[str, Callable[[str], str]], tuple[list[str], str, str]] | None:
     """Returns what makes a config for images, if it is these that lie at `path`."""
-    if magic_bytes.is_image_folder(path):
+    if detect_kind.is_image_folder(path):
         return image_config.of_folder
-    return image_config.of_idx if magic_bytes.is_idx(path) else None
+    return image_config.of_idx if detect_kind.is_idx(path) else None
 
 
 def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tuple[Guess, Survey]:

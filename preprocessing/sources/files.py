@@ -14,9 +14,9 @@ from typing import IO
 
 from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
+from pipeline.records import file_kinds
 from preprocessing.sources.base import RawFile
 
-_GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"
 # How many times as large as it is a packed file is taken to be; of much text it is less.
 _PACKED = 10
 _ENCRYPTED = 1  # the bit of it in the flags of a zip's member
@@ -59,8 +59,8 @@ def opened(path: str, encoding: str = "utf-8", offset: int = 0) -> Iterator[IO[b
 def can_be_cut(path: str, encoding: str = "utf-8") -> bool:
     """Tells if reading can begin anywhere: to get to an offset costs nothing."""
     with translated(path), storage.open_file(path) as raw:
-        head = raw.read(4)
-    packed = head.startswith((_GZIP_MAGIC, _ZIP_MAGIC))
+        kind = file_kinds.of(raw.read(file_kinds.HEAD_BYTES))
+    packed = kind in (file_kinds.GZIP, file_kinds.ZIP)
     return not packed and codecs.lookup(encoding).name in _AS_IT_IS
 
 
@@ -122,11 +122,11 @@ class _Recoded(io.RawIOBase):
 @contextlib.contextmanager
 def unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
     """Gives the bytes of an open file, which may be gz, or a zip of one file."""
-    head = raw.read(4)
+    kind = file_kinds.of(raw.read(file_kinds.HEAD_BYTES))
     raw.seek(0)
-    if head.startswith(_GZIP_MAGIC):
+    if kind is file_kinds.GZIP:
         yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]
-    elif head == _ZIP_MAGIC:
+    elif kind is file_kinds.ZIP:
         with zipfile.ZipFile(raw) as archive:
             files = [info for info in archive.infolist() if not info.is_dir()]
             # What macOS adds for each file does not count.

@@ -14,9 +14,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pipeline import config, errors, storage
 from pipeline.config import splits
-from pipeline.records import feature_plan, manifest, tfrecord
+from pipeline.records import feature_plan, file_kinds, manifest
 from preprocessing import sources
-from preprocessing.schema_inference import magic_bytes
+from preprocessing.schema_inference import detect_kind
 from preprocessing.sources import files, json_layout, lakes, partitions
 from preprocessing.sources.base import Source
 from preprocessing.sources.image_files import PicturesSource, folder_of
@@ -27,14 +27,6 @@ SPLIT: splits.SplitName = "test"
 _HEAD = 1 << 16
 _WILD = re.compile(r"[*?\[]")
 _PACKED, _OF_CSV = ("gz", "zip"), (".csv", ".tsv")
-_MAGIC = {
-    b"PAR1": "parquet",
-    b"ORC": "orc",
-    b"Obj\x01": "avro",
-    b"\x89PNG": "pictures",
-    b"\xff\xd8\xff": "pictures",
-    b"\0\0\x08": "idx",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -252,32 +244,25 @@ def _takes_image(job: config.Config) -> bool:
 def _kind(path: str, job: config.Config) -> str:
     """Returns the source that reads a file, by what it begins with."""
     with files.translated(path), storage.open_file(path) as raw, files.unpacked(raw, path) as file:
-        head = file.read(tfrecord.HEADER_BYTES)
-    for magic, kind in _MAGIC.items():
-        if head.startswith(magic):
-            return kind
-    if _begins_a_record(head):
-        return "tfrecord"
+        head = file.read(file_kinds.HEAD_BYTES)
+    kind = file_kinds.of(head)
+    if kind is not None and kind.family == "rows":
+        return detect_kind.kind_of(path)  # raises for a packed table
+    if kind is not None and kind.family == "picture":
+        return "pictures"
     if _takes_image(job):
+        seen = f"is {kind.what}," if kind else f"begins with {head[:4].hex() or 'nothing'}, is"
         raise errors.DataError(
-            f"{path!r}: begins with {head[:4].hex() or 'nothing'}, is neither PNG, JPEG, IDX, "
+            f"{path!r}: {seen} neither PNG, JPEG, IDX, "
             "Parquet, ORC, Avro nor TFRecord; only these hold images"
         )
-    magic_bytes.kind_of(path)  # raises for what is neither text nor known
+    detect_kind.kind_of(path)  # raises for what is neither text nor known
     if _ending(path).startswith(_OF_CSV):
         return "csv"
     with files.opened(path) as stream:
         text = stream.read(_HEAD).removeprefix(codecs.BOM_UTF8)
     json_layout.refuse(text, path, one_row=True)
     return "jsonl" if text.lstrip()[:1] == b"{" else "csv"
-
-
-def _begins_a_record(head: bytes) -> bool:
-    try:
-        tfrecord.length_in(head)
-    except tfrecord.Broken:
-        return False
-    return True
 
 
 def _dialect(path: str, data: config.Data) -> config.Csv:

@@ -162,6 +162,17 @@ WRITTEN = {
 }
 
 
+def test_a_table_may_begin_with_the_name_of_a_kind(job, tmp_path):
+    (tmp_path / "rows").write_text("ORCID," + exports.text(ROWS).replace("\n", "\nx,").rstrip("x,"))
+    assert _of(tmp_path / "rows", job).data.source == "csv"
+
+
+def test_a_record_whose_length_looks_like_gz_is_read(job, tmp_path):
+    (tmp_path / "rows").write_bytes(tfrecord.frame(bytes(0x8B1F)))
+    asked = _of(tmp_path / "rows", job)
+    assert asked.data.source == "tfrecord"
+
+
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_the_content_says_what_a_file_is(job, tmp_path, kind):
     name, write = WRITTEN[kind]
@@ -221,6 +232,7 @@ def test_what_is_not_there_or_not_alike_is_a_line(job, tmp_path, files, given, k
     ("content", "message"),
     [
         (bytes(range(256)) * 40, r"is neither text nor a known kind of file \(it begins with b'"),
+        (gzip.compress(b"PAR1\x15\0"), "is Parquet, packed; unpack it first"),
         (b"\x80\x04\x95" + b"x" * 5000, "is a Python pickle; save it as CSV or Parquet first"),
         (b'{\n  "data": [\n    {"a": 1}\n  ]\n}\n', "is one JSON object, with rows in 'data'"),
         (b'[\n {"a": 1}\n]\n', "is one JSON array"),
@@ -279,6 +291,12 @@ def test_what_is_no_image_is_a_line(digits, tmp_path):
         errors.DataError, match=r"digit\.png': begins with 6e6f7420, is neither PNG"
     ):
         _of(tmp_path / "digit.png", digits)
+
+
+def test_an_image_that_cannot_be_decoded_is_named(digits, tmp_path):
+    Image.new("L", (28, 28)).save(tmp_path / "digit.gif")
+    with pytest.raises(errors.DataError, match=r"digit\.gif': is a GIF image, neither PNG, JPEG"):
+        _of(tmp_path / "digit.gif", digits)
 
 
 def test_of_many_images_the_first_may_be_broken(digits, tmp_path):

@@ -19,7 +19,7 @@ from pyarrow import orc
 
 from pipeline import errors
 from pipeline.records import tfrecord
-from preprocessing.schema_inference import magic_bytes
+from preprocessing.schema_inference import detect_kind
 from tests.preprocessing import idx_files, pictures
 
 
@@ -56,7 +56,7 @@ def _avro() -> bytes:
 )
 def test_what_a_source_reads(tmp_path, content, kind, pack):
     (tmp_path / "x").write_bytes(pack(content))
-    assert magic_bytes.kind_of(str(tmp_path / "x")) == kind
+    assert detect_kind.kind_of(str(tmp_path / "x")) == kind
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_a_source_reads(tmp_path, content, kind, pack):
 )
 def test_tables(tmp_path, content, kind):
     (tmp_path / "x").write_bytes(content())
-    assert magic_bytes.kind_of(str(tmp_path / "x")) == kind
+    assert detect_kind.kind_of(str(tmp_path / "x")) == kind
 
 
 def _zip(*names: str) -> bytes:
@@ -101,6 +101,7 @@ def _tar() -> bytes:
         (_tar(), "is a tar archive; unpack it first"),
         (gzip.compress(_tar()), "is a tar archive; unpack it first"),
         (pickle.dumps([1]), "is a Python pickle; "),
+        (gzip.compress(_parquet()), "is Parquet, packed; unpack it first"),
         (gzip.compress(gzip.compress(b"a\n")), "is packed twice; unpack it once first"),
         (bytes(range(256)), "is neither text nor a known kind of file"),
     ],
@@ -108,22 +109,22 @@ def _tar() -> bytes:
 def test_what_no_source_reads(tmp_path, content, message):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(errors.DataError, match=message):
-        magic_bytes.kind_of(str(tmp_path / "x"))
+        detect_kind.kind_of(str(tmp_path / "x"))
 
 
 def test_a_database(tmp_path):
     with sqlite3.connect(tmp_path / "x") as database:
         database.execute("create table t (a)")
     with pytest.raises(errors.DataError, match="is an SQLite database; export the table as CSV"):
-        magic_bytes.kind_of(str(tmp_path / "x"))
+        detect_kind.kind_of(str(tmp_path / "x"))
 
 
 def test_folders(tmp_path):
     pictures.write(tmp_path / "pictures", {"a": 1})
     idx_files.write_pair(tmp_path / "idx", "train-idx", 3)
-    assert magic_bytes.is_image_folder(str(tmp_path / "pictures"))
-    assert not magic_bytes.is_image_folder(str(tmp_path / "idx"))
-    assert magic_bytes.is_idx(str(tmp_path / "idx"))
-    assert magic_bytes.is_idx(str(tmp_path / "idx" / "train-idx-images"))
-    assert not magic_bytes.is_idx(str(tmp_path / "pictures"))
-    assert not magic_bytes.is_idx(str(tmp_path / "absent"))
+    assert detect_kind.is_image_folder(str(tmp_path / "pictures"))
+    assert not detect_kind.is_image_folder(str(tmp_path / "idx"))
+    assert detect_kind.is_idx(str(tmp_path / "idx"))
+    assert detect_kind.is_idx(str(tmp_path / "idx" / "train-idx-images"))
+    assert not detect_kind.is_idx(str(tmp_path / "pictures"))
+    assert not detect_kind.is_idx(str(tmp_path / "absent"))
