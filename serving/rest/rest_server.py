@@ -10,16 +10,17 @@ The name is that of the config, the version the step of the export.
 
 from __future__ import annotations
 
-import contextlib
 import http
-import http.server
 import json
+import os
 import re
-import socketserver
+import socket
 import time
 import traceback
-from collections.abc import Callable
 from typing import Any
+
+from werkzeug import exceptions, serving
+from werkzeug.wrappers import Request, Response
 
 from pipeline import config, errors
 from pipeline.runs import exported
@@ -30,8 +31,8 @@ _HOST = "127.0.0.1"
 # How a client of this machine calls it. A page of another site can have its own name resolved to
 # this machine and read the answers: the browser then sends that name.
 _NAMES = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d*)?", re.IGNORECASE)
-# Bytes of a body that are taken, and read to their end before one that is larger is refused.
-_MAX_BODY, _DRAINED = 64 << 20, 1 << 30
+# Bytes of a body.
+_MAX_BODY = 64 << 20
 _PATH = re.compile(
     r"/v1/models/(?P<name>[^/:]+)(?:/(?P<kind>versions|labels)/(?P<which>[^/:]+))?"
     r"(?P<rest>/metadata|:\w+)?",
@@ -71,98 +72,80 @@ class Served:
         return {"model_spec": spec, "metadata": signatures}
 
 
-class Server(http.server.ThreadingHTTPServer):
+class Server(serving.ThreadedWSGIServer):
     """Answers on a port of this machine that no other can reach."""
 
     # Threads end with their one request, so that the server can wait for all of them.
     daemon_threads = False
-    request_queue_size = 128
 
-    def __init__(self, port: int, served: Served, example: dict[str, Any] | None = None) -> None:
-        """Listens on a port, any if 0. Raises `UsageError` if it is taken or not ours to take."""
-        self.served, self.example = served, example
+    def __init__(
+        self,
+        port: int,
+        served: Served,
+        example: dict[str, Any] | None = None,
+        *,
+        max_body: int = _MAX_BODY,
+    ) -> None:
+        """Listens on a port, any if 0. Raises `UsageError` if it is taken or not ours to take.
+
+        Bodies of more than `max_body` bytes are refused.
+        """
+        self.served, self.example, self._max_body = served, example, max_body
+        # werkzeug would exit where it cannot listen.
         try:
-            super().__init__((_HOST, port), _Handler)
+            listener = socket.create_server((_HOST, port), backlog=self.request_queue_size)
         except OSError as error:
             raise errors.UsageError(
-                f"--port {port}: {error.strerror or error}; choose another with --port="
+                f"--port {port}: {os.strerror(error.errno or 0)}; choose another with --port="
             ) from None
-
-    def server_bind(self) -> None:
-        """Binds without asking a name server what this machine is called."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = _HOST, self.server_address[1]
+        with listener:
+            application = Request.application(self._answer)
+            super().__init__(_HOST, port, application, _Handler, fd=listener.fileno())
 
     @property
     def address(self) -> str:
         """Where it listens."""
-        return f"http://{_HOST}:{self.server_port}"
+        return f"http://{_HOST}:{self.port}"
 
-
-class _Failed(Exception):
-    """A status that is not 200, and why."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-    protocol_version = "HTTP/1.1"
-    server_version, sys_version = "estimator-pipeline", ""
-    # Of what is no request; the oldest version would have an answer without a status.
-    default_request_version = "HTTP/1.0"
-    # Seconds that a client may keep silent.
-    timeout = 10
-
-    def do_GET(self) -> None:
-        self._answer(self._get)
-
-    def do_POST(self) -> None:
-        self._answer(self._post)
-
-    def _answer(self, of: Callable[[], Any]) -> None:
-        self._started = time.monotonic()
-        with contextlib.suppress(OSError):  # the client is gone
-            self._send(*self._outcome(of))
-
-    def _outcome(self, of: Callable[[], Any]) -> tuple[int, Any]:
-        """Returns the status and what is sent with it."""
+    def _answer(self, request: Request) -> Response:
+        request.max_content_length = self._max_body
+        status, headers = 200, {}
         try:
-            self._check_host()
-            return 200, of()
-        except _Failed as error:
-            return error.status, {"error": str(error)}
+            content = self._content(request)
+        except exceptions.HTTPException as error:
+            status, headers = error.code or 500, dict(error.get_headers())
+            content = {"error": error.description}
         except BadRequest as error:
-            return 400, {"error": str(error)}
-        except OSError:
-            raise
+            status, content = 400, {"error": str(error)}
         except Exception as error:
             traceback.print_exc()
-            return 500, {"error": f"{error!r}"[:500]}
+            status, content = 500, {"error": f"{error!r}"[:500]}
+        # What people look at in lines; predictions may be many.
+        indent = None if request.method == "POST" else 1
+        headers["Content-Type"] = "application/json"
+        return Response(f"{json.dumps(content, indent=indent)}\n", status, headers)
 
-    def _check_host(self) -> None:
-        for host in self.headers.get_all("Host") or ():
-            if not _NAMES.fullmatch(host.strip()):
-                raise _Failed(403, f"Host: {host!r} is not this server; use {self.server.address}")
-
-    def _get(self) -> Any:
-        if self.path == "/example":
-            if self.server.example is None:
-                raise _Failed(404, "there is no example for this model")
-            return self.server.example
-        rest = self._asked()
+    def _content(self, request: Request) -> Any:
+        host = request.headers.get("Host")
+        if host is not None and not _NAMES.fullmatch(host.strip()):
+            raise exceptions.Forbidden(f"Host: {host!r} is not this server; use {self.address}")
+        _allow(request, "GET", "HEAD", "POST")
+        if request.method == "POST":
+            return self._post(request)
+        if request.path == "/example":
+            if self.example is None:
+                raise exceptions.NotFound("there is no example for this model")
+            return self.example
+        rest = self._asked(request)
         if rest.startswith(":"):
-            raise _Failed(405, f"{rest[1:]} is asked with POST")
-        return self.server.served.metadata() if rest else self.server.served.status()
+            _allow(request, "POST")
+        return self.served.metadata() if rest else self.served.status()
 
-    def _post(self) -> Any:
-        body = self._body()
-        rest = self._asked()
-        if rest != ":predict":
-            raise _Failed(
-                400, f"Malformed request: POST {self.path}; this model has :predict alone"
+    def _post(self, request: Request) -> Any:
+        body = _body(request)
+        if self._asked(request) != ":predict":
+            raise exceptions.BadRequest(
+                f"Malformed request: POST {request.path}; this model has :predict alone"
             )
         try:
             parsed = json.loads(body)
@@ -172,72 +155,81 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise BadRequest("JSON Parse error: nested too deeply") from None
         except ValueError as error:
             raise BadRequest(f"JSON Parse error: {error}") from None
-        return self.server.served.predict(parsed)
+        return self.served.predict(parsed)
 
-    def _asked(self) -> str:
+    def _asked(self, request: Request) -> str:
         """Returns what is asked of our model: nothing, /metadata, or : and a verb."""
-        match = _PATH.fullmatch(self.path.partition("?")[0])
+        match = _PATH.fullmatch(request.path)
         if match is None:
-            known = self.path.startswith("/v1/")
-            raise _Failed(400 if known else 404, f"Malformed request: {self.command} {self.path}")
-        served, which = self.server.served, match["which"]
+            known = request.path.startswith("/v1/")
+            kind = exceptions.BadRequest if known else exceptions.NotFound
+            raise kind(f"Malformed request: {request.method} {request.path}")
+        served, which = self.served, match["which"]
         of_label = (match["kind"] or "").lower() == "labels"
         wrong = of_label or which not in (None, str(served.version))
         if match["name"] != served.name or wrong:
             wanted = f"Specific({match['name']}, {which})" if which else f"Latest({match['name']})"
-            raise _Failed(
-                404,
+            raise exceptions.NotFound(
                 f"Servable not found for request: {wanted}; this server has {served.name!r}, "
                 f"version {served.version}",
             )
         return (match["rest"] or "").lower()
 
-    def _body(self) -> bytes:
-        length = self.headers.get("Content-Length")
-        if length is None:
-            raise _Failed(411, "Content-Length is missing; the body must be sent as a whole")
-        if not re.fullmatch(r"\d{1,15}", length):
-            raise _Failed(400, f"Content-Length: {length!r} is not a number of bytes")
-        if int(length) > _MAX_BODY:
-            self._drain(int(length))
-            raise _Failed(
-                413, f"the body has {int(length):,} bytes, at most {_MAX_BODY:,} are taken"
-            )
-        body = self.rfile.read(int(length))
-        if len(body) < int(length):
-            raise _Failed(400, f"the body ends after {len(body):,} of {int(length):,} bytes")
-        return body
 
-    def _drain(self, length: int) -> None:
-        """Reads a body that is refused: a client that is still sending would not see the answer."""
-        left = min(length, _DRAINED)
-        while left and (chunk := self.rfile.read(min(left, 1 << 20))):
-            left -= len(chunk)
+def _allow(request: Request, *methods: str) -> None:
+    if request.method not in methods:
+        raise exceptions.MethodNotAllowed(
+            methods, f"{request.path} is asked with {' or '.join(methods)}"
+        )
 
-    def _send(self, status: int, content: Any) -> None:
-        self.close_connection = True
-        # What people look at in lines; predictions may be many.
-        indent = 1 if self.command == "GET" else None
-        text = f"{json.dumps(content, indent=indent)}\n".encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.send_header("Connection", "close")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(text)
+
+def _body(request: Request) -> bytes:
+    # werkzeug would end a body in chunks at the limit, and takes no number for no body.
+    if request.content_length is None:
+        raise exceptions.LengthRequired(
+            "Content-Length is missing; the body must be sent as a whole"
+        )
+    length = request.headers["Content-Length"]
+    if not length.isdecimal():
+        raise exceptions.BadRequest(f"Content-Length: {length!r} is not a number of bytes")
+    try:
+        return request.get_data(cache=False)
+    except exceptions.RequestEntityTooLarge:
+        raise exceptions.RequestEntityTooLarge(
+            f"the body has {int(length):,} bytes, at most {request.max_content_length:,} are taken"
+        ) from None
+    except exceptions.ClientDisconnected:
+        raise exceptions.BadRequest(f"the body ends before its {int(length):,} bytes") from None
+
+
+class _Handler(serving.WSGIRequestHandler):
+    server_version, sys_version = "estimator-pipeline", ""
+    # Of what is no request; the oldest version would have an answer without a status.
+    default_request_version = "HTTP/1.0"
+    # Seconds that a client may keep silent.
+    timeout = 10
+
+    def run_wsgi(self) -> None:
+        self._started = time.monotonic()
+        super().run_wsgi()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Says in JSON, too, what is no request at all."""
         self._started = time.monotonic()
-        self._send(code, {"error": message or http.HTTPStatus(code).phrase})
+        self.close_connection = True
+        text = f"{json.dumps({'error': message or http.HTTPStatus(code).phrase})}\n".encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(text)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Prints a line a request."""
         took = (time.monotonic() - self._started) * 1000
-        status = int(code)
         asked = self.requestline.removesuffix(" HTTP/1.1").encode("unicode_escape").decode()
-        print(f"{asked}  {status}  {took:.1f} ms", flush=True)
+        print(f"{asked}  {int(code)}  {took:.1f} ms", flush=True)
 
-    def log_error(self, *_: Any) -> None:
+    def log(self, type: str, message: str, *args: Any) -> None:
         """A client that sends nothing holds up no other."""

@@ -199,8 +199,9 @@ POST = f"POST {MODEL}:predict HTTP/1.1"
         ([POST, "Transfer-Encoding: chunked"], 411, "Content-Length is missing"),
         ([POST, "Content-Length: many"], 400, "Content-Length: 'many' is not a number of bytes"),
         ([POST, "Content-Length: -1"], 400, "Content-Length: '-1' is not a number of bytes"),
-        ([POST, "Content-Length: 99"], 400, "the body ends after 2 of 99 bytes"),
-        ([f"PUT {MODEL} HTTP/1.1"], 501, "Unsupported method ('PUT')"),
+        ([POST, "Content-Length: 99"], 400, "the body ends before its 99 bytes"),
+        ([f"PUT {MODEL} HTTP/1.1"], 405, f"{MODEL} is asked with GET or HEAD or POST"),
+        ([f"OPTIONS {MODEL} HTTP/1.1"], 405, f"{MODEL} is asked with GET or HEAD or POST"),
         (["nonsense"], 400, "Bad request syntax ('nonsense')"),
     ],
 )
@@ -210,13 +211,37 @@ def test_requests_that_no_client_should_send(server, lines, status, message):
     assert message in answer["error"]
 
 
-def test_a_body_that_is_too_large_is_refused_after_it_was_sent(server, monkeypatch):
-    monkeypatch.setattr(rest_server, "_MAX_BODY", 1000)
-    found, answer = _ask(server, f"{MODEL}:predict", b"x" * 5_000_000)
+def test_a_body_that_is_too_large_is_refused_and_its_client_sees_why(classifier):
+    with _running(classifier, max_body=1000) as server:
+        found, answer = _ask(server, f"{MODEL}:predict", b"x" * 5_000_000)
     assert (found, answer["error"]) == (
         413,
         "the body has 5,000,000 bytes, at most 1,000 are taken",
     )
+
+
+def test_a_client_may_ask_whether_to_send_its_body(server):
+    body = json.dumps(BODY).encode()
+    lines = (POST, f"Content-Length: {len(body)}", "Expect: 100-continue")
+    assert _raw(server, *lines, body=body)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allowed"),
+    [
+        ("HEAD", MODEL, 200, None),
+        ("HEAD", "/v1/models/other", 404, None),
+        ("GET", f"{MODEL}:predict", 405, "POST"),
+        ("DELETE", MODEL, 405, "GET, HEAD, POST"),
+    ],
+)
+def test_methods(server, method, path, status, allowed):
+    connection = http.client.HTTPConnection(*server.server_address, timeout=30)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["Allow"]) == (status, allowed)
+    assert bool(answer.read()) == (method != "HEAD")
+    connection.close()
 
 
 def test_many_at_once_get_each_their_own_answer(server):
@@ -248,7 +273,7 @@ def test_a_client_that_disconnects_disturbs_no_other(classifier, capfd):
 
 def test_a_port_that_is_taken_is_a_line(server):
     with pytest.raises(errors.UsageError, match=r"--port \d+: Address already in use; choose"):
-        rest_server.Server(server.server_port, server.served)
+        rest_server.Server(server.port, server.served)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +301,9 @@ def test_only_names_of_this_machine_are_answered(server, host, status):
 def test_a_second_name_does_not_hide_the_first(server):
     status, answer = _raw(server, "GET /example HTTP/1.1", hosts=["localhost", "evil.example"])
     assert status == 403
-    assert answer["error"] == f"Host: 'evil.example' is not this server; use {server.address}"
+    assert answer["error"] == (
+        f"Host: 'localhost,evil.example' is not this server; use {server.address}"
+    )
 
 
 def test_only_this_machine_is_answered(server):

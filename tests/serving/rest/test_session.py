@@ -83,7 +83,7 @@ def test_a_short_example_is_on_the_command_line(served, classifier):
     row = session.instance(session.rules(classifier.job), "nowhere")
     with Server(0, served, {"instances": [row]}) as server:
         model, where, command = session.welcome(server, classifier.export)
-    url = f"http://127.0.0.1:{server.server_port}/v1/models/punctual"
+    url = f"http://127.0.0.1:{server.port}/v1/models/punctual"
     assert model == f"model {classifier.export.path}"
     assert where == f"serving {url}, version 60; Ctrl-C ends it"
     *_, body, asked = shlex.split(command)
