@@ -1,116 +1,13 @@
-import contextlib
-import fcntl
 import json
 import os
 import pathlib
-import pty
 import re
-import signal
 import subprocess
 import sys
-import termios
 
 import pytest
 
-from tests.pipeline.process_help import ROOT, child_environment, is_alive, wait_until
-
-RUN = "by-test"
-
-
-class Launch:
-    """Runs the command line with fake stages below one storage root."""
-
-    def __init__(self, root):
-        self.root = root
-        self.started = []
-
-    def start(
-        self,
-        *arguments,
-        run=RUN,
-        environment=None,
-        module="tests.pipeline.fake_launch",
-        output=None,
-        before=(),
-    ):
-        """Starts the command; its output can be read while it runs, or goes to a terminal."""
-        named = [f"--run={run}"] if run else []
-        process = subprocess.Popen(
-            [
-                *before,
-                sys.executable,
-                "-m",
-                module,
-                "--config=mnist",
-                f"--storage={self.root}",
-                "--set=train.steps=20",
-                *named,
-                *arguments,
-            ],
-            cwd=ROOT,
-            env={**child_environment(), **(environment or {})},
-            stdin=output,
-            stdout=output or subprocess.PIPE,
-            stderr=output or subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            # Makes the terminal its own.
-            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if output else None,
-        )
-        self.started.append(process)
-        return process
-
-    def run(self, *arguments, code=0, **options):
-        """Runs the command to its end; returns its two outputs."""
-        return self.end(self.start(*arguments, **options), code)
-
-    def of_run(self, module, code=0, run=RUN):
-        """Runs a command about a run; returns what it says."""
-        done = subprocess.run(
-            [sys.executable, "-m", module, f"--storage={self.root}", f"--run={run}"],
-            cwd=ROOT,
-            env=child_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout
-        return done.stdout
-
-    def end(self, process, code):
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == code, (out, err)
-        return out, err
-
-    def script(self, run=RUN, **plays):
-        self.folder(run).mkdir(parents=True, exist_ok=True)
-        script = {name.replace("_", "-"): behaviours for name, behaviours in plays.items()}
-        (self.folder(run) / "script.json").write_text(json.dumps(script))
-
-    def folder(self, run=RUN):
-        return self.root / "runs" / run
-
-    def record(self, run=RUN):
-        return json.loads((self.folder(run) / "run.json").read_text())
-
-    def pids(self, run=RUN):
-        notes = self.folder(run).glob("attempts-*")
-        lines = [line for path in notes for line in path.read_text().splitlines()]
-        return [int(line.split()[0]) for line in lines]
-
-    def wait_for(self, *files, run=RUN):
-        wait_until(lambda: all((self.folder(run) / file).exists() for file in files))
-
-
-@pytest.fixture
-def launch(tmp_path):
-    starter = Launch(tmp_path / "storage")
-    yield starter
-    for process in starter.started:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+from tests.pipeline.process_help import ROOT, child_environment
 
 
 def test_flags_are_a_contract():
@@ -185,118 +82,6 @@ def test_short_flags_choose_the_topology(launch):
     assert launch.record("other")["topology"]["worker"] == 2
 
 
-def test_ctrl_c_saves_and_the_same_command_resumes(launch):
-    launch.script(chief_0=["train", "work"], worker_0=["train", "work"])
-    process = launch.start()
-    launch.wait_for("status/chief-0.json", "status/worker-0.json")
-    wait_until(lambda: json.loads((launch.folder() / "status/chief-0.json").read_text())["step"])
-    process.send_signal(signal.SIGINT)
-    out, err = launch.end(process, 75)
-    assert err == (
-        "error: stopped by SIGINT, saved at step 7. Run the same command again to resume.\n"
-    )
-    assert "saving and stopping; Ctrl-C again stops at once" in out
-    assert (launch.folder() / "saved-chief-0.json").exists()
-    assert launch.record()["status"] == "stopped"
-    said = launch.of_run("pipeline.status")
-    assert said.startswith(f"run {RUN}: stopped by SIGINT, saved at step 7. Run the same")
-    assert not re.search("failed|serving|training", said)
-    assert not any(map(is_alive, launch.pids()))
-
-    out, _ = launch.run()
-    assert out.startswith(f"resuming run {RUN} ")
-    assert (launch.record()["status"], launch.record()["launches"]) == ("done", 2)
-
-
-def test_sigkill_of_the_launcher_leaves_no_process(launch):
-    """No process is left to clean up (docs/tensorflow-pitfalls.md#orphaned-processes)."""
-    launch.script(chief_0=["hang"], worker_0=["hang"])
-    process = launch.start()
-    names = ("chief-0", "worker-0", "ps-0", "evaluator-0")
-    launch.wait_for(*(f"status/{name}.json" for name in names))
-    pids = launch.pids()
-    assert len(pids) == 4 and all(map(is_alive, pids))
-    process.kill()
-    wait_until(lambda: not any(map(is_alive, pids)))
-    process.communicate()
-    assert launch.record()["status"] == "running"
-    said = launch.of_run("pipeline.status")
-    assert f"run {RUN}: died (its launcher (pid {process.pid} on " in said
-    assert said.count("gone, was ") == 4
-    said = launch.of_run("pipeline.stop", code=64)
-    assert said.startswith(f"error: run '{RUN}': is not training (died: its launcher")
-    # The lock went with the last process, so the next launcher may start at once.
-    launch.script()
-    assert launch.run()[0].startswith("resuming")
-
-
-def test_a_closed_terminal_saves_and_ends_as_sigterm_does(launch):
-    launch.script(chief_0=["train"], worker_0=["train"])
-    master, slave = pty.openpty()
-    process = launch.start(output=slave)
-    os.close(slave)
-    launch.wait_for("status/chief-0.json", "status/worker-0.json")
-    os.close(master)  # the kernel sends SIGHUP, and refuses what is written from now on
-    launch.end(process, 75)
-    assert (launch.folder() / "saved-chief-0.json").exists()
-    assert launch.record()["reason"].startswith("stopped by SIGHUP, saved at step 7.")
-    assert not any(map(is_alive, launch.pids()))
-
-
-def test_signals_that_come_together_save_all_the_same(launch):
-    """As from `timeout`, which signals make and the launcher below it, or a shell that ends."""
-    launch.script(chief_0=["train"], worker_0=["train"])
-    process = launch.start()
-    launch.wait_for("status/chief-0.json", "status/worker-0.json")
-    process.send_signal(signal.SIGHUP)
-    process.send_signal(signal.SIGTERM)
-    launch.end(process, 75)
-    assert (launch.folder() / "saved-chief-0.json").exists()
-
-
-def test_under_nohup_it_keeps_running(launch):
-    launch.script(chief_0=["train", "work"], worker_0=["train", "work"])
-    process = launch.start(before=["nohup"])
-    launch.wait_for("status/chief-0.json", "status/worker-0.json")
-    process.send_signal(signal.SIGHUP)
-    process.send_signal(signal.SIGTERM)
-    launch.end(process, 75)
-    assert launch.record()["reason"].startswith("stopped by SIGTERM, saved at step 7.")
-
-
-def test_two_launchers_cannot_work_on_one_run(launch):
-    launch.script(chief_0=["train"], worker_0=["train"])
-    first = launch.start()
-    launch.wait_for("environment-chief-0.json")
-    _, err = launch.run(code=64)
-    assert f"run '{RUN}': another process (pid {first.pid}) is working on it" in err
-    first.send_signal(signal.SIGTERM)
-    launch.end(first, 75)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_ctrl_c_ends_the_wait_for_a_run(launch):
-    """Of a launcher that was killed, processes may hold the lock on."""
-    launch.script()
-    path = launch.folder() / "launcher.lock"
-    with path.open("w") as file:
-        print(999999999, file=file, flush=True)
-        fcntl.flock(file, fcntl.LOCK_EX)
-        process = launch.start()
-        wait_until(lambda: holds_open(process.pid, path))
-        process.send_signal(signal.SIGINT)
-        _, err = launch.end(process, 75)
-    assert err == "error: interrupted. Run the same command again to resume.\n"
-
-
-def holds_open(pid, path):
-    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            if link.samefile(path):
-                return True
-    return False
-
-
 def test_children_get_neither_proxies_nor_secrets_nor_a_foreign_cluster(launch):
     launch.run(
         environment={
@@ -330,20 +115,6 @@ def test_killed_preprocessing_is_reported(launch):
     assert launch.record()["reason"] in err
 
 
-def test_preprocessing_can_be_stopped_and_does_not_outlive_the_launcher(launch):
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        process = launch.start(environment={"PIPELINE_FAKE": "wait"})
-        while not (line := process.stdout.readline()).startswith("preprocessing waits"):
-            assert line
-        pid = int(line.split()[-1])
-        process.send_signal(number)
-        if number == signal.SIGTERM:
-            process.send_signal(signal.SIGINT)  # it ignores the first
-        process.communicate(timeout=120)
-        assert process.returncode == (75 if number == signal.SIGTERM else -signal.SIGKILL)
-        wait_until(lambda pid=pid: not is_alive(pid))
-
-
 def test_a_failed_role_is_named_with_its_error_and_its_log(launch):
     launch.script(worker_0=["fail:70:the loss is not a number"])
     _, err = launch.run(code=70)
@@ -362,19 +133,6 @@ def test_a_lost_worker_is_restarted_and_recorded(launch):
     assert (restart["role"], restart["index"], restart["steps_lost"]) == ("worker", 0, 0)
     assert restart["cause"].startswith("killed by SIGKILL")
     assert restart["seconds_to_next_step"] > 0
-
-
-def test_restarts_outlive_a_launcher_that_is_killed(launch):
-    launch.script(chief_0=["hang"], worker_0=["die", "hang"])
-    process = launch.start()
-    launch.wait_for("run.json")
-    wait_until(lambda: launch.record()["restarts"])
-    process.kill()
-    launch.end(process, -signal.SIGKILL)
-    launch.script(chief_0=["work"], worker_0=["work"])
-    launch.run()
-    (restart,) = launch.record()["restarts"]
-    assert (restart["role"], launch.record()["launches"]) == ("worker", 2)
 
 
 def test_changes_are_told_and_what_checkpoints_hold_needs_another_run(launch):

@@ -19,7 +19,16 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent
 MARKERS = ("slow", "heavy")
 FOLDERS = ("cloud", "e2e", "faults", "slurm")
 FIXTURES = frozenset(
-    {"classifier", "cloud", "commands", "finished", "regressor", "service", "small_records"}
+    {
+        "classifier",
+        "cloud",
+        "commands",
+        "finished",
+        "launch",
+        "regressor",
+        "service",
+        "small_records",
+    }
 )
 # What a file imports or names that starts processes, or runs TensorFlow or Beam.
 _HEAVY = re.compile(
