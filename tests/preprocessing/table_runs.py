@@ -51,5 +51,5 @@ def files(folder) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != ".lock"
+        if path.is_file() and not path.name.startswith(".lock")
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import pathlib
 import socket
@@ -13,65 +11,16 @@ import subprocess
 import pytest
 import tensorflow as tf
 
-from pipeline import config, errors
+from pipeline import errors
 from pipeline.config import config_file
-from pipeline.console import figures
-from pipeline.records import builds, manifest, shard_check
-from pipeline.runs import run_folder
-from preprocessing.build import attempt, fingerprint, finished, job
+from pipeline.records import manifest, shard_check
 from preprocessing.runners import beam_options
-from preprocessing.shards import record_folders
 from preprocessing.sources import base
 from preprocessing.sources.idx import IdxSource
 from tests.golden import regenerate
-from tests.preprocessing import idx_files
-
-ROWS = 60
-
-
-@pytest.fixture
-def tiny(tmp_path) -> config.Config:
-    raw = tmp_path / "raw"
-    return idx_files.make_config(
-        {
-            "train": idx_files.write_pair(raw, "train", ROWS),
-            "test": idx_files.write_pair(raw, "test", 20, packed=True),
-        }
-    )
-
-
-@pytest.fixture
-def root(tmp_path) -> pathlib.Path:
-    return tmp_path / "output"
-
-
-def _records(root, job_config) -> pathlib.Path:
-    return pathlib.Path(run_folder.records_folder(str(root), job_config.name))
-
-
-def _folder(root, job_config) -> pathlib.Path:
-    """Returns the folder of the current build."""
-    return pathlib.Path(builds.current(str(_records(root, job_config))))
-
-
-def _run(job_config, root, **options) -> tuple[manifest.Manifest, str]:
-    """Returns the manifest and what was printed."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        made = job.run(job_config, str(root), **options)
-    return made, said.getvalue()
-
-
-def _files(folder: pathlib.Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and not path.name.startswith(".lock")
-    }
-
-
-def _assert_nothing_is_left(records: pathlib.Path) -> None:
-    assert not list(records.glob("[!.]*")), "only locks stay"
+from tests.preprocessing import idx_files, table_runs
+from tests.preprocessing.build import runs
+from tests.preprocessing.build.runs import ROWS
 
 
 def _examples(folder, split: manifest.Split) -> list[tuple[bytes, int]]:
@@ -97,8 +46,8 @@ def test_golden_raw_files(tmp_path):
 
 def test_golden_records(root):
     loaded = config_file.load(str(regenerate.CONFIG))
-    made, _ = _run(loaded, root)
-    folder = _folder(root, loaded)
+    made, _ = runs.run(loaded, root)
+    folder = runs.folder(root, loaded)
     assert (folder / "manifest.json").read_text() == (
         regenerate.RECORDS / "manifest.json"
     ).read_text()
@@ -109,10 +58,10 @@ def test_golden_records(root):
 
 
 def test_every_row_arrives_once_and_unchanged(tiny, root):
-    made, said = _run(tiny, root)
-    shard_check.verify(str(_folder(root, tiny)), made, contents=True)
+    made, said = runs.run(tiny, root)
+    shard_check.verify(str(runs.folder(root, tiny)), made, contents=True)
     train, held, test = (
-        _examples(_folder(root, tiny), made.splits[name]) for name in ("train", "eval", "test")
+        _examples(runs.folder(root, tiny), made.splits[name]) for name in ("train", "eval", "test")
     )
     pixels = [image.tobytes() for image in idx_files.images(ROWS)]
     labels = idx_files.labels(ROWS).tolist()
@@ -127,20 +76,20 @@ def test_every_row_arrives_once_and_unchanged(tiny, root):
 
 
 def test_many_chunks_and_workers_give_the_same_bytes(tiny, root, tmp_path):
-    _run(tiny, root)
-    whole = _files(_folder(root, tiny))
+    runs.run(tiny, root)
+    whole = table_runs.files(runs.folder(root, tiny))
     sizes = base.Sizes(7 * 784, 14 * 784)
-    _run(tiny, tmp_path / "chunked", sizes=sizes)
-    assert _files(_folder(tmp_path / "chunked", tiny)) == whole
-    _run(tiny, tmp_path / "workers", num_workers=2, sizes=sizes)
-    assert _files(_folder(tmp_path / "workers", tiny)) == whole
+    runs.run(tiny, tmp_path / "chunked", sizes=sizes)
+    assert table_runs.files(runs.folder(tmp_path / "chunked", tiny)) == whole
+    runs.run(tiny, tmp_path / "workers", num_workers=2, sizes=sizes)
+    assert table_runs.files(runs.folder(tmp_path / "workers", tiny)) == whole
 
 
 def test_plain_and_gz_give_the_same_records(tmp_path, root):
     shards = []
     for packed in (False, True):
         inputs = {"train": idx_files.write_pair(tmp_path / str(packed), "t", ROWS, packed=packed)}
-        made, _ = _run(idx_files.make_config(inputs), root)
+        made, _ = runs.run(idx_files.make_config(inputs), root)
         shards.append([s.crc32c for split in made.splits.values() for s in split.shards])
     assert shards[0] == shards[1]
 
@@ -148,163 +97,10 @@ def test_plain_and_gz_give_the_same_records(tmp_path, root):
 def test_more_shards_than_rows_leaves_some_empty(tmp_path, root):
     inputs = {"train": idx_files.write_pair(tmp_path, "train", 3)}
     job_config = idx_files.make_config(inputs, shards={"train": 20}, split={"eval": 0})
-    made, _ = _run(job_config, root)
-    shard_check.verify(str(_folder(root, job_config)), made, contents=True)
+    made, _ = runs.run(job_config, root)
+    shard_check.verify(str(runs.folder(root, job_config)), made, contents=True)
     assert sum(shard.records == 0 for shard in made.splits["train"].shards) >= 17
     assert made.splits["train"].records == 3
-
-
-def test_a_second_run_does_nothing_and_needs_no_beam(tiny, root, monkeypatch):
-    first, _ = _run(tiny, root)
-    records = _records(root, tiny)
-    before = {p: p.stat().st_mtime_ns for p in records.rglob("[!.]*") if p.is_file()}
-    monkeypatch.setattr(attempt, "import_beam", lambda **_: pytest.fail("imported Beam"))
-    again, said = _run(tiny, root)
-    assert again == first
-    assert "up to date" in said and "nothing to do" in said
-    assert all(path.stat().st_mtime_ns == stamp for path, stamp in before.items())
-
-
-@pytest.mark.parametrize("damage", ["remove", "shorten", "manifest"])
-def test_damaged_records_are_made_again(tiny, root, damage):
-    made, _ = _run(tiny, root)
-    before, whole = _folder(root, tiny).name, _files(_folder(root, tiny))
-    shard = _folder(root, tiny) / made.splits["train"].shards[1].path
-    if damage == "remove":
-        shard.unlink()
-    elif damage == "shorten":
-        os.truncate(shard, 10)
-    else:
-        (_folder(root, tiny) / "manifest.json").write_text("{}")
-    left = _files(_folder(root, tiny))
-    _, said = _run(tiny, root)
-    assert _files(_folder(root, tiny)) == whole
-    assert _files(_records(root, tiny) / before) == left, "a run may be reading it"
-    assert ("; making the records again" in said) is (damage != "manifest")
-    assert "1 other build of these records takes " in said
-
-
-def test_another_config_makes_another_build_and_the_first_is_found_again(tiny, root, monkeypatch):
-    first, _ = _run(tiny, root)
-    kept, whole = _folder(root, tiny), _files(_folder(root, tiny))
-    second, said = _run(idx_files.make_config(dict(tiny.data.inputs), seed=5), root)
-    assert first.sha256 != second.sha256
-    assert _folder(root, tiny) != kept and _files(kept) == whole
-    size = figures.size(builds.size(str(kept)))
-    assert f"1 other build of these records takes {size}; make clean-records lists them" in said
-    monkeypatch.setattr(attempt, "import_beam", lambda **_: pytest.fail("imported Beam"))
-    again, said = _run(tiny, root)
-    assert again == first and f"{kept}: up to date" in said
-    assert _folder(root, tiny) == kept, "what was asked for last is current"
-
-
-def test_other_bytes_of_the_same_length_make_another_build(tiny, root):
-    _run(tiny, root)
-    kept, whole = _folder(root, tiny), _files(_folder(root, tiny))
-    raw = pathlib.Path(tiny.data.inputs["train"]["labels"])
-    raw.write_bytes(raw.read_bytes()[:-1] + b"\x05")
-    _run(tiny, root)
-    assert _folder(root, tiny).name == f"{kept.name}-2" and _files(kept) == whole
-
-
-def test_the_build_is_pinned_for_a_run(tiny, root):
-    run = run_folder.RunFolder(str(root / "runs" / "a"))
-    other = idx_files.make_config(dict(tiny.data.inputs), seed=5)
-    _run(tiny, root, for_run=run)
-    first = _folder(root, tiny).name
-    assert builds.read_pin(run) == builds.Pin(tiny.name, first)
-    _run(other, root)
-    assert builds.read_pin(run) == builds.Pin(tiny.name, first)
-    assert builds.of_run(str(root), run, tiny.name) == str(_records(root, tiny) / first)
-    _run(other, root, for_run=run)
-    second = _folder(root, tiny).name
-    assert builds.read_pin(run) == builds.Pin(tiny.name, second, before=first)
-
-
-def test_what_killed_runs_left_is_removed(tiny, root):
-    folder = _records(root, tiny)
-    for name in ("_tmp-0123", "_tmp-0123456789ab-77", "0123456789ab"):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "train-00000-of-00001.tfrecord").touch()
-    _run(tiny, root)
-    names = {path.name for path in folder.glob("[!.]*")}
-    assert names == {"current.json", _folder(root, tiny).name}
-
-
-def test_after_a_kill_it_is_said_that_a_run_starts_over(tiny, root):
-    base = fingerprint.base(tiny.data, IdxSource(tiny.data).files())
-    killed = record_folders.prepare(str(_records(root, tiny)), base)
-    pathlib.Path(killed.temporary, "train-000000-0000.rows17.arrow").touch()
-    message = "an unfinished run had read 17 rows of these records; starting over"
-    assert message in _run(tiny, root)[1]
-    assert not os.path.exists(killed.temporary)
-    assert message not in _run(tiny, root, force=True)[1]
-
-
-def test_what_another_process_is_making_is_left_alone(tiny, root):
-    folder = _records(root, tiny)
-    layout_folders = record_folders.prepare(str(folder), "0123456789ab")
-    with record_folders.locked(str(folder), "0123456789ab"):
-        _run(tiny, root)
-        assert os.path.isdir(layout_folders.build) and os.path.isdir(layout_folders.temporary)
-    _run(tiny, root)
-    assert not os.path.exists(layout_folders.build) and not os.path.exists(layout_folders.temporary)
-
-
-def test_inputs_that_cannot_be_hashed_are_made_again_and_kept_once(tiny, root, monkeypatch):
-    first, _ = _run(tiny, root)
-    whole = _files(_records(root, tiny))
-    monkeypatch.setattr(finished, "up_to_date", lambda *_, **__: None)
-    again, said = _run(tiny, root)
-    assert again == first and "80 records in " in said
-    assert _files(_records(root, tiny)) == whole
-
-
-def test_records_of_an_earlier_version_are_used_again(tiny, root, monkeypatch):
-    """They have one manifest, next to the folder of their shards."""
-    made, _ = _run(tiny, root)
-    folder, build = _records(root, tiny), _folder(root, tiny)
-    whole = _files(build)
-    _as_earlier_version(folder, build.name)
-    assert manifest.read(builds.current(str(folder))).splits["train"].records > 0
-    monkeypatch.setattr(attempt, "import_beam", lambda **_: pytest.fail("imported Beam"))
-    again, said = _run(tiny, root)
-    assert "up to date" in said and _folder(root, tiny) == build
-    assert again == made.model_copy(update={"settings": None})
-    assert {name: content for name, content in _files(build).items() if name in whole} | {
-        "manifest.json": whole["manifest.json"]
-    } == whole
-
-
-def _as_earlier_version(folder: pathlib.Path, build: str) -> None:
-    """Moves a build to where versions before builds had it."""
-    found = manifest.read(str(folder / build))
-    splits = {
-        name: split.model_copy(
-            update={
-                "shards": tuple(
-                    shard.model_copy(update={"path": f"{build}/{shard.path}"})
-                    for shard in split.shards
-                )
-            }
-        )
-        for name, split in found.splits.items()
-    }
-    (folder / build / "manifest.json").unlink()
-    (folder / "current.json").unlink()
-    manifest.write(str(folder), found.model_copy(update={"splits": splits, "settings": None}))
-
-
-def test_other_settings_leave_records_of_an_earlier_version(tiny, root):
-    _run(tiny, root)
-    folder, build = _records(root, tiny), _folder(root, tiny)
-    shards = {name: data for name, data in _files(build).items() if name.startswith("t")}
-    _as_earlier_version(folder, build.name)
-    old = (folder / "manifest.json").read_bytes()
-    _run(idx_files.make_config(dict(tiny.data.inputs), seed=5), root)
-    assert _folder(root, tiny) != build and shards.items() <= _files(build).items()
-    assert (folder / "manifest.json").read_bytes() == old, "runs were started with it"
-    shard_check.verify(str(build), manifest.read(str(build)), contents=True)
 
 
 def _break_label(inputs):
@@ -349,73 +145,62 @@ def _empty(inputs):
 def test_bad_input_ends_with_65_and_leaves_nothing(tiny, root, damage, message):
     damage(tiny.data.inputs["train"])
     with pytest.raises(errors.DataError, match=message) as info:
-        _run(tiny, root)
+        runs.run(tiny, root)
     assert info.value.exit_code == 65
     assert "\n" not in str(info.value)
-    _assert_nothing_is_left(_records(root, tiny))
+    runs.assert_nothing_is_left(runs.records(root, tiny))
 
 
 def test_bad_input_met_by_a_worker_process(tiny, root, capfd):
     _break_label(tiny.data.inputs["train"])
     with pytest.raises(errors.DataError, match=r"row 33: column 'label' is 11, allowed is 0 to 9"):
-        _run(tiny, root, num_workers=2)
-    _assert_nothing_is_left(_records(root, tiny))
+        runs.run(tiny, root, num_workers=2)
+    runs.assert_nothing_is_left(runs.records(root, tiny))
     assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("damage", [_break_label, _wrong_magic, _missing])
 def test_bad_input_leaves_published_records_as_they_are(tiny, root, damage):
-    _run(tiny, root)
-    before = _files(_records(root, tiny))
+    runs.run(tiny, root)
+    before = table_runs.files(runs.records(root, tiny))
     damage(tiny.data.inputs["train"])
     with pytest.raises(errors.DataError):
-        _run(tiny, root)
-    assert _files(_records(root, tiny)) == before
+        runs.run(tiny, root)
+    assert table_runs.files(runs.records(root, tiny)) == before
 
 
 def test_a_wrong_rule_leaves_published_records_as_they_are(tiny, root):
-    _run(tiny, root)
-    before = _files(_records(root, tiny))
+    runs.run(tiny, root)
+    before = table_runs.files(runs.records(root, tiny))
     label = tiny.data.columns["label"].model_copy(update={"max": 5})
     data = tiny.data.model_copy(update={"columns": {**tiny.data.columns, "label": label}})
     with pytest.raises(errors.DataError, match="allowed is 0 to 5"):
-        _run(tiny.model_copy(update={"data": data}), root)
-    assert _files(_records(root, tiny)) == before
+        runs.run(tiny.model_copy(update={"data": data}), root)
+    assert table_runs.files(runs.records(root, tiny)) == before
 
 
 def test_the_error_is_gone_when_the_input_is_repaired(tiny, root):
     _break_label(tiny.data.inputs["train"])
     with pytest.raises(errors.DataError):
-        _run(tiny, root)
+        runs.run(tiny, root)
     raw = pathlib.Path(tiny.data.inputs["train"]["labels"])
     raw.write_bytes(idx_files.idx_bytes(idx_files.labels(ROWS)))
-    made, _ = _run(tiny, root)
+    made, _ = runs.run(tiny, root)
     assert made.splits["train"].records > 0
 
 
 def test_a_bug_keeps_its_traceback(tiny, root, monkeypatch):
     monkeypatch.setattr(IdxSource, "read", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        _run(tiny, root)
-    _assert_nothing_is_left(_records(root, tiny))
-
-
-def test_what_is_up_to_date_is_made_again_if_forced(tiny, root):
-    made, _ = _run(tiny, root)
-    first = _folder(root, tiny)
-    job.run(tiny, str(root))
-    assert _folder(root, tiny) == first
-    assert job.run(tiny, str(root), force=True) == made
-    assert _folder(root, tiny).name == f"{first.name}-2" and _files(first)
-    job.run(tiny, str(root))
-    assert _folder(root, tiny).name == f"{first.name}-2", "the newest of equal builds"
+        runs.run(tiny, root)
+    runs.assert_nothing_is_left(runs.records(root, tiny))
 
 
 @pytest.mark.parametrize("place", ["a_file", "a_file/below", "/proc/nothing", "/dev/null/x"])
 def test_storage_that_cannot_be_written(tiny, tmp_path, place):
     (tmp_path / "a_file").touch()
     with pytest.raises(errors.UsageError, match=r"cannot .*Choose a place you can write") as info:
-        _run(tiny, tmp_path / place)
+        runs.run(tiny, tmp_path / place)
     assert info.value.exit_code == 64 and "\n" not in str(info.value)
 
 
@@ -437,9 +222,9 @@ def test_full_disk(tmp_path, small_disk, workers):
     inputs = {"train": idx_files.write_pair(tmp_path / "raw", "train", 1000)}
     job_config = idx_files.make_config(inputs)
     with pytest.raises(errors.RetryableError, match=r"No space left on device\. Free some") as info:
-        _run(job_config, small_disk, num_workers=workers)
+        runs.run(job_config, small_disk, num_workers=workers)
     assert info.value.exit_code == 75
-    _assert_nothing_is_left(_records(small_disk, job_config))
+    runs.assert_nothing_is_left(runs.records(small_disk, job_config))
 
 
 def test_nothing_is_connected_to(tiny, root, monkeypatch):
@@ -451,24 +236,24 @@ def test_nothing_is_connected_to(tiny, root, monkeypatch):
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
-    made, _ = _run(tiny, root)
+    made, _ = runs.run(tiny, root)
     assert made.splits["test"].records == 20
     assert beam_options.runner_name(beam_options.build([], 1)) == "FnApiRunner"
 
 
 def test_a_flag_beam_does_not_have(tiny, root):
     with pytest.raises(errors.UsageError, match="Beam has no --nonsense"):
-        _run(tiny, root, pipeline_options=["--nonsense=1"])
-    _assert_nothing_is_left(_records(root, tiny))
+        runs.run(tiny, root, pipeline_options=["--nonsense=1"])
+    runs.assert_nothing_is_left(runs.records(root, tiny))
 
 
 def test_more_shards_than_full_blocks_draw_a_warning(tiny, root):
     few = tiny.data.model_copy(update={"shards": {"train": 30, "test": 2}, "block_records": 10})
-    made, said = _run(tiny.model_copy(update={"data": few}), root)
+    made, said = runs.run(tiny.model_copy(update={"data": few}), root)
     assert len(made.splits["train"].shards) == 30
     assert said.count("shards for") == 1
     records = made.splits["train"].records
     assert f"warning: train has 30 shards for {records} records" in said
     assert f"Set data.shards.train to {records // 10} or less" in said
     enough = few.model_copy(update={"shards": {"train": records // 10, "test": 2}})
-    assert "shards for" not in _run(tiny.model_copy(update={"data": enough}), root)[1]
+    assert "shards for" not in runs.run(tiny.model_copy(update={"data": enough}), root)[1]
