@@ -7,6 +7,7 @@ another kind.
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import re
 from typing import Literal
@@ -88,6 +89,20 @@ _KINDS = tuple(
         (rb"\x7fELF", FileKind("program", "other", "a program", "it holds no rows")),
     )
 )
+
+# A mark of UTF-16 may begin one of UTF-32, and is looked for behind it.
+_ENCODINGS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8"),
+)
+
+
+def encoding(head: bytes) -> str | None:
+    """Returns the encoding of text that begins with a byte order mark, by Python's name."""
+    return next((name for mark, name in _ENCODINGS if head.startswith(mark)), None)
 
 
 def of(head: bytes) -> FileKind | None:

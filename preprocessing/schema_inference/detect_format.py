@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import collections
 import csv
 import io
@@ -16,7 +15,13 @@ import pyarrow as pa
 
 from pipeline import config, errors, storage
 from preprocessing import sources
-from preprocessing.schema_inference import detect_examples, detect_kind, header
+from preprocessing.schema_inference import (
+    detect_encoding,
+    detect_examples,
+    detect_kind,
+    header,
+)
+from preprocessing.schema_inference.detect_encoding import Encoding
 from preprocessing.schema_inference.profile import EXACT, KINDS
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.sources import avro, files, json_layout, lakes, orc, parquet, partitions
@@ -88,18 +93,28 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
 def _text(pattern: str, found: list[str], has_header: bool | None) -> Guess:
     with files.opened(found[0]) as stream:
         head = stream.read(_HEAD)
+    encoding = detect_encoding.find(head, found[0])
+    if encoding.name != "utf-8":
+        head = head.decode(encoding.name, "replace").removeprefix("\ufeff").encode()
     if not head.strip():
         raise errors.DataError(f"{found[0]!r}: empty")
     if not found[0].endswith(_CSV_ENDINGS):
         json_layout.refuse(head, found[0])
         if head.lstrip()[:1] == b"{":
+            _refuse_recoded(encoding, found[0])
             return _jsonl(pattern, list(dict.fromkeys(found)))
-    if _encoding(head) == "utf-16" and head[2:].replace(b"\0", b"").lstrip()[:1] == b"{":
-        raise errors.DataError(
-            f"{found[0]!r}: is JSON in UTF-16; source jsonl reads UTF-8 "
-            "(iconv -f UTF-16 -t UTF-8 makes it)"
-        )
-    return _csv(pattern, found[0], head, has_header=has_header)
+    return _csv(pattern, found[0], encoding, has_header=has_header)
+
+
+def _refuse_recoded(encoding: Encoding, path: str) -> None:
+    """Raises `DataError` for JSON that is not UTF-8, a few damaged lines aside."""
+    if encoding.name == "utf-8" or encoding.few:
+        return
+    by = f" ({', '.join(map(repr, encoding.words))})" if encoding.words else ""
+    raise errors.DataError(
+        f"{path!r}: is JSON in {detect_encoding.called(encoding.name)}{by}; source jsonl reads "
+        f"UTF-8 ({detect_encoding.to_utf8(encoding.name)} makes it)"
+    )
 
 
 def _pattern(path: str) -> str:
@@ -132,9 +147,8 @@ def _table(kind: str, pattern: str, path: str) -> Guess:
     return guess
 
 
-def _csv(pattern: str, path: str, head: bytes, *, has_header: bool | None) -> Guess:
-    encoding = _encoding(head)
-    with files.opened(path, encoding) as stream:
+def _csv(pattern: str, path: str, encoding: Encoding, *, has_header: bool | None) -> Guess:
+    with files.opened(path, encoding.name) as stream:
         text = stream.read(_HEAD).decode(errors="replace")
     found = {delimiter: _rows(text, delimiter) for delimiter in _DELIMITERS}
     _refuse_preface(path, text)
@@ -148,6 +162,8 @@ def _csv(pattern: str, path: str, head: bytes, *, has_header: bool | None) -> Gu
     named = named if has_header is None else has_header
     names = first if named else [f"column_{i + 1}" for i in range(len(first))]
     guess = Guess("csv", pattern)
+    if encoding.remark:
+        guess.remarks.append(encoding.remark)
     if doubt and has_header is None:
         guess.remarks.append(doubt)
     for name, times in collections.Counter(names).items():
@@ -159,7 +175,7 @@ def _csv(pattern: str, path: str, head: bytes, *, has_header: bool | None) -> Gu
             guess.kinds[name] = KINDS
     guess.csv = {
         **({} if delimiter == "," else {"delimiter": delimiter}),
-        **({} if encoding == "utf-8" else {"encoding": encoding}),
+        **({} if encoding.name == "utf-8" else {"encoding": encoding.name}),
         **({} if named else {"header": False}),
         **({"trim": True} if padded else {}),
     }
@@ -238,20 +254,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _encoding(head: bytes) -> str:
-    """Returns UTF-8 unless no byte speaks for it: then Windows' or, failing that, Latin-1."""
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    text = head.decode(errors="replace")
-    if "�" not in text.rstrip("�") or any(ord(c) > 127 and c != "�" for c in text):
-        return "utf-8"
-    try:
-        head.decode("cp1252")
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "cp1252"
 
 
 def _jsonl(pattern: str, paths: list[str]) -> Guess:

@@ -7,6 +7,7 @@ from typing import Literal, cast
 
 from pipeline import errors, storage
 from pipeline.records import file_kinds
+from preprocessing.schema_inference import detect_encoding
 from preprocessing.sources import files
 from preprocessing.sources.image_folder import ENDINGS
 
@@ -17,7 +18,6 @@ _OFFICE = "[Content_Types].xml"
 # Bytes of text have this share of control characters at most, those that are white aside.
 _CONTROL_SHARE = 0.05
 _WHITE = b"\t\n\v\f\r\x1b"
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def kind_of(path: str) -> Kind:
@@ -67,10 +67,10 @@ def is_idx(path: str) -> bool:
 
 
 def _is_binary(head: bytes) -> bool:
-    if head.startswith(_UTF_16):
+    if file_kinds.encoding(head):
         return False
     control = sum(byte < 32 and byte not in _WHITE for byte in head)
-    return control > _CONTROL_SHARE * len(head)
+    return control > _CONTROL_SHARE * len(head) and not detect_encoding.without_mark(head)
 
 
 def _refuse(kind: file_kinds.FileKind | None, path: str) -> None:

@@ -296,7 +296,9 @@ def _data_section(
     lines = ["data:", f"  source: {guess.source}", "  inputs:"]
     lines.append(f"    train: {flow({'files': _from(path, guess.pattern)})}")
     if guess.csv:
-        lines.append(f"  csv: {flow(guess.csv)}")
+        # That of text with a byte order mark is certain.
+        doubt = "" if guess.data().csv.encoding.startswith("utf") else "  # encoding: a guess"
+        lines.append(f"  csv: {flow(guess.csv)}{doubt}")
     lines.append("  columns:")
     # Without a header, columns are told by their place.
     listed = found.columns if guess.csv.get("header") is False else made

@@ -18,6 +18,7 @@ import pyarrow.csv as pa_csv
 
 from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
+from pipeline.records import file_kinds
 from preprocessing.sources import base, csv_lines, csv_numbers, files
 
 # How many characters of a row that has too few or too many columns are kept, and how many bytes of
@@ -209,7 +210,19 @@ def _names(header: bytes, rules: config.Csv, path: str) -> tuple[str, ...]:
     except (pa.ArrowInvalid, UnicodeDecodeError):
         raise errors.DataError(
             f"{path!r}: its header cannot be read: it begins with {header[:_SHOWN_BYTES]!r}"
+            f"{_other_encoding(header)}"
         ) from None
+
+
+def _other_encoding(header: bytes) -> str:
+    """Returns what to do about a header that is not UTF-8, to end an error with."""
+    if mark := file_kinds.encoding(header):
+        return f", the mark of {mark}. Set data.csv.encoding to {mark}"
+    try:
+        header.decode()
+    except UnicodeDecodeError:
+        return ", not UTF-8. Set data.csv.encoding; make schema suggests one"
+    return ""
 
 
 @functools.lru_cache

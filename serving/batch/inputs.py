@@ -6,7 +6,6 @@ its key are read where they are there; all other columns may be missing.
 
 from __future__ import annotations
 
-import codecs
 import dataclasses
 import glob as globbing
 import re
@@ -260,7 +259,7 @@ def _kind(path: str, job: config.Config) -> str:
     if _ending(path).startswith(_OF_CSV):
         return "csv"
     with files.opened(path) as stream:
-        text = stream.read(_HEAD).removeprefix(codecs.BOM_UTF8)
+        text = stream.read(_HEAD)
     json_layout.refuse(text, path, one_row=True)
     return "jsonl" if text.lstrip()[:1] == b"{" else "csv"
 

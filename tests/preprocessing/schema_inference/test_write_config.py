@@ -67,6 +67,32 @@ def test_flights(tmp_path):
     assert {"carrier", "dep_delay", "time_hour_weekday"} <= set(loaded.features)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [
+        ("utf-8", "город номер итог Киев Москва да нет"),
+        ("utf-16", "город номер итог Киев Москва да нет"),
+        ("cp1251", "город номер итог Киев Москва да нет"),
+        ("koi8-r", "город номер итог Киев Москва да нет"),
+        ("gb18030", "城市 号码 结果 上海 北京 是 不是"),
+        ("cp1252", "Straße Länge Größe Köln München möglich Übung"),
+    ],
+)
+def test_text_in_another_encoding_is_read_rightly_and_with_a_remark(tmp_path, encoding, words):
+    """Wrong words in records would be worse than a refusal, so a person sees some."""
+    place, number, label, a, b, yes, no = words.split()
+    rows = "".join(f"{a},{n},{yes}\n{b},{n},{no}\n" for n in range(40))
+    (tmp_path / "t.csv").write_bytes(f"{place},{number},{label}\n{rows}".encode(encoding))
+    found = write_config.propose(str(tmp_path / "t.csv"), str(tmp_path / "t.yaml"), label)
+    write_config.write(str(tmp_path / "t.yaml"), found.text)
+    loaded = config_file.load(str(tmp_path / "t.yaml"))
+    assert loaded.data.columns[place].allowed == (a, b)
+    _check(loaded.data)
+    guessed = not encoding.startswith("utf")
+    assert any("is not UTF-8 and taken for" in remark for remark in found.remarks) == guessed
+    assert ("  # encoding: a guess\n" in found.text) == guessed
+
+
 _CELLS = st.one_of(
     st.integers(-(2**70), 2**70).map(str),
     st.floats(width=32).map(str),

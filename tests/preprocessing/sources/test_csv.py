@@ -154,6 +154,12 @@ def test_rows_of_other_widths_that_are_no_text(tmp_path):
             "column 'id' of the config is there 2 times; its header has id",
         ),
         (b"id,\xff,size,label\n", "its header cannot be read: it begins with b'id,"),
+        (
+            b"id,\xff,size,label\n",
+            r", not UTF-8\. Set data\.csv\.encoding; make schema suggests",
+        ),
+        (TEXT.encode("utf-16"), r", the mark of utf-16\. Set data\.csv\.encoding to utf-16$"),
+        (TEXT.encode("utf-32"), r", the mark of utf-32\. Set data\.csv\.encoding to utf-32$"),
         ('id,name,size,label\n0,"a,1,0\n', "row 1: a quote is opened and never closed"),
     ],
 )
@@ -171,7 +177,7 @@ def test_a_header_that_is_shown_is_cut(tmp_path):
     assert shown.endswith(", n16 and 82 more")
     with pytest.raises(errors.DataError) as refused:
         _read(tmp_path, b"id,\xff" + b"\xfe" * 5000 + b"\n")
-    assert len(str(refused.value)) < len(str(tmp_path)) + 200
+    assert len(str(refused.value)) < len(str(tmp_path)) + 220
 
 
 def test_one_bad_file_among_many_is_named(tmp_path):

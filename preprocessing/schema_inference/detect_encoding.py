@@ -1,0 +1,250 @@
+"""Finds out which encoding text is in that is not UTF-8, by `charset-normalizer`.
+
+Only a byte order mark is certain. All else is a guess by what would be words, so it comes with some
+of these, for a person to see if they are right; where nothing speaks for a guess, text is refused:
+wrong words in records are worse.
+"""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from pipeline import errors
+from pipeline.records import file_kinds
+
+# Bytes of lines that are not ASCII, by which an encoding is recognised.
+_SAMPLE = 1 << 16
+# Of lines that are not ASCII, a share that is UTF-8 in files that are; the others are damaged.
+_SOME = 0.1
+# Share of damaged lines up to which a file is UTF-8 if nothing speaks for another encoding.
+_FEW = 0.01
+# Encodings that tables are found in; those that pass for them, and nobody writes, are left out.
+_LATIN = (
+    "cp1252",
+    "cp1250",
+    "cp1254",
+    "cp1257",
+    "cp437",
+    "cp850",
+    "cp852",
+    "iso8859_2",
+    "iso8859_9",
+    "iso8859_15",
+    "mac_roman",
+)
+_SEVERAL_BYTES = ("big5", "cp932", "cp949", "euc_jp", "gb18030", "iso2022_jp")
+_OTHERS = (
+    *_SEVERAL_BYTES,
+    "cp1251",
+    "cp1253",
+    "cp1255",
+    "cp1256",
+    "cp866",
+    "cp874",
+    "iso8859_5",
+    "iso8859_7",
+    "koi8_r",
+    "koi8_u",
+)
+# What text in ISO-2022-JP has in it, which is ASCII.
+_ESCAPE = b"\x1b$"
+# Text in UTF-16 has more of these than other text has by damage: in delimiters, digits and ends of
+# lines.
+_NULS = 0.05
+_WIDE = ("utf_16_be", "utf_16_le", "utf_32_be", "utf_32_le")
+# Between encodings of Latin letters words of tables do not decide. This one is by far the most
+# frequent.
+_WESTERN = "cp1252"
+_RUN, _MANY_RUNS = re.compile(rb"[\x80-\xff]+"), 8
+# Words of Latin letters have fewer than this share of letters that are not ASCII; two letters and
+# fewer say nothing, if not both are other ones.
+_LETTERS = re.compile(rb"(?=[A-Za-z]*[\x80-\xff])(?:[A-Za-z\x80-\xff]{3,}|[\x80-\xff]{2})")
+_OF_LATIN = 0.45
+# How much worse than the best a reading may be to count: in disorder, in likeness to a language.
+_DISORDER, _LIKENESS = 0.05, 0.15
+# Of a line of many columns, those that are not ASCII, and their neighbours.
+_CELLS = re.compile(rb"(?:[^,;|\t]*[,;|\t])?[^,;|\t]*[\x80-\xff][^,;|\t]*(?:[,;|\t][^,;|\t]*)?")
+_LONG_LINE = 1000
+_CONTROL = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_WORD = re.compile(r"""[^ ,;|"'\0-\x1f]*[^\0-\x9f][^ ,;|"'\0-\x1f]*""")
+_SHOWN, _LONG = 3, 20
+_ICONV = {"mac_roman": "MACINTOSH"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding:
+    """An encoding by Python's name. `words` are some of those that are not ASCII, by which it was
+    guessed; `others` are those that other encodings make of the same bytes. `few` tells that nearly
+    all lines are UTF-8, so that the others may be damaged."""
+
+    name: str
+    words: tuple[str, ...] = ()
+    others: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    few: bool = False
+
+    @property
+    def remark(self) -> str:
+        """What a person should look at; empty if there is no doubt."""
+        if not self.words:
+            return ""
+        others = "; ".join(f"{name} makes {_list(words)} of it" for name, words in self.others)
+        return (
+            f"the text is not UTF-8 and taken for {self.name}, which makes {_list(self.words)} of "
+            f"it{f' ({others})' if others else ''}; if that is wrong, change data.csv.encoding"
+        )
+
+
+UTF_8 = Encoding("utf-8")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reading:
+    name: str
+    text: str
+    disorder: float = 0.0
+    likeness: float = 0.0
+
+
+def find(head: bytes, path: str) -> Encoding:
+    """Returns the encoding of text that begins with `head`. Raises `DataError` naming the `path` if
+    it is not UTF-8 and nothing decides between others."""
+    if mark := file_kinds.encoding(head):
+        return Encoding(mark)
+    if wide := without_mark(head):
+        return Encoding(wide)
+    lines = head.splitlines(keepends=True)
+    other = [line for line in lines if not line.isascii()]
+    damaged = [line for line in other if not _decodes(line, "utf-8")]
+    escaped = _ESCAPE in head
+    if not escaped and len(damaged) <= (1 - _SOME) * len(other):
+        return UTF_8
+    few = len(damaged) <= _FEW * len(lines)
+    sample = head[:_SAMPLE] if escaped else _sample(damaged)
+    latin = not escaped and _is_latin(sample)
+    names = ("iso2022_jp",) if escaped else _LATIN if latin else _OTHERS
+    readings = [one for one in _readings(sample, names) if _decodes(head, one.name)]
+    if latin and _decodes(head, _WESTERN):
+        western = _Reading(_WESTERN, sample.decode(_WESTERN, "replace"))
+        readings = [western, *(one for one in readings if one.name != _WESTERN)]
+    else:
+        readings = readings if latin else _likely(readings, sample)
+        if (not readings and escaped) or (few and len(readings) != 1):
+            return UTF_8
+        if len(readings) != 1:
+            raise errors.DataError(f"{path!r}: {_doubt(readings)}")
+    (name, words), *others = _words(readings).items()
+    return Encoding(name, words, tuple(others[:_SHOWN]), few=few)
+
+
+def without_mark(head: bytes) -> str | None:
+    """Returns which of UTF-16 and UTF-32 text is in that begins with `head` and has no byte order
+    mark, if it is."""
+    if head.count(b"\0") <= _NULS * len(head):
+        return None
+    found = _readings(head[: len(head) // 4 * 4], _WIDE)
+    # Else it may be other text with damage, or no text.
+    found = [one for one in found if re.search(r"[,;\t|]", one.text)]
+    return found[0].name.replace("_", "-") if len(found) == 1 else None
+
+
+def to_utf8(name: str) -> str:
+    """Returns the command that converts an encoding."""
+    return f"iconv -f {called(name)} -t UTF-8"
+
+
+def called(name: str) -> str:
+    """Returns what others than Python call an encoding."""
+    plain = re.sub(r"^(ISO)(8859|2022)-", r"\1-\2-", name.upper().replace("_", "-"))
+    return _ICONV.get(name, re.sub(r"^(UTF-\d+)-", r"\1", plain))
+
+
+def _sample(lines: Sequence[bytes]) -> bytes:
+    """Returns what of lines is not ASCII, with what is next to it."""
+    found: list[bytes] = []
+    size = 0
+    for line in lines:
+        found += [line] if len(line) <= _LONG_LINE else _CELLS.findall(line)
+        size += len(line) if len(line) <= _LONG_LINE else sum(map(len, found[-1:]))
+        if size >= _SAMPLE:
+            break
+    return b"\n".join(found)
+
+
+def _is_latin(sample: bytes) -> bool:
+    """Tells if words have letters that are ASCII between those that are not."""
+    words = b"".join(_LETTERS.findall(sample))
+    return sum(byte > 127 for byte in words) <= _OF_LATIN * len(words)
+
+
+def _likely(readings: Sequence[_Reading], sample: bytes) -> list[_Reading]:
+    """Returns the readings that are about as likely as the best."""
+    found = [
+        one
+        for one in readings
+        if one.disorder <= readings[0].disorder + _DISORDER
+        and one.likeness >= readings[0].likeness - _LIKENESS
+    ]
+    # Words of another encoding seldom have as many bytes as whole characters all have.
+    of_several = [one for one in found if one.name in _SEVERAL_BYTES]
+    return of_several if of_several and len(_RUN.findall(sample)) >= _MANY_RUNS else found
+
+
+def _decodes(head: bytes, name: str) -> bool:
+    try:
+        # The last character may be cut.
+        codecs.getincrementaldecoder(name)().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _readings(data: bytes, names: Sequence[str]) -> list[_Reading]:
+    """Returns what encodings make of bytes, the most likely text first."""
+    # Of use for few files, and not for those that are read again and again.
+    import charset_normalizer
+
+    found = charset_normalizer.from_bytes(
+        data[:_SAMPLE], cp_isolation=list(names), preemptive_behaviour=False
+    )
+    readings = []
+    for match in found:
+        text = str(match)
+        same = match.could_be_from_charset
+        name = _WESTERN if _WESTERN in same else match.encoding
+        if name in names and not _CONTROL.search(text):
+            readings.append(_Reading(name, text, match.chaos, match.coherence))
+    return readings
+
+
+def _doubt(readings: Sequence[_Reading]) -> str:
+    if not readings:
+        return "is not UTF-8, nor text in another known encoding; write it as UTF-8"
+    makes = "; ".join(
+        f"{name} makes {_list(words)} of it"
+        for name, words in list(_words(readings).items())[:_SHOWN]
+    )
+    return (
+        f"is not UTF-8, and its encoding is in doubt ({makes}); convert it, such as by "
+        f"{to_utf8(readings[0].name)}"
+    )
+
+
+def _words(readings: Sequence[_Reading]) -> dict[str, tuple[str, ...]]:
+    """Returns some words of each reading by its name: those that differ most, if they are the same
+    words."""
+    found = [[word[:_LONG] for word in _WORD.findall(one.text)] for one in readings]
+    if all(found) and len(set(map(len, found))) == 1:
+        same = list(dict.fromkeys(zip(*found, strict=True)))
+        same.sort(key=lambda word: -len(set(word)))
+        found = [list(words) for words in zip(*same[:_SHOWN], strict=True)]
+    return {
+        one.name: tuple(dict.fromkeys(words))[:_SHOWN]
+        for one, words in zip(readings, found, strict=True)
+    }
+
+
+def _list(words: Sequence[str]) -> str:
+    return ", ".join(map(repr, words))
