@@ -59,17 +59,16 @@ _WIDE = ("utf_16_be", "utf_16_le", "utf_32_be", "utf_32_le")
 # frequent.
 _WESTERN = "cp1252"
 _RUN, _MANY_RUNS = re.compile(rb"[\x80-\xff]+"), 8
-# Words of Latin letters have fewer than this share of letters that are not ASCII; two letters and
-# fewer say nothing, if not both are other ones.
-_LETTERS = re.compile(rb"(?=[A-Za-z]*[\x80-\xff])(?:[A-Za-z\x80-\xff]{3,}|[\x80-\xff]{2})")
+# Words of Latin letters have fewer than this share of letters that are not ASCII.
+_LETTERS = re.compile(rb"[A-Za-z\x80-\xff]+")
 _OF_LATIN = 0.45
 # How much worse than the best a reading may be to count: in disorder, in likeness to a language.
 _DISORDER, _LIKENESS = 0.05, 0.15
-# Of a line of many columns, those that are not ASCII, and their neighbours.
-_CELLS = re.compile(rb"(?:[^,;|\t]*[,;|\t])?[^,;|\t]*[\x80-\xff][^,;|\t]*(?:[,;|\t][^,;|\t]*)?")
+# Of longer lines only what is not ASCII counts, with what is next to it.
+_DELIMITER = re.compile(rb"[,;|\t]")
 _LONG_LINE = 1000
 _CONTROL = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
-_WORD = re.compile(r"""[^ ,;|"'\0-\x1f]*[^\0-\x9f][^ ,;|"'\0-\x1f]*""")
+_BETWEEN_WORDS = re.compile(r"""[ ,;|"'\0-\x1f]+""")
 _SHOWN, _LONG = 3, 20
 _ICONV = {"mac_roman": "MACINTOSH"}
 
@@ -121,8 +120,8 @@ def find(head: bytes, path: str) -> Encoding:
     escaped = _ESCAPE in head
     if not escaped and len(damaged) <= (1 - _SOME) * len(other):
         return UTF_8
-    few = len(damaged) <= _FEW * len(lines)
-    sample = head[:_SAMPLE] if escaped else _sample(damaged)
+    few = not escaped and len(damaged) <= _FEW * len(lines)
+    sample = _sample([line for line in lines if _ESCAPE in line] if escaped else damaged)
     latin = not escaped and _is_latin(sample)
     names = ("iso2022_jp",) if escaped else _LATIN if latin else _OTHERS
     readings = [one for one in _readings(sample, names) if _decodes(head, one.name)]
@@ -144,7 +143,7 @@ def without_mark(head: bytes) -> str | None:
     mark, if it is."""
     if head.count(b"\0") <= _NULS * len(head):
         return None
-    found = _readings(head[: len(head) // 4 * 4], _WIDE)
+    found = _readings(head[: min(_SAMPLE, len(head) // 4 * 4)], _WIDE)
     # Else it may be other text with damage, or no text.
     found = [one for one in found if re.search(r"[,;\t|]", one.text)]
     return found[0].name.replace("_", "-") if len(found) == 1 else None
@@ -162,21 +161,32 @@ def called(name: str) -> str:
 
 
 def _sample(lines: Sequence[bytes]) -> bytes:
-    """Returns what of lines is not ASCII, with what is next to it."""
+    """Returns whole lines, and of long ones what is not ASCII, with what is next to it."""
     found: list[bytes] = []
     size = 0
     for line in lines:
-        found += [line] if len(line) <= _LONG_LINE else _CELLS.findall(line)
-        size += len(line) if len(line) <= _LONG_LINE else sum(map(len, found[-1:]))
+        for part in [line] if len(line) <= _LONG_LINE else _cells(line):
+            found.append(part)
+            size += len(part)
         if size >= _SAMPLE:
             break
     return b"\n".join(found)
 
 
+def _cells(line: bytes) -> list[bytes]:
+    cells = _DELIMITER.split(line)
+    other = [n for n, cell in enumerate(cells) if not cell.isascii()]
+    return [b",".join(cells[max(0, n - 1) : n + 2]) for n in other]
+
+
 def _is_latin(sample: bytes) -> bool:
-    """Tells if words have letters that are ASCII between those that are not."""
-    words = b"".join(_LETTERS.findall(sample))
-    return sum(byte > 127 for byte in words) <= _OF_LATIN * len(words)
+    """Tells if words have letters that are ASCII between those that are not. Words of one letter,
+    and of two if one is ASCII, say nothing."""
+    words = [word for word in _LETTERS.findall(sample) if not word.isascii()]
+    telling = b"".join(
+        word for word in words if len(word) > 2 or (len(word) == 2 and min(word) > 127)
+    )
+    return sum(byte > 127 for byte in telling) <= _OF_LATIN * len(telling)
 
 
 def _likely(readings: Sequence[_Reading], sample: bytes) -> list[_Reading]:
@@ -207,7 +217,7 @@ def _readings(data: bytes, names: Sequence[str]) -> list[_Reading]:
     import charset_normalizer
 
     found = charset_normalizer.from_bytes(
-        data[:_SAMPLE], cp_isolation=list(names), preemptive_behaviour=False
+        data, cp_isolation=list(names), preemptive_behaviour=False
     )
     readings = []
     for match in found:
@@ -235,7 +245,10 @@ def _doubt(readings: Sequence[_Reading]) -> str:
 def _words(readings: Sequence[_Reading]) -> dict[str, tuple[str, ...]]:
     """Returns some words of each reading by its name: those that differ most, if they are the same
     words."""
-    found = [[word[:_LONG] for word in _WORD.findall(one.text)] for one in readings]
+    found = [
+        [word[:_LONG] for word in _BETWEEN_WORDS.split(one.text) if not word.isascii()]
+        for one in readings
+    ]
     if all(found) and len(set(map(len, found))) == 1:
         same = list(dict.fromkeys(zip(*found, strict=True)))
         same.sort(key=lambda word: -len(set(word)))

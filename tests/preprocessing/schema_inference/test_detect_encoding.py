@@ -146,6 +146,22 @@ def test_one_name_in_a_large_table_is_enough():
     assert (found.name, found.words, found.few) == ("cp1252", ("Müller",), True)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Müller," + "x" * (1 << 20),
+        "é" + "x" * (1 << 20),
+        "x" * (1 << 20) + " Müller",
+        ",".join(f"c{n}" for n in range(50_000)) + "\n" + "plain," * 50_000 + "Müller,",
+    ],
+    ids=["cell", "word", "end", "columns"],
+)
+def test_long_lines_take_no_longer_than_short_ones(content):
+    """What looks for words anew behind each letter takes hours for these."""
+    found = _found(content.encode("cp1252"))
+    assert found.name == "cp1252" and found.words[0].startswith(("Müller", "éxx"))
+
+
 @given(st.binary(max_size=300))
 @example(b"\x1b$")
 @example(b"\xff")
