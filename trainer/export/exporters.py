@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import functools
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ from pipeline.runs import export_files, exported
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer.checkpoints import checkpoint_files
-from trainer.export import model_card, parity, parity_worker
+from trainer.export import model_card, parity, parity_client, parity_worker
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.metrics import report_page, slice_metrics
@@ -126,6 +127,7 @@ class Publishing(abc.ABC):
     def _written(self, estimator: Any, checkpoint: str, beside: str) -> str:
         """Writes the model of a checkpoint to a folder in `beside`, and checks it."""
         receiver = self._receiver()
+        parity_client.shared()  # is started while the model is written
         with self._reporter.watching("writing the model", beside) if self._reporter else _quiet:
             written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
         folder: str = written.decode()
@@ -168,6 +170,12 @@ class Publisher(Publishing):
     def _made_from(self, checkpoint: str) -> dict[str, str]:
         return {
             "checkpoint.sha256": f"{checkpoint_files.digest(checkpoint)}\n",
+            **self._made_with,
+        }
+
+    @functools.cached_property
+    def _made_with(self) -> dict[str, str]:
+        return {
             "config.yaml": config_file.dump(self._job, redacted=True),
             "manifest.sha256": f"{self._records.manifest.sha256}\n",
         }

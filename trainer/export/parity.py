@@ -9,12 +9,13 @@ export (`trainer.export.rounding`).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 import pathlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,22 +95,23 @@ class Gate:
                 break
         return rows, found
 
-    def served(
+    @contextlib.contextmanager
+    def serving(
         self, rows: Sequence[Row], export: str, fed: Fed | None = None, *, calls_before: int = 1
-    ) -> rounding.Answers:
-        """Returns what the exported model answers, in another process.
+    ) -> Iterator[Callable[[], rounding.Answers]]:
+        """Has the exported model answer in another process, while this one goes on; what it yields
+        waits for the answers.
 
         By the calls before, whose answers are dropped, what is random gives itself away: a model
         that has just been loaded begins with the same numbers as its Estimator.
         """
-        work.advance(1)
-        with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+        with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
             asked, answered = pathlib.Path(folder, "rows"), pathlib.Path(folder, "answers.npz")
             if fed is None:
                 asked.write_bytes(b"".join(tfrecord.frame(row.example) for row in rows))
             else:
                 parity_worker.write(str(asked), _plain(self._inputs(rows, fed)))
-            parity_client.shared().ask(
+            finish = parity_client.shared().begin(
                 {
                     "export": export,
                     "rows": str(asked),
@@ -124,7 +126,13 @@ class Gate:
                     "answers": str(answered),
                 }
             )
-            return parity_worker.read(str(answered))
+
+            def answers() -> rounding.Answers:
+                finish()
+                work.advance(1)
+                return parity_worker.read(str(answered))
+
+            yield answers
 
     def _inputs(self, rows: Sequence[Row], fed: Fed) -> rounding.Answers:
         """Returns what a Keras model is fed for rows; nothing if one of them is refused."""
@@ -147,6 +155,10 @@ class Gate:
         if again:
             orders += [np.arange(len(rows))[::-1], np.random.default_rng(0).permutation(len(rows))]
 
+        def examples(batch: tf.Tensor) -> Any:
+            # In one function: the graph of each costs seconds where there are many columns.
+            return transforms.examples(parsing.parse(batch, transforms.columns), training=False)
+
         def input_fn() -> tf.data.Dataset:
             parts = [
                 tf.data.Dataset.from_tensor_slices([payloads[n] for n in order]).batch(size)
@@ -154,8 +166,7 @@ class Gate:
             ]
             return (
                 functools.reduce(lambda one, other: one.concatenate(other), parts)
-                .map(lambda batch: parsing.parse(batch, transforms.columns))
-                .map(lambda batch: transforms.examples(batch, training=False))
+                .map(examples)
                 .with_options(autotuner.OPTIONS)
             )
 
@@ -197,7 +208,11 @@ class _Comparison:
     def differences(self, rows: Sequence[Row]) -> Differences:
         """Returns which of the rows that both answer differ by more than rounding makes."""
         first = self._rounding is None
-        wanted, *others = self._gate.predicted(rows, self._estimator, self._checkpoint, again=first)
+        with self._gate.serving(rows, self._export, self._fed) as served:
+            wanted, *others = self._gate.predicted(
+                rows, self._estimator, self._checkpoint, again=first
+            )
+            found = served()
         answered = len(next(iter(wanted.values()), ()))
         extreme = np.array([row.changed for row in rows[:answered]], bool)
         if first and answered == len(rows):
@@ -206,7 +221,6 @@ class _Comparison:
         names = (
             (heads.SERVING, parity_worker.EXAMPLES) if self._fed is None else (parity_worker.KERAS,)
         )
-        found = self._gate.served(rows, self._export, self._fed)
         return compare(wanted, found, known, extreme=extreme, signatures=names)
 
     def explanation(self, rows: Sequence[Row], wrong: np.ndarray) -> str:
@@ -232,9 +246,11 @@ class _Comparison:
         return self._by_swapping(rows[broken[0]], rows[alike[0]])
 
     def _is_random(self, rows: Sequence[Row]) -> bool:
-        once, again = (
-            self._gate.served(rows, self._export, self._fed, calls_before=n) for n in (1, 2)
-        )
+        answers = []
+        for calls in (1, 2):
+            with self._gate.serving(rows, self._export, self._fed, calls_before=calls) as served:
+                answers.append(served())
+        once, again = answers
         moved = rounding.measure(once, [again], np.zeros(len(rows), bool)).moved
         discrete = [name for name in once if name not in moved]
         return any(share > rounding.MOST for share in moved.values()) or any(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline import errors
@@ -29,6 +30,7 @@ class Server:
             env={**kept, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"},
             text=True,
         )
+        self._asked = self._read = 0
 
     @property
     def pid(self) -> int:
@@ -46,15 +48,28 @@ class Server:
         Raises `ModelError` if the model cannot be loaded or run, `RetryableError` if the process
         has ended.
         """
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
+        self.begin(request)()
+
+    def begin(self, request: Mapping[str, Any]) -> Callable[[], None]:
+        """Has a request answered while the caller goes on. What is returned waits for that, and
+        raises as `ask` does."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # there will be no reply
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-            reply = self._process.stdout.readline()
-        except BrokenPipeError:
-            reply = ""
+        self._asked += 1
+        return functools.partial(self._finish, self._asked, str(request["export"]))
+
+    def _finish(self, number: int, export: str) -> None:
+        assert self._process.stdout is not None
+        reply = ""
+        try:
+            # A caller that was interrupted has not read its own.
+            while self._read < number:
+                reply = self._process.stdout.readline()
+                self._read += 1
         except BaseException:
-            # Its late reply would be taken for that to the next request.
+            # Half of a reply may be lost.
             self._process.kill()
             self._process.wait()
             raise
@@ -66,7 +81,7 @@ class Server:
         error = json.loads(reply).get("error")
         if error:
             raise errors.ModelError(
-                f"export {request['export']!r}: cannot be served ({error}). Nothing was published"
+                f"export {export!r}: cannot be served ({error}). Nothing was published"
             )
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -12,6 +12,7 @@ from pipeline.cluster import topology
 from pipeline.records import manifest, quarantine
 from trainer.distribution import autotuner
 from trainer.input import epoch_order, grouping, parsing, window_feed
+from trainer.input.packing import Packing
 from trainer.input.window_feed import Feed
 from trainer.models.transforms import Transforms
 
@@ -75,7 +76,7 @@ class Records:
         reading. Raises `UsageError` if there is not a block for each reader, which would wait for
         ever.
         """
-        transforms = self.transforms
+        transforms, packing = self.transforms, Packing(self.transforms.columns)
         batch_size = topology.batch_per_replica(self.job)
         blocks = self.blocks("train")
         there = len(epoch_order.readable(blocks))
@@ -85,16 +86,22 @@ class Records:
                 "share; use fewer, or a smaller data.block_records"
             )
 
+        def parse(serialized: tf.Tensor) -> parsing.Tensors:
+            return packing.pack(parsing.parse(serialized, transforms.columns))
+
+        def examples(batch: parsing.Tensors) -> Any:
+            return transforms.examples(packing.unpack(batch), training=True)
+
         def input_fn() -> tf.data.Dataset:
             windows = tf.data.Dataset.from_generator(
                 feed.windows, args=(feed.pipeline(),), output_signature=window_feed.WINDOW
-            ).flat_map(_window_reader(blocks, transforms.columns))
+            ).flat_map(_window_reader(blocks, parse))
             # Who reads alone may read ahead of what others wait for: one window beside this one.
             return (
                 (windows.prefetch(1) if num_readers == 1 else windows)
                 .flat_map(_mixed)
                 .rebatch(batch_size, drop_remainder=True)
-                .map(lambda batch: transforms.examples(batch, training=True))
+                .map(examples)
                 .prefetch(2)
                 .with_options(autotuner.OPTIONS)
             )
@@ -169,7 +176,7 @@ def _in_order(paths: tuple[str, ...]) -> Callable[[tf.Tensor], tf.data.Dataset]:
 
 
 def _window_reader(
-    blocks: epoch_order.Blocks, columns: Mapping[str, config.Column]
+    blocks: epoch_order.Blocks, parse: Callable[[tf.Tensor], parsing.Tensors]
 ) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
     """Returns a function from a `shuffle.Window` to its parsed records, all in one piece, with the
     order they are to be used in, and their marks. Nothing, if the window has none.
@@ -189,7 +196,7 @@ def _window_reader(
             tf.data.Dataset.from_tensor_slices(where)
             .flat_map(read_block)
             .prefetch(2)  # one is read while another is parsed
-            .map(lambda serialized: parsing.parse(serialized, columns))
+            .map(parse)
             .rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
         )
         order = tf.data.Dataset.from_tensors((index, marks))

@@ -31,7 +31,7 @@ def dnn(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """Fully connected layers over numbers and embeddings of ids."""
     settings = _settings(params)
     features = transforms.plan.features
-    columns, packed = feature_columns.packed(feature_columns.deep(features))
+    columns, packed = feature_columns.packed(features)
     return _Renaming(
         _estimator.DNNEstimator(
             Head(params),
@@ -51,8 +51,7 @@ def dnn_linear_combined(params: Mapping[str, Any], config: Any, transforms: Tran
     """Both, their logits added: Cheng et al., Wide & deep learning, 2016."""
     settings = _settings(params)
     features = transforms.plan.features
-    deep = feature_columns.deep(feature_columns.of_part(features, "deep"))
-    columns, packed = feature_columns.packed(deep)
+    columns, packed = feature_columns.packed(feature_columns.of_part(features, "deep"))
     return _Renaming(
         _estimator.DNNLinearCombinedEstimator(
             Head(params),
@@ -76,7 +75,7 @@ class _Renaming:
         self,
         built: Any,
         planned: Sequence[Planned],
-        packed: Mapping[str, tuple[str, ...]] | None = None,
+        packed: feature_columns.Packed | None = None,
     ) -> None:
         """`planned` are its features, `packed` those that it gets besides, by
         `feature_columns.packed`."""

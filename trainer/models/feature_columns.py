@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline import errors
@@ -17,8 +18,8 @@ from trainer.models import embedding
 
 # Up to so many ids, a network gets one input for each.
 _ONE_HOT = 8
-# The class has no public name, and to make one when this is imported would log a deprecation.
-_NUMERIC = "NumericColumn"
+# The classes have no public names, and to make one when this is imported would log a deprecation.
+_NUMERIC, _INDICATOR = "NumericColumn", "IndicatorColumn"
 
 
 def wide(features: Iterable[Planned]) -> list[Any]:
@@ -31,35 +32,75 @@ def deep(features: Iterable[Planned]) -> list[Any]:
     return [column for feature in features for column in _columns(feature, dense=True)]
 
 
-def packed(columns: Iterable[Any]) -> tuple[list[Any], dict[str, tuple[str, ...]]]:
-    """Returns the columns of a network, with those that are one number each and follow each other
-    as one; and the names of the features that each of these new ones is made of, in order.
+class Part(NamedTuple):
+    """A feature in a packed column: a number, or one of `ids` categories, one number for each."""
+
+    feature: str
+    ids: int | None = None
+
+
+Packed = dict[str, tuple[Part, ...]]
+
+
+def packed(features: Iterable[Planned]) -> tuple[list[Any], Packed]:
+    """Returns the columns of a network, with those that are one number each, or one of a few
+    categories, and follow each other as one; and what each of these new ones is made of, in order.
 
     A network gets its columns in the order of their names, so its input stays what it was; its
-    graph has a few ops in place of ten for each number.
+    graph has a few ops in place of ten for each number and twenty for each category.
     """
+    features = list(features)
+    one_each = {
+        name_of(feature.name)
+        for feature in features
+        if feature.kind == "ids" and feature.shape in ((), (1,)) and feature.weights is None
+    }
     found: list[Any] = []
-    made: dict[str, tuple[str, ...]] = {}
-    ordered = sorted(columns, key=lambda column: column.name)
+    made: Packed = {}
+    ordered = sorted(deep(features), key=lambda column: column.name)
     names = {column.name for column in ordered}
-    for single, run in itertools.groupby(ordered, key=_is_number):
+    parts = {column.name: _part(column, one_each) for column in ordered}
+    for single, run in itertools.groupby(
+        ordered, key=lambda column: parts[column.name] is not None
+    ):
         together = list(run)
         # No character that a name may have comes before this one: it stays in its place.
         name = f"{together[-1].name}-"
-        if single and len(together) > 1 and name not in names:
-            made[name] = tuple(column.name for column in together)
-            together = [tf.feature_column.numeric_column(name, (len(together),))]
+        of_run = tuple(part for column in together if (part := parts[column.name]))
+        if single and (len(of_run) > 1 or of_run[0].ids) and name not in names:
+            made[name] = of_run
+            together = [tf.feature_column.numeric_column(name, (sum(p.ids or 1 for p in of_run),))]
         found += together
     return found, made
 
 
-def pack(features: Mapping[str, Any], made: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Returns the features, `[batch]` or `[batch, 1]` each, with those that `packed` has made."""
-    columns = {
-        name: tf.stack([_flat(features[part]) for part in parts], axis=1)
-        for name, parts in made.items()
-    }
-    return {**features, **columns}
+def pack(features: Mapping[str, Any], made: Mapping[str, Sequence[Part]]) -> dict[str, Any]:
+    """Returns the features, `[batch]` or `[batch, 1]` each, with those that `packed` has made,
+    `[batch, width]`."""
+    return {**features, **{name: _together(features, parts) for name, parts in made.items()}}
+
+
+def _together(features: Mapping[str, Any], parts: Sequence[Part]) -> tf.Tensor:
+    widths = np.array([part.ids or 1 for part in parts])
+    is_number = np.array([part.ids is None for part in parts])
+    made = []
+    if is_number.any():
+        made.append(_stacked(features, [part for part in parts if part.ids is None]))
+    if not is_number.all():
+        ids = _stacked(features, [part for part in parts if part.ids is not None])
+        of_ids = widths[~is_number]
+        values = np.concatenate([np.arange(width) for width in of_ids])
+        repeated = tf.gather(ids, np.repeat(np.arange(len(of_ids)), of_ids), axis=1)
+        made.append(tf.cast(tf.equal(repeated, tf.constant(values, ids.dtype)), tf.float32))
+    if len(made) == 1:
+        return made[0]
+    # Numbers come first, then categories: back into the order of the parts.
+    behind = np.argsort(np.repeat(~is_number, widths), kind="stable")
+    return tf.gather(tf.concat(made, axis=1), np.argsort(behind), axis=1)
+
+
+def _stacked(features: Mapping[str, Any], parts: Iterable[Part]) -> tf.Tensor:
+    return tf.stack([_flat(features[part.feature]) for part in parts], axis=1)
 
 
 def with_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dict[str, Any]:
@@ -137,8 +178,15 @@ def _flat(x: tf.Tensor) -> tf.Tensor:
     return x if x.shape.rank == 1 else tf.reshape(x, [-1])
 
 
-def _is_number(column: Any) -> bool:
-    return type(column).__name__ == _NUMERIC and column.shape == (1,)
+def _part(column: Any, one_each: Collection[str]) -> Part | None:
+    """Returns what a column of a network is in a packed one; `None` if it cannot be packed.
+    `one_each` are the features with one category in each row."""
+    kind = type(column).__name__
+    if kind == _NUMERIC and column.shape == (1,):
+        return Part(column.key)
+    if kind == _INDICATOR and column.categorical_column.name in one_each:
+        return Part(column.categorical_column.key, column.categorical_column.num_buckets)
+    return None
 
 
 def _parts(feature: Planned) -> tuple[str, ...]:

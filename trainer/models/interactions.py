@@ -84,7 +84,7 @@ class Network:
     def _inputs(self, features: Mapping[str, Any]) -> tuple[Any, dict[Any, Any]]:
         """Returns all features side by side, `[batch, width]`, in the order of the names of their
         columns, and those that are ids, by column."""
-        columns, packed = feature_columns.packed(feature_columns.deep(self._planned))
+        columns, packed = feature_columns.packed(self._planned)
         known, by_column = feature_columns.pack(features, packed), dict[Any, Any]()
         with v1.variable_scope("dnn"), v1.variable_scope("input_from_feature_columns"):
             x = _columns.input_layer(known, columns, cols_to_output_tensors=by_column)

@@ -89,7 +89,7 @@ class _TwoTower(Network):
         vectors of both, so that they can share tables; neither is made of features of the other."""
         columns, known = {}, dict(features)
         for side, planned in self._sides.items():
-            columns[side], packed = feature_columns.packed(feature_columns.deep(planned))
+            columns[side], packed = feature_columns.packed(planned)
             known |= feature_columns.pack(features, packed)
         every, by_column = [c for of_side in columns.values() for c in of_side], dict[Any, Any]()
         with v1.variable_scope("dnn"), v1.variable_scope("input_from_feature_columns"):

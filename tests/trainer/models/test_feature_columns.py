@@ -11,8 +11,8 @@ from tests.pipeline.feature_tables import contents, make
 from trainer.models import feature_columns
 
 
-def _planned(**features):
-    job = make(features)
+def _planned(*, columns=None, **features):
+    job = make(features, columns=columns)
     return feature_plan.plan(job, contents(job)).features
 
 
@@ -60,37 +60,72 @@ def test_an_indicator_is_a_column_too():
     assert [column.name for column in feature_columns.wide(planned)] == ["delay_missing", "delay"]
 
 
-def _inputs(columns, given):
-    """Returns what a network gets of columns, and how many ops that takes."""
+def _number(**more):
+    return {"of": ["time"], "steps": ["z_score"], **more}
+
+
+def _category(count, **more):
+    return {"of": ["time"], "steps": [{"hash": {"buckets": count}}], **more}
+
+
+def _inputs(planned, given, *, packed):
+    """Returns what a network gets of features, and how many ops that takes."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
-        features = {name: tf.compat.v1.placeholder(tf.float32, [None]) for name in given}
-        chosen, made = feature_columns.packed(columns)
+        features = {
+            f.name: tf.compat.v1.placeholder(tf.int64 if f.kind == "ids" else tf.float32, [None])
+            for f in planned
+        }
+        columns, made = feature_columns.deep(planned), {}
+        if packed:
+            columns, made = feature_columns.packed(planned)
         layer = tf.compat.v1.feature_column.input_layer(
-            feature_columns.pack(features, made), chosen
+            feature_columns.pack(features, made), columns
         )
-        session.run([tf.compat.v1.global_variables_initializer()])
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(tf.compat.v1.tables_initializer())
         feeds = {features[name]: values for name, values in given.items()}
         return session.run(layer, feeds).tolist(), len(graph.get_operations())
 
 
-def test_numbers_go_into_a_network_as_one_column_in_the_order_they_had():
-    number = tf.feature_column.numeric_column
-    ids = tf.feature_column.categorical_column_with_identity("c1x", 3)
-    columns = [number(name) for name in ("c2", "c10", "b", "c1", "c1y")]
-    columns += [tf.feature_column.indicator_column(ids), number("wide", (2,))]
-    chosen, made = feature_columns.packed(columns)
-    assert made == {"c10-": ("b", "c1", "c10"), "c2-": ("c1y", "c2")}
-    every = sorted([c.name for c in columns])
-    assert [n for c in chosen for n in made.get(c.name, [c.name])] == every
-    assert [c.name for c in chosen] == sorted(c.name for c in chosen)
-
-
-def test_the_graph_of_a_wide_table_has_few_ops_a_column():
-    names = [f"c{n}" for n in range(200)]
-    values, ops = _inputs(
-        [tf.feature_column.numeric_column(name) for name in names],
-        {name: [float(n), -float(n)] for n, name in enumerate(names)},
+def test_what_is_single_goes_into_a_network_as_one_column_in_the_order_it_had():
+    planned = _planned(
+        **{name: _number() for name in ("c2", "c10", "b", "c1y")},
+        c1=_category(3),
+        c1x=_category(30),
+        delay={"steps": [{"missing": {"fill": 0, "indicator": True}}]},
+        z=_category(2),
     )
-    ordered = [float(name[1:]) for name in sorted(names)]
-    assert values == [ordered, [-x for x in ordered]]
-    assert ops < 1.5 * len(names)
+    chosen, made = feature_columns.packed(planned)
+    assert [c.name for c in chosen] == ["c1_indicator-", "c1x_embedding", "z_indicator-"]
+    assert made == {
+        "c1_indicator-": (("b", None), ("c10", None), ("c1", 3)),
+        "z_indicator-": (
+            ("c1y", None),
+            ("c2", None),
+            ("delay", None),
+            ("delay_missing", None),
+            ("z", 2),
+        ),
+    }
+
+
+def test_several_categories_of_a_row_are_not_packed():
+    planned = _planned(
+        columns={"tags": {"type": "string", "list": True, "max_items": 3, "allowed": ["a", "b"]}},
+        tags={"steps": ["vocabulary"]},
+    )
+    chosen, made = feature_columns.packed(planned)
+    assert ([c.name for c in chosen], made) == (["tags_indicator"], {})
+
+
+def test_the_input_of_a_wide_network_is_the_same_and_has_few_ops_a_feature():
+    features = {f"c{n}": _number() if n % 3 else _category(2 + n % 4) for n in range(300)}
+    planned = _planned(**features)
+    # Nothing known of a row is no category; one too large is none either.
+    given = {
+        name: [float(n), -float(n)] if n % 3 else [n % 5 - 1, 1 - n % 3]
+        for n, name in enumerate(features)
+    }
+    values, ops = _inputs(planned, given, packed=True)
+    assert values == _inputs(planned, given, packed=False)[0]
+    assert ops < 2 * len(features)
