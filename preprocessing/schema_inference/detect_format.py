@@ -29,7 +29,6 @@ from preprocessing.sources import avro, files, json_layout, lakes, orc, parquet,
 # Unpacked bytes, and rows of them, by which a dialect is recognised.
 _HEAD, _ROWS = 1 << 20, 200
 _DELIMITERS = (",", "\t", ";", "|")
-_CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 _BOOLEANS = "true and false"
 _INT64 = range(-(2**63), 2**63)
 # Kinds of numbers that people call otherwise: 1.0, and what int64 has no room for.
@@ -98,11 +97,9 @@ def _text(pattern: str, found: list[str], has_header: bool | None) -> Guess:
         head = head.decode(encoding.name, "replace").removeprefix("\ufeff").encode()
     if not head.strip():
         raise errors.DataError(f"{found[0]!r}: empty")
-    if not found[0].endswith(_CSV_ENDINGS):
-        json_layout.refuse(head, found[0])
-        if head.lstrip()[:1] == b"{":
-            _refuse_recoded(encoding, found[0])
-            return _jsonl(pattern, list(dict.fromkeys(found)))
+    if json_layout.is_lines(head, found[0]):
+        _refuse_recoded(encoding, found[0])
+        return _jsonl(pattern, list(dict.fromkeys(found)))
     return _csv(pattern, found[0], encoding, has_header=has_header)
 
 

@@ -1,4 +1,4 @@
-"""Tells JSON lines from other files of JSON, and says how to make lines of these."""
+"""Tells JSON lines from CSV and from other files of JSON, and says how to make lines of these."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pipeline import errors
 
 _LINES = "source jsonl reads one object a line"
 _ENDINGS = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".ndjson")
+_OF_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 _ARRAY = re.compile(rb"\s*\[\s*[\[{]")
 # An object whose member is a list of objects; the other members are single values.
 _VALUE = rb'\s*(?:"(?:[^"\\]|\\.)*"|[-+.\w]+)\s*'
@@ -18,6 +19,15 @@ _ROWS = re.compile(
 # The first line of an object over several lines ends behind a bracket, a colon or a comma.
 _OPEN = re.compile(rb"\{(.*[\[{:,])?\s*")
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def is_lines(head: bytes, path: str, *, one_row: bool = False) -> bool:
+    """Tells if text that begins with `head` is JSON lines, and not CSV. Nothing else
+    counts of `.csv` and `.tsv`. Raises `DataError` as `refuse` does."""
+    if path.lower().endswith(_OF_CSV):
+        return False
+    refuse(head, path, one_row=one_row)
+    return head.lstrip()[:1] == b"{"
 
 
 def refuse(head: bytes, path: str, *, one_row: bool = False) -> None:

@@ -25,7 +25,7 @@ from preprocessing.sources.image_folder import ENDINGS
 SPLIT: splits.SplitName = "test"
 _HEAD = 1 << 16
 _WILD = re.compile(r"[*?\[]")
-_PACKED, _OF_CSV = ("gz", "zip"), (".csv", ".tsv")
+_PACKED = ("gz", "zip")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,12 +256,9 @@ def _kind(path: str, job: config.Config) -> str:
             "Parquet, ORC, Avro nor TFRecord; only these hold images"
         )
     detect_kind.kind_of(path)  # raises for what is neither text nor known
-    if _ending(path).startswith(_OF_CSV):
-        return "csv"
     with files.opened(path) as stream:
         text = stream.read(_HEAD)
-    json_layout.refuse(text, path, one_row=True)
-    return "jsonl" if text.lstrip()[:1] == b"{" else "csv"
+    return "jsonl" if json_layout.is_lines(text, path, one_row=True) else "csv"
 
 
 def _dialect(path: str, data: config.Data) -> config.Csv:

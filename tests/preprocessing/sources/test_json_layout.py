@@ -61,3 +61,23 @@ def test_one_row_to_predict_for_may_hold_a_list_of_objects():
     one = '{"a": 1, "items": [{"b": 1}]}\n'
     json_layout.refuse(one.encode(), "x.json", one_row=True)
     assert "rows in 'items'" in _refused(one)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "found"),
+    [
+        ('{"a": 1}\n', "x", True),
+        (' \n{"a": 1}\n', "x.txt", True),
+        ("a,b\n1,2\n", "x.json", False),
+        ('{"a": 1}\n', "x.csv", False),
+        ('{"a": 1}\n', "X.TSV.GZ", False),
+        ('[{"a": 1}]', "x.csv.zip", False),
+    ],
+)
+def test_lines_are_told_from_csv(text, path, found):
+    assert json_layout.is_lines(text.encode(), path) is found
+
+
+def test_other_json_is_refused_where_lines_are_looked_for():
+    with pytest.raises(errors.DataError, match="is one JSON array"):
+        json_layout.is_lines(b'[{"a": 1}]', "x")
