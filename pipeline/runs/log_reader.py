@@ -17,9 +17,10 @@ class Logs:
     `role` is a role or one process such as `worker-1`; all processes if it is `None`.
     """
 
-    def __init__(self, run: RunFolder, role: str | None = None) -> None:
+    def __init__(self, run: RunFolder, role: str | None = None, *, part_bytes: int = _PART) -> None:
+        """Reads at most `part_bytes` at a time."""
         self._folder = storage.parent(run.log_path("any"))
-        self._role = role
+        self._role, self._part_bytes = role, part_bytes
         self._read: dict[str, int] = {}
         # Beginnings of lines, of which the rest is not there yet.
         self._begun: dict[str, bytes] = {}
@@ -65,7 +66,7 @@ class Logs:
             return
         with storage.open_file(path) as file:
             file.seek(start)
-            while start < size and (part := file.read(min(_PART, size - start))):
+            while start < size and (part := file.read(min(self._part_bytes, size - start))):
                 start += len(part)
                 yield part
 

@@ -28,13 +28,15 @@ _QUICK = {
 }
 
 
-def check(root: str) -> None:
+def check(root: str, *, tensorflow_patience: float = _TENSORFLOW_PATIENCE) -> None:
     """Writes, reads and removes an object in `root` with each client; does nothing for a disk.
 
-    Raises `UsageError` or `RetryableError` that names the client which cannot, and says why.
+    Raises `UsageError` or `RetryableError` that names the client which cannot, and says why; the
+    latter, too, if TensorFlow's has not answered in `tensorflow_patience` seconds.
     """
     if storage.is_remote(root):
-        _ask_tensorflow(f"{check_google(root)}-tensorflow", os.environ)
+        path = f"{check_google(root)}-tensorflow"
+        _ask_tensorflow(path, os.environ, patience=tensorflow_patience)
 
 
 def check_google(root: str) -> str:
@@ -61,7 +63,7 @@ def check_region(path: str, region: str | None) -> None:
         )
 
 
-def _ask_tensorflow(path: str, surroundings: Mapping[str, str]) -> None:
+def _ask_tensorflow(path: str, surroundings: Mapping[str, str], *, patience: float) -> None:
     variables = {**_QUICK, **environment.for_children(surroundings)}
     if not gcs_client.on_google_machine():
         variables["NO_GCE_CHECK"] = "true"
@@ -73,11 +75,11 @@ def _ask_tensorflow(path: str, surroundings: Mapping[str, str]) -> None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_TENSORFLOW_PATIENCE,
+            timeout=patience,
         )
     except subprocess.TimeoutExpired:
         raise errors.RetryableError(
-            f"{TENSORFLOW}: no answer about {path!r} in {_TENSORFLOW_PATIENCE:.0f} s, while "
+            f"{TENSORFLOW}: no answer about {path!r} in {patience:.0f} s, while "
             "Google's got one. Look at HTTPS_PROXY, CURL_CA_BUNDLE and the credentials, of which "
             "it knows service account keys and gcloud's login"
         ) from None

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pipeline import errors
 
-_POLL, _PATIENCE = 0.5, 30.0  # seconds between attempts, and until a read is given up
+POLL, PATIENCE = 0.5, 30.0  # seconds between attempts, and until a read is given up
 Result = TypeVar("Result")
 
 
@@ -26,11 +26,11 @@ def patiently(path: str, read: Callable[[], Result]) -> Result:
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             raise FileNotFoundError(path) from None
         except OSError as error:
-            deadline = min(deadline, time.monotonic() + _PATIENCE)
+            deadline = min(deadline, time.monotonic() + PATIENCE)
             if time.monotonic() >= deadline:
                 raise errors.RetryableError(
                     f"{path!r}: cannot be read ({error.strerror or error}). That does not prove "
                     "that it is damaged, so nothing was changed. Run the same command again; if "
                     "the file is lost, remove it"
                 ) from None
-        time.sleep(_POLL)
+        time.sleep(POLL)

@@ -34,9 +34,14 @@ _GRACE, _ENDING = 5.0, 2.0
 class ProcessRunner(FnApiRunner):
     """Runs pipelines in worker processes, as many as `--direct_num_workers` says."""
 
+    def __init__(self, *, grace: float = _GRACE) -> None:
+        """After an error of one worker the others have `grace` seconds to finish."""
+        super().__init__()
+        self._grace = grace
+
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:
         """Runs it to its end. Raises `RetryableError` if a worker process is lost."""
-        outcome = _Outcome()
+        outcome = Outcome(self._grace)
         with lifeline.Lifeline(outcome.after_an_error) as workers:
             runner = FnApiRunner(SubprocessSDKEnvironment.from_command_string(_command(workers)))
             _note_exits(outcome.worker_lost)
@@ -51,8 +56,12 @@ class ProcessRunner(FnApiRunner):
                 thread.join(_ENDING)  # if no worker was lost before it connected, that is soon
 
 
-class _Outcome(concurrent.futures.Future[Any]):
+class Outcome(concurrent.futures.Future[Any]):
     """What the pipeline returns or raises, or the loss of a worker, whichever comes first."""
+
+    def __init__(self, grace: float = _GRACE) -> None:
+        super().__init__()
+        self._grace = grace
 
     def settle_by(self, run: Callable[..., Any], *args: Any) -> None:
         """Settles it by what `run` returns or raises."""
@@ -74,7 +83,7 @@ class _Outcome(concurrent.futures.Future[Any]):
     def after_an_error(self, text: str) -> None:
         """Settles it by the error of one worker when a grace is over. Beam waits for the workers in
         turn, and for ever for one that is ended before."""
-        concurrent.futures.wait([self], _GRACE)
+        concurrent.futures.wait([self], self._grace)
         self._settle(self.set_exception, RuntimeError(text))
 
     @staticmethod

@@ -58,8 +58,16 @@ class Agent:
     """One task of a step. `unit` is what is started again when a process is lost."""
 
     def __init__(
-        self, run: RunFolder, storage_root: str, task: topology.Task, *, stop: StopRequest
+        self,
+        run: RunFolder,
+        storage_root: str,
+        task: topology.Task,
+        *,
+        stop: StopRequest,
+        look_seconds: float = _LOOK,
     ) -> None:
+        """Looks every `look_seconds` whether the job has been started again without it."""
+        self._look_seconds = look_seconds
         self._run, self._root, self._task, self._stop = run, storage_root, task, stop
         cluster = run.read_config().cluster
         unit = topology.STRATEGIES[cluster.strategy].restart_unit
@@ -105,7 +113,7 @@ class Agent:
         while process.poll() is None:
             connection.wait([self._stop.descriptor], 0.2)
             self._stop.drain()
-            if time.monotonic() - looked >= _LOOK:
+            if time.monotonic() - looked >= self._look_seconds:
                 looked = time.monotonic()
                 if self._is_left_over():
                     self._stop.count += 1

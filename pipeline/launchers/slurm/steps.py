@@ -18,7 +18,7 @@ from pipeline.launchers.slurm import check, commands, ranks
 from pipeline.runs.run_folder import RunFolder
 
 MODULE = "pipeline.launchers.slurm.main"
-_ATTEMPTS = 20
+_TRIES = 20
 _ADDRESS = re.compile(r"\bNodeName=(\S+).*?\bNodeAddr=(\S+)")
 
 
@@ -55,13 +55,13 @@ class Allocation:
         """How many tasks a training step has."""
         return sum(self.counts.values())
 
-    def ports(self, attempt: int, *, lowest: int, highest: int) -> int:
+    def ports(self, attempt: int, *, lowest: int, highest: int, tries: int = _TRIES) -> int:
         """Returns the first of the ports of a training step, which are free on all nodes.
 
         Raises `UsageError` naming a node that does not see the run folder, has another version of
         the code or of Python, or cannot run it at all; `RetryableError` without free ports.
         """
-        for number in range(attempt * _ATTEMPTS, (attempt + 1) * _ATTEMPTS):
+        for number in range(attempt * tries, (attempt + 1) * tries):
             first = ranks.first_port(
                 int(self.job), number, self.processes, lowest=lowest, highest=highest
             )
@@ -72,7 +72,7 @@ class Allocation:
             print(f"ports from {first}: {', '.join(taken)} taken; trying others", flush=True)
         raise errors.RetryableError(
             f"no {self.processes} free ports in a row on {', '.join(n.name for n in self.nodes)}, "
-            f"tried {_ATTEMPTS} times; change slurm.first_port and slurm.last_port"
+            f"tried {tries} times; change slurm.first_port and slurm.last_port"
         )
 
     def _look(self, first: int) -> list[dict[str, Any]]:

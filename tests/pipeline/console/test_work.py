@@ -28,16 +28,14 @@ def test_only_what_is_done_in_the_body_counts():
         lambda folder: storage.copy(str(folder / "data"), str(folder.parent / "copy")),
     ],
 )
-def test_bytes_of_large_files_are_counted_in_pieces(tmp_path, monkeypatch, act):
-    monkeypatch.setattr(export_files, "_CHUNK", 8)
-    monkeypatch.setattr(storage, "_CHUNK", 8)
+def test_bytes_of_large_files_are_counted_in_pieces(tmp_path, act):
     folder = tmp_path / "folder"
     folder.mkdir()
-    (folder / "data").write_bytes(b"x" * 20)
+    (folder / "data").write_bytes(bytes(20 << 20))
     amounts: list[int] = []
     with work.counted(amounts.append):
         act(folder)
-    assert amounts == [8, 8, 4]
+    assert amounts == [8 << 20, 8 << 20, 4 << 20]
 
 
 def test_bytes_of_uploads_are_counted(cloud, tmp_path):

@@ -196,7 +196,7 @@ def test_a_known_shard_is_read_again_only_if_it_was_touched(folder, made, tmp_pa
 
 
 def test_a_shard_that_cannot_be_read_now_is_not_damaged(folder, made, monkeypatch):
-    monkeypatch.setattr(patience, "_PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "PATIENCE", 0.0)
     with failing(errno.EIO)(folder), pytest.raises(errors.RetryableError, match="cannot be read"):
         shard_check.verify(str(folder), made, contents=True)
     with failing(errno.EIO)(folder), pytest.raises(errors.RetryableError, match="cannot be read"):

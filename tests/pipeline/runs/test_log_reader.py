@@ -61,10 +61,10 @@ def test_a_log_that_was_truncated_is_read_from_its_start(run):
     assert list(logs.new_lines()) == ["new"]
 
 
-def test_logs_longer_than_a_part_are_whole(run, monkeypatch):
-    monkeypatch.setattr(log_reader, "_PART", 5)
+def test_logs_longer_than_a_part_are_whole(run):
     write(run, "chief-0", "twelve bytes\nand more of them\n")
-    assert list(log_reader.Logs(run, "chief-0").new_lines()) == ["twelve bytes", "and more of them"]
+    logs = log_reader.Logs(run, "chief-0", part_bytes=5)
+    assert list(logs.new_lines()) == ["twelve bytes", "and more of them"]
 
 
 def test_what_is_no_text_is_shown_all_the_same(tmp_path):

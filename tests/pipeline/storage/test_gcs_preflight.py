@@ -67,10 +67,9 @@ def test_a_machine_without_credentials_is_told_so_in_seconds(cloud, tmp_path):
     assert time.monotonic() - began < 15
 
 
-def test_a_client_that_does_not_answer_is_named(cloud, monkeypatch):
-    monkeypatch.setattr(gcs_preflight, "_TENSORFLOW_PATIENCE", 0.01)
+def test_a_client_that_does_not_answer_is_named(cloud):
     with pytest.raises(
         errors.RetryableError,
         match=r"^TensorFlow's client: no answer about 'gs://.* in 0 s, while Google's got one",
     ):
-        gcs_preflight.check(cloud.root)
+        gcs_preflight.check(cloud.root, tensorflow_patience=0.01)

@@ -42,10 +42,10 @@ class Die(beam.DoFn):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _run(dofn: beam.DoFn) -> None:
+def _run(dofn: beam.DoFn, **how: float) -> None:
     options = PipelineOptions([])
     options.view_as(DirectOptions).direct_num_workers = 2
-    pipeline = beam.Pipeline(ProcessRunner(), options)
+    pipeline = beam.Pipeline(ProcessRunner(**how), options)
     _ = pipeline | beam.Create(range(6)) | beam.Reshuffle() | beam.ParDo(dofn)
     pipeline.run().wait_until_finish()
 
@@ -121,17 +121,16 @@ class WorkOrFail(beam.DoFn):
 
 def test_the_error_of_a_worker_is_raised_though_beam_waits_for_another():
     """It asks them in turn, and one that has been ended may never answer."""
-    outcome = process_runner._Outcome()
+    outcome = process_runner.Outcome()
     threading.Thread(target=outcome.after_an_error, args=("a row is wrong",), daemon=True).start()
     with pytest.raises(RuntimeError, match="a row is wrong"):
         outcome.result(60)
 
 
 @pytest.mark.timeout(60)
-def test_after_an_error_nobody_waits_for_the_work_of_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(process_runner, "_GRACE", 0.5)
+def test_after_an_error_nobody_waits_for_the_work_of_others(tmp_path):
     with pytest.raises(Exception, match="a row is wrong"):
-        _run(WorkOrFail(str(tmp_path)))
+        _run(WorkOrFail(str(tmp_path)), grace=0.5)
 
 
 class Count(beam.DoFn):

@@ -147,7 +147,7 @@ def test_a_read_that_fails_for_a_while_is_tried_again(written, open_to_all, monk
 @faults
 def test_a_read_that_keeps_failing_proves_no_damage(written, open_to_all, monkeypatch, fault):
     prefix = shutil.copytree(os.path.dirname(written), f"{open_to_all}/copy") + "/model.ckpt"
-    monkeypatch.setattr(patience, "_PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "PATIENCE", 0.0)
     with fault(f"{open_to_all}/copy"), pytest.raises(errors.RetryableError) as caught:
         bundle.Bundle(prefix).check()
     assert f"{prefix}.index': cannot be read (" in str(caught.value)

@@ -167,7 +167,7 @@ def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fa
     save(folder, 3, 12)
     checkpoint_files.mend(open_to_all)
     before = {path.name: path.stat().st_ino for path in folder.iterdir()}
-    monkeypatch.setattr(patience, "_PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "PATIENCE", 0.0)
     with fault(open_to_all):
         for read in (checkpoint_files.mend, checkpoint_files.newest, checkpoint_files.current_step):
             with pytest.raises(errors.RetryableError, match="Run the same command again"):

@@ -56,7 +56,7 @@ def test_absolute_paths_of_a_folder_that_was_copied_mean_those_in_the_copy(tmp_p
 @faults
 def test_one_that_cannot_be_read_is_not_taken_for_none(open_to_all, monkeypatch, fault):
     checkpoint_list.write(open_to_all, [f"{open_to_all}/model.ckpt-3"])
-    monkeypatch.setattr(patience, "_PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "PATIENCE", 0.0)
     with fault(open_to_all), pytest.raises(errors.RetryableError, match="checkpoint': cannot be"):
         checkpoint_list.read(open_to_all)
     assert checkpoint_list.read(open_to_all) == [f"{open_to_all}/model.ckpt-3"]

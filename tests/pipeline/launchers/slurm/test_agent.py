@@ -28,7 +28,7 @@ def task(tmp_path, monkeypatch):
     for name, value in (("NODEID", "0"), ("STEP_TASKS_PER_NODE", "4"), ("JOB_ID", "7")):
         monkeypatch.setenv(f"SLURM_{name}", value)
 
-    def work(program: str, *, strategy=ASYNCHRONOUS, role="worker", stopped_by=None):
+    def work(program: str, *, strategy=ASYNCHRONOUS, role="worker", stopped_by=None, **options):
         job = config_file.load("mnist", [f"cluster.strategy={strategy}", "cluster.ps=null"])
         with open(run.config_path, "w") as file:
             file.write(config_file.dump(job))
@@ -40,7 +40,9 @@ def task(tmp_path, monkeypatch):
         )
         cluster = {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)}
         with StopRequest().installed() as stop:
-            made = agent.Agent(run, str(tmp_path), topology.Task(role, 0, cluster), stop=stop)
+            made = agent.Agent(
+                run, str(tmp_path), topology.Task(role, 0, cluster), stop=stop, **options
+            )
             monkeypatch.setattr(made, "_command", lambda: [sys.executable, "-c", text])
             if stopped_by is not None:
                 stopped_by(count)
@@ -119,7 +121,6 @@ def test_a_request_to_stop_reaches_the_process(task):
 
 def test_a_task_of_an_earlier_start_ends(task, monkeypatch):
     """Its node was lost to Slurm, but not to the run folder."""
-    monkeypatch.setattr(agent, "_LOOK", 0.0)
 
     def start_again(count):
         def wait():
@@ -128,7 +129,7 @@ def test_a_task_of_an_earlier_start_ends(task, monkeypatch):
 
         threading.Thread(target=wait, daemon=True).start()
 
-    assert task("time.sleep(600)", stopped_by=start_again) == (0, 1)
+    assert task("time.sleep(600)", stopped_by=start_again, look_seconds=0) == (0, 1)
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
     assert task("sys.exit(0)") == (0, 2)
 

@@ -26,7 +26,7 @@ def nodes(tmp_path, monkeypatch):
     listed = [steps.Node("n1", "10.0.0.1"), steps.Node("n2", "10.0.0.2")]
     allocation = steps.Allocation(run, "/s", listed, counts, "7", cpus=2)
 
-    def answer(*, errors_of: str = "", **changes):
+    def answer(*, errors_of: str = "", tries: int = 20, **changes):
         answers[1].update(changes)
         (folder / "srun").write_text(
             f"""#!{sys.executable}
@@ -39,7 +39,7 @@ print({errors_of!r}, file=sys.stderr)
 """
         )
         (folder / "srun").chmod(0o755)
-        return allocation.ports(0, lowest=10240, highest=32767)
+        return allocation.ports(0, lowest=10240, highest=32767, tries=tries)
 
     return answer
 
@@ -65,10 +65,11 @@ def test_nodes_that_are_not(nodes, changes, words):
         nodes(**changes)
 
 
-def test_ports_that_are_always_taken(nodes, capsys, monkeypatch):
-    monkeypatch.setattr(steps, "_ATTEMPTS", 2)
-    with pytest.raises(errors.RetryableError, match=r"^no 3 free ports in a row on n1, n2, tried"):
-        nodes(taken=[12000])
+def test_ports_that_are_always_taken(nodes, capsys):
+    with pytest.raises(
+        errors.RetryableError, match=r"^no 3 free ports in a row on n1, n2, tried 2 t"
+    ):
+        nodes(taken=[12000], tries=2)
     assert "n2:12000 taken; trying others" in capsys.readouterr().out
 
 
