@@ -19,6 +19,9 @@ from pipeline.records import builds
 from pipeline.runs import exported, run_folder
 from pipeline.runs.run_folder import RunFolder
 from preprocessing.build import job as preprocessing
+from serving.batch import inputs, predictions
+from serving.rest import session
+from serving.rest.rest_server import Served
 from trainer import experiment
 from trainer.export import exporters
 from trainer.input.dataset import Records
@@ -129,6 +132,18 @@ class Published:
             self.estimator.predict(self.records.eval_input_fn(split), yield_single_examples=False)
         )
         return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+    def served(self) -> Served:
+        """Returns the model as `make serve` has it."""
+        return Served(self.job.name, self.export, session.rules(self.job))
+
+    def predicted_table(self, path: str) -> list[dict[str, str]]:
+        """Returns what `make predict` writes for raw rows."""
+        asked = inputs.of_files(path, self.job, classes=self.export.classes)
+        where = predictions.output(self.run, self.export, path, path=None, kind="csv")
+        predictions.predict(self.job, self.export, asked, output=where)
+        with open(where.path, newline="") as file:
+            return list(csv.DictReader(file))
 
 
 def publish(folder: pathlib.Path, kind: dict[str, str]) -> Published:

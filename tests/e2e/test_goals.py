@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from serving.batch import inputs, predictions
-from serving.rest import session
-from serving.rest.rest_server import Served
 from tests import exports
 from trainer.metrics import slice_metrics
 from trainer.migration import migration
@@ -184,7 +180,7 @@ def test_the_export_is_what_numpy_says(published):
     assert set(found) == {*wanted, "clicked/class", "bought/class", "mood/class"}
     for name, values in wanted.items():
         np.testing.assert_allclose(found[name].numpy(), values, atol=2e-5)
-    served = Served(published.job.name, published.export, session.rules(published.job))
+    served = published.served()
     asked = [{name: row[name] for name in feeds} for row in rows[:5]]
     answers = served.predict({"instances": asked})["predictions"]
     for name, values in wanted.items():
@@ -192,13 +188,7 @@ def test_the_export_is_what_numpy_says(published):
 
 
 def test_predictions_have_columns_for_each_label(published, tmp_path, capsys):
-    asked = inputs.of_files(published.csv, published.job, classes=None)
-    where = predictions.output(
-        published.run, published.export, published.csv, path=None, kind="csv"
-    )
-    predictions.predict(published.job, published.export, asked, output=where)
-    with open(where.path, newline="") as file:
-        found = {int(row["id"]): row for row in csv.DictReader(file)}
+    found = {int(row["id"]): row for row in published.predicted_table(published.csv)}
     rows = _rows()
     wanted = _by_hand(published, rows)
     assert len(found) == ROWS

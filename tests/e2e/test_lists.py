@@ -3,7 +3,6 @@ parameters."""
 
 from __future__ import annotations
 
-import csv
 import json
 
 import numpy as np
@@ -12,9 +11,7 @@ import tensorflow as tf
 
 from pipeline.config import config_file
 from preprocessing.build import job as preprocessing
-from serving.batch import inputs, predictions
-from serving.rest import json_codec, session
-from serving.rest.rest_server import Served
+from serving.rest import json_codec
 from tests import exports
 from trainer.migration import migration
 
@@ -219,16 +216,12 @@ def test_the_same_rows_give_the_same_bytes(published, tmp_path):
 def test_predictions_are_those_made_by_hand(published, tmp_path, kind):
     given = tmp_path / f"new.{kind}"
     given.write_text(_csv(NEW) if kind == "csv" else exports.json_lines(NEW))
-    where = predictions.output(published.run, published.export, str(given), path=None, kind="csv")
-    asked = inputs.of_files(str(given), published.job, classes=published.export.classes)
-    predictions.predict(published.job, published.export, asked, output=where)
-    with open(where.path, newline="") as file:
-        found = [float(row["probability_1"]) for row in csv.DictReader(file)]
+    found = [float(row["probability_1"]) for row in published.predicted_table(str(given))]
     assert found == pytest.approx(_by_hand(published, NEW).tolist(), abs=2e-6)
 
 
 def test_the_server_takes_lists_with_and_without_padding(published):
-    served = Served(published.job.name, published.export, session.rules(published.job))
+    served = published.served()
     rows = [
         {name: row[name] or [] for name in FED} | {"item": row["item"]}
         for row in NEW

@@ -20,6 +20,7 @@ from pipeline.config import config_file
 from pipeline.records import builds, manifest, shard_check
 from pipeline.runs import run_folder
 from tests.faults import one_run
+from tests.pipeline.process_help import wait_until
 from tests.preprocessing import tables
 from tests.support.sets import slow_unless
 from trainer.input import parsing
@@ -119,10 +120,7 @@ def _is_writing(folder: pathlib.Path) -> bool:
 
 
 def _await(condition, process) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition() and process.is_alive():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.001)
+    wait_until(lambda: condition() or not process.is_alive(), SECONDS, poll=0.001)
 
 
 def _files(folder: str) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
+from tests.pipeline.process_help import wait_until
 
 ENTRY = f"{__name__}:play"
 
@@ -47,10 +48,10 @@ def _work(run, task, steps="20"):
     """Makes its steps and ends well, as the real role would."""
     if task.job_name == topology.PS:
         say(run, task, "serving")
-        _wait(lambda: False)
+        wait_until(lambda: False)
     if task.job_name == topology.EVALUATOR:
         say(run, task, "waiting")
-        _wait(lambda: run.read(run_folder.TRAINING_DONE))
+        wait_until(lambda: run.read(run_folder.TRAINING_DONE))
         say(run, task, "evaluating", evaluation={"step": 20, "accuracy": 0.5})
         _write_result(run, run.read(run_folder.TRAINING_DONE)["final_step"])
         return
@@ -80,7 +81,7 @@ def _find_fewer_steps(run, task, steps):
 
 def _leave_after_training(run, task):
     """A parameter server that ends by itself, as one started by hand must."""
-    _wait(lambda: run.read(run_folder.TRAINING_DONE))
+    wait_until(lambda: run.read(run_folder.TRAINING_DONE))
 
 
 def _die_after_its_work(run, task):
@@ -98,7 +99,7 @@ def _train(run, task):
     asked = []
     signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
     say(run, task, "training", step=7, loss=0.5)
-    _wait(lambda: asked)
+    wait_until(lambda: asked)
     run.write(f"saved-{task.name}.json", {"step": 7})
     if task.is_chief:
         pathlib.Path(run.path, "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
@@ -111,7 +112,7 @@ def _save_slowly(run, task):
     signal.signal(signal.SIGTERM, lambda *_: None)
     work = {"what": run_folder.SAVING, "done": 0, "total": None}
     say(run, task, "training", step=7, loss=0.5, work=work)
-    _wait(lambda: pathlib.Path(run.path, "go").exists())
+    wait_until(lambda: pathlib.Path(run.path, "go").exists())
     pathlib.Path(run.path, "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
     raise errors.RetryableError("stopped, saved at step 7")
 
@@ -120,12 +121,12 @@ def _hang(run, task):
     """Does not react to SIGTERM, like a session that waits for a lost peer."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     say(run, task, "training", step=3)
-    _wait(lambda: False)
+    wait_until(lambda: False)
 
 
 def _die_among_all(run, task):
     """Is killed when every other role is running: one that is not has left no trace yet."""
-    _wait(lambda: _attempts(run) >= 4)
+    wait_until(lambda: _attempts(run) >= 4)
     _die(run, task)
 
 
@@ -192,19 +193,10 @@ def _breed(run, task):
     _train(run, task)
 
 
-def _wait(until, seconds=60.0):
-    """Waits; nothing a test leaves behind lives longer than `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not until():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {seconds} s")
-        time.sleep(0.02)
-
-
 def _work_late(run, task):
     """Is done only when every other role that is to die has done so and is back."""
     say(run, task, "training", step=0)
-    _wait(lambda: _attempts(run) > 4)
+    wait_until(lambda: _attempts(run) > 4)
     for step in range(1, 20):
         say(run, task, "training", step=step, loss=0.5)
         time.sleep(0.02)
@@ -213,20 +205,20 @@ def _work_late(run, task):
 
 def _work_when_worker_is_back(run, task):
     say(run, task, "training", step=0)
-    _wait(lambda: _attempts(run) > 4)
-    _wait(lambda: run_folder.read_statuses(run)["worker-0"].state == "done")
+    wait_until(lambda: _attempts(run) > 4)
+    wait_until(lambda: run_folder.read_statuses(run)["worker-0"].state == "done")
     time.sleep(0.2)
     _work(run, task)
 
 
 def _die_after_training(run, task):
-    _wait(lambda: run.read(run_folder.TRAINING_DONE))
+    wait_until(lambda: run.read(run_folder.TRAINING_DONE))
     time.sleep(0.3)
     _die(run, task)
 
 
 def _work_when_all_are_there(run, task):
-    _wait(lambda: run_folder.read_statuses(run).keys() >= {"ps-0", "evaluator-0"})
+    wait_until(lambda: run_folder.read_statuses(run).keys() >= {"ps-0", "evaluator-0"})
     _work(run, task)
 
 
@@ -235,15 +227,15 @@ def _end_after_the_evaluator(run, task):
     asked = []
     signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
     say(run, task, "serving")
-    _wait(lambda: asked)
+    wait_until(lambda: asked)
     evaluator = run_folder.read_statuses(run)["evaluator-0"].pid
     run.write("ending.json", {"by": task.name})
-    _wait(lambda: not pathlib.Path(f"/proc/{evaluator}").exists())
+    wait_until(lambda: not pathlib.Path(f"/proc/{evaluator}").exists())
 
 
 def _die_while_servers_end(run, task):
     say(run, task, "waiting")
-    _wait(lambda: run.read("ending.json"))
+    wait_until(lambda: run.read("ending.json"))
     os.kill(os.getpid(), signal.SIGKILL)
 
 

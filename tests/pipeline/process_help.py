@@ -14,15 +14,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 is_alive = processes.is_alive
 
 
-def wait_until(condition, seconds: float = 60.0):
-    """Returns what `condition` returns once that is true; fails after `seconds`."""
+def wait_until(condition, seconds: float = 60.0, *, poll: float = 0.02, describe=None):
+    """Returns what `condition` returns once that is true. Raises `TimeoutError` after `seconds`,
+    with what `describe` says."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
         if found:
             return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {seconds} s: {condition}")
+        time.sleep(poll)
+    said = describe() if describe else condition
+    raise TimeoutError(f"not within {seconds:g} s: {said}")
 
 
 def child_environment() -> dict[str, str]:

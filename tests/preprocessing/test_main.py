@@ -8,12 +8,12 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from pipeline.records import builds, manifest, shard_check
 from tests.golden import regenerate
+from tests.pipeline.process_help import wait_until
 from tests.preprocessing import idx_files
 
 REPOSITORY = regenerate.HERE.parent.parent
@@ -161,13 +161,17 @@ def test_killed_at_any_point_it_leaves_no_manifest_and_runs_again(tmp_path, stag
     with subprocess.Popen(
         [*COMMAND, *flags], cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
-        _wait(lambda: any(folder.glob(STAGES[stage])) or process.poll() is not None)
+        wait_until(
+            lambda: any(folder.glob(STAGES[stage])) or process.poll() is not None,
+            SECONDS,
+            poll=0.001,
+        )
         children = _children(process.pid)
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL, "it ended before it was killed"
     assert not [*folder.glob("**/manifest.json"), *folder.glob("current.json")]
     assert any(folder.glob("_tmp-*"))
-    _wait(lambda: not any(map(_alive, children)))
+    wait_until(lambda: not any(map(_alive, children)), SECONDS)
     again = _run(*flags)
     assert (again.returncode, again.stderr) == (0, "")
     assert not any(folder.glob("_tmp-*"))
@@ -180,7 +184,11 @@ def test_an_interrupt_is_reported_and_leaves_no_unfinished_build(tmp_path):
     folder = tmp_path / "records" / "mnist"
     command = [*COMMAND, "--config=mnist", f"--storage={tmp_path}"]
     with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
-        _wait(lambda: any(folder.glob("_tmp-*/*.arrow")) or process.poll() is not None)
+        wait_until(
+            lambda: any(folder.glob("_tmp-*/*.arrow")) or process.poll() is not None,
+            SECONDS,
+            poll=0.001,
+        )
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 75
         assert (
@@ -189,13 +197,6 @@ def test_an_interrupt_is_reported_and_leaves_no_unfinished_build(tmp_path):
     # Pieces that were finished stay for the next run.
     assert all(path.name.startswith("_tmp-") for path in folder.glob("[!.]*"))
     assert not any(folder.glob("_tmp-*")) or any(folder.glob("_tmp-*/*.piece.json"))
-
-
-def _wait(condition) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.001)
 
 
 def _children(pid: int) -> list[int]:

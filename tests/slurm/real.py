@@ -13,11 +13,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 
 from pipeline.processes import parent_death
 from pipeline.supervision.ports import Reservation
+from tests.pipeline.process_help import wait_until
 
 # Debian: apt-get install slurm-wlm. The daemons lie where users have no PATH.
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -190,11 +190,7 @@ def wait_for(
     condition: Callable[[], object], describe: Callable[[], str], *, seconds: float = _PATIENCE
 ) -> None:
     """Returns when the condition holds. Raises `TimeoutError` with what `describe` says."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(describe())
-        time.sleep(0.2)
+    wait_until(condition, seconds, poll=0.2, describe=describe)
 
 
 def environment(cluster: Slurm, more: Mapping[str, str] | None = None) -> dict[str, str]:

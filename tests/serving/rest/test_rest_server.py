@@ -17,14 +17,13 @@ import pytest
 
 from pipeline import errors
 from pipeline.runs import exported
-from serving.rest import rest_server, session
+from serving.rest import rest_server
 
 ROW = {"delay": 30.5, "origin": "EWR", "carrier": "AA", "hour": 12}
 
 
 def _started(published, **others):
-    served = rest_server.Served(published.job.name, published.export, session.rules(published.job))
-    server = rest_server.Server(0, served, **others)
+    server = rest_server.Server(0, published.served(), **others)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     return server, thread

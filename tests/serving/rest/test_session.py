@@ -15,12 +15,12 @@ from pipeline.config import config_file
 from pipeline.records import builds
 from pipeline.runs import run_folder
 from serving.rest import session
-from serving.rest.rest_server import Served, Server
+from serving.rest.rest_server import Server
 
 
 @pytest.fixture(scope="module")
 def served(classifier):
-    return Served(classifier.job.name, classifier.export, session.rules(classifier.job))
+    return classifier.served()
 
 
 def _records(published):

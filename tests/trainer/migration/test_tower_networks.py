@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -12,8 +10,6 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.runs import exported
 from serving.batch import inputs, predictions
-from serving.rest import session
-from serving.rest.rest_server import Served
 from tests import exports
 from trainer.export import parity
 from trainer.migration import migration
@@ -101,19 +97,13 @@ def test_each_tower_is_asked_alone(published):
     both = _asked(published, "serving_default")
     for side in ("user", "item"):
         np.testing.assert_allclose(_asked(published, side)[side], both[side], atol=1e-6)
-    served = Served(published.job.name, published.export, session.rules(published.job))
+    served = published.served()
     body = {"signature_name": "item", "instances": [{"item": "i1", "price": 1.0}]}
     np.testing.assert_allclose(served.predict(body)["predictions"][0], both["item"][0], atol=1e-6)
 
 
 def test_predictions_have_the_vectors(published):
-    asked = inputs.of_files(published.csv, published.job, classes=None)
-    where = predictions.output(
-        published.run, published.export, published.csv, path=None, kind="csv"
-    )
-    predictions.predict(published.job, published.export, asked, output=where)
-    with open(where.path, newline="") as file:
-        [first, *_] = rows = list(csv.DictReader(file))
+    [first, *_] = rows = published.predicted_table(published.csv)
     assert len(rows) == 600
     user, item = (np.array(eval(first[side])) for side in ("user", "item"))
     assert float(first["score"]) == pytest.approx(user @ item, abs=1e-5)
