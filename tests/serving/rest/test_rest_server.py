@@ -270,6 +270,35 @@ def test_a_client_that_disconnects_disturbs_no_other(classifier, capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
+class Slow:
+    """A model that answers when it is let."""
+
+    name, version = "punctual", 60
+
+    def __init__(self):
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+
+    def predict(self, body):
+        self.asked.set()
+        assert self.may_answer.wait(60)
+        return {"predictions": [body["instances"][0]]}
+
+
+def test_a_request_is_answered_though_the_server_ends_meanwhile():
+    slow = Slow()
+    server = rest_server.Server(0, slow)
+    serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+    serving.start()
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(_ask, server, f"{MODEL}:predict", {"instances": [7]})
+        assert slow.asked.wait(60)
+        server.shutdown()
+        assert serving.is_alive(), "it waits for the request"
+        slow.may_answer.set()
+        assert answer.result(60) == (200, {"predictions": [7]})
+    serving.join()
+
+
 def test_a_port_that_is_taken_is_a_line(server):
     with pytest.raises(errors.UsageError, match=r"--port \d+: Address already in use; choose"):
         rest_server.Server(server.port, server.served)
