@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import io
 import json
 import pathlib
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline import config, errors
+from pipeline import errors
 from pipeline.config import config_file
-from preprocessing import sources
 from preprocessing.arrow import arrow_types
 from preprocessing.build import job
-from preprocessing.dead_letters import letter_files
-from preprocessing.rows import rules, validate
+from preprocessing.rows import rules
 from preprocessing.schema_inference import profile, write_config
+from tests.preprocessing.schema_inference.proposals import check, propose
 
 SAMPLE = config_file.SHIPPED.parent / "data" / "flights" / "sample.csv.gz"
-
-
-def _proposed(path: pathlib.Path) -> config.Config:
-    """Returns the config for `path`, read back from the file it was written to."""
-    out = path.parent / "made.yaml"
-    out.unlink(missing_ok=True)
-    with contextlib.redirect_stdout(io.StringIO()):
-        guess, found = write_config.explore(str(path))
-    write_config.write(str(out), write_config.render(guess, found, name="made", path=str(out)))
-    return config_file.load(str(out))
-
-
-def _check(data: config.Data) -> None:
-    """Raises `DataError` as a run would, without Beam."""
-    source, tally = sources.choose(data), letter_files.Tally()
-    for chunk in source.plan("train"):
-        for rows in source.read(chunk):
-            good = validate.enforce(rows, data, "train")
-            tally.add(letter_files.tally(good.letters, good.read, good.dropped))
-    letter_files.check_budget({"train": tally}, data, "")
 
 
 def test_flights(tmp_path):
@@ -87,7 +63,7 @@ def test_text_in_another_encoding_is_read_rightly_and_with_a_remark(tmp_path, en
     write_config.write(str(tmp_path / "t.yaml"), found.text)
     loaded = config_file.load(str(tmp_path / "t.yaml"))
     assert loaded.data.columns[place].allowed == (a, b)
-    _check(loaded.data)
+    check(loaded.data)
     guessed = not encoding.startswith("utf")
     assert any("is not UTF-8 and taken for" in remark for remark in found.remarks) == guessed
     assert ("  # encoding: a guess\n" in found.text) == guessed
@@ -121,8 +97,8 @@ def test_any_csv(tmp_path, data, names, width):
 def test_without_a_header_a_column_without_values_keeps_its_place(tmp_path):
     path = tmp_path / "t"
     path.write_text("\t0\n\t7\n")
-    out = _proposed(path)
-    _check(out.data)
+    out = propose(path)
+    check(out.data)
     assert list(out.data.columns) == ["column_1", "column_2"]
 
 
@@ -160,7 +136,7 @@ def test_any_json_lines(tmp_path, rows):
 def _accept(path: pathlib.Path) -> None:
     """The config, with the budget it names, accepts the rows; or the data are refused in a line."""
     try:
-        _proposed(path)
+        propose(path)
     except errors.PipelineError as error:
         assert "\n" not in str(error)
         assert isinstance(error, errors.DataError) or "are the same argument" in str(error)
@@ -168,7 +144,7 @@ def _accept(path: pathlib.Path) -> None:
     made = path.parent / "made.yaml"
     made.write_text(made.read_text().replace("\n  # error_budget: ", "\n  error_budget: "))
     try:
-        _check(config_file.load(str(made)).data)
+        check(config_file.load(str(made)).data)
     except errors.DataError as error:
         # Rows without the guessed label are dropped, which may be all of those that are readable.
         dropped = "none of" in str(error) and " dropped" in str(error)
@@ -188,19 +164,19 @@ def test_parquet(tmp_path):
         }
     )
     pq.write_table(table, tmp_path / "t.parquet")
-    proposed = _proposed(tmp_path / "t.parquet")
+    proposed = propose(tmp_path / "t.parquet")
     kinds = {name: column.type for name, column in proposed.data.columns.items()}
     assert kinds["when"] == "string" and kinds["flag"] == "int64" and kinds["price"] == "float32"
     assert proposed.data.columns["pair"].shape == (2,)
     assert (proposed.data.label, proposed.data.key) == ("label", ("id",))
     assert proposed.label.vocabulary and proposed.model.params["classes"] == 2
-    _check(proposed.data)
+    check(proposed.data)
 
 
 def test_bad_rows_are_reported_and_not_allowed(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b\n" + b"1,\xc3\xa4\n" * 98 + b"1\n2,\xff\n")
-    proposed = _proposed(path)
+    proposed = propose(path)
     assert proposed.data.error_budget == 0
     text = (tmp_path / "made.yaml").read_text()
     damage = "2 of 100 rows are bad: 1 x columns; 1 x b encoding"
@@ -212,7 +188,7 @@ def test_bad_rows_are_reported_and_not_allowed(tmp_path):
 def test_other_texts_for_no_value(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a;b\n1;x\nNULL;y\n3;x\n")
-    data = _proposed(path).data
+    data = propose(path).data
     assert data.csv.missing == ("", "NA", "NULL") and data.csv.delimiter == ";"
     assert data.columns["a"].missing == "allow" and data.columns["a"].type == "int64"
 
@@ -233,29 +209,7 @@ def test_other_texts_for_no_value(tmp_path):
 def test_nothing_to_make_a_config_of(tmp_path, content, message):
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(errors.DataError, match=message):
-        _proposed(tmp_path / "t.csv")
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("data/Flights 2013.csv.gz", "flights-2013"),
-        ("data/sales/*.parquet", "sales"),
-        ("gs://bucket/x/part-*.jsonl", "part"),
-        ("configs/mine.yaml", "mine"),
-        ("???", "table"),
-    ],
-)
-def test_names(path, name):
-    assert write_config.name_of(path) == name
-
-
-@pytest.mark.parametrize("name", ["2024", "750.5", "1e5", "2013-01-31", "null", "yes", "0x1f"])
-def test_names_are_texts_to_yaml_too(tmp_path, name):
-    (tmp_path / f"{name}.csv").write_text("a,b\n" + "1,2\n2,5\n" * 9)
-    out = tmp_path / f"{name}.yaml"
-    write_config.write(str(out), write_config.propose(str(tmp_path / f"{name}.csv"), str(out)).text)
-    assert config_file.load(str(out)).name == name
+        propose(tmp_path / "t.csv")
 
 
 def test_input_that_no_later_command_could_read_is_refused(tmp_path):
@@ -269,142 +223,26 @@ def test_lines_above_the_header_are_thought_of(tmp_path):
         write_config.propose(str(tmp_path / "a.csv"), str(tmp_path / "a.yaml"), "y")
 
 
-def test_paths_start_at_the_config(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "raw").mkdir()
-    (tmp_path / "raw" / "t.csv").write_text("a,b\n1,2\n2,3\n")
-    guess, found = write_config.explore("raw/t.csv")
-    inside = yaml.safe_load(write_config.render(guess, found, name="t", path="configs/t.yaml"))
-    assert inside["data"]["inputs"]["train"]["files"] == "../raw/t.csv"
-    outside = yaml.safe_load(write_config.render(guess, found, name="t", path="/elsewhere/t.yaml"))
-    assert outside["data"]["inputs"]["train"]["files"] == str(tmp_path / "raw" / "t.csv")
-
-
-@pytest.mark.parametrize("name", ["\n", "a\nb", "a\x85", "\u2028b", "yes", "a: b", "# c", "'", '"'])
-def test_names_of_columns_may_hold_anything(tmp_path, name):
-    with open(tmp_path / "t.csv", "w", newline="") as file:
-        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([[name, "b"], ["1", "2"], ["2", "5"]])
-    assert list(_proposed(tmp_path / "t.csv").data.columns) == [name, "b"]
-
-
-def test_names_that_are_whole_sentences(tmp_path):
-    """As of a text without a header, whose first line is taken for one."""
-    path = tmp_path / "t.csv"
-    path.write_text(f"{'words' * 300},b\n" + "1,2\n2,5\n" * 9)
-    assert list(_proposed(path).data.columns) == ["b"]
-    path.write_text(f"{'words' * 300}\n" + "1\n2\n" * 9)
-    with pytest.raises(errors.DataError, match=r"no column that can be read.* 1,500 characters"):
-        _proposed(path)
-
-
-@pytest.mark.parametrize("name", ["a b.csv", "[a].csv", "*.csv", "a\nb.csv", "a: {b}.csv", "#.csv"])
-def test_files_may_be_called_anything(tmp_path, name):
-    (tmp_path / name).write_text("a,b\n" + "1,2\n2,5\n" * 9)
-    data = _proposed(tmp_path / name).data
-    assert data.inputs["train"]["files"] == str(tmp_path / name)
-    _check(data)
-
-
-@pytest.mark.parametrize(
-    ("classes", "listed"), [(("b", "a"), ("a", "b")), (("30", "4", "-1"), (-1, 4, 30))]
-)
-def test_classes_are_listed_lest_train_lacks_one(tmp_path, classes, listed):
-    path = tmp_path / "t.csv"
-    labels = [*classes, *[classes[0]] * 60]
-    path.write_text("x,label\n" + "".join(f"{i / 7},{text}\n" for i, text in enumerate(labels)))
-    proposed = _proposed(path)
-    label = proposed.data.columns["label"]
-    assert (label.allowed, label.vocabulary) == (listed, None)
-    assert proposed.label.vocabulary and proposed.model.params["classes"] == len(classes)
-
-
-@pytest.mark.parametrize("classes", [150, 1100])
-def test_texts_of_a_label_are_classes_however_many(tmp_path, classes):
-    path = tmp_path / "t.csv"
-    path.write_text("x,label\n" + "".join(f"{i / 7},c{i % classes}\n" for i in range(2200)))
-    proposed = _proposed(path)
-    label = proposed.data.columns["label"]
-    assert label.vocabulary == (config.Vocabulary() if classes > 1000 else None)
-    assert len(label.allowed) == (0 if classes > 1000 else classes)
-    assert proposed.model.params["classes"] == classes
-
-
-def test_the_label_can_be_chosen(tmp_path):
-    path, out = tmp_path / "t.csv", str(tmp_path / "made.yaml")
-    path.write_text("id,a,b,hole\n" + "".join(f"{i},{i % 3},{i / 7},\n" for i in range(60)))
-    assert (
-        "label: a  # a guess: the last of few values; another:"
-        in write_config.propose(str(path), out).text
-    )
-    text = write_config.propose(str(path), out, "b").text
-    assert "label: b  # chosen by LABEL=" in text and "task: regression" in text
-    assert "key" not in yaml.safe_load(write_config.propose(str(path), out, "id").text)["data"]
-    for wrong, why in (
-        ("c", r"LABEL=c: no such column.*; there are id, a, b"),
-        ("hole", "LABEL=hole: it has no values; there are id, a, b"),
-    ):
-        with pytest.raises(errors.UsageError, match=why):
-            write_config.propose(str(path), out, wrong)
-
-
-def test_a_label_of_which_nothing_can_be_learnt_is_refused(tmp_path):
-    path, out = tmp_path / "t.csv", str(tmp_path / "made.yaml")
-    rows = "".join(f"{i / 7},Airport {i // 2 * 2 if i < 9 else i},{i}\n" for i in range(60))
-    path.write_text("lat,name,rank\n" + rows)
-    with pytest.raises(
-        errors.UsageError, match=r"^LABEL=name: 56 different texts in 60 rows: most"
-    ):
-        write_config.propose(str(path), out, "name")
-    text = write_config.propose(str(path), out, "rank").text
-    assert "task: regression" in text and "allowed" not in text
-
-
-def test_a_wrong_label_is_refused_before_the_table_is_read_and_without_listing_all(tmp_path):
-    names = [f"column_{n}" for n in range(500)]
-    row = ",".join("1" for _ in names)
-    # Its rows cannot be read at all.
-    (tmp_path / "t.csv").write_text("\n".join([",".join(names), row, "1", "1", ""]))
-    for wrong, why in (
-        ("colunm_7", r"^LABEL=colunm_7: no such column \(did you mean 'column_\d+'\?\)$"),
-        ("price", r"^LABEL=price: no such column; there are column_0, .*, column_19 and 480 more$"),
-    ):
-        with pytest.raises(errors.UsageError, match=why):
-            write_config.propose(str(tmp_path / "t.csv"), str(tmp_path / "made.yaml"), wrong)
-
-
 def test_numbers_with_a_decimal_comma(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("Preis €;Größe\n" + "".join(f"1.{i:03d},5;{i}\n" for i in range(99)))
-    proposed = _proposed(path)
+    proposed = propose(path)
     assert (proposed.data.csv.decimal, proposed.data.csv.thousands) == (",", ".")
     price = proposed.data.columns["Preis €"]
     assert (price.type, price.min, price.max) == ("float32", 0.0, 1200.0)
-    _check(proposed.data)
+    check(proposed.data)
 
 
 def test_spaces_behind_commas(tmp_path):
     """As the census of UCI is written, which everybody tries first."""
     rows = [f"{i}, {'?P'[i % 9 > 0]}, {i}.5, {('<=50K', '>50K')[i % 2]}\n" for i in range(99)]
     (tmp_path / "adult.data").write_text("".join(rows) + "\n")
-    proposed = _proposed(tmp_path / "adult.data")
+    proposed = propose(tmp_path / "adult.data")
     assert (proposed.data.csv.trim, proposed.data.csv.header) == (True, False)
     types = [column.type for column in proposed.data.columns.values()]
     assert types == ["int64", "string", "float32", "string"]
     assert proposed.data.columns["column_4"].allowed == ("<=50K", ">50K")
-    _check(proposed.data)
-
-
-def test_columns_that_are_one_to_tensorflow(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("p ($),p (€),p\n" + "".join(f"{i / 7},{i / 3},{i % 2}\n" for i in range(60)))
-    assert list(_proposed(path).features) == ["p ($)"]
-    assert "to TensorFlow called like 'p ($)': no feature" in (tmp_path / "made.yaml").read_text()
-
-
-def test_nothing_is_overwritten(tmp_path):
-    (tmp_path / "mine.yaml").write_text("name: mine\n")
-    with pytest.raises(errors.UsageError, match="is there already; name another file with OUT="):
-        write_config.write(str(tmp_path / "mine.yaml"), "x")
+    check(proposed.data)
 
 
 def _rendered(tmp_path, text, label=""):
