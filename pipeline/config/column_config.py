@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from pipeline.sections import NotNegative, Positive, Section
+from pipeline.steps import date_forms
 
 OneCharacter = Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]$")]
 
@@ -71,6 +72,11 @@ class Column(Section):
     """Longest valid text, in characters. Only for `string`."""
     allowed: tuple[int | float | str, ...] = ()
     """All valid values; empty: any. Not for `uint8` and `image`."""
+    dates: date_forms.TextForm | None = None
+    """All values are days of the calendar, maybe with a time, written in this
+    [form](config.md#date); a row with another value becomes a dead letter. Only for `string`, and
+    `ymd` also for `int64`. Not set: any text, of which the step `date` makes -1 if it is no
+    date."""
     missing: Literal["reject", "drop", "allow"] = "reject"
     """What happens to a row without a value. `reject`: it becomes a dead letter. `drop`: it is
     dropped and counted. `allow`: the record lacks the feature, and the trainer uses `default`.
@@ -127,8 +133,11 @@ class Column(Section):
 
     @pydantic.model_serializer(mode="wrap")
     def _as_before(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves the keys of lists out of other columns: their records are named without."""
+        """Leaves out keys of lists in other columns, and `dates` where it is not set: their records
+        are named without."""
         found: dict[str, Any] = handler(self)
+        if self.dates is None:
+            found.pop("dates", None)
         if self.list and self.same_length_as is None:
             found.pop("same_length_as", None)
         if self.list:
@@ -142,6 +151,8 @@ class Column(Section):
             raise ValueError("min and max are for numbers; a string has min_length and max_length")
         if not text and (self.min_length or self.max_length):
             raise ValueError(f"min_length and max_length are for strings, this is {self.type}")
+        if self.dates and not (text or (self.type == "int64" and self.dates == "ymd")):
+            raise ValueError(f"dates are of strings, and ymd of int64, this is {self.type}")
         if self.is_image and (self.missing == "allow" or self.allowed or self.vocabulary):
             raise ValueError(f"{self.type} takes neither missing: allow, allowed, nor a vocabulary")
         if self.type == "image" and not (self.shape == () and self.min is None is self.max):

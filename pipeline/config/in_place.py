@@ -60,6 +60,6 @@ def rule(data: Data) -> str | None:
 def _rule(column: Column) -> str | None:
     if column.list and column.on_longer == "reject":
         return "max_items"
-    keys = ("min", "max", "min_length", "max_length", "allowed", "same_length_as")
+    keys = ("min", "max", "min_length", "max_length", "allowed", "dates", "same_length_as")
     fields = type(column).model_fields
     return next((key for key in keys if getattr(column, key) != fields[key].get_default()), None)

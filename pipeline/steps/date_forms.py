@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias, get_args
 
 # ISO 8601: a date, and maybe a time to the minute or finer. Zones are not looked at.
 _ZONE = r"([+-]\d{2}:?\d{2}|(?i:z|utc?|gmt|[ecmp][sd]t))"
@@ -38,6 +39,41 @@ _WEEKDAY = r"(?i:(mon|tue(s|sday)?|wed(nes)?|thu(r|rs)?|fri|sat(ur)?|sun)(day)?)
 _COMPACT_CLOCK = rf"([01]\d|2[0-3]):?[0-5]\d(:?[0-5]\d(\.\d+)?)?{_ZONE}?"
 _ORDINAL, _GAP = "(?i:st|nd|rd|th)?", "[ ,.-]{0,2}"
 _NAMED_DAY = f"{_DAY}{_ORDINAL}"
+
+TextForm: TypeAlias = Literal[
+    "iso",
+    "y-m-d",
+    "y/m/d",
+    "m/d/y",
+    "d/m/y",
+    "d.m.y",
+    "m-d-y",
+    "d-m-y",
+    "m/d/yy",
+    "d/m/yy",
+    "yy/m/d",
+    "d.m.yy",
+    "m-d-yy",
+    "d-m-yy",
+    "yy-m-d",
+    "ymd",
+    "d month y",
+    "month d y",
+    "y month d",
+    "y-m",
+    "m/y",
+    "month y",
+    "quarter",
+]
+# The same day, or its month or quarter, in each form.
+EXAMPLES: Mapping[str, str] = {
+    form: form.replace("month", "Jan")
+    .replace("yy", "13")
+    .replace("y", "2013")
+    .replace("m", "01")
+    .replace("d", "31")
+    for form in get_args(TextForm)
+} | {"iso": "2013-01-31", "quarter": "2013Q1"}
 
 # How texts are written -> what the whole of one matches; of those that read a text alike, the first
 # is the usual one.

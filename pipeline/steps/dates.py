@@ -28,7 +28,7 @@ _LENGTH = 16
 
 
 class Date(Step):
-    """Takes a part of a date or time as an integer; -1 for anything else."""
+    """Takes a part of a date or time as an integer; -1 for anything else, such as 30 February."""
 
     takes = ("text", "integer")
     gives = "integer"
@@ -39,35 +39,9 @@ class Date(Step):
     """The part. `weekday`: Monday is 0. `day_of_year`: 1 January is 1. `calendar_day`: 31 times the
     months before it, plus the day, so that 4 July is 190 in leap years, too. `days`: days since
     1970-01-01."""
-    form: Literal[
-        "iso",
-        "y-m-d",
-        "y/m/d",
-        "m/d/y",
-        "d/m/y",
-        "d.m.y",
-        "m-d-y",
-        "d-m-y",
-        "m/d/yy",
-        "d/m/yy",
-        "yy/m/d",
-        "d.m.yy",
-        "m-d-yy",
-        "d-m-yy",
-        "yy-m-d",
-        "ymd",
-        "d month y",
-        "month d y",
-        "y month d",
-        "y-m",
-        "m/y",
-        "month y",
-        "quarter",
-        "seconds",
-        "milliseconds",
-        "microseconds",
-        "nanoseconds",
-    ] = "iso"
+    form: (
+        date_forms.TextForm | Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
+    ) = "iso"
     """How dates are written. `iso`: `2013-01-31` or `2013-01-31T23:59:00Z`. `ymd`: `20130131`, text
     or an integer. `yy`: two digits, 1950 to 2049. `month`: its English name, such
     as `31 Jan 2013`, `Thu, 31 Jan 2013 23:59:00 +0000` and `January 31, 2013`. `y-m`, `m/y`,
@@ -106,6 +80,7 @@ class Date(Step):
             hour = parts["hour"]
             hour = tf.where(morning | afternoon, hour % 12, hour)
             parts["hour"] = tf.where(afternoon, hour + 12, hour)
+        known &= parts["day"] <= _longest(parts["year"], parts["month"])
         return tf.where(known, _part(self.part, parts), _UNKNOWN)
 
 
@@ -166,10 +141,20 @@ def _of_compact(part: str, x: tf.Tensor) -> tf.Tensor:
     import tensorflow as tf
 
     month, day = x // 100 % 100, x % 100
-    known = (x > 0) & (x < 10**8) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    known = (x > 0) & (x < 10**8) & (month >= 1) & (month <= 12) & (day >= 1)
+    known &= day <= _longest(x // 10000, month)
     midnight = tf.zeros_like(x)
     of = {"year": x // 10000, "month": month, "day": day, "hour": midnight, "minute": midnight}
     return tf.where(known, _part(part, of), _UNKNOWN)
+
+
+def _longest(year: tf.Tensor, month: tf.Tensor) -> tf.Tensor:
+    """Returns the last day of a month."""
+    import tensorflow as tf
+
+    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    february = 28 + tf.cast(leap, tf.int64)
+    return tf.where(tf.equal(month, 2), february, (month + month // 8) % 2 + 30)
 
 
 def _since(seconds: tf.Tensor) -> dict[str, tf.Tensor]:

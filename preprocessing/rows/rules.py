@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from pipeline import config
 from pipeline.console.figures import bound
-from preprocessing.arrow import arrow_types, image_values, lists
+from pipeline.steps import date_forms
+from preprocessing.arrow import arrow_types, date_texts, image_values, lists
 from preprocessing.arrow.cast import Fault
 
 # How many allowed values an error lists.
@@ -19,7 +20,7 @@ _LISTED = 8
 
 
 def broken(array: pa.Array, column: config.Column) -> list[Fault]:
-    """Returns the reasons `range`, `length`, `image` and `allowed`, and their rows, if any.
+    """Returns the reasons `range`, `length`, `image`, `allowed` and `date`, and their rows, if any.
 
     `array` has the type of `arrow_types.arrow_type`. Rows without a value break none of these
     rules. A list also breaks `items` if it is too long, and the others if one of its items does.
@@ -39,6 +40,9 @@ def broken(array: pa.Array, column: config.Column) -> list[Fault]:
         found.append(("image", image_values.undecodable(array)))
     if column.allowed:
         found.append(("allowed", _not_allowed(array, column)))
+    if column.dates is not None:
+        bad = pa.array(date_texts.unreadable(column.dates, _flat(array, column)))
+        found.append(("date", _any_of_row(bad, array, column)))
     return [(reason, rows) for reason, rows in found if rows.any()]
 
 
@@ -66,6 +70,10 @@ def problem(reason: str, value: object, column: config.Column) -> str:
     if reason == "allowed":
         more = ", ..." if len(column.allowed) > _LISTED else ""
         return f"is {value!r}, not one of {', '.join(map(str, column.allowed[:_LISTED]))}{more}"
+    if reason == "date":
+        form = column.dates or "iso"
+        such = date_forms.EXAMPLES[form]
+        return f"is {value!r}, no day of the calendar in the form {form}, such as {such}"
     if reason == "encoding":
         return f"is {value!r}, not UTF-8 text without NUL"
     if reason == "image":

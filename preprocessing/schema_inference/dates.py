@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from pipeline.steps import date_forms, dates
 from pipeline.steps.dates import COMPACT
+from preprocessing.arrow import date_texts
 
 # Numbers are taken for times since 1970 if all are in these years; of a column that is not called
 # so only milliseconds in fewer years, as identifiers have as many digits.
@@ -90,6 +91,7 @@ class Seen:
     `examples` are a text of each form that is needed to read them all. `no_dates` tells that some
     are in none, `compact` what whole numbers span that are all days, such as 20190131. `aside` is
     what days span, in each form, that may stand for no date, and `odd` are some of them as written.
+    In the forms `unreal` some are days that are not, such as 30 February.
     """
 
     forms: tuple[str, ...] = tuple(date_forms.TEXTS)
@@ -99,6 +101,7 @@ class Seen:
     examples: dict[str, str] = dataclasses.field(default_factory=dict)
     no_dates: bool = False
     compact: Span | None = None
+    unreal: set[str] = dataclasses.field(default_factory=set)
     _apart: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     _no_days: bool = False
     _seasons: bool = True
@@ -117,10 +120,12 @@ class Seen:
         of_one = [form for form in date_forms.TEXTS if _has(form, one)]
         self.no_dates = not of_one
         self.forms = tuple(
-            form for form in self.forms if form in of_one and pc.all(_have(form, texts)).as_py()
+            form
+            for form in self.forms
+            if form in of_one and pc.all(date_texts.have(form, texts)).as_py()
         )
         if self.forms:
-            iso = {form: _as_iso(form, texts) for form in self.forms}
+            iso = {form: date_texts.as_iso(form, texts) for form in self.forms}
             for form in self.forms:
                 self._see_span(form, texts, iso[form])
             for pair in itertools.combinations(self.forms, 2):
@@ -141,6 +146,8 @@ class Seen:
             self.compact, self._no_days = None, True
             return
         self.odd[COMPACT] = sorted({*self.odd.get(COMPACT, ()), *map(str, numbers[odd])})
+        if not _are_real(year, month, day):
+            self.unreal.add(COMPACT)
         if real.any():
             self.compact = _widened(self.compact, (year[real], month[real], day[real]))
             self.compact.hours.add(0)
@@ -201,6 +208,8 @@ class Seen:
     def _see_span(self, form: str, texts: pa.Array, iso: pa.Array) -> None:
         found = pc.extract_regex(iso, _ISO)
         year, month, day = (found.field(n).cast(pa.int64()).to_numpy() for n in range(3))
+        if not _are_real(year, month, day):
+            self.unreal.add(form)
         apart = (year < _PLAUSIBLE_FROM) | (year > _PLAUSIBLE_TO)
         apart |= np.isin((year * 100 + month) * 100 + day, _STAND_INS)
         for spans, rows in ((self.near, ~apart), (self.aside, apart)):
@@ -221,7 +230,7 @@ class Seen:
             self.examples = {self.forms[0]: kept}
             return
         for form in dict.fromkeys((*self.examples, *date_forms.TEXTS)):
-            has = _have(form, texts)
+            has = date_texts.have(form, texts)
             if pc.any(has).as_py():
                 self.examples.setdefault(form, texts.filter(has)[0].as_py())
                 texts = texts.filter(pc.invert(has))
@@ -261,10 +270,11 @@ def _widened(known: Span | None, parts: tuple[np.ndarray, np.ndarray, np.ndarray
     return known
 
 
-def _as_iso(form: str, texts: pa.Array) -> pa.Array:
-    for pattern, new in date_forms.rewrites(form):
-        texts = pc.replace_substring_regex(texts, pattern, new)
-    return texts
+def _are_real(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> bool:
+    """Tells if all are in the calendar."""
+    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    longest = _LONGEST[month - 1] - ((month == 2) & ~leap)
+    return bool((day <= longest).all())
 
 
 def _hours(hours: pa.Array, texts: pa.Array) -> set[int]:
@@ -276,10 +286,6 @@ def _hours(hours: pa.Array, texts: pa.Array) -> set[int]:
 
 def _has(form: str, text: str) -> bool:
     return re.fullmatch(date_forms.TEXTS[form], text, re.ASCII) is not None
-
-
-def _have(form: str, texts: pa.Array) -> pa.Array:
-    return pc.match_substring_regex(texts, f"^({date_forms.TEXTS[form]})$")
 
 
 def _day(year: int, month: int, day: int) -> int:

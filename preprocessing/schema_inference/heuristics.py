@@ -28,7 +28,7 @@ _WIDEST = 16
 _INTERVALS, _ENOUGH = 16, 10_000
 # Longer texts are not listed.
 _ALLOWED = 1000
-_LIMITS = ("allowed", "min", "max", "min_length", "max_length")
+_LIMITS = ("allowed", "min", "max", "min_length", "max_length", "dates")
 _DIGITS = re.compile(r"[+-]?\d{1,1000}(\.0*)?", re.ASCII)
 
 
@@ -79,6 +79,7 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
         made.notes.append(suggest_dates.note(form, found))
         _without_limits(rules)  # later days come
         made.parts = suggest_dates.parts(name, form, span, rows=found.values)
+        rules |= suggest_dates.rule(form, found)
         if not made.parts:
             made.notes.append("of one day and hour: no feature")
     elif traits.is_prose(found):
@@ -252,7 +253,10 @@ def _hashed(found: Found, made: Column) -> None:
     different = found.count_of_different
     buckets = min(2 ** math.ceil(math.log2(_PER_VALUE * different)), _MOST_BUCKETS)
     shared = -math.expm1((different - 1) * math.log1p(-1 / buckets))
-    _without_limits(made.rules)  # other values come
+    # Other values come, but none that has lost its zeros.
+    lengths = {n: limit for n, limit in made.rules.items() if found.codes and "length" in n}
+    _without_limits(made.rules)
+    made.rules |= lengths
     made.notes.append(f"hashed to {buckets:,} buckets, {shared:.0%} share theirs with another")
     made.steps = [{"hash": {"buckets": buckets}}]
     made.embedding = min(_WIDEST, math.ceil(2 * different**0.25))

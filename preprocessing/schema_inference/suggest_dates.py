@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pipeline.steps.dates import EPOCHS
+from pipeline.steps import date_forms
+from pipeline.steps.dates import COMPACT, EPOCHS
 from preprocessing.schema_inference import dates, traits
 from preprocessing.schema_inference.profile import Found
 
@@ -45,6 +46,13 @@ def _two_digits(form: str, found: Found) -> bool:
     """Tells if years have two digits."""
     texts = found.as_dates.examples.values()
     return "yy" in form or (form == "d month y" and not any(map(_FOUR.search, texts)))
+
+
+def rule(form: str, found: Found) -> dict[str, str]:
+    """Returns the rule that later values are written in the same form, if all of these are."""
+    known = date_forms.TEXTS if found.kind == "string" else (COMPACT,)
+    odd = found.tokens or form in found.as_dates.unreal
+    return {"dates": form} if form in known and not odd else {}
 
 
 def is_time(name: str) -> bool:

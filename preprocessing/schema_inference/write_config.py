@@ -255,6 +255,7 @@ def _made(
     for name in (choice.label, choice.key):
         if name is not None:
             made[name].unused = ""
+            made[name].rules.pop("dates", None)
     _tell_apart({n: c for n, c in made.items() if n not in (choice.label, choice.key)})
     return made
 

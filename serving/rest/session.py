@@ -14,6 +14,7 @@ from pipeline.config import splits
 from pipeline.console import terminal
 from pipeline.records import manifest, tfrecord
 from pipeline.runs import exported
+from pipeline.steps import date_forms
 from preprocessing.arrow import examples
 from serving.batch import inputs
 from serving.rest.json_codec import BadRequest
@@ -145,6 +146,9 @@ def made_up(column: config.Column) -> Any:
         return {"b64": base64.b64encode(bytes(column.size)).decode()}
     if column.allowed:
         return _shaped(column.allowed[0], column)
+    if column.dates is not None:
+        day = date_forms.EXAMPLES[column.dates]
+        return _shaped(day if column.type == "string" else int(day), column)
     if column.type == "string":
         return _shaped("x" * max(1, column.min_length), column)
     low = column.min if column.min is not None else min(0.0, column.max or 0.0)

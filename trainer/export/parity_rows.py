@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from pipeline.config import Column
 from pipeline.records import manifest, tfrecord
+from pipeline.steps import date_forms
 from trainer.input import epoch_order
 from trainer.input.dataset import Records
 
@@ -137,6 +138,7 @@ def _of_length(count: int, columns: Mapping[str, Column]) -> dict[str, tf.train.
             known = (value for value in (column.min, column.max) if value is not None)
             item = next((value for value in known if value != column.stands_for_missing), 1)
         item = column.allowed[0] if column.allowed else item
+        item = date_forms.EXAMPLES[column.dates] if column.dates else item
         item = item.encode() if isinstance(item, str) else item
         item = int(item) if column.type == "int64" else item
         found[name] = tf.train.Feature(**{_LISTS[column.type]: {"value": [item] * count}})
@@ -177,9 +179,9 @@ def _number(column: Column, value: float) -> tf.train.Feature:
 
 
 def _texts(column: Column, _: Any) -> _Found:
-    length = max(1, column.min_length)
-    yield "unseen text", not column.allowed, _bytes(column, (_UNSEEN * length).encode())
-    yield "empty text", column.min_length == 0 and not column.allowed, _bytes(column, b"")
+    length, anything = max(1, column.min_length), not (column.allowed or column.dates)
+    yield "unseen text", anything, _bytes(column, (_UNSEEN * length).encode())
+    yield "empty text", column.min_length == 0 and anything, _bytes(column, b"")
 
 
 def _bytes(column: Column, value: bytes) -> tf.train.Feature:

@@ -18,6 +18,8 @@ def test_the_size_of_a_column(shape, size):
     [
         ({"type": "string", "min": 1}, "min and max are for numbers"),
         ({"type": "int64", "max_length": 3}, "are for strings, this is int64"),
+        ({"type": "int64", "dates": "iso"}, "dates are of strings, and ymd of int64, this is int"),
+        ({"type": "float32", "dates": "ymd"}, "dates are of strings, and ymd of int64, this is fl"),
         ({"type": "uint8", "missing": "allow"}, "uint8 takes neither missing: allow"),
         ({"type": "image", "shape": [2]}, "image takes no shape, min or max"),
         ({"type": "image", "max": 2}, "image takes no shape, min or max"),
@@ -68,6 +70,12 @@ def test_only_lists_that_belong_together_are_dumped_so():
     assert Column(**made.model_dump()) == made
     with pytest.raises(pydantic.ValidationError, match="same_length_as is for lists"):
         Column(type="int64", same_length_as="x")
+
+
+def test_columns_without_dates_are_dumped_as_before():
+    assert "dates" not in Column(type="string").model_dump()
+    made = Column(type="string", dates="m/d/y")
+    assert Column(**made.model_dump()) == made
 
 
 def test_columns_that_are_no_lists_are_dumped_as_before():

@@ -192,6 +192,19 @@ def test_whole_numbers_that_are_days():
     assert dates.Date(part="hour", form="ymd").apply(x).numpy().tolist()[:3] == [0, 0, -1]
 
 
+@pytest.mark.parametrize("part", ALL)
+def test_days_that_are_not_in_the_calendar_are_unknown(part):
+    real = ["2020-02-29", "2000-02-29", "2019-12-31", "2019-11-30"]
+    not_real = ["2020-02-30", "2019-02-29", "1900-02-29", "2020-04-31", "2019-11-31"]
+    found = dates.Date(part=part).apply(tf.constant(real + not_real)).numpy().tolist()
+    assert -1 not in found[:4] and found[4:] == [-1] * 5
+    x = tf.constant([int(text.replace("-", "")) for text in real + not_real], tf.int64)
+    assert dates.Date(part=part, form="ymd").apply(x).numpy().tolist() == found
+    american = [f"{text[5:7]}/{text[8:]}/{text[:4]}" for text in real + not_real]
+    x = tf.constant(american)
+    assert dates.Date(part=part, form="m/d/y").apply(x).numpy().tolist() == found
+
+
 def test_nanoseconds():
     x = tf.constant([1_579_000_000_000_000_000, -1], tf.int64)
     assert dates.Date(part="days", form="nanoseconds").apply(x).numpy().tolist() == [18275, -1]

@@ -51,6 +51,29 @@ def _broken(values, **column) -> dict[str, list[int]]:
             {"type": "string", "shape": [2], "max_length": 1},
             {"length": [0]},
         ),
+        (
+            ["2013-01-31", "2020/05/01", None, "20200501", "2020-02-30", "2020-02-29 23:59", ""],
+            {"type": "string", "dates": "iso"},
+            {"date": [1, 3, 4, 6]},
+        ),
+        (
+            ["1/31/2020 9:00 PM", "1/31/2020 9:00 PM", "13/1/2020", "4/31/2020", "2/29/2019"],
+            {"type": "string", "dates": "m/d/y"},
+            {"date": [2, 3, 4]},
+        ),
+        (["2019", "2019-13", "2019-02"], {"type": "string", "dates": "y-m"}, {"date": [0, 1]}),
+        ([None, None], {"type": "string", "dates": "iso"}, {}),
+        ([], {"type": "string", "dates": "iso"}, {}),
+        (
+            [20200229, 20190229, None, -1, 99991231, 10101, 202001],
+            {"type": "int64", "dates": "ymd"},
+            {"date": [1, 3, 6]},
+        ),
+        (
+            [["2013-01-31", "x"], None, ["2013-01-31", "2013-01-31"]],
+            {"type": "string", "shape": [2], "dates": "iso"},
+            {"date": [0]},
+        ),
     ],
 )
 def test_rules(values, column, broken):
@@ -73,6 +96,11 @@ def test_a_slice_is_evaluated_on_its_own_rows():
         ("overflow", {"type": "float32"}, "is 'v', too large for float32"),
         ("encoding", {"type": "string"}, "is 'v', not UTF-8 text without NUL"),
         ("range", {"type": "int64", "min": 0, "max": 9}, "is v, allowed is 0 to 9"),
+        (
+            "date",
+            {"type": "string", "dates": "d/m/y"},
+            "is 'v', no day of the calendar in the form d/m/y, such as 31/01/2013",
+        ),
         ("range", {"type": "int64", "min": 2}, "is v, allowed is 2 or more"),
         ("range", {"type": "int64", "min": 2**60 + 1}, f"is v, allowed is {2**60 + 1} or more"),
         ("range", {"type": "float32", "max": 0.5}, "is v, allowed is 0.5 or less"),

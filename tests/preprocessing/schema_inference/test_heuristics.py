@@ -153,6 +153,13 @@ def test_names_of_few_things_are_learnt():
     assert _column([f"s{i % 13}" for i in range(60)], "store_id").steps == []
 
 
+def test_codes_that_are_hashed_keep_their_length():
+    codes = [f"{number:05}" for number in range(40)] * 6
+    assert _column(codes, "zip").rules == {"type": "string", "min_length": 5, "max_length": 5}
+    names = [f"u{number:05}" for number in range(40)] * 6
+    assert _column(names, "user_id").rules == {"type": "string"}
+
+
 def test_identifiers_are_hashed_and_embedded():
     """As amounts they say nothing. A fifth of the values share a bucket at most."""
     made = _column([*range(1000, 1700)] * 6, name="userId")

@@ -30,6 +30,24 @@ def test_american_dates():
     assert "dates, m/d/y" in made.notes and not made.steps
 
 
+@pytest.mark.parametrize(
+    ("values", "rule"),
+    [
+        (["9/30/1990 0:00:00", "11/29/1993 0:00:00", "1/2/1992 0:00:00"], {"dates": "m/d/y"}),
+        (["2020-01-01", "2020-03-01"], {"dates": "iso"}),
+        (["2020-01-01", "2020-02-30"], {}),
+        (["2020-01-01", "NULL", "2020-03-01"], {}),
+        ([20200101, 20200229, 20200301, 20200401] * 9, {"dates": "ymd"}),
+        ([20190101, 20190229, 20190301, 20190401] * 9, {}),
+        ([1577836800, 1577923200, 1578009600] * 9, {}),
+    ],
+)
+def test_later_dates_must_have_the_form_that_all_had(values, rule):
+    made = _column(values, "timestamp")
+    assert made.parts
+    assert {name: made.rules[name] for name in ("dates",) if name in made.rules} == rule
+
+
 def test_what_could_be_either_is_said():
     notes = _column(["1/2/2020", "3/4/2020", "3/4/2020"]).notes
     assert notes[-1] == "dates, taken for m/d/y; if they are not, form: d/m/y"
@@ -141,12 +159,11 @@ def test_notes_say_one_thing():
 
 
 def test_later_days_are_allowed():
-    assert _column([f"2020-01-{day:02}" for day in range(10, 20)] * 30).rules.keys() <= {
-        "type",
-        "min_length",
-        "max_length",
+    assert _column([f"2020-01-{day:02}" for day in range(10, 20)] * 30).rules == {
+        "type": "string",
+        "dates": "iso",
     }
-    assert _column([20190101 + day for day in range(30)]).rules == {"type": "int64"}
+    assert _column([20190101 + day for day in range(30)]).rules == {"type": "int64", "dates": "ymd"}
 
 
 @pytest.mark.parametrize(
