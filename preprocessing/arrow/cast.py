@@ -57,6 +57,25 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     return made, faults
 
 
+def without_empty(array: pa.Array, column: config.Column) -> pa.Array:
+    """Returns what is to be one number each, of texts with nulls for empty ones: many programs
+    write "" where there is no value."""
+    if column.list or column.shape or column.type not in ("int64", "float32"):
+        return array
+    return pc.if_else(empty, None, array) if (empty := empties(array)) is not None else array
+
+
+def empties(array: pa.Array) -> pa.Array | None:
+    """Tells of each text if it is empty; of others, and if none is, returns `None`."""
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if not (_is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        return None
+    if kind != array.type:
+        array = array.dictionary_decode()
+    found = pc.equal(pc.binary_length(array), 0)
+    return found if pc.any(found).as_py() else None
+
+
 def _lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault]]:
     target, faults = arrow_types.arrow_type(column), list[Fault]()
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):

@@ -60,7 +60,7 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     longer: dict[str, np.ndarray] = {}
     sizes: dict[str, np.ndarray] = {}
     for name, column in data.columns.items():
-        raw = rows.batch.column(name)
+        raw = cast.without_empty(rows.batch.column(name), column)
         array, found = cast.convert(raw, column)
         if column.list:
             sizes[name] = lists.lengths(array)

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -108,6 +108,7 @@ class Found:
     `huge` if some have more than 64 bits, and `measured` if some numbers are not whole.
     `different` counts values, as they lie in the raw data, and is `None` once they are more than
     `most`; `first` are some of these then, and `beyond` estimates how many there are.
+    `empty` texts are neither missing nor values until `settle` says which.
     `least`, `greatest` of a string are lengths in characters.
     """
 
@@ -115,6 +116,7 @@ class Found:
     csv: config.Csv = dataclasses.field(default_factory=config.Csv)
     separator: str = ""
     missing: int = 0
+    empty: int = 0
     values: int = 0
     lengths: set[int] = dataclasses.field(default_factory=set)
     holes: bool = False
@@ -129,6 +131,7 @@ class Found:
     first: tuple[Any, ...] = ()
     beyond: distinct.Distinct = dataclasses.field(default_factory=distinct.Distinct)
     most: int = MAX_DIFFERENT
+    _texts: pa.DataType = dataclasses.field(default_factory=pa.binary)
     by_kind: dict[Kind, Numbers] = dataclasses.field(
         default_factory=lambda: {kind: Numbers() for kind in KINDS}
     )
@@ -147,11 +150,31 @@ class Found:
             present = present.flatten()
             self.holes |= present.null_count > 0
             present = present.drop_null()
-        if not len(present):
+        elif not self.separator and (empty := cast.empties(present)) is not None:
+            self.empty += pc.sum(empty).as_py()
+            self._texts = present.type
+            present = present.filter(pc.invert(empty))
+        if len(present):
+            found = present.value_counts()
+            self._take(found.field(0), found.field(1).to_numpy())
+
+    def settle(self, taken_for_missing: Collection[str]) -> None:
+        """Decides what empty texts are, after all rows: missing among numbers and dates, else texts
+        like others. `taken_for_missing` can be made so by `data.csv.missing`."""
+        if not self.empty:
             return
-        found = present.value_counts()
-        values, counts = found.field(0), found.field(1).to_numpy()
-        self.values += len(present)
+        empty, self.empty = self.empty, 0
+        if (
+            self.kind in ("int64", "float32")
+            or self.as_dates.form
+            or (self.absent & set(taken_for_missing))
+        ):
+            self.missing += empty
+        else:
+            self._take(pa.array([b""]).cast(self._texts), np.array([empty]))
+
+    def _take(self, values: pa.Array, counts: np.ndarray) -> None:
+        self.values += int(counts.sum())
         self._count(values, counts)
         if pa.types.is_temporal(values.type):
             self.kinds = ("string",)
@@ -355,6 +378,10 @@ def survey(
                 first = first or next(iter(rows.letters), None)
                 read += rows.batch.num_rows
                 bar.reach(read)
+    # Only of CSV can other texts be taken for missing.
+    others = set(TOKENS) - set(rules.missing) if source.data.source == "csv" else set()
+    for column in found.values():
+        column.settle(others)
     return Survey(read, found, unreadable, first)
 
 

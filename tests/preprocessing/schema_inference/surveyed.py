@@ -12,4 +12,5 @@ def surveyed(values, kind=None, **limits) -> profile.Found:
     found = profile.Found(**limits)
     texts = [v if v is None or isinstance(v, list) else str(v).encode() for v in values]
     found.see(pa.array(texts, kind))
+    found.settle(profile.TOKENS)
     return found

@@ -17,6 +17,7 @@ def _found(*parts, kinds=profile.KINDS, **limits) -> profile.Found:
     found = profile.Found(kinds=kinds, **limits)
     for part in parts:
         found.see(part if isinstance(part, pa.Array) else pa.array(part, pa.binary()))
+    found.settle(profile.TOKENS)
     return found
 
 
