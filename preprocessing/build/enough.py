@@ -44,6 +44,7 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
         *_copies(data, made),
         *_without_values(data, made),
         *_of_one_class(data, made),
+        *_taken_for_missing(data, made),
     ]
     total = sum(split.records for split in made.splits.values())
     if 0 < total < _FEW:
@@ -84,6 +85,47 @@ def _of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
                 yield f"label {target!r} is {same} in all {label.count:,} rows of {name}{what}"
                 if name == "train":
                     break
+
+
+def _taken_for_missing(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+    """Yields a line for each column in which a value is, or may be, what stands for a missing one
+    to the trainer. One that the config names was chosen."""
+    for name, column in data.columns.items():
+        if column.missing != "allow" or column.default is not None or column.list:
+            continue
+        stand_in = column.stands_for_missing
+        known = [of.columns[name] for of in made.statistics.values() if name in of.columns]
+        missing = sum(one.missing for one in known)
+        if not missing or stand_in != stand_in or not _may_have(column, stand_in):
+            continue
+        there = sum(n for one in known for value, n in one.vocabulary or () if value == stand_in)
+        among = any(_is_among(stand_in, one) for one in known)
+        if not (there or among):
+            continue
+        how = f"in {there:,} rows it is a value" if there else "it lies among the values"
+        yield (
+            f"column {name!r}: {stand_in!r} stands for {missing:,} missing values, and {how}: a "
+            f"model cannot tell them apart. Set data.columns.{name}.default to what is no value"
+        )
+
+
+def _is_among(value: int | float | str, known: manifest.ColumnStatistics) -> bool:
+    """Tells if a value may be one of those that are not counted one by one."""
+    if known.vocabulary is not None and len(known.vocabulary) == known.distinct:
+        return False
+    if isinstance(value, str) or known.min is None or known.max is None:
+        return False
+    return known.min <= value <= known.max
+
+
+def _may_have(column: config.Column, value: int | float | str) -> bool:
+    """Tells if the rules of a column let a value pass that is a whole number or a text."""
+    if column.allowed:
+        return value in column.allowed
+    if isinstance(value, str):
+        return column.min_length == 0
+    low = column.min is None or column.min <= value
+    return low and (column.max is None or value <= column.max)
 
 
 def _without_values(data: config.Data, made: manifest.Manifest) -> list[str]:

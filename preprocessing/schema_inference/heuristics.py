@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from preprocessing.schema_inference import outliers, suggest_dates, suggest_lists, traits
@@ -59,6 +59,7 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     if found.missing:
         rules["missing"] = "allow"
     made = Column(rules, _notes(found, rows))
+    times = None
     if traits.is_personal(name, found):
         rules["sensitive"] = True
         made.notes.append("looks like personal data: values are redacted")
@@ -104,7 +105,37 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
         _number_feature(name, found, made, wide=wide, few=rows < _ENOUGH)
     if not (made.steps or made.parts):
         _without_limits(rules)  # the model does not depend on it
+    elif found.missing and not (found.listed or times):  # -1 is no date to the steps
+        rules |= _stand_in(found, made)
+        if "default" in rules:
+            made.notes.append(f"{rules['default']} stands for missing")
     return made
+
+
+def _stand_in(found: Found, made: Column) -> dict[str, Any]:
+    """Returns what is to stand for missing, where a value could be the same as what does without
+    it: what the limits leave out, of whole numbers, so that no later value can be it either."""
+    if found.kind == "string":
+        taken = set(found.every_text())
+        prose = any("ngrams" in step for step in made.steps)
+        return {} if prose or "" not in taken else {"default": _free("(none)", taken)}
+    if found.kind != "int64":
+        return {}
+    low, high = made.rules.get("min", -(2**63)), made.rules.get("max", 2**63 - 1)
+    if not low <= -1 <= high:
+        return {}
+    if low > -(2**63):
+        return {"default": low - 1}
+    if high < 2**63 - 1:
+        return {"default": high + 1}
+    # Identifiers have no limits.
+    return {"min": low + 1, "default": low} if found.about.least != low else {}
+
+
+def _free(text: str, taken: Collection[str]) -> str:
+    while text in taken:
+        text = f"({text})"
+    return text
 
 
 def _without_limits(rules: dict[str, Any]) -> None:

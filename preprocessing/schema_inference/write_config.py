@@ -252,6 +252,7 @@ def _made(
         made[column].notes.append(f"{texts}: taken for missing")
     if columns[choice.label].missing:
         made[choice.label].rules["missing"] = "drop"
+        made[choice.label].rules.pop("default", None)
     for name in (choice.label, choice.key):
         if name is not None:
             made[name].unused = ""

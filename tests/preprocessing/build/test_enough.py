@@ -15,6 +15,7 @@ NUMBERS = {**tables.COLUMNS, "label": {"type": "float32"}}
 
 
 def _run(root, lines, **options):
+    root.mkdir(exist_ok=True)
     (root / "in.csv").write_text(tables.text(*lines))
     return job.run(tables.make_config(root / "in.csv", **options), str(root))
 
@@ -126,3 +127,38 @@ def test_one_of_several_labels_that_is_always_the_same_is_told(tmp_path, capsys)
     assert _warnings(capsys) == [
         f"warning: label 'size' is the same as float32 in all {rows} rows of train"
     ]
+
+
+def _stood_in(root, capsys, column, *values):
+    columns = {**tables.COLUMNS, "size": {"missing": "allow", **column}}
+    lines = [f"{n},n,{values[n % len(values)]},{n % 2}" for n in range(300)]
+    _run(root, lines, columns=columns)
+    return _warnings(capsys)
+
+
+def test_a_value_that_stands_for_missing_is_named(tmp_path, capsys):
+    said = "a model cannot tell them apart. Set data.columns.size.default to what is no value"
+    whole = {"type": "int64", "vocabulary": {}}
+    (warning,) = _stood_in(tmp_path / "1", capsys, whole, "", -1, 5)
+    start = "warning: column 'size': -1 stands for 100 missing values, and "
+    assert warning == f"{start}in 100 rows it is a value: {said}"
+    (warning,) = _stood_in(tmp_path / "2", capsys, {"type": "int64"}, "", -1, 5)
+    assert warning == f"{start}it lies among the values: {said}"
+    (warning,) = _stood_in(tmp_path / "3", capsys, {"type": "string"}, "", '""', "b", "c")
+    start = "warning: column 'size': '' stands for 75 missing values, and "
+    assert warning == f"{start}in 75 rows it is a value: {said}"
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ({"type": "int64"}, (-1, 5)),
+        ({"type": "int64"}, ("", 0, 5)),
+        ({"type": "int64", "vocabulary": {}}, ("", -2, 5)),
+        ({"type": "int64", "default": -9}, ("", -1, 5)),
+        ({"type": "float32"}, ("", -1, 5)),
+        ({"type": "string"}, ("", "a", "b")),
+    ],
+)
+def test_what_no_value_is_may_stand_for_missing(tmp_path, capsys, column, values):
+    assert _stood_in(tmp_path, capsys, column, *values) == []

@@ -216,3 +216,31 @@ def test_numbers_far_from_all_others_are_clipped():
     values = [*range(100)] * 99
     assert _column([*values, 10**6], "n").steps == [{"clip": {"max": 280.4}}, "z_score"]
     assert _column([*values, 200], "n").steps == ["z_score"]
+
+
+def _stand_in(values, name="x"):
+    """Returns what is to stand for missing, after the rules were shown to keep it from values."""
+    rules = _column(values, name).rules
+    if (default := rules.get("default")) is not None and rules["type"] == "int64":
+        assert not rules.get("min", default) <= default <= rules.get("max", default)
+        assert default not in values
+    return default
+
+
+def test_no_value_can_be_what_stands_for_missing():
+    assert _stand_in([-3, -1, 4, None] * 20) == -11
+    assert _stand_in([*range(-300, 300), None]) == -901
+    assert _stand_in([0, 1, 4, None] * 20) is None, "its limits leave out -1"
+    assert _stand_in([-3, -1, 4] * 20) is None
+    assert _stand_in([-5, -3, None] * 20) == -8
+    ids = [n * 2**50 for n in range(-50, 50)] * 5
+    assert _stand_in([*ids, None], "user_id") == -(2**63)
+    wide = [-(2**62), -1, 2**62, None] * 20
+    assert _stand_in(wide) == -(2**63)
+    assert _stand_in(["-1.5", "7.5", None] * 20) is None
+    assert _stand_in(["a", "b", None] * 20) is None
+    texts = [b"a", b"", b"(none)", None] * 20
+    found = profile.Found()
+    found.see(pa.array(texts))
+    found.settle(())
+    assert heuristics.column("x", found, len(texts)).rules["default"] == "((none))"
