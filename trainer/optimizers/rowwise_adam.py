@@ -31,8 +31,10 @@ class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
         """Updates the resource `var` by `grad`, of the same shape."""
         if not self._decays(var):
             return super()._resource_apply_dense(grad, var)
-        shrink = tf.cast(self._lr_t, var.dtype.base_dtype) * self._decay
-        shrunk = var.assign_sub(shrink * var.read_value(), read_value=False)
+        # Not before: what makes the gradient would read a variable that has shrunk already.
+        with tf.control_dependencies([grad]):
+            shrink = tf.cast(self._lr_t, var.dtype.base_dtype) * self._decay
+            shrunk = var.assign_sub(shrink * var.read_value(), read_value=False)
         with tf.control_dependencies([shrunk]):
             return super()._resource_apply_dense(grad, var)
 

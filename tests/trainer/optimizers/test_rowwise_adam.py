@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -128,3 +130,21 @@ def test_only_that_of_tensorflow_writes_a_table_whole(name, whole):
     assert updates
     written = {op.type for op in updates if "Variable" in op.type and "Assign" in op.type}
     assert bool(written) == whole
+
+
+def test_what_makes_the_gradient_reads_what_has_not_shrunk_yet():
+    def late():
+        time.sleep(0.2)  # all else of the step would be done
+        return np.float32(1)
+
+    with tf.Graph().as_default(), _v1.Session() as session:
+        matrix = _v1.get_variable("matrix", [ROWS, WIDTH], initializer=tf.ones_initializer())
+        factor = tf.numpy_function(late, [], tf.float32)
+        with tf.control_dependencies([factor]):
+            loss = factor * tf.reduce_sum(tf.square(matrix.read_value())) / 2
+        how = optimizers.Updates("adam", RATE, settings=Optimizer(weight_decay=5))
+        op = optimizers.train_op(loss, how)
+        session.run(_v1.global_variables_initializer())
+        session.run(op)
+        [first] = (v for v in _v1.global_variables() if v.name.endswith("/Adam:0"))
+        np.testing.assert_allclose(session.run(first), 0.1, rtol=1e-6)  # 1 - beta1, of ones
