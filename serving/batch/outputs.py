@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline import errors, storage
@@ -106,6 +107,10 @@ def _umask() -> int:
     return mask
 
 
+# From here on, the digits of a float32 that are left out weigh hundredths and more.
+_LARGE = 2.0**16
+
+
 def _csv(found: Iterator[pa.Table], file: IO[bytes]) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\n")
@@ -120,9 +125,17 @@ def _csv(found: Iterator[pa.Table], file: IO[bytes]) -> None:
 def _cells(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_list(column.type):
         return [json.dumps(value) for value in column.to_pylist()]
-    # Arrow writes a float32 by its own digits, Python by those of the float64 it becomes.
-    floating = pa.types.is_floating(column.type)
-    return (column.cast(pa.string()) if floating else column).to_pylist()
+    return (_digits(column) if pa.types.is_floating(column.type) else column).to_pylist()
+
+
+def _digits(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns numbers as text: the fewest digits that give a float32 again, but all digits of large
+    ones, of which the fewest are those of another whole number: 1700000256 is not 1700000300."""
+    if not pa.types.is_float32(column.type):
+        return column.cast(pa.string())
+    large = pc.greater_equal(pc.abs(column), pa.scalar(_LARGE, pa.float32()))
+    exact = column.cast(pa.float64()).cast(pa.string())
+    return pc.if_else(large, exact, column.cast(pa.string()))
 
 
 def _jsonl(found: Iterator[pa.Table], file: IO[bytes]) -> None:
@@ -139,7 +152,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     """Returns values as JSON has them: `None` for NaN and infinities."""
     if not pa.types.is_floating(column.type):
         return column.to_pylist()
-    texts = column.cast(pa.string()).to_pylist()
+    texts = _digits(column).to_pylist()
     numbers = (None if text is None else float(text) for text in texts)
     return [None if x is None or x != x or abs(x) == float("inf") else x for x in numbers]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -51,6 +52,19 @@ def test_csv_has_one_header_and_the_digits_of_float32(tmp_path):
         '"c""d.csv",3,yes,nan,"[3.0, 4.0]"',
         'é,4,no,1e-7,"[0.0, 0.0]"',
     ]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_large_numbers_have_all_their_digits(tmp_path, kind):
+    values = np.array([1700000256, -65536.0078125, 65535.99, 0.1, 3e38], np.float32)
+    target = tmp_path / f"p.{kind}"
+    table = pa.table({"prediction": pa.array([*values, None], pa.float32())})
+    outputs.write(iter([table]), kind, str(target), new=True)
+    text = target.read_text().splitlines()
+    texts = text[1:] if kind == "csv" else [line.split(": ")[1].rstrip("}") for line in text]
+    assert [float(x) for x in texts[:2]] == [1700000256.0, -65536.0078125]
+    assert texts[2:4] == ["65535.99", "0.1"]
+    assert float(texts[4]) == float(values[4])
 
 
 def test_jsonl_is_strict_json(tmp_path):
