@@ -98,7 +98,7 @@ def judge(
     found = {name: np.concatenate([batch[name] for batch in kept]) for name in kept[0]}
     job, masks = records.job, slice_masks(found, slices, records.job.data.columns)
     if kind == "prediction":
-        rows = [Row(name, int(m.sum()), *_numbers(found, m)) for name, m in masks]
+        rows = [Row(name, int(m.sum()), *of_numbers(found, m)) for name, m in masks]
         return Judgement(rows, summary)
     answers = Answers(
         found[LABEL],
@@ -271,9 +271,11 @@ def _shown(value: Any) -> str:
     return text or "(empty)"
 
 
-def _numbers(found: Mapping[str, np.ndarray], chosen: np.ndarray) -> class_metrics.Metrics:
-    labels = found[LABEL]
-    of = labels[chosen].astype(float)
+def of_numbers(found: Mapping[str, np.ndarray], chosen: np.ndarray) -> class_metrics.Metrics:
+    """Returns what is measured of the chosen rows of a regression, and what the mean of all rows
+    gets on them."""
+    labels = found[LABEL].astype(float)  # the mean of large float32 would be off by hundreds
+    of = labels[chosen]
     errors_made, simple = found["prediction"][chosen] - of, float(np.mean(labels)) - of
     metrics = {
         "mean_absolute_error": intervals.mean(np.abs(errors_made)),

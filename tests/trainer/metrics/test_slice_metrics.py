@@ -109,3 +109,11 @@ def test_a_regression(tmp_path):
     )
     assert row.metrics["rmse"].value == pytest.approx(metrics["average_loss"] ** 0.5, rel=1e-5)
     assert row.metrics["rmse"].low < row.metrics["rmse"].value < row.metrics["rmse"].high
+
+
+def test_the_mean_of_large_labels_is_not_rounded():
+    labels = np.full(777, 1e9, np.float32)
+    found = {slice_metrics.LABEL: labels, "prediction": labels}
+    metrics, baseline = slice_metrics.of_numbers(found, np.ones(777, bool))
+    assert metrics["rmse"].value == 0
+    assert baseline == {"mean_absolute_error": 0, "rmse": 0}
