@@ -148,11 +148,7 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
         bad = f" but {found.unreadable.total():,} unreadable ones"
         if (first := found.first_unreadable) is not None:
             bad += f"; row {first.row} {first.problem}" if first.row >= 0 else f"; {first.problem}"
-            if _has_one_more(first.problem):
-                bad += (
-                    ". If the first is the name of the row, as R writes it, give it a name in the "
-                    "header"
-                )
+            bad += _of_one_more(first.problem, guess.data().csv.delimiter)
         raise errors.DataError(f"{path!r}: no rows{bad if first else ''}")
     by_place = guess.csv.get("header") is False
     for name, column in found.columns.items():
@@ -179,9 +175,14 @@ def _separators(guess: Guess, found: Survey, label: str) -> dict[str, str]:
     return {name: mark for name, mark in marks.items() if mark}
 
 
-def _has_one_more(problem: str) -> bool:
-    found = re.fullmatch(r"has (\d+) values for (\d+) columns", problem)
-    return found is not None and int(found[1]) == int(found[2]) + 1
+def _of_one_more(problem: str, delimiter: str) -> str:
+    """Returns what to do about rows that have one value more than the header has names."""
+    found = re.fullmatch(r"has (\d+) values for (\d+) columns(, the last of them empty)?", problem)
+    if found is None or int(found[1]) != int(found[2]) + 1:
+        return ""
+    if found[3]:
+        return f". If all rows end with {delimiter!r}, end the header with it, too"
+    return ". If the first is the name of the row, as R writes it, give it a name in the header"
 
 
 def _unusable(column: Found) -> str | None:

@@ -154,7 +154,10 @@ class CsvSource(base.Source):
             files=dict.fromkeys(self.data.columns, part.file.path),
             numbers=rows + top,
             name=part.file.name,
-            letters=tuple(_letter(row, part.file.path, first + top) for row in bad),
+            letters=tuple(
+                _letter(row, part.file.path, first=first + top, delimiter=self.data.csv.delimiter)
+                for row in bad
+            ),
         )
 
     def _numbers(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -236,12 +239,15 @@ def _parsed(header: bytes, delimiter: str, quote: str) -> tuple[str, ...]:
     return tuple(table.column_names)
 
 
-def _letter(row: pa_csv.InvalidRow, path: str, first: int) -> base.Letter:
+def _letter(row: pa_csv.InvalidRow, path: str, *, first: int, delimiter: str) -> base.Letter:
+    more = row.actual_columns > row.expected_columns
+    empty = more and row.text.rstrip("\r\n").endswith(delimiter)
     return base.Letter(
         path,
         first + row.number - 1,
         None,
         "columns",
         row.text[:_SHOWN],
-        f"has {row.actual_columns} values for {row.expected_columns} columns",
+        f"has {row.actual_columns} values for {row.expected_columns} columns"
+        f"{', the last of them empty' if empty else ''}",
     )

@@ -193,6 +193,12 @@ def test_other_texts_for_no_value(tmp_path):
     assert data.columns["a"].missing == "allow" and data.columns["a"].type == "int64"
 
 
+def test_a_header_may_end_as_its_rows_do(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,y,\n" + "1,2,\n2,4,\n" * 9)
+    assert list(propose(path).data.columns) == ["a", "y"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -203,6 +209,11 @@ def test_other_texts_for_no_value(tmp_path):
             "a,y\nr1,1,2\nr2,1,2\n",
             "row 2 has 3 values for 2 columns. If the first is the name of the row, as R writes it,"
             " give it a name in the header",
+        ),
+        (
+            "a;y\n1;2;\n1;2;\n",
+            "row 2 has 3 values for 2 columns, the last of them empty. If all rows end with ';', "
+            "end the header with it, too",
         ),
     ],
 )
