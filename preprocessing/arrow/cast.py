@@ -18,6 +18,8 @@ from preprocessing.arrow import arrow_types, lists, number_texts
 # Whole numbers as they are written where a column has gaps: 16777217.0; and with a sign: +5
 _POINT = r"^([+-]?\d+)\.0*$"
 _PLUS = r"^\+(\d+)$"
+# How booleans are written.
+_BOOLEANS = (("False", "True"), ("FALSE", "TRUE"), ("false", "true"))
 # A reason code, and which rows it applies to.
 Fault: TypeAlias = tuple[str, np.ndarray]
 # What Arrow reads as a number has digits, signs, a point, hexadecimal digits, x, inf or nan.
@@ -30,7 +32,8 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     Faults are `encoding` (text that is not UTF-8, or holds a NUL), `overflow` (a number too large)
     and `type`, also of lists in which a value is missing. Text is read as Arrow does: no plain
     spaces, digits in ASCII, 1e3 for floats only, but 5.0 and +5 are whole numbers, and spaces that
-    do not break are no part of a number; to floats, whole numbers are rounded like text. A list is
+    do not break are no part of a number; to floats, whole numbers are rounded like text. Booleans
+    become the texts that are allowed, or true and false. A list is
     null if one of its items is at fault; its faults may also be `quotes` (a separator is inside
     quotes) and `item` (one that is equal to what stands for none).
     """
@@ -42,6 +45,8 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     if array.type == target and not (pa.types.is_string(target) or pa.types.is_nested(target)):
         return array, []
     faults: list[Fault] = []
+    if pa.types.is_boolean(array.type) and target == pa.string():
+        array = _as_words(array, column)
     if column.is_image:
         return _cast(array, target, "type", faults=faults), faults
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
@@ -74,6 +79,13 @@ def empties(array: pa.Array) -> pa.Array | None:
         array = array.dictionary_decode()
     found = pc.equal(pc.binary_length(array), 0)
     return found if pc.any(found).as_py() else None
+
+
+def _as_words(array: pa.Array, column: config.Column) -> pa.Array:
+    written = next(
+        (words for words in _BOOLEANS if set(words) & set(column.allowed)), _BOOLEANS[-1]
+    )
+    return pc.if_else(array, written[1], written[0])
 
 
 def _lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault]]:
@@ -162,7 +174,13 @@ def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | N
 
 def _quick(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Casts all values or none. Whole numbers of more digits than a float has are no reason."""
-    element = target.value_type if pa.types.is_nested(target) else target
+    nested = pa.types.is_nested(target)
+    element = target.value_type if nested else target
+    given = array.type.value_type if pa.types.is_nested(array.type) else array.type
+    if pa.types.is_decimal(given) and pa.types.is_floating(element):
+        # Arrow computes float32 of decimals in float32, which rounds more than once.
+        wide = pa.list_(pa.float64(), target.list_size) if nested else pa.float64()
+        array = array.cast(wide, safe=False)
     return array.cast(target, safe=not pa.types.is_floating(element))
 
 

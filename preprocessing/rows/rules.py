@@ -69,7 +69,8 @@ def problem(reason: str, value: object, column: config.Column) -> str:
         return f"is {value!r}, {_length(column)}"
     if reason == "allowed":
         more = ", ..." if len(column.allowed) > _LISTED else ""
-        return f"is {value!r}, not one of {', '.join(map(str, column.allowed[:_LISTED]))}{more}"
+        shown = f"the boolean {value}" if isinstance(value, bool) else repr(value)
+        return f"is {shown}, not one of {', '.join(map(str, column.allowed[:_LISTED]))}{more}"
     if reason == "date":
         form = column.dates or "iso"
         such = date_forms.EXAMPLES[form]

@@ -6,6 +6,7 @@ import decimal
 import math
 
 import hypothesis
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
@@ -226,3 +227,30 @@ def test_what_is_no_list():
     assert _convert([None], _list("int64"), pa.null()) == ([None], {})
     nested = pa.array([[[1]], [[2, 3]]])
     assert _convert(nested, _list("int64")) == ([None, None], {"type": [0, 1]})
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(12, 2), pa.decimal256(50, 2)])
+def test_decimals_become_the_nearest_float32(kind):
+    numbers = [decimal.Decimal(n) / 100 for n in range(8144274000, 8144276000, 7)]
+    array = pa.array(numbers, kind)
+    nearest = [float(np.float32(float(number))) for number in numbers]
+    assert _convert(array, _FLOAT) == (nearest, {})
+    pairs = pa.array([numbers[:2], None, numbers[2:4]], pa.list_(kind))
+    made, faults = _convert(pairs, config.Column(type="float32", shape=(2,)))
+    assert made == [nearest[:2], None, nearest[2:4]] and not faults
+    some = config.Column(type="float32", list=True, max_items=9)
+    assert _convert(pairs, some)[0][2] == nearest[2:4]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "words"),
+    [
+        (["False", "True"], ["True", "False", None]),
+        (["", "TRUE"], ["TRUE", "FALSE", None]),
+        ([], ["true", "false", None]),
+        (["no", "yes"], ["true", "false", None]),
+    ],
+)
+def test_booleans_are_written_as_texts_are_allowed_to_be(allowed, words):
+    column = config.Column(type="string", allowed=tuple(allowed))
+    assert _convert([True, False, None], column, pa.bool_()) == (words, {})

@@ -116,3 +116,8 @@ def test_a_slice_is_evaluated_on_its_own_rows():
 )
 def test_problems_in_words(reason, column, text):
     assert rules.problem(reason, "v", config.Column(**column)).endswith(text)
+
+
+def test_a_boolean_is_told_from_a_text():
+    column = config.Column(type="string", allowed=("no", "yes"))
+    assert rules.problem("allowed", False, column) == "is the boolean False, not one of no, yes"
