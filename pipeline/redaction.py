@@ -26,6 +26,13 @@ _SHAPES = re.compile(
 )
 # How a name ends and what may be around it: quotes as in JSON, YAML and Python.
 _ENDS, _VALUE = r"""["']?\s*[=:]\s*""", r"""("[^"]*"|'[^']*'|[^\s"',;&)}\]]+)"""
+# Behind a name, the words of a message are no value: what JSON and Python show behind quoted names
+# is quoted, too, or a number.
+_SAID = (
+    r"""(?!(?-i:(?<=["']:\s)(?:[a-z]+[,;:]?\s[A-Za-z(\[{'"\d]|(?:empty|missing)\b)|(?<=:\s)"""
+    r"(?:an?|are|begins|can|cannot|ends|has|have|holds|input|is|made|missing|must|needs|no|not"
+    r"|should|takes|the|there|unknown|was|were)\s[A-Za-z(\[{'\"\d]))"
+)
 _OF_ACCESS = (
     r"(?:access|account|api|auth|bearer|bot|client|csrf|deploy|git(?:hub|lab)?|hf|hub|huggingface"
     r"|id|jwt|npm|oauth2?|personal|private|pypi|refresh|registry|sas|secret|security|service"
@@ -37,19 +44,19 @@ _NAMED = re.compile(
     |(?:api|access|account|auth|consumer|encryption|private|signing|subscription)[_-]?key\w*{_ENDS}
     |{_OF_ACCESS}[_-]?token{_ENDS}
     |(?:\b|_)pwd{_ENDS}(?![/.~])
-    |authorization{_ENDS}["']?(?:(?:basic|bearer|digest|token)\s+)?){_VALUE}""",
+    |authorization{_ENDS}["']?(?:(?:basic|bearer|digest|token)\s+)?){_SAID}{_VALUE}""",
     re.IGNORECASE | re.VERBOSE,
 )
 # These names have other meanings in this field, where their values are numbers, words in brackets
 # (`token: <pad>`) or nothing.
 _NO_VALUE = r"""(?!["']?(?:[-+]?[\d.,]+(?:e[-+]?\d+)?|true|false|none|null|yes|no)\b(?![\w/+=-]))"""
 _MAYBE = re.compile(
-    rf"""((?:(?<![a-z])token|(?<![a-z])pass|(?<=_)pass){_ENDS}(?!["']?[<\[{{(]){_NO_VALUE}){_VALUE}""",
+    rf"""((?:(?<![a-z])token|(?<![a-z])pass|(?<=_)pass){_ENDS}(?!["']?[<\[{{(]){_NO_VALUE}){_SAID}{_VALUE}""",
     re.IGNORECASE | re.VERBOSE,
 )
 # A signature is also what a model has; that of a request has digits.
 _SIGNED = re.compile(
-    rf"""((?:signature|(?<![a-z])sig){_ENDS}(?=["']?[\w%+/=.-]*\d){_NO_VALUE}){_VALUE}""",
+    rf"""((?:signature|(?<![a-z])sig){_ENDS}(?=["']?[\w%+/=.-]*\d){_NO_VALUE}){_SAID}{_VALUE}""",
     re.IGNORECASE | re.VERBOSE,
 )
 _BEARER = re.compile(r"\b(bearer\s+)(?=[\w.~+/=-]*\d|[\w.~+/=-]{20})[\w.~+/=-]{6,}", re.IGNORECASE)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,6 +74,26 @@ def test_secrets_are_hidden(text, shown):
 )
 def test_what_is_no_secret_stays(text):
     assert redact(text) == text
+
+
+# What stands behind a name in our messages.
+_SAID = sorted(
+    {
+        said + "7" * said.endswith(" ")
+        for part in ("pipeline", "preprocessing", "serving", "trainer")
+        for path in (pathlib.Path(__file__).parents[2] / part).rglob("*.py")
+        for said in re.findall(r"!r\}: ([a-z][^\"{]*)", path.read_text())
+    }
+)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "secret", "api_token", "token"])
+def test_our_own_words_stay(name):
+    assert len(_SAID) > 50
+    for said in (*_SAID, "must be a mapping of sections such as data: and model:, got 7"):
+        assert redact(f"config {name!r}: {said}") == f"config {name!r}: {said}"
+    for said in ("must be 1 or more, got 0", "unknown key 'x'", "is 7, not int64", "input should"):
+        assert redact(f"data.columns.{name}: {said}") == f"data.columns.{name}: {said}"
 
 
 def test_content_of_any_depth_is_redacted():
