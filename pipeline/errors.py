@@ -10,13 +10,24 @@ import contextlib
 import difflib
 import errno
 import os
+import unicodedata
 from collections.abc import Iterable, Iterator
+
+# Control characters, and what ends lines and paragraphs.
+_BREAKS = ("Cc", "Zl", "Zp")
 
 
 class PipelineError(Exception):
     """Base of all failures a user can cause or cure; its text is one line for a person."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        """The text; names in it may hold newlines and the like, which are escaped."""
+        text = super().__str__()
+        if text.isprintable():
+            return text
+        return "".join(repr(c)[1:-1] if unicodedata.category(c) in _BREAKS else c for c in text)
 
 
 class UsageError(PipelineError, ValueError):

@@ -7,6 +7,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -118,14 +119,16 @@ def _pattern(path: str) -> str:
     """Makes a folder a pattern of its files, which must be of one ending."""
     lakes.refuse([path])
     folder, paths = partitions.below(path)
+    if not paths and not storage.is_remote(path) and os.path.isdir(path):
+        raise errors.DataError(f"{path!r}: a folder without files to read")
     if not paths:
         return path
     names = [path.rpartition("/")[2] for path in paths]
-    endings = sorted({name[name.find(".") :] if "." in name else "" for name in names})
-    if len(endings) > 1:
+    endings = [name[name.find(".") :] if "." in name else "" for name in names]
+    if len(different := sorted(set(endings))) > 1:
         raise errors.DataError(
-            f"{path!r}: a folder of {', '.join(map(repr, endings))}; give a pattern of those to "
-            f"read, such as {storage.join(folder, '*' + endings[-1])!r}"
+            f"{path!r}: a folder of {', '.join(map(repr, different))}; give a pattern of those to "
+            f"read, such as {storage.join(folder, '*' + files.likely(endings))!r}"
         )
     return storage.join(folder, f"*{endings[0]}")
 

@@ -122,7 +122,7 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
     suggest_label.check_label(label, guess, guess.kinds)
     known_form = False
     while True:
-        found = profile.survey(sources.choose(guess.data()), guess.kinds, guess.separators)
+        found = _surveyed(guess)
         known = set(guess.data().csv.missing)
         taken = found.columns[label].tokens - found.columns[label].absent if label else set()
         for name, column in found.columns.items():
@@ -164,6 +164,20 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
     if all(column.listed for column in usable):
         raise errors.DataError(f"{path!r}: {detect_format.ONLY_LISTS}")
     return guess, found
+
+
+def _surveyed(guess: Guess) -> Survey:
+    """Reads the data. Columns are those of the first file, not yet of a config."""
+    try:
+        return profile.survey(sources.choose(guess.data()), guess.kinds, guess.separators)
+    except errors.DataError as error:
+        said = str(error)
+        if (mine := " of the config is missing") not in said:
+            raise
+        raise errors.DataError(
+            f"{said.replace(mine, ' of the first file is missing')}. Give a pattern of files that "
+            "have the same columns"
+        ) from None
 
 
 def _separators(guess: Guess, found: Survey, label: str) -> dict[str, str]:

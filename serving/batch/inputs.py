@@ -221,11 +221,12 @@ def _in_folder(folder: str, job: config.Config) -> list[str]:
     paths = [path for path in paths if not storage.listdir(path)]
     if not paths:
         raise errors.DataError(f"{folder!r}: holds no files to predict for")
-    endings = sorted({_ending(path) for path in paths})
-    if len(endings) > 1:
+    endings = [_ending(path) for path in paths]
+    if len(different := sorted(set(endings))) > 1:
+        pattern = storage.join(folder, f"*{files.likely(endings)}")
         raise errors.DataError(
-            f"{folder!r}: holds files that end in {', '.join(map(repr, endings))}; give a pattern "
-            f"of those to read, such as {storage.join(folder, '*' + endings[-1])!r}"
+            f"{folder!r}: holds files that end in {', '.join(map(repr, different))}; give a "
+            f"pattern of those to read, such as {pattern!r}"
         )
     return paths
 

@@ -90,3 +90,9 @@ def test_what_has_been_reported_has_no_text():
 def test_a_code_of_no_error_of_ours_is_kept():
     error = errors.of_exit_code(3, "text")
     assert (type(error), error.exit_code, str(error)) == (errors.PipelineError, 3, "text")
+
+
+def test_names_with_newlines_leave_an_error_one_line():
+    error = errors.UsageError("--slices 'foo': not one of the columns a\nb, c\x1b[2J, d\u2028é, e")
+    assert str(error) == "--slices 'foo': not one of the columns a\\nb, c\\x1b[2J, d\\u2028é, e"
+    assert str(errors.DataError(str(error))) == str(error)

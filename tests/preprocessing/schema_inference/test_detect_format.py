@@ -144,7 +144,15 @@ def test_folders_and_patterns(tmp_path):
     assert detect_format.sniff(str(tmp_path)).pattern == str(tmp_path / "*.csv")
     assert detect_format.sniff(str(tmp_path / "part-*")).pattern == str(tmp_path / "part-*")
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(errors.DataError, match=r"a folder of '.csv', '.txt'; give a pattern"):
+    with pytest.raises(
+        errors.DataError, match=r"a folder of '.csv', '.txt'; give a pattern .*\*\.csv'$"
+    ):
+        detect_format.sniff(str(tmp_path))
+
+
+def test_a_folder_without_files_is_said_to_be_one(tmp_path):
+    (tmp_path / ".hidden").touch()
+    with pytest.raises(errors.DataError, match=r"': a folder without files to read$"):
         detect_format.sniff(str(tmp_path))
 
 

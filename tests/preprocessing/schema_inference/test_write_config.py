@@ -193,6 +193,14 @@ def test_other_texts_for_no_value(tmp_path):
     assert data.columns["a"].missing == "allow" and data.columns["a"].type == "int64"
 
 
+def test_files_of_other_columns_are_compared_with_the_first(tmp_path):
+    for name, header in (("a", "x,b,y"), ("b", "x,c,y")):
+        (tmp_path / f"{name}.csv").write_text(header + "\n1,2,3\n2,3,4\n")
+    said = r"b\.csv': column 'b' of the first file is missing; its header has x, c, y\. Give a patt"
+    with pytest.raises(errors.DataError, match=said):
+        write_config.propose(str(tmp_path), str(tmp_path / "made.yaml"))
+
+
 def test_a_header_may_end_as_its_rows_do(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,y,\n" + "1,2,\n2,4,\n" * 9)

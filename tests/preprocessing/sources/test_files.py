@@ -138,3 +138,17 @@ def test_files_that_cannot_be_opened(tmp_path):
         (tmp_path / "x").touch(mode=0)
         with pytest.raises(errors.DataError, match="cannot be read: Permission denied"):
             _read(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("endings", "likely"),
+    [
+        ([".csv", ".md"], ".csv"),
+        ([".md", ".md", ".parquet"], ".parquet"),
+        ([".csv", ".jsonl", ".jsonl"], ".jsonl"),
+        ([".md", ".txt", ".txt"], ".txt"),
+        (["", ".CSV.gz"], ".CSV.gz"),
+    ],
+)
+def test_which_of_several_endings_data_have(endings, likely):
+    assert files.likely(endings) == likely

@@ -216,7 +216,7 @@ def test_a_folder_is_all_files_in_it_that_are_shown(job, tmp_path):
             ["f/a.csv", "f/b.csv.gz", "f/c"],
             "f",
             errors.DataError,
-            r"f': holds files that end in '', '\.csv', '\.csv\.gz'; give a pattern .*/\*\.csv\.gz'",
+            r"f': holds files that end in '', '\.csv', '\.csv\.gz'; give a pattern .*/\*\.csv'",
         ),
     ],
 )
