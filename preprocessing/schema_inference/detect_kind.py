@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from typing import Literal, cast
 
@@ -63,7 +64,9 @@ def is_idx(path: str) -> bool:
     names = [name for name in storage.listdir(path) if "idx" in name]
     if names:
         return any(kind_of(storage.join(path, name)) == "idx" for name in names)
-    return storage.exists(path) and not storage.listdir(path) and kind_of(path) == "idx"
+    if storage.listdir(path) or (not storage.is_remote(path) and os.path.isdir(path)):
+        return False
+    return storage.exists(path) and kind_of(path) == "idx"
 
 
 def _is_binary(head: bytes) -> bool:

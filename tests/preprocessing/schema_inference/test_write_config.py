@@ -201,6 +201,12 @@ def test_files_of_other_columns_are_compared_with_the_first(tmp_path):
         write_config.propose(str(tmp_path), str(tmp_path / "made.yaml"))
 
 
+def test_an_empty_folder_is_said_to_be_one(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(errors.DataError, match=r"empty': a folder without files to read$"):
+        write_config.propose(str(tmp_path / "empty"), str(tmp_path / "made.yaml"))
+
+
 def test_a_header_may_end_as_its_rows_do(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,y,\n" + "1,2,\n2,4,\n" * 9)
