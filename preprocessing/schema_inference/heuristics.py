@@ -29,6 +29,8 @@ _INTERVALS, _ENOUGH = 16, 10_000
 # Longer texts are not listed.
 _ALLOWED = 1000
 _LIMITS = ("allowed", "min", "max", "min_length", "max_length", "dates")
+_HEXADECIMAL = re.compile(r"-?0[xX][0-9a-fA-F]+")
+_NUMERIC = re.compile(r"[+-]?[\d.,]*", re.ASCII)
 _DIGITS = re.compile(r"[+-]?\d{1,1000}(\.0*)?", re.ASCII)
 
 
@@ -47,6 +49,11 @@ class Column:
     parts: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
     embedding: int | dict[str, Any] | None = None
     unused: str = ""
+
+    @property
+    def is_amount(self) -> bool:
+        """Tells if the model takes the values as numbers."""
+        return "z_score" in self.steps
 
 
 def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
@@ -88,14 +95,13 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
         made.steps = [{"ngrams": {"buckets": _BUCKETS}}]
     elif traits.is_name(found, rows) and traits.says_nothing(name, found, rows):
         made.notes.append("another value in every row: no feature")
-        if found.kind == "string" and not traits.is_key(name, found, rows):
-            made.unused = "each row has another text"
+        what = "text" if found.kind == "string" else "number"
+        made.unused = f"each row has another {what}"
     elif traits.is_identifier(name, found) and (
         found.values < traits.LEARNT * found.count_of_different
     ):
         made.notes.append(f"identifiers in less than {traits.LEARNT} rows each: no feature")
-        if found.values >= traits.RETURNS * found.count_of_different:
-            made.unused = f"these identifiers have less than {traits.LEARNT} rows each"
+        made.unused = f"these identifiers have less than {traits.LEARNT} rows each"
     elif traits.is_identifier(name, found) and found.count_of_different > traits.CATEGORIES:
         made.notes.append("identifiers, no amounts")
         _hashed(found, made)
@@ -198,7 +204,7 @@ def _notes(found: Found, rows: int) -> list[str]:
         notes.append(f"{share:.1%} missing" if share >= 0.001 else f"{found.missing:,} missing")
     if found.about.not_finite:
         notes.append(f"{found.about.not_finite:,} not finite")
-    if few := traits.merged(found):
+    if found.kind == "float32" and (few := traits.merged(found)):
         notes.append(f"float32 makes {few[1]:,} of {few[0]:,} of them")
     if found.kind == "string":
         if found.about.least != found.about.greatest:
@@ -207,7 +213,7 @@ def _notes(found: Found, rows: int) -> list[str]:
         if found.as_dates.mixed:
             notes.append(f"dates written in {len(found.as_dates.mixed)} ways: kept as text")
         elif found.codes and not found.as_dates.form:
-            notes.append("digits with leading zeros: kept as text")
+            notes += _codes(found)
         elif _is_huge(found):
             notes.append("whole numbers of more than 64 bits: kept as text")
         elif traits.has_unit(found):
@@ -215,6 +221,16 @@ def _notes(found: Found, rows: int) -> list[str]:
         elif found.strays:
             notes.append(f"{numbers.refused:,} values are not numbers, all others are")
     return notes
+
+
+def _codes(found: Found) -> list[str]:
+    """Returns what texts are of which some begin as no number does, if that is why they are texts:
+    days and addresses also may."""
+    if all(map(_HEXADECIMAL.fullmatch, found.some())):
+        return ["hexadecimal numbers: kept as text"]
+    if all(map(_NUMERIC.fullmatch, found.some())):
+        return ["digits with leading zeros: kept as text"]
+    return []
 
 
 def _is_huge(found: Found) -> bool:
@@ -241,6 +257,8 @@ def _number_feature(name: str, found: Found, made: Column, *, wide: bool, few: b
         return
     filled = [{"missing": {"fill": "mean", "indicator": True}}] if found.missing else []
     made.steps = [*filled, *_clipped(found), "z_score"]
+    if found.kind == "int64" and (merged := traits.merged(found)):
+        made.notes.append(f"float32 makes {merged[1]:,} of {merged[0]:,} of them")
     if not (short or wide or few or found.lengths):
         near = _clipped(found) if outliers.find(found) else []
         quantiles = [*_filled(found), *near, {"piecewise": {"count": _INTERVALS}}]
@@ -259,7 +277,7 @@ def _clipped(found: Found) -> list[Any]:
     low, high = (mean + sign * outliers.FAR * deviation for sign in (-1, 1))
     limits = {"min": low} if about.least < low else {}
     limits |= {"max": high} if about.greatest > high else {}
-    if not limits:
+    if not limits or not deviation:  # whole numbers that no float tells apart have none
         return []
     digits = 2 - math.floor(math.log10(deviation))
     return [{"clip": {n: round(float(x), digits) for n, x in limits.items()}}]

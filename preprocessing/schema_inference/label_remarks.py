@@ -29,6 +29,12 @@ def of(name: str, label: Found) -> list[str]:
 def _task(name: str, label: Found) -> list[str]:
     """Returns what whole numbers of many values were taken for, and how to have the other."""
     numbers = f"the label {name!r} has {len(label.different or ())} different whole numbers"
+    if traits.threshold(label) is not None:
+        least, greatest = traits.two_numbers(label)
+        return [
+            f"the label {name!r} has two values: 0 stands for {least:g} in reports and "
+            f"predictions, 1 for {greatest:g}"
+        ]
     if traits.is_amount(label):
         return [
             f"{numbers}, and neighbours are about as frequent: taken for an amount. If they are "
@@ -36,16 +42,18 @@ def _task(name: str, label: Found) -> list[str]:
             f"and model.params.classes: {len(label.different or ())} in place of task, offset and "
             "scale, and remove eval"
         ]
-    if label.kind != "int64" or len(label.different or ()) <= traits.FEW:
+    pointed = label.classes and len(label.different or ()) > 2
+    if label.kind != "int64" or not (pointed or len(label.different or ()) > traits.FEW):
         return []
     if not traits.is_class(label):
         return []
+    why = "written like 1.0" if pointed else "and neighbours are not about as frequent"
     scaled = ", ".join(f"{key}: {value:g}" for key, value in traits.scaling(label).items())
     other = (
         "" if traits.is_numbered(label) else f", and remove label and data.columns.{name}.allowed"
     )
     return [
-        f"{numbers}, and neighbours are not about as frequent: taken for classes. If they are an "
+        f"{numbers}, {why}: taken for classes. If they are an "
         f"amount, write task: regression, {scaled} in place of classes in model.params, and eval: "
         f"{{metric: average_loss, higher_is_better: false}}{other}"
     ]

@@ -105,7 +105,8 @@ class Found:
     `separator`, if there is one.
 
     `csv` says how numbers are written. `pointed` tells if some whole ones are written as 1.0,
-    `huge` if some have more than 64 bits, and `measured` if some numbers are not whole.
+    `classes` if these are taken for whole numbers though, `huge` if some have more than 64 bits,
+    and `measured` if some numbers are not whole.
     `different` counts values, as they lie in the raw data, and is `None` once they are more than
     `most`; `first` are some of these then, and `beyond` estimates how many there are.
     `empty` texts are neither missing nor values until `settle` says which.
@@ -122,6 +123,7 @@ class Found:
     holes: bool = False
     codes: bool = False
     pointed: bool = False
+    classes: bool = False
     huge: bool = False
     measured: bool = False
     tokens: set[str] = dataclasses.field(default_factory=set)
@@ -261,7 +263,7 @@ class Found:
         fitting = [k for k in self.kinds if not self.by_kind[k].refused]
         if self.codes or not fitting:
             return "string"
-        if fitting[0] == "int64" and self.pointed and not self._is_wide:
+        if fitting[0] == "int64" and self.pointed and not (self.classes or self.is_wide):
             return "float32"
         # What is too large for int64 names something, and float32 would make many of them one.
         if fitting[0] == "float32" and self.huge and not self.measured:
@@ -269,7 +271,8 @@ class Found:
         return fitting[0]
 
     @property
-    def _is_wide(self) -> bool:
+    def is_wide(self) -> bool:
+        """Tells if float32 has not all the whole numbers that these lie among."""
         about = self.by_kind["int64"]
         return max(abs(about.least or 0), abs(about.greatest or 0)) > EXACT
 

@@ -24,8 +24,9 @@ _SHOWN = 10
 _PLAIN = "Write them without to make it a number"
 
 
-def of(guess: Guess, found: Survey, label: str) -> list[str]:
-    """Returns what was in doubt when the data were read, and what is amiss with the columns."""
+def of(guess: Guess, found: Survey, label: str, *, numbers: Collection[str]) -> list[str]:
+    """Returns what was in doubt when the data were read, and what is amiss with the columns;
+    `numbers` are those that a model takes as numbers."""
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     said = list(guess.remarks)
     said += _left_out(guess.left_out)
@@ -39,7 +40,9 @@ def of(guess: Guess, found: Survey, label: str) -> list[str]:
             _missing(name, text, f"{n:,} of {found.rows:,} rows", drops=name == label)
             for text, n in texts.items()
         ]
-    said += [_merged(name, *few) for name, c in columns.items() if (few := traits.merged(c))]
+    for name in [name for name in columns if name in numbers]:
+        if few := traits.merged(columns[name]):
+            said.append(_merged(name, *few, label=name == label))
     for name, column in columns.items():
         said += suggest_dates.remarks(name, column)
         said += [] if name == label else suggest_dates.stand_ins(name, column)
@@ -50,11 +53,12 @@ def of(guess: Guess, found: Survey, label: str) -> list[str]:
     return said
 
 
-def _merged(name: str, different: int, apart: int) -> str:
+def _merged(name: str, different: int, apart: int, *, label: bool) -> str:
+    late = "; model.params.offset does not help, as labels are float32 by then" if label else ""
     return (
         f"{name!r} has {different:,} different numbers, of which float32 makes {apart:,}: they are "
         "far from zero and close to each other. Subtract what they have in common from the raw "
-        "data, or change their unit"
+        f"data, or change their unit{late}"
     )
 
 

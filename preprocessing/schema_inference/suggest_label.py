@@ -81,7 +81,8 @@ class Choice:
 
 
 def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
-    """Returns the label, which is the `chosen` column if there is one, and the key. Raises
+    """Returns the label, which is the `chosen` column if there is one, and the key; classes that
+    are written as 1.0 are whole numbers from here on. Raises
     `UsageError` for a column that cannot be a label."""
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     row_key = key(columns, found.rows)
@@ -90,6 +91,7 @@ def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
         others = {n: c for n, c in single.items() if n != row_key} or single
         guessed, why = label(others, found.rows)
         _refuse(f"label {guessed!r} ({why})", columns[guessed], guess)
+        found.columns[guessed] = traits.as_classes(columns[guessed])
         return Choice(guessed, why, row_key)
     check_label(chosen, guess, columns)
     column = columns[chosen]
@@ -102,6 +104,7 @@ def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
             "rows: most occur once, and no model can learn these; choose a column whose values "
             "return, or numbers"
         )
+    found.columns[chosen] = traits.as_classes(column)
     return Choice(chosen, "chosen by LABEL=", None if chosen == row_key else row_key)
 
 

@@ -43,7 +43,7 @@ def lines(label: Found, columns: Mapping[str, Column], rows: int) -> list[str]:
         ]
     section, task, evaluation = _task(label)
     if section:
-        found += ["", f"label: {flow(section)}"]
+        found += ["", f"label: {flow(section)}{_meaning(section, label)}"]
     network: dict[str, Any] = {"hidden_units": _UNITS}
     if "classes" in task:
         network["dropout"] = _DROPOUT_OF_CLASSES
@@ -52,6 +52,14 @@ def lines(label: Found, columns: Mapping[str, Column], rows: int) -> list[str]:
     passes = _PASSES_OF_CLASSES if "classes" in task else _PASSES
     found += ["", f"model: {flow(model)}", "", *_train(rows, passes, len(columns), hashed=hashed)]
     return [*found, "", f"eval: {flow(evaluation)}"] if evaluation else found
+
+
+def _meaning(section: Mapping[str, Any], label: Found) -> str:
+    """Returns what the classes of a threshold stand for, as a comment."""
+    if "threshold" not in section:
+        return ""
+    least, greatest = traits.two_numbers(label)
+    return f"  # 0 stands for {least:g}, 1 for {greatest:g}"
 
 
 def _features(columns: Mapping[str, Column]) -> list[str]:

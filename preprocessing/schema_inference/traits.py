@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import math
 import re
 from typing import Any
@@ -63,13 +64,13 @@ def is_personal(name: str, found: Found) -> bool:
 def merged(found: Found) -> tuple[int, int] | None:
     """Returns how many different numbers there are, as far as they were kept, and how many of them
     float32 tells apart, if it makes too many of them equal."""
-    if found.kind != "float32":
+    if found.kind not in ("int64", "float32") or (found.kind == "int64" and not found.is_wide):
         return None
-    numbers = set()
+    numbers: set[float] = set()
     for text in found.every_text():
         with contextlib.suppress(ValueError):
-            numbers.add(float(text))
-    apart = len({float(x) for x in np.array(list(numbers)).astype(np.float32)})
+            numbers.add(float(text) if found.kind == "float32" else int(text.removesuffix(".0")))
+    apart = len(np.unique(np.array([float(n) for n in numbers]).astype(np.float32)))
     return (len(numbers), apart) if apart < _APART * len(numbers) else None
 
 
@@ -154,14 +155,35 @@ def occurs_once(found: Found) -> bool:
     return not found.lengths and found.values < 2 * different > CATEGORIES
 
 
+def as_classes(found: Found) -> Found:
+    """Returns a column of whole numbers that are written as 1.0, because some are missing, as if
+    they were written as 1, if they are classes then; any other as it is."""
+    if found.kind != "float32" or not found.pointed or found.different is None:
+        return found
+    if "int64" not in found.kinds or len(found.different) > 2 * _CLASSES:
+        return found
+    counts: collections.Counter[bytes] = collections.Counter()
+    for value, count in found.different.items():
+        whole = int(csv_numbers.plain_text(as_text(value), found.csv).partition(".")[0])
+        counts[str(whole).encode()] += count
+    made = dataclasses.replace(found, classes=True, different=counts)
+    return made if is_class(made) else found
+
+
 def threshold(found: Found) -> float | None:
     """Returns the middle of the two numbers, such as 0.0 and 1.0, that are all values there are."""
     few = found.different is not None and len(found.different) <= FEW
     if not few or found.kind != "float32" or found.lengths or found.about.not_finite:
         return None
+    values = two_numbers(found)
+    return sum(values) / 2 if values else None
+
+
+def two_numbers(found: Found) -> list[float]:
+    """Returns the two numbers that are all values there are; of more or fewer none."""
     texts = map(as_text, found.different or ())
     values = sorted({float(csv_numbers.plain_text(text, found.csv)) for text in texts})
-    return sum(values) / 2 if len(values) == 2 else None
+    return values if len(values) == 2 else []
 
 
 def scaling(found: Found) -> dict[str, float]:

@@ -24,6 +24,7 @@ from preprocessing.schema_inference import (
     suggest_label,
     suggest_lists,
     suggest_model,
+    traits,
 )
 from preprocessing.schema_inference.profile import Found, Survey
 from preprocessing.schema_inference.raw_format import Guess
@@ -81,7 +82,12 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
         telling = leaks.find(sources.choose(guess.data()), choice.label, columns)
         used = tuple(n for n in telling if made[n].steps or made[n].parts)
-        said = remarks.of(guess, found, choice.label)
+        numbers = {n for n, c in columns.items() if c.kind == "float32" or made[n].is_amount}
+        if traits.is_class(found.columns[choice.label]):
+            numbers -= {choice.label}
+        else:
+            numbers |= {choice.label}
+        said = remarks.of(guess, found, choice.label, numbers=numbers)
         features = {n: c for n, c in made.items() if n not in (choice.label, choice.key)}
         if any(column.steps or column.parts for column in features.values()):
             nothing = ""

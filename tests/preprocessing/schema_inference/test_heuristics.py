@@ -101,6 +101,8 @@ def test_numbers_that_float32_makes_equal():
 
 def test_notes_are_for_people():
     assert _column(["01", "02", "02"]).notes[-1] == "digits with leading zeros: kept as text"
+    assert _column(["0x1f", "0x2A", "0x2A"]).notes[-1] == "hexadecimal numbers: kept as text"
+    assert "digits" not in "".join(_column(["05 ene 2020", "17 feb 2021"]).notes)
     for values in (["$1,200.50", "$ 7", "€ -3"], ["5%", "12.5 %", "-1%"], ["3 kg", "4.5kg"]):
         assert _column(values * 2).notes[-1].startswith("numbers with a sign or unit: kept as text")
     assert "unit" not in "".join(_column(["A7", "5%", "x"]).notes)

@@ -133,3 +133,58 @@ def test_dates_are_not_the_guess_if_there_is_another_column(tmp_path):
     rows = ["a,b", *(f"w{n},2020-01-{1 + n % 28:02}" for n in range(300))]
     (tmp_path / "t.csv").write_text("\n".join([*rows, ""]))
     assert write_config.propose(str(tmp_path / "t.csv"), str(tmp_path / "t.yaml")).label == "a"
+
+
+@pytest.mark.parametrize(
+    ("labels", "column", "section"),
+    [
+        (["1.0", "2.0"], {"type": "int64", "min": 0, "max": 3, "allowed": [1, 2]}, True),
+        (["3.0", "4.0", ""], {"type": "int64", "min": 0, "max": 5, "allowed": [3, 4]}, True),
+        (["1.0", "1", "2.0"], {"type": "int64", "min": 0, "max": 3, "allowed": [1, 2]}, True),
+        (["0.0", "1.0"], {"type": "int64", "min": 0, "max": 1, "vocabulary": {}}, False),
+        (["0.0", "1.0", "1", ""], {"type": "int64", "min": 0, "max": 1, "vocabulary": {}}, False),
+    ],
+)
+def test_two_classes_that_are_written_as_floats_are_whole(tmp_path, labels, column, section):
+    made = _proposed(tmp_path, [labels[n % len(labels)] for n in range(400)])
+    tree = yaml.safe_load(made.text)
+    missing = {"missing": "drop"} if "" in labels else {}
+    assert tree["data"]["columns"]["y"] == column | missing
+    assert tree.get("label") == ({"vocabulary": True} if section else None)
+    assert tree["model"]["params"]["classes"] == 2 and made.remarks == ()
+
+
+def test_some_classes_that_are_written_as_floats_are_whole(tmp_path):
+    made = _proposed(tmp_path, [("1.0", "2.0", "5.0", "")[n % 4] for n in range(400)])
+    tree = yaml.safe_load(made.text)
+    assert tree["data"]["columns"]["y"]["allowed"] == [1, 2, 5]
+    assert tree["model"]["params"]["classes"] == 3
+    (said,) = made.remarks
+    assert said.startswith(
+        "the label 'y' has 3 different whole numbers, written like 1.0: taken for classes. If they "
+        "are an amount, write task: regression, offset: "
+    )
+
+
+def test_what_a_threshold_makes_of_two_numbers_is_said(tmp_path):
+    made = _proposed(tmp_path, [("0.5", "1.5")[n % 2] for n in range(400)])
+    assert "\nlabel: {threshold: 1.0}  # 0 stands for 0.5, 1 for 1.5\n" in made.text
+    assert made.remarks == (
+        "the label 'y' has two values: 0 stands for 0.5 in reports and predictions, 1 for 1.5",
+    )
+
+
+def test_amounts_that_are_written_as_floats_stay(tmp_path):
+    made = _proposed(tmp_path, [f"{n}.0" for n in range(400)])
+    tree = yaml.safe_load(made.text)
+    assert tree["data"]["columns"]["y"]["type"] == "float32"
+    assert tree["model"]["params"]["task"] == "regression"
+
+
+def test_a_label_of_whole_numbers_that_float32_makes_equal_is_named(tmp_path):
+    (said,) = _proposed(tmp_path, [2**60 + n for n in range(400)]).remarks
+    assert said == (
+        "'y' has 400 different numbers, of which float32 makes 1: they are far from zero and close "
+        "to each other. Subtract what they have in common from the raw data, or change their unit; "
+        "model.params.offset does not help, as labels are float32 by then"
+    )

@@ -154,6 +154,7 @@ def test_columns_of_which_no_feature_is_made_are_named_once(tmp_path):
     said = _said(tmp_path, ["id,odd,row,same,a.b,a/b,email,user,unit,y", *rows])
     assert [one for one in said if one.startswith("no feature")] == [
         "no feature is made of 'odd': most of its 596 different texts occur once",
+        "no feature is made of 'row': each row has another number",
         "no feature is made of 'a/b': TensorFlow has one name for it and 'a.b': rename it in the "
         "data",
         "no feature is made of 'email': it looks like personal data",
@@ -186,3 +187,21 @@ def test_constant_columns_make_no_feature(tmp_path):
     assert nothing("", "") == f"{wrong}only label and key are left{then}"
     said = nothing("".join(f"c{n}," for n in range(14)), "1," * 14)
     assert "'c9' (always the same) and 4 more. Add columns" in said and "c10" not in said
+
+
+def test_whole_numbers_that_float32_makes_equal_are_named(tmp_path):
+    def said(values):
+        return _said(tmp_path, _table(values))
+
+    (far,) = said([1_700_000_000 + n * 3 % 1000 for n in range(600)])
+    assert far.startswith("'a' has 600 different numbers, of which float32 makes 9: they are far")
+    assert far.endswith("Subtract what they have in common from the raw data, or change their unit")
+    # Near zero, far apart, or not taken as numbers.
+    assert said([n * 7 % 6000 for n in range(600)]) == ()
+    assert said([1_700_000_000 + n * 7919**2 % 10**9 for n in range(600)]) == ()
+    assert said([2**60 + n % 20 for n in range(600)]) == ()
+
+
+def test_numbers_of_which_each_row_has_another_are_named(tmp_path):
+    rows = ["id,order,y,x", *(f"{n},{n + 5},{n % 2},{n * 7 % 90 / 8}" for n in range(400))]
+    assert _said(tmp_path, rows) == ("no feature is made of 'order': each row has another number",)
