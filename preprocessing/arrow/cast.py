@@ -63,9 +63,10 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
 
 
 def without_empty(array: pa.Array, column: config.Column) -> pa.Array:
-    """Returns what is to be one number each, of texts with nulls for empty ones: many programs
-    write "" where there is no value."""
-    if column.list or column.shape or column.type not in ("int64", "float32"):
+    """Returns what is to be one number or date each, of texts with nulls for empty ones: many
+    programs write "" where there is no value."""
+    taken = column.type in ("int64", "float32") or column.dates is not None
+    if column.list or column.shape or not taken:
         return array
     return pc.if_else(empty, None, array) if (empty := empties(array)) is not None else array
 
