@@ -152,8 +152,9 @@ def _longest(year: tf.Tensor, month: tf.Tensor) -> tf.Tensor:
     """Returns the last day of a month."""
     import tensorflow as tf
 
-    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
-    february = 28 + tf.cast(leap, tf.int64)
+    # Not `==`, which a model of Keras that is read again does not know.
+    leap = tf.equal(year % 4, 0) & (tf.not_equal(year % 100, 0) | tf.equal(year % 400, 0))
+    february = tf.cast(leap, tf.int64) + 28
     return tf.where(tf.equal(month, 2), february, (month + month // 8) % 2 + 30)
 
 
