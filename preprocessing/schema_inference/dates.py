@@ -91,7 +91,7 @@ class Seen:
     `examples` are a text of each form that is needed to read them all. `no_dates` tells that some
     are in none, `compact` what whole numbers span that are all days, such as 20190131. `aside` is
     what days span, in each form, that may stand for no date, and `odd` are some of them as written.
-    In the forms `unreal` some are days that are not, such as 30 February.
+    Of the forms in `unreal` it is a day that is not, such as 30 February.
     """
 
     forms: tuple[str, ...] = tuple(date_forms.TEXTS)
@@ -101,7 +101,7 @@ class Seen:
     examples: dict[str, str] = dataclasses.field(default_factory=dict)
     no_dates: bool = False
     compact: Span | None = None
-    unreal: set[str] = dataclasses.field(default_factory=set)
+    unreal: dict[str, str] = dataclasses.field(default_factory=dict)
     _apart: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     _no_days: bool = False
     _seasons: bool = True
@@ -146,8 +146,8 @@ class Seen:
             self.compact, self._no_days = None, True
             return
         self.odd[COMPACT] = sorted({*self.odd.get(COMPACT, ()), *map(str, numbers[odd])})
-        if not _are_real(year, month, day):
-            self.unreal.add(COMPACT)
+        if len(wrong := _unreal(year, month, day)):
+            self.unreal.setdefault(COMPACT, str(numbers[wrong[0]]))
         if real.any():
             self.compact = _widened(self.compact, (year[real], month[real], day[real]))
             self.compact.hours.add(0)
@@ -208,8 +208,8 @@ class Seen:
     def _see_span(self, form: str, texts: pa.Array, iso: pa.Array) -> None:
         found = pc.extract_regex(iso, _ISO)
         year, month, day = (found.field(n).cast(pa.int64()).to_numpy() for n in range(3))
-        if not _are_real(year, month, day):
-            self.unreal.add(form)
+        if len(wrong := _unreal(year, month, day)):
+            self.unreal.setdefault(form, texts[int(wrong[0])].as_py())
         apart = (year < _PLAUSIBLE_FROM) | (year > _PLAUSIBLE_TO)
         apart |= np.isin((year * 100 + month) * 100 + day, _STAND_INS)
         for spans, rows in ((self.near, ~apart), (self.aside, apart)):
@@ -270,11 +270,11 @@ def _widened(known: Span | None, parts: tuple[np.ndarray, np.ndarray, np.ndarray
     return known
 
 
-def _are_real(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> bool:
-    """Tells if all are in the calendar."""
+def _unreal(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> np.ndarray:
+    """Returns the places of days that are not in the calendar."""
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     longest = _LONGEST[month - 1] - ((month == 2) & ~leap)
-    return bool((day <= longest).all())
+    return np.flatnonzero(day > longest)
 
 
 def _hours(hours: pa.Array, texts: pa.Array) -> set[int]:

@@ -101,6 +101,11 @@ def remarks(name: str, found: Found) -> list[str]:
     if times is None:
         return []
     form, span = times
+    if wrong := found.as_dates.unreal.get(form):
+        return [
+            f"{name!r}: {wrong!r} is no day of the calendar. It counts as -1, and so will any text "
+            f"that is no date: correct such days, and schema holds later values to the form {form}"
+        ]
     if _two_digits(form, found) and (span.years >= _TWO_CENTURIES or span.last_day.year > _AHEAD):
         return [
             f"{name!r}: its years have two digits, and are taken for 1950 to 2049, from "

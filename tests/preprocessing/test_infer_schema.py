@@ -48,7 +48,8 @@ def test_values_that_keep_a_column_from_being_numbers_are_named(tmp_path):
     why = "1 of 400 values cannot be read as float32: "
     for more, label in (((), "label 'y' (a guess: by its name)"), (("--label=y",), "LABEL=y")):
         done = _run("preprocessing.infer_schema", *flags, *more)
-        assert (done.returncode, done.stdout) == (64, "")
+        # On a busy machine progress is shown before.
+        assert done.returncode == 64 and "Look it over" not in done.stdout
         wanted = f"error: {label}: {why}'1e39'; correct these or remove the rows\n"
         assert done.stderr == wanted
     lines[10] = lines[10].replace("1e39", "1e38")

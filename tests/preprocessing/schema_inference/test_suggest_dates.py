@@ -132,6 +132,11 @@ def test_what_is_in_doubt_is_said():
         "'when': its years have two digits, and are taken for 1950 to 2049, from 1962 to 2012. "
         "Write four digits if that is wrong"
     ]
+    assert _remarks(["2020-01-01", "2020-02-30", "2020-04-31"]) == [
+        "'when': '2020-02-30' is no day of the calendar. It counts as -1, and so will any text "
+        "that is no date: correct such days, and schema holds later values to the form iso"
+    ]
+    assert _remarks([20190101, 20190229, 20190301] * 9)[0].startswith("'when': '20190229' is no")
     assert _remarks([1_600_000_000_000, 1_600_000_009_000], "ts") == []
     assert _remarks([1_600_000_000_000, 1_600_000_009_000], "user_id") == []
 
