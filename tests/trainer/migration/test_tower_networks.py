@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -136,13 +138,18 @@ def test_a_part_that_is_not_there_is_named(published):
 @pytest.mark.parametrize("signature", ["item", "examples:item"])
 def test_a_tower_that_answers_otherwise_is_not_published(published, monkeypatch, signature):
     """The vectors of items alone are of signatures of their own."""
-    served = parity.Gate.served
+    serving = parity.Gate.serving
 
+    @contextlib.contextmanager
     def other(self, *args, **kwargs):
-        found = dict(served(self, *args, **kwargs))
-        return {**found, f"{signature}/item": found[f"{signature}/item"] + 0.1}
+        def answers():
+            found = dict(served())
+            return {**found, f"{signature}/item": found[f"{signature}/item"] + 0.1}
 
-    monkeypatch.setattr(parity.Gate, "served", other)
+        with serving(self, *args, **kwargs) as served:
+            yield answers
+
+    monkeypatch.setattr(parity.Gate, "serving", other)
     gate = parity.Gate(published.records)
     checkpoint = tf.train.latest_checkpoint(published.run.path)
     with pytest.raises(errors.ModelError, match=f"{signature}/item of row"):
