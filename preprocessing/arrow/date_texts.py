@@ -32,7 +32,7 @@ def unreal(form: str, texts: pa.Array) -> np.ndarray:
 
 
 def unreadable(form: str, values: pa.Array) -> np.ndarray:
-    """Tells of each value if it is no date of the form; what is missing is none of these."""
+    """Returns for each value whether it is not a date in this form; false where it is missing."""
     different = values.dictionary_encode()
     texts = different.dictionary.cast(pa.string())
     if pa.types.is_integer(values.type):

@@ -21,7 +21,7 @@ _SAMPLE = 1 << 16
 _SOME = 0.1
 # Share of damaged lines up to which a file is UTF-8 if nothing speaks for another encoding.
 _FEW = 0.01
-# Encodings that tables are found in; those that pass for them, and nobody writes, are left out.
+# Encodings that tables are really written in; rare ones that look alike are left out.
 _LATIN = (
     "cp1252",
     "cp1250",

@@ -99,11 +99,11 @@ class Gate:
     def serving(
         self, rows: Sequence[Row], export: str, fed: Fed | None = None, *, calls_before: int = 1
     ) -> Iterator[Callable[[], rounding.Answers]]:
-        """Has the exported model answer in another process, while this one goes on; what it yields
-        waits for the answers.
+        """Runs the exported model in another process, in the background; yields a function that
+        waits for its answers and returns them.
 
-        By the calls before, whose answers are dropped, what is random gives itself away: a model
-        that has just been loaded begins with the same numbers as its Estimator.
+        Each signature is first called `calls_before` times, and those answers are dropped. This
+        exposes random models: one just loaded draws the same first numbers as its Estimator.
         """
         with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
             asked, answered = pathlib.Path(folder, "rows"), pathlib.Path(folder, "answers.npz")

@@ -51,8 +51,8 @@ class Server:
         self.begin(request)()
 
     def begin(self, request: Mapping[str, Any]) -> Callable[[], None]:
-        """Has a request answered while the caller goes on. What is returned waits for that, and
-        raises as `ask` does."""
+        """Sends a request and returns at once. The function it returns waits for the reply, and
+        raises the errors of `ask`."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # there will be no reply
             self._process.stdin.write(json.dumps(request) + "\n")

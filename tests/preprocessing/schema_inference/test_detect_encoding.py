@@ -157,7 +157,7 @@ def test_one_name_in_a_large_table_is_enough():
     ids=["cell", "word", "end", "columns"],
 )
 def test_long_lines_take_no_longer_than_short_ones(content):
-    """What looks for words anew behind each letter takes hours for these."""
+    """A search for words that starts again at each letter would take hours."""
     found = _found(content.encode("cp1252"))
     assert found.name == "cp1252" and found.words[0].startswith(("Müller", "éxx"))
 

@@ -121,7 +121,7 @@ def test_several_categories_of_a_row_are_not_packed():
 def test_the_input_of_a_wide_network_is_the_same_and_has_few_ops_a_feature():
     features = {f"c{n}": _number() if n % 3 else _category(2 + n % 4) for n in range(300)}
     planned = _planned(**features)
-    # Nothing known of a row is no category; one too large is none either.
+    # -1 (unknown) and an id beyond the last category select no category.
     given = {
         name: [float(n), -float(n)] if n % 3 else [n % 5 - 1, 1 - n % 3]
         for n, name in enumerate(features)
