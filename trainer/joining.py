@@ -27,7 +27,9 @@ from pipeline.runs import (
     script_role,
     start_patience,
 )
+from pipeline.supervision import watchdog
 from trainer.lifecycle import preflight
+from trainer.lifecycle.own_watchdog import OwnWatchdog
 from trainer.monitoring.status_reporter import Reporter
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ def _run(
     )
     reporter.say("preparing")
     reporter.keep_alive()
+    patience = start_patience.seconds(os.environ, job.cluster)
     try:
         if task.is_chief:
             if job.data.has_records:
@@ -94,7 +97,7 @@ def _run(
             begin()
             preflight.Answering(run, job).start()
         else:
-            preflight.check(run, job, task, patience=start_patience.seconds(os.environ))
+            preflight.check(run, job, task, patience=patience)
         records = builds.of_run(wanted.storage_root, run, job.name)
     except errors.PipelineError as error:
         reporter.say("failed", error=str(error), exit_code=error.exit_code)
@@ -104,7 +107,15 @@ def _run(
         raise
     if task.job_name in task.cluster and role is None:  # an evaluator starts no server
         print(isolation.note([task.cluster[task.job_name][task.task_index]]), flush=True)
+    if role is None and watchdog.WATCHED not in os.environ:
+        OwnWatchdog(run, task, reporter, limits=_limits(job, patience)).start()
     roles.run(run, records, task, reporter=reporter, script=script)
+
+
+def _limits(job: config.Config, patience: float) -> watchdog.Limits:
+    """A first step may have to wait for other processes as long as these may take to appear."""
+    start = max(job.cluster.watchdog_start_seconds, patience)
+    return watchdog.Limits(job.cluster.watchdog_seconds, start)
 
 
 @contextlib.contextmanager

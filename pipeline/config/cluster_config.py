@@ -59,10 +59,14 @@ class Cluster(Section):
     eval_strategy: Literal["none", "one_device", "mirrored", "central_storage"] = "none"
     """Strategy of the process that evaluates."""
     watchdog_seconds: Above0 = 120.0
-    """Seconds without progress after which a process counts as lost and is started again."""
+    """Seconds without progress after which a process counts as lost and is started again. On
+    Kubernetes, on Vertex AI and by hand, where no launcher watches, it then exits with 75."""
     watchdog_start_seconds: Above0 = 900.0
     """The same before the first step of a training process, or the first batch of an
     evaluation."""
+    start_wait_seconds: Above0 = 300.0
+    """Seconds for which a process that was started without the launcher waits for the chief: by
+    hand, on Slurm, on Vertex AI. A place that brings machines one after another waits longer."""
     stop_seconds: Above0 = 30.0
     """Seconds that a training process has, after Ctrl-C or SIGTERM, to end its step and begin to
     save. A save that has begun is finished."""

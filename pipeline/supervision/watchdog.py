@@ -14,6 +14,9 @@ from pipeline import storage
 from pipeline.cluster import topology
 from pipeline.runs.run_folder import WAITING, RunFolder, Status
 
+# Variable of a process that need not watch itself: who has started it does.
+WATCHED = "PIPELINE_WATCHED"
+
 
 @dataclasses.dataclass(frozen=True)
 class Limits:

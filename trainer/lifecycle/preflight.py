@@ -18,7 +18,7 @@ from pipeline import config, errors, storage, versions
 from pipeline.cluster import topology
 from pipeline.cluster.tolerance import Tolerance
 from pipeline.jobs import job as jobs
-from pipeline.runs import run_folder, start_patience
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 
 _FOLDER = "preflight"
@@ -93,7 +93,7 @@ def check(
     job: config.Config,
     task: topology.Task,
     *,
-    patience: float = start_patience.BY_HAND,
+    patience: float,
     after_training: float = _PATIENCE_AFTER_TRAINING,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,

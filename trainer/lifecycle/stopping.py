@@ -7,10 +7,7 @@ next step, processes that wait inside TensorFlow for a peer that has gone throug
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,13 +15,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import errors, redaction, storage
+from pipeline import errors, storage
 from pipeline.cluster import topology
 from pipeline.cluster.tolerance import Tolerance
-from pipeline.jobs import by_hand
 from pipeline.processes import signals
-from pipeline.runs import log_writer, run_folder
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
+from trainer.lifecycle import leaving
 from trainer.lifecycle.training_time import TrainingTime
 from trainer.monitoring.status_reporter import Reporter
 
@@ -35,8 +32,8 @@ _REMOTE_POLL = 10.0
 # over there is nothing left to wait for, in seconds.
 _SHARE_AFTER_SIGNAL = 2 / 3
 _GRACE_AFTER_END = 3.0
-# How long its last report may take, and how soon a second Ctrl-C is noticed.
-_LAST_REPORT, _MOMENT = 10.0, 0.1
+# How soon a second Ctrl-C is noticed.
+_MOMENT = 0.1
 # And when the chief has failed, in which time it ends and a launcher ends the others.
 GRACE_AFTER_FAILURE = 30.0
 
@@ -155,7 +152,6 @@ class Watch:
         self._unneeded = threading.Event()
         # True while the chief, as far as is known, writes a checkpoint after a signal.
         self._chief_saves = False
-        self._leaving = threading.Lock()
 
     def start(self) -> None:
         """Begins to look; the threads die with the process."""
@@ -237,25 +233,7 @@ class Watch:
 
     def _leave(self, after: float, error: errors.PipelineError | None = None) -> None:
         time.sleep(after)
-        self._leaving.acquire()  # only the first to leave reports
-        code = 0 if error is None else error.exit_code
-        # A folder that does not answer must not keep the process.
-        last = threading.Thread(target=self._report_end, args=(error, code), daemon=True)
-        last.start()
-        last.join(_LAST_REPORT)
-        os._exit(code)
-
-    def _report_end(self, error: errors.PipelineError | None, code: int) -> None:
-        with contextlib.suppress(Exception):
-            if error is None:
-                self._reporter.say("done", exit_code=0)
-            else:
-                print(redaction.redact(f"error: {error}"), file=sys.stderr, flush=True)
-                state = "stopped" if signals.stop_requested.is_set() else "failed"
-                self._reporter.say(state, error=str(error), exit_code=code)
-                by_hand.note_end(error)
-        with contextlib.suppress(Exception):
-            log_writer.copy_now()
+        leaving.leave(self._reporter, error)
 
 
 def failure_of_chief(run: RunFolder) -> errors.PipelineError | None:

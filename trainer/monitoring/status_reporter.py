@@ -71,6 +71,11 @@ class Reporter:
         )
 
     @property
+    def status(self) -> run_folder.Status:
+        """What this process reports, written or not."""
+        return self._status
+
+    @property
     def due(self) -> bool:
         """True if the last word is older than the interval."""
         return self._silence() >= self._interval

@@ -14,6 +14,7 @@ from pipeline.cluster import topology
 from pipeline.jobs.job import Job
 from pipeline.launchers import container
 from pipeline.launchers.gcp.settings import Gcp
+from pipeline.runs import start_patience
 
 
 def render(job: Job, submission: str) -> dict[str, Any]:
@@ -75,9 +76,16 @@ def _pool(job: Job, role: str, submission: str) -> dict[str, Any]:
             "imageUri": gcp.image,
             "command": ["python"],
             "args": container.arguments(job, job.run.config_path),
-            "env": container.environment(submission),
+            "env": _environment(gcp, submission),
         },
     }
+
+
+def _environment(gcp: Gcp, submission: str) -> list[dict[str, str]]:
+    """The service starts a process when its machine is there: the others wait as long as the job
+    may take."""
+    patience = {"name": start_patience.VARIABLE, "value": str(round(gcp.timeout_hours * 3600))}
+    return [*container.environment(submission), patience]
 
 
 def _scheduling(cluster: config.Cluster, gcp: Gcp) -> dict[str, Any]:

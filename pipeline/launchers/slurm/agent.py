@@ -27,7 +27,7 @@ from pipeline.processes import environment, parent_death
 from pipeline.processes.fork_client import StopRequest
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-from pipeline.supervision import restart_policy
+from pipeline.supervision import restart_policy, watchdog
 from pipeline.supervision.members import Member
 
 _TRAINER = "trainer.task"
@@ -144,9 +144,8 @@ class Agent:
         on_this_node = _tasks_here(os.environ)
         role = self._task.job_name
         processors = environment.processors()
-        return given | environment.for_role(
-            role, given, processors=processors, trainers=on_this_node
-        )
+        shared = environment.for_role(role, given, processors=processors, trainers=on_this_node)
+        return given | shared | {watchdog.WATCHED: "1"}  # by the job
 
     def _is_over(self, code: int) -> bool:
         """True if the process has done its part: it ended well, or there is only left to evaluate.

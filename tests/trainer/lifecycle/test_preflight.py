@@ -43,7 +43,7 @@ class Clock:
 
 def test_a_process_that_gets_an_answer_continues(run, job, capsys):
     clock = Clock(preflight.Answering(run, job).answer)
-    preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
+    preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
     assert clock.now == 1.0
     assert capsys.readouterr().out == ""
 
@@ -51,7 +51,7 @@ def test_a_process_that_gets_an_answer_continues(run, job, capsys):
 def test_what_is_answered_is_not_read_again(run, job, tmp_path):
     chief = preflight.Answering(run, job)
     clock = Clock(chief.answer)
-    preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
+    preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
     assert [path.name for path in (tmp_path / "preflight").iterdir()] == ["worker-0.answer.json"]
 
 
@@ -75,7 +75,7 @@ def test_an_answer_that_cannot_be_read_just_now_is_looked_for_again(run, job, tm
         preflight.Answering(run, job).answer()
 
     clock = Clock(heal)
-    preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
+    preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
     assert clock.now == 1.0
 
 
@@ -97,7 +97,7 @@ def test_a_role_looks_less_often_the_longer_it_waits(run, job):
 def test_an_answer_to_an_earlier_start_does_not_count(run, job):
     chief = preflight.Answering(run, job)
     clock = Clock(chief.answer)
-    preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
+    preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
     alone = Clock()
     with pytest.raises(errors.RetryableError, match=r"^worker-0: the chief has not answered"):
         preflight.check(run, job, WORKER, patience=5, clock=alone, sleep=alone.sleep)
@@ -110,7 +110,7 @@ def test_what_differs_is_named(run, job, monkeypatch, what, other):
         monkeypatch.setattr(preflight.versions, "code_version", lambda: "another")
     clock = Clock(chief.answer)
     with pytest.raises(errors.UsageError, match=rf"^worker-0: its {what} is .*, the chief's is "):
-        preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
+        preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
 
 
 def test_the_keys_that_differ_are_named(run, job):
@@ -119,14 +119,14 @@ def test_the_keys_that_differ_are_named(run, job):
     clock = Clock(preflight.Answering(run, job).answer)
     other = config_file.load("mnist", ["train.batch_size=9", "data.inputs.train.images=/x"])
     with pytest.raises(errors.UsageError, match=r"'s is \w+ \(train\.batch_size: 128 -> 9\)\. St"):
-        preflight.check(run, other, WORKER, clock=clock, sleep=clock.sleep)
+        preflight.check(run, other, WORKER, patience=300, clock=clock, sleep=clock.sleep)
 
 
 def test_the_raw_data_may_lie_elsewhere(run, job):
     elsewhere = config_file.load("mnist", ["data.inputs.train.images=/elsewhere/images.gz"])
     assert preflight.identity(elsewhere) == preflight.identity(job)
     clock = Clock(preflight.Answering(run, elsewhere).answer)
-    preflight.check(run, job, WORKER, clock=clock, sleep=clock.sleep)
+    preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
 
 
 def test_waiting_is_logged_once(run, job, capsys):
@@ -140,11 +140,11 @@ def test_an_evaluator_may_come_after_the_end(run, job):
     run.write("preflight/chief.json", preflight.identity(job))
     run.write(run_folder.TRAINING_DONE, {"final_step": 5, "reason": "steps"})
     clock = Clock()
-    preflight.check(run, job, EVALUATOR, clock=clock, sleep=clock.sleep)
+    preflight.check(run, job, EVALUATOR, patience=300, clock=clock, sleep=clock.sleep)
     assert clock.now == 20.0
     other = config_file.load("mnist", ["train.steps=9"])
     with pytest.raises(errors.UsageError, match="its config is"):
-        preflight.check(run, other, EVALUATOR, clock=clock, sleep=clock.sleep)
+        preflight.check(run, other, EVALUATOR, patience=300, clock=clock, sleep=clock.sleep)
 
 
 @pytest.mark.parametrize("task", [WORKER, EVALUATOR])

@@ -1,0 +1,157 @@
+"""Processes that end by themselves when they hang, because nobody else watches them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from pipeline import errors
+from pipeline.cluster import topology
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.supervision import watchdog
+from pipeline.supervision.ports import Reservation
+from tests.pipeline.process_help import wait_until
+from tests.trainer.commands import error_line
+from trainer.lifecycle.own_watchdog import OwnWatchdog
+from trainer.monitoring.status_reporter import Reporter
+
+TASK = "trainer.task"
+CLUSTER = {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)}
+LIMITS = watchdog.Limits(step=120.0, start=900.0)
+
+
+class Watched:
+    """A process under its own watchdog, and the errors it was to end with."""
+
+    def __init__(self, folder, role):
+        self.run, self.errors = RunFolder(str(folder)), []
+        task = topology.Task(role, 0, CLUSTER)
+        self.reporter = Reporter(self.run, task.name, 100)
+        self.dog = OwnWatchdog(
+            self.run,
+            task,
+            self.reporter,
+            limits=LIMITS,
+            leave=lambda reporter, error: self.errors.append(error),
+        )
+
+    def steps(self, step):
+        self.reporter.say("training", step=step, loss=0.5)
+
+    def wait(self, seconds, each=lambda: None):
+        """Lets time pass, in looks of 15 s; returns how much had passed when it was to end."""
+        for now in range(15, seconds + 1, 15):
+            each()
+            self.dog.look(15.0)
+            if self.errors:
+                return now
+        return None
+
+
+@pytest.fixture
+def watched(tmp_path):
+    return lambda role: Watched(tmp_path, role)
+
+
+def test_a_process_without_a_step_ends_with_75(watched):
+    chief = watched("chief")
+    chief.steps(7)
+    assert chief.wait(300) == 135  # the first look is the one that sees the step
+    (error,) = chief.errors
+    assert isinstance(error, errors.RetryableError)
+    assert str(error).startswith("no step for 120 s, which cluster.watchdog_seconds and ")
+
+
+def test_before_its_first_step_it_has_longer(watched):
+    chief = watched("chief")
+    chief.reporter.say("starting")
+    assert chief.wait(1200) == 915
+
+
+def test_steps_work_and_the_heartbeat_are_told_apart(watched):
+    chief = watched("chief")
+    count = iter(range(10**6))
+    assert chief.wait(600, each=lambda: chief.steps(next(count))) is None
+    assert chief.wait(600, each=lambda: chief.reporter.progress("copying", next(count))) is None
+    assert chief.wait(1800, each=lambda: chief.reporter.note(seen=next(count))) == 120
+
+
+def test_what_has_ended_is_left_alone(watched):
+    chief = watched("chief")
+    chief.reporter.say("done", exit_code=0)
+    assert chief.wait(3000) is None
+
+
+def test_the_time_in_which_it_was_suspended_does_not_count(watched):
+    chief = watched("chief")
+    chief.steps(7)
+    chief.dog.look(15.0)
+    chief.dog.look(7200.0)
+    assert not chief.errors
+    assert chief.wait(300) == 105
+
+
+def test_a_worker_has_the_time_of_a_chief_that_saves(watched):
+    worker = watched("worker")
+    worker.steps(7)
+    work = {"what": run_folder.SAVING, "done": 0, "total": None}
+    chief = Status("chief-0", 1, "h", "training", 1.0, step=7, loss=0.5, work=work)
+    run_folder.write_status(worker.run, chief)
+    assert worker.wait(1200) == 915
+
+
+def test_a_worker_alone_that_hangs_ends_and_one_whose_chief_hangs_waits(watched):
+    worker = watched("worker")
+    worker.steps(7)
+    steps = iter(range(10**6))
+
+    def chief_steps():
+        status = Status("chief-0", 1, "h", "training", 1.0, step=next(steps), loss=0.5)
+        run_folder.write_status(worker.run, status)
+
+    assert worker.wait(600, each=chief_steps) == 195
+    assert str(worker.errors.pop()).startswith("no sign of life for 180 s")
+    # The chief ends by its own watchdog; this process says that it waits for it.
+    worker.reporter.progress(run_folder.WAITING, 1, 100)
+    assert worker.wait(150) is None
+
+
+@pytest.mark.slow
+def test_a_chief_whose_parameter_server_stands_still_ends_with_75(
+    commands, task_flags, small_records
+):
+    """By hand: the same commands continue the run."""
+    run = RunFolder(str(small_records.storage / "runs" / "stalled"))
+    settings = ("train.steps=1000000", "train.save_steps=20", "cluster.watchdog_seconds=3")
+    with Reservation(2) as reserved:
+        spec = dict(zip(("chief", "ps"), ([at] for at in reserved.addresses), strict=True))
+        flags = task_flags("stalled", "cluster.strategy=parameter_server", *settings)
+        cluster = f"--cluster_spec={json.dumps(spec)}"
+        names = {
+            role: commands.start(TASK, *flags, cluster, f"--job_name={role}")
+            for role in ("ps", "chief")
+        }
+        try:
+            wait_until(lambda: run_folder.saved_step(run) or 0, seconds=120)
+            commands.signal(names["ps"], signal.SIGSTOP)
+            output = commands.end(names["chief"], code=75)
+            assert error_line(output).startswith("error: no step for ")
+            status = run_folder.read_statuses(run)["chief-0"]
+            assert (status.state, status.exit_code) == ("failed", 75)
+            assert (run.read("run.json") or {})["status"] != "running"
+        finally:
+            for name in names.values():
+                commands.signal(name, signal.SIGKILL)
+
+
+def test_a_process_that_hangs_ends_by_itself(commands, tmp_path):
+    name = commands.start("tests.trainer.waiting_role", str(tmp_path), "worker", "0.5", "1")
+    line = error_line(commands.end(name, code=75))
+    assert line.startswith("error: no step for 1 s, which cluster.watchdog_seconds and ")
+    status = run_folder.read_statuses(RunFolder(str(tmp_path)))["worker-0"]
+    assert (status.state, status.exit_code) == ("failed", 75)
+    assert status.pid != os.getpid()
