@@ -28,7 +28,7 @@ STORAGE  ?= $(if $(and $(filter-out local,$(CLUSTER)),$(BUCKET)),gs://$(BUCKET)/
 $(if $(filter command,$(firstword $(origin VENV))),$(if $(filter-out .venv-gcp,$(value VENV)),$(error VENV= cannot be given)))
 override VENV := $(if $(filter command,$(firstword $(origin VENV))),$(value VENV),.venv)
 PY       := $(VENV)/bin/python
-# The command `estimator-pipeline`, whose table of commands is pipeline/command/table.py. What it says
+# The command `estimator-pipeline`, whose table of commands is pipeline/command_line/table.py. What it says
 # then calls what was given by its name here: WORKERS= rather than --workers=.
 RUN_PY    = PIPELINE_VIA=make $(PY) -m
 CLI       = $(RUN_PY) pipeline

@@ -14,8 +14,8 @@ import sys
 from importlib import metadata
 
 from pipeline import errors
-from pipeline.command import arguments, declared, help_text, hints
-from pipeline.command.table import COMMANDS
+from pipeline.command_line import arguments, declared, help_text, hints
+from pipeline.command_line.table import COMMANDS
 
 
 def main() -> None:

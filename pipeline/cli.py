@@ -11,7 +11,7 @@ from collections.abc import Callable
 from absl import app, flags
 
 from pipeline import errors, redaction
-from pipeline.command import hints, overrides
+from pipeline.command_line import hints, overrides
 from pipeline.console import terminal
 
 

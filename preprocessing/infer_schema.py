@@ -12,7 +12,7 @@ from __future__ import annotations
 from absl import flags
 
 from pipeline import cli
-from pipeline.command import hints
+from pipeline.command_line import hints
 from pipeline.config import config_file
 from preprocessing.schema_inference import write_config
 

@@ -16,7 +16,7 @@ import os
 from absl import flags
 
 from pipeline import cli, versions
-from pipeline.command import hints
+from pipeline.command_line import hints
 from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.records import builds

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from pipeline.command import declared, table
+from pipeline.command_line import declared, table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "Makefile").read_text()

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from pipeline import config, redaction, storage
 from pipeline.cluster import topology
-from pipeline.command import hints
+from pipeline.command_line import hints
 from pipeline.config import config_file, own_input
 from pipeline.console import terminal, text_table
 from pipeline.console.figures import figure

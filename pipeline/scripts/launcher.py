@@ -33,7 +33,7 @@ _ENDED = "the chief ended well"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How to look after a script: see the flags of `pipeline.run_script`."""
+    """How to look after a script: see the flags of `pipeline.commands.run_script`."""
 
     unit: Literal["task", "gang"]
     stop_seconds: float = 30.0

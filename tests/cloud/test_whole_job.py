@@ -184,7 +184,7 @@ def test_a_finished_run_is_left_alone(job):
 
 @pytest.mark.slow
 def test_status_needs_no_tensorflow(job):
-    said = command(job.cloud, "pipeline.status", "--run=r")
+    said = command(job.cloud, "pipeline.commands.status", "--run=r")
     assert "run r: done" in said
     assert all(task in said for task in ("chief-0", "worker-0", "ps-0", "evaluator-0"))
 

@@ -104,7 +104,7 @@ def test_preprocessing_in_several_processes_needs_the_wheel_alone(installed, tmp
     shard_check.verify(str(folder), manifest.read(str(folder)), contents=True)
 
 
-@pytest.mark.parametrize("module", ["trainer.task", "pipeline.launch", "pipeline.logs"])
+@pytest.mark.parametrize("module", ["trainer.task", "pipeline.launch", "pipeline.commands.logs"])
 def test_commands_start_from_the_wheel(installed, tmp_path, module):
     done = installed.run(tmp_path, "-m", module, "--help")
     assert done.returncode == 0 and "--run" in done.stdout, done.stderr

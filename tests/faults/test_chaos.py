@@ -25,7 +25,7 @@ def chaos(small_records, tmp_path):
         command = [
             sys.executable,
             "-m",
-            "pipeline.chaos",
+            "pipeline.commands.chaos",
             f"--config={small_records.config_path}",
             f"--storage={storage}",
             "--baseline=1",

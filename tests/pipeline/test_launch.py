@@ -62,7 +62,9 @@ def test_from_start_to_end_and_then_nothing_to_do(launch):
     assert record["restarts"] == []
     rate = record["examples_per_second"]
     assert rate is None or rate > 0  # none if the first word of a step is of the last one
-    assert re.search(r"^ps-0 +ended ", launch.of_run("pipeline.status", run=name), re.MULTILINE)
+    assert re.search(
+        r"^ps-0 +ended ", launch.of_run("pipeline.commands.status", run=name), re.MULTILINE
+    )
     assert len(record["manifest"]) == 64 and "tensorflow" in record["versions"]
     logs = {path.name for path in (launch.folder(name) / "logs").iterdir()}
     assert logs == {

@@ -29,7 +29,7 @@ def test_ctrl_c_saves_and_the_same_command_resumes(launch):
     assert "saving and stopping; Ctrl-C again stops at once" in out
     assert (launch.folder() / "saved-chief-0.json").exists()
     assert launch.record()["status"] == "stopped"
-    said = launch.of_run("pipeline.status")
+    said = launch.of_run("pipeline.commands.status")
     assert said.startswith(f"run {RUN}: stopped by SIGINT, saved at step 7. Run the same")
     assert not re.search("failed|serving|training", said)
     assert not any(map(is_alive, launch.pids()))
@@ -51,10 +51,10 @@ def test_sigkill_of_the_launcher_leaves_no_process(launch):
     wait_until(lambda: not any(map(is_alive, pids)))
     process.communicate()
     assert launch.record()["status"] == "running"
-    said = launch.of_run("pipeline.status")
+    said = launch.of_run("pipeline.commands.status")
     assert f"run {RUN}: died (its launcher (pid {process.pid} on " in said
     assert said.count("gone, was ") == 4
-    said = launch.of_run("pipeline.stop", code=64)
+    said = launch.of_run("pipeline.commands.stop", code=64)
     assert said.startswith(f"error: run '{RUN}': is not training (died: its launcher")
     # The lock went with the last process, so the next launcher may start at once.
     launch.script()

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pipeline.command import table
+from pipeline.command_line import table
 from tests.pipeline.process_help import ROOT, child_environment
 
 HEAVY = ("tensorflow", "apache_beam", "pyarrow", "pydantic", "numpy", "yaml", "absl")

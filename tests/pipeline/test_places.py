@@ -104,10 +104,10 @@ def test_a_place_is_launched_followed_stopped_and_looked_at(attic, tmp_path):
 
     (attic.service / "machines").touch()
     wait_until(lambda: "running" in next(attic.service.glob("*.json")).read_text())
-    status = attic("pipeline.status", *of_run)
+    status = attic("pipeline.commands.status", *of_run)
     assert "chief-0" in status and "the attic: running" in status
-    assert "chief-0 | a word from the attic" in attic("pipeline.logs", *of_run)
-    assert "asked to stop; it saves" in attic("pipeline.stop", *of_run)
+    assert "chief-0 | a word from the attic" in attic("pipeline.commands.logs", *of_run)
+    assert "asked to stop; it saves" in attic("pipeline.commands.stop", *of_run)
 
     done = attic(*train)
     assert "run r has been submitted already; following it" in done
@@ -117,8 +117,8 @@ def test_a_place_is_launched_followed_stopped_and_looked_at(attic, tmp_path):
 
 @pytest.mark.slow
 def test_help_completion_config_and_doctor_know_a_registered_place(attic, tmp_path):
-    assert "ok   the stairs hold\n" in attic("pipeline.doctor", "--cluster=attic")
-    schema = json.loads(attic("pipeline.show_config", "--schema"))
+    assert "ok   the stairs hold\n" in attic("pipeline.commands.doctor", "--cluster=attic")
+    schema = json.loads(attic("pipeline.commands.show_config", "--schema"))
     assert schema["$defs"]["Attic"]["properties"]["shelf"]["description"] == "Shelf of the machine."
     attic("pipeline.config.reference", f"{tmp_path}/config.md")
     assert (
@@ -126,7 +126,7 @@ def test_help_completion_config_and_doctor_know_a_registered_place(attic, tmp_pa
         in (tmp_path / "config.md").read_text()
     )
     assert '"train --cluster") words="local gcp k8s slurm attic"' in attic(
-        "pipeline.completion", "--shell=bash"
+        "pipeline.commands.completion", "--shell=bash"
     )
     assert "--cluster=local|gcp|slurm|attic" in attic("pipeline", "preprocess", "--help")
     made = attic("pipeline", "preprocess", "CONFIG=mnist", "CLUSTER=attic", "SHELF=2")

@@ -1,4 +1,4 @@
-"""Runs a command that knows the attic: `-m tests.pipeline.launchers.attic pipeline.status`."""
+"""Runs a command that knows the attic: `-m tests.pipeline.launchers.attic pipeline.launch`."""
 
 from __future__ import annotations
 

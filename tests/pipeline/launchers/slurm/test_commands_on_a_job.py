@@ -70,7 +70,7 @@ def test_other_runs_have_no_job(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "module", ["pipeline.launchers.local.launcher", "pipeline.status", "trainer.task"]
+    "module", ["pipeline.launchers.local.launcher", "pipeline.commands.status", "trainer.task"]
 )
 def test_what_runs_here_imports_only_the_settings_of_other_places(module):
     code = (

@@ -19,7 +19,7 @@ from absl import flags
 
 from pipeline import cli, errors, storage
 from pipeline.cluster import topology
-from pipeline.command import arguments
+from pipeline.command_line import arguments
 from pipeline.processes import isolation
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder

@@ -11,7 +11,7 @@ from __future__ import annotations
 from absl import flags
 
 from pipeline import cli
-from pipeline.command import shell_script
+from pipeline.command_line import shell_script
 from pipeline.config import config_file
 
 _SHELL = flags.DEFINE_enum("shell", None, ["bash", "zsh"], "Which shell.", required=True)

@@ -8,12 +8,15 @@ import sys
 
 from tests.pipeline.reports import scene
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def _report(*flags, code=0):
     done = subprocess.run(
-        [sys.executable, "-m", "pipeline.report", *flags], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "pipeline.commands.report", *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr

@@ -19,7 +19,7 @@ def run(*command):
 
 
 def test_a_machine_that_can_train(tmp_path):
-    done = run("-m", "pipeline.doctor", f"--storage={tmp_path}/new")
+    done = run("-m", "pipeline.commands.doctor", f"--storage={tmp_path}/new")
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert all(line.startswith("ok   ") for line in lines)
@@ -40,7 +40,8 @@ def test_what_is_wrong_is_told_with_what_to_do_and_code_64(tmp_path):
     (tmp_path / "file").write_text("")
     # Of the checks only that of the storage, which needs no TensorFlow.
     program = (
-        "from pipeline import cli, doctor; from pipeline.launchers import checks;"
+        "from pipeline import cli; from pipeline.commands import doctor;"
+        "from pipeline.launchers import checks;"
         "checks.of_machine = checks.check_storage;"
         "cli.run(doctor.main)"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.command import declared, table
-from pipeline.command.declared import Setting
+from pipeline.command_line import declared, table
+from pipeline.command_line.declared import Setting
 
 # bash takes an equals sign for a word of its own, zsh does not. What has no words here is completed
 # as a file.

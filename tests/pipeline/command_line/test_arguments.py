@@ -7,8 +7,8 @@ import re
 import pytest
 
 from pipeline import errors
-from pipeline.command import arguments
-from pipeline.command.declared import Setting
+from pipeline.command_line import arguments
+from pipeline.command_line.declared import Setting
 
 SETTINGS = {
     name: Setting(name, kind, "What it is.")

@@ -12,7 +12,7 @@ from tests.pipeline.process_help import ROOT
 
 def _verify(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "pipeline.verify", *arguments],
+        [sys.executable, "-m", "pipeline.commands.verify", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -16,7 +16,7 @@ from absl import flags
 from pipeline import cli, errors
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder to write to.", required=True)
-_TEMPLATES = pathlib.Path(__file__).resolve().parent / "first_project"
+_TEMPLATES = pathlib.Path(__file__).resolve().parent.parent / "first_project"
 # So that tools do not take the template for a module.
 _ENDING = ".txt"
 _DATA = "rents.csv"

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from pipeline import start_project
+from pipeline.commands import start_project
 from pipeline.config import config_file
 from tests.pipeline.process_help import ROOT
 from tests.pipeline.test_main import run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
-from pipeline.command import declared, table
+from pipeline.command_line import declared, table
 
 _WIDTH = 100
 

@@ -23,11 +23,13 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "init": Command("pipeline.start_project", "write a first project of your own", "folder"),
+    "init": Command(
+        "pipeline.commands.start_project", "write a first project of your own", "folder"
+    ),
     "data": Command(
         "preprocessing.fetch", "fetch or make the raw data of a config (flights, ranking)"
     ),
-    "config": Command("pipeline.show_config", "print a config with all its values"),
+    "config": Command("pipeline.commands.show_config", "print a config with all its values"),
     "schema": Command("preprocessing.infer_schema", "write a first config for raw data"),
     "preprocess": Command("preprocessing.main", "turn raw data into records"),
     "clean-records": Command("preprocessing.clean_records", "remove records that no run needs"),
@@ -36,21 +38,25 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "stats": Command("preprocessing.stats", "write a page with a plot per column of the records"),
     "drift": Command("preprocessing.compare_records", "compare two sets of records"),
-    "verify": Command("pipeline.verify", "check all records, or repair their manifest"),
+    "verify": Command("pipeline.commands.verify", "check all records, or repair their manifest"),
     "train": Command("pipeline.launch", "preprocess if needed, then train, evaluate and export"),
-    "run": Command("pipeline.run_script", "supervise a script of your own", takes_program=True),
-    "report": Command(
-        "pipeline.report", "write a page on a run: result, curves, where its time went"
+    "run": Command(
+        "pipeline.commands.run_script", "supervise a script of your own", takes_program=True
     ),
-    "runs": Command("pipeline.list_runs", "list all runs, newest first"),
-    "status": Command("pipeline.status", "show how every process of a run is doing"),
-    "logs": Command("pipeline.logs", "show the logs of a run"),
-    "stop": Command("pipeline.stop", "ask a run to save, evaluate, export and end"),
+    "report": Command(
+        "pipeline.commands.report", "write a page on a run: result, curves, where its time went"
+    ),
+    "runs": Command("pipeline.commands.list_runs", "list all runs, newest first"),
+    "status": Command("pipeline.commands.status", "show how every process of a run is doing"),
+    "logs": Command("pipeline.commands.logs", "show the logs of a run"),
+    "stop": Command("pipeline.commands.stop", "ask a run to save, evaluate, export and end"),
     "evaluate": Command("trainer.evaluate", "compute the metrics of a run, over all and by slice"),
     "compare": Command(
         "trainer.compare", "compare two runs: metrics on the same records, config, data, time"
     ),
-    "chaos": Command("pipeline.chaos", "break a job on purpose, and check that it ends right"),
+    "chaos": Command(
+        "pipeline.commands.chaos", "break a job on purpose, and check that it ends right"
+    ),
     "ledger": Command(
         "trainer.ledger_report", "show how often the records of each epoch have trained a run"
     ),
@@ -58,9 +64,11 @@ COMMANDS: Mapping[str, Command] = {
     "predict": Command("serving.predict", "predict with the exported model of a run"),
     "serve": Command("serving.serve", "answer TensorFlow Serving's REST API with a run's model"),
     "migrate": Command("trainer.migrate", "turn a checkpoint into a Keras 2 model"),
-    "tensorboard": Command("pipeline.tensorboard", "show the curves of all runs"),
-    "doctor": Command("pipeline.doctor", "check that this machine can run jobs"),
-    "completion": Command("pipeline.completion", "print completions for bash or zsh", "shell"),
+    "tensorboard": Command("pipeline.commands.tensorboard", "show the curves of all runs"),
+    "doctor": Command("pipeline.commands.doctor", "check that this machine can run jobs"),
+    "completion": Command(
+        "pipeline.commands.completion", "print completions for bash or zsh", "shell"
+    ),
 }
 
 # Variables of make that stand for a key of the config, by command-line name.

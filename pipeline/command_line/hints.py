@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from pipeline.command import table
+from pipeline.command_line import table
 
 # How this process was started: by "make", by "command" (estimator-pipeline), or, if it is not set,
 # as a module.

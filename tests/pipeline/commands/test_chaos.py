@@ -12,7 +12,13 @@ from tests.pipeline.process_help import ROOT, child_environment
 
 
 def run(tmp_path, *words):
-    command = [sys.executable, "-m", "pipeline.chaos", f"--storage={tmp_path / 'out'}", *words]
+    command = [
+        sys.executable,
+        "-m",
+        "pipeline.commands.chaos",
+        f"--storage={tmp_path / 'out'}",
+        *words,
+    ]
     done = subprocess.run(
         command, cwd=ROOT, env=child_environment(), capture_output=True, text=True, check=False
     )
@@ -44,7 +50,13 @@ def test_bad_input_is_one_line(tmp_path, words, message):
 
 
 def test_a_bucket_is_refused():
-    command = [sys.executable, "-m", "pipeline.chaos", "--config=mnist", "--storage=gs://b/x"]
+    command = [
+        sys.executable,
+        "-m",
+        "pipeline.commands.chaos",
+        "--config=mnist",
+        "--storage=gs://b/x",
+    ]
     done = subprocess.run(
         command, cwd=ROOT, env=child_environment(), capture_output=True, text=True
     )
@@ -60,7 +72,8 @@ def test_nothing_left_to_try_is_said(tmp_path):
 
 def test_without_the_right_to_shape_links_the_line_says_so(tmp_path):
     code = (
-        "from pipeline import chaos, cli; from pipeline.processes import isolation\n"
+        "from pipeline import cli\nfrom pipeline.commands import chaos\n"
+        "from pipeline.processes import isolation\n"
         "isolation.why_not = lambda: 'the system permits no network namespaces'\n"
         "cli.run(chaos.main)"
     )

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pipeline.command import table
+from pipeline.command_line import table
 from tests.pipeline.process_help import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text()

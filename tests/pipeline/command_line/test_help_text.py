@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.command import declared, help_text, table
+from pipeline.command_line import declared, help_text, table
 
 
 def test_all_commands_are_listed_with_what_they_do():

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.command.overrides import split
+from pipeline.command_line.overrides import split
 
 
 @pytest.mark.parametrize(

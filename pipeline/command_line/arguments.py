@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline import errors
-from pipeline.command import declared, overrides, table
-from pipeline.command.declared import Setting
+from pipeline.command_line import declared, overrides, table
+from pipeline.command_line.declared import Setting
 
 _PAIR = re.compile(r"([A-Z][A-Z_]*)=(.*)", re.DOTALL)
 _KEY = re.compile(r"[a-z_]+(\.\w+)+=")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pipeline.command import declared, hints, table
+from pipeline.command_line import declared, hints, table
 from tests.pipeline.process_help import ROOT
 
 

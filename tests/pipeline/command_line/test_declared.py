@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pipeline.command import declared, table
+from pipeline.command_line import declared, table
 from tests.pipeline.process_help import ROOT, child_environment
 
 # What absl knows of the flags of a module once it is imported.

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from pipeline.command import shell_script, table
+from pipeline.command_line import shell_script, table
 
 CONFIGS = ("flights", "mnist", "mnist_mlp")
 
