@@ -26,13 +26,6 @@ _SHAPES = re.compile(
 )
 # How a name ends and what may be around it: quotes as in JSON, YAML and Python.
 _ENDS, _VALUE = r"""["']?\s*[=:]\s*""", r"""("[^"]*"|'[^']*'|[^\s"',;&)}\]]+)"""
-# Behind a name, the words of a message are no value: what JSON and Python show behind quoted names
-# is quoted, too, or a number.
-_SAID = (
-    r"""(?!(?-i:(?<=["']:\s)(?:[a-z]+[,;:]?\s[A-Za-z(\[{'"\d]|(?:empty|missing)\b)|(?<=:\s)"""
-    r"(?:an?|are|begins|can|cannot|ends|has|have|holds|input|is|made|missing|must|needs|no|not"
-    r"|should|takes|the|there|unknown|was|were)\s[A-Za-z(\[{'\"\d]))"
-)
 _OF_ACCESS = (
     r"(?:access|account|api|auth|bearer|bot|client|csrf|deploy|git(?:hub|lab)?|hf|hub|huggingface"
     r"|id|jwt|npm|oauth2?|personal|private|pypi|refresh|registry|sas|secret|security|service"
@@ -44,19 +37,24 @@ _NAMED = re.compile(
     |(?:api|access|account|auth|consumer|encryption|private|signing|subscription)[_-]?key\w*{_ENDS}
     |{_OF_ACCESS}[_-]?token{_ENDS}
     |(?:\b|_)pwd{_ENDS}(?![/.~])
-    |authorization{_ENDS}["']?(?:(?:basic|bearer|digest|token)\s+)?){_SAID}{_VALUE}""",
+    |authorization{_ENDS}["']?(?:(?:basic|bearer|digest|token)\s+)?){_VALUE}""",
     re.IGNORECASE | re.VERBOSE,
 )
+# Our messages begin with a place: `config 'token': must be ...`, `data.columns.token: is 7 ...`. A
+# value in such a place is quoted or a single word, a message has several.
+_PLACE = re.compile(r"""(?:["']|\b\w+\.[\w./-]+):\s$""")
+_LONGEST_PATH = 100
+_MESSAGE = re.compile(r"[a-z]+[,;:]?\s[A-Za-z(\[{'\"\d]")
 # These names have other meanings in this field, where their values are numbers, words in brackets
 # (`token: <pad>`) or nothing.
 _NO_VALUE = r"""(?!["']?(?:[-+]?[\d.,]+(?:e[-+]?\d+)?|true|false|none|null|yes|no)\b(?![\w/+=-]))"""
 _MAYBE = re.compile(
-    rf"""((?:(?<![a-z])token|(?<![a-z])pass|(?<=_)pass){_ENDS}(?!["']?[<\[{{(]){_NO_VALUE}){_SAID}{_VALUE}""",
+    rf"""((?:(?<![a-z])token|(?<![a-z])pass|(?<=_)pass){_ENDS}(?!["']?[<\[{{(]){_NO_VALUE}){_VALUE}""",
     re.IGNORECASE | re.VERBOSE,
 )
 # A signature is also what a model has; that of a request has digits.
 _SIGNED = re.compile(
-    rf"""((?:signature|(?<![a-z])sig){_ENDS}(?=["']?[\w%+/=.-]*\d){_NO_VALUE}){_SAID}{_VALUE}""",
+    rf"""((?:signature|(?<![a-z])sig){_ENDS}(?=["']?[\w%+/=.-]*\d){_NO_VALUE}){_VALUE}""",
     re.IGNORECASE | re.VERBOSE,
 )
 _BEARER = re.compile(r"\b(bearer\s+)(?=[\w.~+/=-]*\d|[\w.~+/=-]{20})[\w.~+/=-]{6,}", re.IGNORECASE)
@@ -69,9 +67,19 @@ def redact(text: str) -> str:
     text = _SHAPES.sub(HIDDEN, text)
     for in_url in (_IN_URL, _USER_OF_URL):
         text = in_url.sub(rf"\g<1>{HIDDEN}\g<2>", text)
-    for named in (_NAMED, _BEARER, _MAYBE, _SIGNED):
-        text = named.sub(rf"\g<1>{HIDDEN}", text)
+    text = _BEARER.sub(rf"\g<1>{HIDDEN}", text)
+    for named in (_NAMED, _MAYBE, _SIGNED):
+        text = named.sub(_hidden, text)
     return text
+
+
+def _hidden(found: re.Match[str]) -> str:
+    """Returns what was found without its value, unless it is the place of a message."""
+    before, after = max(0, found.start() - _LONGEST_PATH), found.end(1)
+    is_place = _PLACE.search(found.string, before, after) is not None
+    if is_place and _MESSAGE.match(found.string, after):
+        return found[0]
+    return found[1] + HIDDEN
 
 
 def redact_all(content: Any) -> Any:

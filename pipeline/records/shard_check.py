@@ -66,7 +66,7 @@ def damages(
 def _damage(folder: str, shard: Shard, details: storage.Details | None) -> str | None:
     path = storage.join(folder, shard.path)
     if details is None:
-        return f"shard {path!r}: missing"
+        return f"shard {path!r}: is missing"
     if details.size != shard.bytes:
         return f"shard {path!r}: {details.size} bytes, the manifest says {shard.bytes}"
     return None
@@ -88,7 +88,7 @@ def _altered(
         try:
             found = patience.patiently(path, lambda: _checksum(path, progress))
         except FileNotFoundError:
-            return f"shard {path!r}: missing"
+            return f"shard {path!r}: is missing"
     else:
         progress(shard.bytes)
     if found != shard.crc32c:

@@ -90,7 +90,7 @@ def interrupted(error: BaseException | None) -> bool:
 
 
 def _pack(error: errors.PipelineError) -> Carried:
-    kind = type(error).__name__ if type(error).__name__ in _KINDS else "PipelineError"
+    kind = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS)
     token = base64.b64encode(json.dumps([kind, str(error)]).encode()).decode()
     text = f"{error} <fault:{token}>"
     for listener in listeners:

@@ -97,7 +97,7 @@ def _text(pattern: str, found: list[str], has_header: bool | None) -> Guess:
     if encoding.name != "utf-8":
         head = head.decode(encoding.name, "replace").removeprefix("\ufeff").encode()
     if not head.strip():
-        raise errors.DataError(f"{found[0]!r}: empty")
+        raise errors.DataError(f"{found[0]!r}: is empty")
     if json_layout.is_lines(head, found[0]):
         _refuse_recoded(encoding, found[0])
         return _jsonl(pattern, list(dict.fromkeys(found)))

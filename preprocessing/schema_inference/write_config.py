@@ -30,6 +30,7 @@ from preprocessing.schema_inference.profile import Found, Survey
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.schema_inference.yaml_lines import flow, scalar
 from preprocessing.sources import csv_numbers
+from preprocessing.sources.base import MissingColumn
 
 # Shares of the rows that are held out, twice; of few rows more, so that some are.
 _SHARE, _SHARE_OF_FEW, _MANY = 0.1, 0.2, 200
@@ -176,14 +177,9 @@ def _surveyed(guess: Guess) -> Survey:
     """Reads the data. Columns are those of the first file, not yet of a config."""
     try:
         return profile.survey(sources.choose(guess.data()), guess.kinds, guess.separators)
-    except errors.DataError as error:
-        said = str(error)
-        if (mine := " of the config is missing") not in said:
-            raise
-        raise errors.DataError(
-            f"{said.replace(mine, ' of the first file is missing')}. Give a pattern of files that "
-            "have the same columns"
-        ) from None
+    except MissingColumn as error:
+        what_to_do = f"{error.hint}. Give a pattern of files that have the same columns"
+        raise MissingColumn(error.path, error.name, what_to_do, owner="the first file") from None
 
 
 def _separators(guess: Guess, found: Survey, label: str) -> dict[str, str]:

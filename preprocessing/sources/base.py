@@ -158,17 +158,29 @@ class Rows:
         return np.arange(self.first_row, self.first_row + self.batch.num_rows)
 
 
+class MissingColumn(errors.DataError):
+    """A file lacks a column that `owner` has; `hint` follows in the message."""
+
+    def __init__(self, path: str, name: str, hint: str, *, owner: str = "the config") -> None:
+        super().__init__(f"{path!r}: column {name!r} of {owner} is missing{hint}")
+        self.path, self.name, self.hint = path, name, hint
+
+    def __reduce__(self) -> tuple[type[MissingColumn], tuple[str, str, str]]:
+        return type(self), (self.path, self.name, self.hint)
+
+
 def check_names(names: Sequence[str], wanted: Sequence[str], path: str, *, holder: str) -> None:
-    """Raises `DataError` if a wanted column is not there, or is there twice; `holder` has them."""
+    """Raises `MissingColumn` if a wanted column is not there, `DataError` if it is there twice;
+    `holder` has them."""
     there = collections.Counter(names)
     for name in wanted:
         if there[name] == 1:
             continue
-        absent = name not in there
-        what = "is missing" if absent else f"is there {there[name]} times"
+        listed = f"; {holder} has {_listed(names)}"
+        if name not in there:
+            raise MissingColumn(path, name, errors.nearest(name, names) + listed)
         raise errors.DataError(
-            f"{path!r}: column {name!r} of the config {what}"
-            f"{errors.nearest(name, names) if absent else ''}; {holder} has {_listed(names)}"
+            f"{path!r}: column {name!r} of the config is there {there[name]} times{listed}"
         )
 
 

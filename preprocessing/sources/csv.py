@@ -99,7 +99,7 @@ class CsvSource(base.Source):
         ends = self._row_ends(start + b"\n")
         if not start.strip():
             expected = "a header was" if self.data.csv.header else "rows were"
-            raise errors.DataError(f"{file.path!r}: empty; {expected} expected")
+            raise errors.DataError(f"{file.path!r}: is empty; {expected} expected")
         # Empty rows above the header do not count.
         ends = ends[ends > len(start) - len(start.lstrip(b"\r\n"))]
         end = min(int(ends[0]), len(start)) if len(ends) else len(start)

@@ -110,7 +110,7 @@ def test_an_unreadable_file_in_the_middle(parts):
 
 def test_an_empty_file_and_a_damaged_one_in_the_middle(parts):
     _part(parts, 1, "")
-    with pytest.raises(errors.DataError, match=r"part-1.csv': empty; a header was expected"):
+    with pytest.raises(errors.DataError, match=r"part-1.csv': is empty; a header was expected"):
         _run(parts, "part-*.csv")
     packed = gzip.compress(tables.text(*tables.rows(500)).encode())
     (parts / "part-1.csv").write_bytes(packed[: len(packed) // 2])

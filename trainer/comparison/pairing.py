@@ -51,7 +51,7 @@ class Side:
                     yield from tfrecord.read(path, offset, count)
                 except FileNotFoundError:
                     raise errors.DataError(
-                        f"shard {path!r}: missing. {shard_check.ways_out(self.folder)}"
+                        f"shard {path!r}: is missing. {shard_check.ways_out(self.folder)}"
                     ) from None
 
 

@@ -61,7 +61,7 @@ def test_a_manifest_of_such_shards_is_walked_as_any(tmp_path):
     with pytest.raises(errors.DataError, match=f"shard '{path}': CRC-32C .* it was altered"):
         shard_check.verify(str(folder), contents, contents=True)
     path.unlink()
-    with pytest.raises(errors.DataError, match=f"shard '{path}': missing"):
+    with pytest.raises(errors.DataError, match=f"shard '{path}': is missing"):
         shard_check.verify(str(folder), contents, contents=False)
 
 

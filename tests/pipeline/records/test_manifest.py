@@ -126,7 +126,9 @@ def test_an_intact_set_passes(folder, made):
 
 def test_a_missing_shard(folder, made):
     (folder / "b/train-1").unlink()
-    with pytest.raises(errors.DataError, match=r"shard '.*/b/train-1': missing\. Restore it; or"):
+    with pytest.raises(
+        errors.DataError, match=r"shard '.*/b/train-1': is missing\. Restore it; or"
+    ):
         shard_check.verify(str(folder), made, contents=False)
 
 
@@ -135,7 +137,7 @@ def test_every_shard_that_is_damaged_is_told(folder, made):
     (folder / "b/train-1").unlink()
     assert len(list(shard_check.damages(str(folder), made, contents=True))) == 2
     (what,) = shard_check.damages(str(folder), made, contents=False)
-    assert what.endswith("b/train-1': missing")
+    assert what.endswith("b/train-1': is missing")
 
 
 def test_what_can_be_done_about_damage_is_said_with_every_error(folder, made):

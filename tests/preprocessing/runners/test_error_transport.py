@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import pickle
 
 import pytest
 
 from pipeline import errors
 from preprocessing.runners import error_transport
+from preprocessing.sources import base
 
 
 def _carry(error: Exception) -> error_transport.Carried:
@@ -32,6 +34,14 @@ def test_kind_and_text_survive(kind, wrap):
 def test_other_kinds_of_ours_keep_their_text():
     found = error_transport.find(_carry(errors.ModelError("nan")))
     assert type(found) is errors.PipelineError and str(found) == "nan"
+
+
+def test_more_special_kinds_arrive_as_the_kind_they_are_of():
+    missing = base.MissingColumn("a.csv", "size", "; its header has id")
+    found = error_transport.find(_carry(missing))
+    assert type(found) is errors.DataError
+    assert str(found) == "'a.csv': column 'size' of the config is missing; its header has id"
+    assert str(pickle.loads(pickle.dumps(missing))) == str(found)
 
 
 def test_what_the_disk_says_is_translated():

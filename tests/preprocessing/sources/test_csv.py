@@ -143,8 +143,8 @@ def test_rows_of_other_widths_that_are_no_text(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "in.csv': empty; a header was expected"),
-        ("\n\n", "in.csv': empty; a header was expected"),
+        ("", "in.csv': is empty; a header was expected"),
+        ("\n\n", "in.csv': is empty; a header was expected"),
         (
             "id,nam,size,label\n",
             r"column 'name' of the config is missing \(did you mean 'nam'\?\); ",
@@ -248,5 +248,5 @@ def test_the_columns_that_a_file_says_it_has(tmp_path, content, header, names):
 def test_an_empty_file_has_none(tmp_path, header, wanted):
     (tmp_path / "in.csv").write_text("\n\n")
     source = sources.choose(tables.make_config(tmp_path / "in.csv", csv={"header": header}).data)
-    with pytest.raises(errors.DataError, match=rf"in\.csv': empty; {wanted} expected"):
+    with pytest.raises(errors.DataError, match=rf"in\.csv': is empty; {wanted} expected"):
         source.names(source.files()[0])

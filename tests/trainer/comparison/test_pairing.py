@@ -115,7 +115,7 @@ def test_a_shard_that_is_gone_is_named(tmp_path):
     a = _side(tmp_path, "a", _splits([1], [10]))
     b = _side(tmp_path, "b", _splits([2], [10]))
     next((tmp_path / "b" / "build").glob("train-*")).unlink()
-    with pytest.raises(errors.DataError, match=r"train-0.tfrecord': missing. Restore it"):
+    with pytest.raises(errors.DataError, match=r"train-0.tfrecord': is missing. Restore it"):
         pairing.pair(a, b, "eval")
 
 
