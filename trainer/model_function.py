@@ -12,7 +12,7 @@ from pipeline import config as config_lib
 from pipeline.cluster import topology
 from pipeline.config import goals
 from trainer import models, optimizers
-from trainer.checkpoints import checkpoint_files, saving, warm_start
+from trainer.checkpoints import checkpoint_files, saving, table_saver, warm_start
 from trainer.distribution import placement
 from trainer.exactly_once.reader import Position
 from trainer.input import grouping, window_feed
@@ -63,6 +63,8 @@ class ModelFunction:
         else:
             spec = self._averaged(heads.servable(self._build(features, offered)), mode)
         saving.keep_known(spec.scaffold)
+        if mode == _MODES.TRAIN:
+            table_saver.use(config)
         return _with_hooks(spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModelFunction:

@@ -55,6 +55,7 @@ class Cluster(Section):
     there are training processes. Only with `strategy: parameter_server_sync`."""
     partition_bytes: Positive = 4 << 20
     """Size in bytes above which a variable is cut over the parameter servers. The default is 4 MiB.
+    Each server gets rows of all frequencies of a table; checkpoints keep the order of the rows.
     Only with `strategy: parameter_server` or `parameter_server_sync`."""
     eval_strategy: Literal["none", "one_device", "mirrored", "central_storage"] = "none"
     """Strategy of the process that evaluates."""

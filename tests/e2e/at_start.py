@@ -17,6 +17,7 @@ class AtStart(tf.compat.v1.train.SessionRunHook):
 
     A key is the name in the checkpoint; behind it, of a variable that is cut over parameter
     servers, `|` and where the part begins along the first axis; of a copy, `#` and its number.
+    `at_start/<role>-<index>.servers.json` has what lies on which server.
     """
 
     def begin(self):
@@ -35,6 +36,8 @@ class AtStart(tf.compat.v1.train.SessionRunHook):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{task.get('type', 'chief')}-{task.get('index', 0)}.npz"
         np.savez(path, **session.run(self._variables))
+        placed = [_placed(variable) for variable in tf.compat.v1.trainable_variables()]
+        path.with_suffix(".servers.json").write_text(json.dumps([one for one in placed if one]))
 
 
 def _name(variable):
@@ -42,3 +45,11 @@ def _name(variable):
     if part is None:
         return variable.name.partition(":")[0]
     return f"{part.full_name}|{part.var_offset[0]}"
+
+
+def _placed(variable):
+    server = tf.DeviceSpec.from_string(variable.device)
+    if server.job != "ps":
+        return None
+    size = variable.shape.num_elements() * variable.dtype.size
+    return {"table": _name(variable).partition("|")[0], "server": server.task, "bytes": size}

@@ -11,6 +11,7 @@ from tensorflow.python.distribute.ps_values import AggregatingVariable
 
 from pipeline import errors, storage
 from pipeline.config import model_config
+from trainer.checkpoints import table_saver
 
 _v1 = tf.compat.v1
 
@@ -25,6 +26,7 @@ def begin(own: Any, settings: model_config.WarmStart | None) -> None:
         _of_all_replicas(lambda: _v1.train.warm_start(*own))
     if settings is not None:
         begin_with(settings)
+    table_saver.begin_by_rows()
 
 
 def begin_with(settings: model_config.WarmStart) -> list[str]:

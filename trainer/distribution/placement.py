@@ -7,17 +7,23 @@ variable never spans servers unless it is cut.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline.cluster import topology
+from trainer.distribution import balanced_tables
+
+# What TensorFlow calls the variable that is a part of one.
+_PART = re.compile(r"/part_(\d+)$")
 
 
 class LeastLoaded:
     """Chooses for each variable the server that holds the fewest bytes so far, unless one is asked
-    for.
+    for; for each part of a variable that is cut another server.
 
     Deterministic: every process builds its own copy of the graph and must choose alike.
     """
@@ -28,7 +34,14 @@ class LeastLoaded:
     def __call__(self, op: Any) -> int:
         """Returns the index of the server for the variable that `op` makes."""
         asked = tf.DeviceSpec.from_string(op.device).task
-        server = self.bytes.index(min(self.bytes)) if asked is None else asked
+        part = _PART.search(op.name)
+        if asked is not None:
+            server = asked
+        elif part is not None:
+            # Parts are of equal size, and there are at most as many as servers.
+            server = int(part[1]) % len(self.bytes)
+        else:
+            server = self.bytes.index(min(self.bytes))
         self.bytes[server] += _bytes_of(op)
         return server
 
@@ -61,18 +74,30 @@ def cut(servers: int, largest: int) -> Iterator[None]:
     """Cuts variables of more than `largest` bytes that are made within the block over the servers.
 
     Also where a canned Estimator has opened a scope with a partitioner of its own, which cuts
-    tables from 64 MiB on (docs/tensorflow-pitfalls.md#placement-of-variables).
+    tables from 64 MiB on (docs/tensorflow-pitfalls.md#placement-of-variables), and where a Keras
+    layer makes a table. The rows of tables go to the servers by `balanced_tables`.
     """
-    ours = None if servers < 2 else partitioner(servers, largest)
+    with contextlib.ExitStack() as stack:
+        ours = None
+        if servers > 1:
+            ours = partitioner(servers, largest)
+            stack.enter_context(balanced_tables.keras_tables(ours))
+            stack.enter_context(balanced_tables.lookups())
 
-    def get(getter: Any, *args: Any, **kwargs: Any) -> Any:
-        # What an optimizer remembers of a part of a variable asks for no partitioner.
-        replaced = {} if kwargs.get("partitioner") is None else {"partitioner": ours}
-        return getter(*args, **{**kwargs, **replaced})
+        def get(getter: Any, *args: Any, **kwargs: Any) -> Any:
+            # What an optimizer remembers of a part of a variable asks for no partitioner.
+            asks, initializer = kwargs.get("partitioner") is not None, kwargs.get("initializer")
+            # TensorFlow gives each part of a constant all of its rows.
+            can = np.ndim(getattr(initializer, "value", 0)) == 0
+            replaced = {"partitioner": ours if can else None} if asks else {}
+            made = getter(*args, **{**kwargs, **replaced})
+            return balanced_tables.balanced(made, initializer=initializer)
 
-    scope = tf.compat.v1.get_variable_scope()
-    getter = None if ours is None else get
-    with tf.compat.v1.variable_scope(scope, partitioner=ours, custom_getter=getter):
+        scope = tf.compat.v1.get_variable_scope()
+        getter = None if ours is None else get
+        stack.enter_context(
+            tf.compat.v1.variable_scope(scope, partitioner=ours, custom_getter=getter)
+        )
         yield
 
 

@@ -12,7 +12,7 @@ from pipeline.config.model_config import WarmStart
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.checkpoints import warm_start
-from trainer.distribution import strategies
+from trainer.distribution import balanced_tables, placement, strategies
 from trainer.input.dataset import Records
 
 v1 = tf.compat.v1
@@ -69,6 +69,25 @@ def test_a_variable_cut_over_parameter_servers(earlier):
     assert found == ["net/kernel"]
     np.testing.assert_array_equal(values["net/kernel/part_0"], KERNEL[:1])
     np.testing.assert_array_equal(values["net/kernel/part_1"], KERNEL[1:])
+
+
+@pytest.mark.parametrize("by", ["settings of the job", "the model"])
+def test_a_table_whose_rows_are_on_several_servers(tmp_path, by):
+    rows = np.arange(400, dtype=np.float32).reshape(100, 4)
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.get_variable("table", initializer=rows)
+        session.run(v1.global_variables_initializer())
+        v1.train.Saver().save(session, str(tmp_path / "model.ckpt"), 10)
+    own = tf.estimator.WarmStartSettings(str(tmp_path)) if by == "the model" else None
+    settings = None if own else WarmStart(path=str(tmp_path))
+    with tf.Graph().as_default(), v1.Session() as session, placement.cut(3, 100):
+        table = v1.get_variable("table", [100, 4])
+        asked = tf.nn.embedding_lookup(table, tf.constant([99, 0, 31]))
+        warm_start.begin(own, settings)
+        session.run(v1.global_variables_initializer())
+        assert isinstance(table, balanced_tables.BalancedTable)
+        np.testing.assert_array_equal(session.run(asked), rows[[99, 0, 31]])
+        np.testing.assert_array_equal(session.run(table.as_tensor()), rows)
 
 
 @pytest.mark.parametrize("name", ["one_device", "mirrored", "central_storage"])

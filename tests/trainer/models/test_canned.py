@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
-from trainer.distribution import placement
+from trainer.distribution import balanced_tables, placement
 from trainer.export import exporters
 from trainer.models.transforms import Transforms
 
@@ -167,6 +167,9 @@ def test_large_variables_are_cut_over_the_servers(name, tmp_path):
             for variable in tf.compat.v1.trainable_variables()
             if (info := variable._get_save_slice_info()) is not None
         )
+        own = [balanced_tables.part_of(v) for v in tf.compat.v1.trainable_variables()]
+        balanced = {part.full_name for part in own if part is not None}
     tables = [full for full in parts if "day" in full or "route" in full]
     assert len(tables) == {"dnn_linear_combined": 3}.get(name, 2)
     assert {parts[full] for full in tables} == {2}
+    assert set(tables) <= balanced

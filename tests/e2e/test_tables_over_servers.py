@@ -1,0 +1,99 @@
+"""Tables on real parameter servers: cut alike in every kind of model, and checkpoints that any
+number of servers continues, with equal parameters."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import zlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.processes.fork_client import StopRequest
+from tests.e2e import word_table
+from tests.faults.conftest import Rig
+from trainer.checkpoints import checkpoint_files
+from trainer.distribution.row_blocks import RowBlocks
+
+STEPS = 15
+ALWAYS = (
+    "train.optimizer={name: adam, learning_rate: 0.01}",
+    "train.save_steps=1000",
+    "eval.throttle_seconds=1000",
+    "train.hooks=[tests.e2e.at_start:AtStart]",
+)
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    return word_table.write(tmp_path_factory.mktemp("words"))
+
+
+def _train(words, trainers, path: pathlib.Path, *overrides: str) -> dict[str, np.ndarray]:
+    """Trains in real processes, to the end; returns the checkpoint."""
+    with StopRequest().installed() as stop:
+        rig = Rig(path, trainers, stop, words)
+        rig.train(*ALWAYS, *overrides)
+    assert rig.restarts == []
+    reader = tf.train.load_checkpoint(checkpoint_files.newest(str(path)))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def _restored(path: pathlib.Path, servers: int) -> dict[str, np.ndarray]:
+    """Returns what the chief had when it began: parts in the order of their rows."""
+    found: dict[str, dict[int, np.ndarray]] = {}
+    for key, value in np.load(path / "at_start" / "chief-0.npz").items():
+        name, _, start = key.partition("#")[0].partition("|")
+        found.setdefault(name, {})[int(start or 0)] = value
+    whole = {}
+    for name, parts in found.items():
+        ordered = [parts[start] for start in sorted(parts)]
+        if len(ordered) > 1:
+            assert len(ordered) == servers
+            table = name.removesuffix("/Adam").removesuffix("/Adam_1")
+            layout = RowBlocks(word_table.WORDS, servers, turn=zlib.crc32(table.encode()))
+            whole[name] = layout.joined(ordered).numpy()
+        else:
+            whole[name] = ordered[0]
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [
+        ("canned", (2, 3)),
+        *(pytest.param(kind, (1, 2, 3, 1), marks=pytest.mark.slow) for kind in word_table.MODELS),
+    ],
+)
+def test_other_numbers_of_servers_continue_with_equal_parameters(
+    words, trainers, tmp_path, kind, numbers
+):
+    model, table = word_table.MODELS[kind]
+    path, before = tmp_path / "run", {}
+    for turn, servers in enumerate(numbers, 1):
+        settings = (model, f"cluster.ps={servers}", f"train.steps={turn * STEPS}")
+        after = _train(words, trainers, path, *settings)
+        restored = _restored(path, servers)
+        assert after[table].shape == (word_table.WORDS, word_table.WIDTH)
+        if before:
+            assert set(restored) == set(before)
+            for name, value in before.items():
+                np.testing.assert_array_equal(restored[name], value, err_msg=name)
+            assert (after[table] != before[table]).any()
+        if servers > 1:
+            _check_parts(path, table, servers)
+        before = after
+
+
+def _check_parts(path: pathlib.Path, table: str, servers: int) -> None:
+    placed = json.loads((path / "at_start" / "chief-0.servers.json").read_text())
+    parts = [one for one in placed if one["table"] == table]
+    assert sorted(one["server"] for one in parts) == list(range(servers))
+    sizes = np.array([one["bytes"] for one in parts])
+    assert sizes.max() <= 1.1 * sizes.mean()
+    of_all = np.zeros(servers)
+    for one in placed:
+        of_all[one["server"]] += one["bytes"]
+    assert of_all.max() <= 1.1 * of_all.mean()
