@@ -84,7 +84,7 @@ $(if $(filter-out $(TAKEN),$(addsuffix :,$(GOALS))),,$(foreach v,$(filter-out PY
 	for $(call list,$(GOALS)), only for $(call list,$(call takers,$(v))); it must be one of $(call list,$(takes) PYTHON))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare chaos ledger tensorboard runs status logs stop doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
+.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare chaos ledger tensorboard runs status logs stop scale doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -215,6 +215,9 @@ logs: $(VENV)/.installed ## what the processes of RUN (or ROLE=worker, worker-1)
 
 stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end
 	@$(CLI) stop $(OF_RUN)
+
+scale: $(VENV)/.installed ## change the number of workers of RUN to WORKERS=n while it trains
+	@$(CLI) scale $(OF_RUN) $(call given,WORKERS,workers)
 
 doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE; what CLUSTER= needs here
 	@$(CLI) doctor $(call given,STORAGE,storage) $(call given,CLUSTER,cluster)

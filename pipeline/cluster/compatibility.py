@@ -34,6 +34,7 @@ def check(job: config.Config) -> None:
     _check_keys(job.cluster)
     _check_devices(job.cluster)
     _check_backup_workers(job.cluster)
+    _check_max_workers(job.cluster)
     topology.batch_per_replica(job)
     _check_optimizer(job)
     keep = job.train.keep_checkpoints
@@ -156,4 +157,13 @@ def _check_backup_workers(cluster: config.Cluster) -> None:
         raise errors.UsageError(
             f"cluster.backup_workers: {cluster.backup_workers} of {processes} training processes "
             f"leaves no gradient to wait for; use backup_workers={processes - 1} at most"
+        )
+
+
+def _check_max_workers(cluster: config.Cluster) -> None:
+    workers = topology.role_counts(cluster)[topology.WORKER]
+    if cluster.max_workers is not None and workers > cluster.max_workers:
+        raise errors.UsageError(
+            f"cluster.max_workers: {cluster.max_workers} is less than the {workers} workers that "
+            f"the run starts with; use max_workers={workers} or more"
         )

@@ -101,7 +101,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         "asynchronous workers that share variables on parameter servers",
         workers=(0, 1, None),
         ps=(1, 1, None),
-        keys=("partition_bytes",),
+        keys=("partition_bytes", "max_workers"),
         averages=True,
     ),
     "parameter_server_sync": Strategy(
@@ -116,6 +116,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         "asynchronous workers under tf.distribute's parameter server strategy",
         workers=(1, 1, None),
         ps=(1, 1, None),
+        keys=("max_workers",),
     ),
 }
 
@@ -131,6 +132,12 @@ def role_counts(cluster: config.Cluster) -> dict[str, int]:
     ps = _count("ps", cluster.ps, strategy.ps, name=cluster.strategy)
     replicas_per_process(cluster)
     return {CHIEF: 1, WORKER: workers, PS: ps, EVALUATOR: int(strategy.own_evaluator)}
+
+
+def worker_places(cluster: config.Cluster) -> int:
+    """Returns how many workers the cluster has an address for: those that it starts with, and those
+    that may join while it trains."""
+    return max(role_counts(cluster)[WORKER], cluster.max_workers or 0)
 
 
 def replicas_per_process(cluster: config.Cluster) -> int:

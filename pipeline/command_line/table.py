@@ -50,6 +50,9 @@ COMMANDS: Mapping[str, Command] = {
     "status": Command("pipeline.commands.status", "show how every process of a run is doing"),
     "logs": Command("pipeline.commands.logs", "show the logs of a run"),
     "stop": Command("pipeline.commands.stop", "ask a run to save, evaluate, export and end"),
+    "scale": Command(
+        "pipeline.commands.scale", "change the number of workers of a run while it trains"
+    ),
     "evaluate": Command("trainer.evaluate", "compute the metrics of a run, over all and by slice"),
     "compare": Command(
         "trainer.compare", "compare two runs: metrics on the same records, config, data, time"

@@ -29,6 +29,10 @@ class Cluster(Section):
     """Worker processes, in addition to the chief, which trains too. Not set: 1 in strategies with
     several processes. `multi_worker_mirrored` and `parameter_server_strategy` need at least 1;
     strategies with one process allow none."""
+    max_workers: Positive | None = None
+    """Most workers that the run can have while it trains: the parameter servers keep a place for
+    each, and `make scale` starts and ends workers without a restart of the others. Not set: as many
+    as `workers`. Only with `strategy: parameter_server` or `parameter_server_strategy`."""
     ps: NotNegative | None = None
     """Parameter server processes. Not set: 1 in strategies that use them. The other strategies
     allow none."""

@@ -23,8 +23,8 @@ def open_run(job: Job) -> RunRecord:
         print(redaction.redact(f"changed since the last start: {line}"))
     record = run_record.begin(job.config, job.run)
     # What earlier processes said of themselves would be taken for news.
-    stale = (run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.STOP, run_folder.EXCLUDED)
-    for name in ("status", *stale):
+    stale = (run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.EXCLUDED)
+    for name in ("status", *stale, run_folder.STOP, run_folder.SCALE):
         job.run.remove(name)
     storage.write_text(job.run.config_path, config_file.dump(job.config))
     run_record.write(job.run, record)

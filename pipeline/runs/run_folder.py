@@ -275,6 +275,8 @@ SCRIPT = "command.json"
 TRAINING_DONE = "TRAINING_DONE.json"
 # What asks the chief to end training: {"reason": str}. Written by `make stop` and early stopping.
 STOP = "STOP.json"
+# What asks a launcher for another number of workers; it removes it. {"workers": int}
+SCALE = "SCALE.json"
 # What the chief writes at each start if records may be left out: which, and why.
 # {"records": {split: count}, "blocks": {split: [number]}, "found": [line]}
 EXCLUDED = "excluded.json"

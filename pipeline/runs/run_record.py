@@ -55,6 +55,15 @@ class Restart(pydantic.BaseModel):
     gang: bool = False
 
 
+class Scaling(pydantic.BaseModel):
+    """Another number of workers while it trained: from when on, in Unix time, and the newest step
+    at that time."""
+
+    workers: int
+    time: float
+    step: int | None = None
+
+
 class Launch(pydantic.BaseModel):
     """An earlier launch of a run: when it began and ended, in Unix time (`None` if that was not
     recorded), and its processes by role."""
@@ -107,6 +116,8 @@ class RunRecord(pydantic.BaseModel):
     # Export to SHA-256 of each of its files.
     sha256: dict[str, dict[str, str]] = {}
     restarts: list[Restart] = []
+    # Of the newest launch; `topology` is what they have led to.
+    scalings: list[Scaling] = []
     # Per epoch, by the newest checkpoint's own count: records due; applied once, more often, or
     # never; skipped because they cannot be read; left to be read. Of more than a thousand epochs
     # the first ones are one row, by the number of the last of them.

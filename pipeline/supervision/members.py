@@ -24,6 +24,8 @@ class Member:
     due: float = 0.0
     pid: int = 0
     log_start: int = 0
+    # When it is killed, in monotonic time, if it was asked to leave the run before.
+    leaves_by: float | None = None
     # Why it is being killed, if it hangs.
     hang: watchdog.Hang | None = None
 

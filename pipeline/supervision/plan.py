@@ -48,6 +48,8 @@ class Plan:
     logs: str
     patience: watchdog.Limits = dataclasses.field(default_factory=watchdog.Limits)
     graces: Graces = dataclasses.field(default_factory=Graces)
+    # For how many workers the cluster has addresses, if that is for more than it starts with.
+    worker_places: int = 0
     # True if no process outside the run can reach its ports.
     isolated: bool = False
 

@@ -27,6 +27,8 @@ class ProcessTable:
         """`reserve` returns as many ports as it is asked for."""
         self._plan, self._server, self._reserve = plan, server, reserve
         self._ports: Reservation | None = None
+        # How many processes of each role there are to be.
+        self.counts = dict(plan.counts)
         self.members: dict[str, Member] = {}
         # By role: the addresses of its tasks, if there are several processes.
         self.cluster: dict[str, tuple[str, ...]] = {}
@@ -36,7 +38,7 @@ class ProcessTable:
     @property
     def has_evaluator(self) -> bool:
         """True if the chief need not evaluate."""
-        return bool(self._plan.counts.get(topology.EVALUATOR))
+        return bool(self.counts.get(topology.EVALUATOR))
 
     def running(self, roles: Iterable[str]) -> list[Member]:
         """Returns the members of `roles` that have a process."""
@@ -52,22 +54,28 @@ class ProcessTable:
     def place(self) -> list[str]:
         """Makes the members of a cluster on fresh ports, all due at once, and returns their
         addresses. A running evaluator stays: it needs no address."""
-        counts = self._plan.counts
-        addressed = sum(counts.get(role, 0) for role in GANG)
+        places = max(self.counts.get(topology.WORKER, 0), self._plan.worker_places)
+        addressed = {**self.counts, topology.WORKER: places}
+        number = sum(addressed.get(role, 0) for role in GANG)
         addresses: list[str] = []
-        if addressed > 1:
+        if number > 1:
             self.release_ports()
-            self._ports = self._reserve(addressed)
+            self._ports = self._reserve(number)
             addresses = list(self._ports.addresses)
-            self.cluster = topology.cluster_of(counts, addresses)
-        for role, count in counts.items():
+            self.cluster = topology.cluster_of(addressed, addresses)
+        for name in [name for name, member in self.members.items() if member.role in GANG]:
+            del self.members[name]
+        for role, count in self.counts.items():
             for index in range(count):
-                task = topology.Task(role, index, self.cluster)
-                log = os.path.join(self._plan.logs, f"{task.name}.log")
-                member = Member(role, index, task, log)
-                if role != topology.EVALUATOR or member.name not in self.members:
-                    self.members[member.name] = member
+                if f"{role}-{index}" not in self.members:
+                    self.add(role, index)
         return addresses
+
+    def add(self, role: str, index: int) -> None:
+        """Makes another member of the cluster, due at once."""
+        task = topology.Task(role, index, self.cluster)
+        log = os.path.join(self._plan.logs, f"{task.name}.log")
+        self.members[task.name] = Member(role, index, task, log)
 
     def release_ports(self) -> None:
         """Lets other runs have the ports of this one."""
@@ -89,7 +97,7 @@ class ProcessTable:
             member.role,
             os.environ,
             processors=environment.processors(),
-            trainers=sum(self._plan.counts.get(r, 0) for r in topology.TRAINING_ROLES),
+            trainers=sum(self.counts.get(r, 0) for r in topology.TRAINING_ROLES),
         )
         self._server.spawn(Spawn(member.name, self._plan.entry, arguments, log, extra))
 

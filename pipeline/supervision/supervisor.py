@@ -24,7 +24,7 @@ from pipeline.cluster import topology
 from pipeline.processes import isolation
 from pipeline.processes.fork_client import ForkServer, ServerLostError, StopRequest, describe_exit
 from pipeline.runs import run_folder, run_record
-from pipeline.supervision import restart_policy, watchdog
+from pipeline.supervision import restart_policy, scaling, watchdog
 from pipeline.supervision.ending import Ending
 from pipeline.supervision.members import Member
 from pipeline.supervision.observation import Observation
@@ -50,9 +50,11 @@ class Supervisor:
         observer: Observer,
         policy: restart_policy.Policy,
         booked: list[run_record.Restart] | None = None,
+        scaled: scaling.Note = lambda workers, step: None,
         reserve: Callable[[int], Reservation] = Reservation,
     ) -> None:
-        """Restarts are added to `booked`; the cost of each is filled in when it is over."""
+        """Restarts are added to `booked`; the cost of each is filled in when it is over. `scaled`
+        is called for each request for another number of workers."""
         files = functools.partial(watchdog.checkpoint_files, plan.run)
         saving = watchdog.Saving(plan.patience.start, files)
         restarts = [] if booked is None else booked
@@ -60,6 +62,9 @@ class Supervisor:
         self._processes = processes = ProcessTable(plan, server, reserve=reserve)
         self._seen = seen = Observation(plan, processes, observer, restarts=restarts)
         self._ending = Ending(plan, processes, stop, observation=seen, saving=saving)
+        self._scaling = scaling.Scaling(
+            plan, processes, self._ending, observation=seen, note=scaled
+        )
         self._watchdog = watchdog.Watchdog(plan.patience, files)
         self._chief_done_at: float | None = None
         # Why training ended, as the chief reports it: "steps", or what stopped it before.
@@ -123,10 +128,14 @@ class Supervisor:
         if self._chief_done_at is not None:
             self._ending.end_stragglers(time.monotonic() - self._chief_done_at)
         self._seen.look()
+        if self._chief_done_at is None and self._scaling.look():
+            self._place()
         self._kill_hanging()
 
     def _handle_end(self, member: Member, code: int) -> None:
         """Decides what the end of a process means."""
+        if code not in errors.FINAL_CODES and self._scaling.has_left(member):
+            return
         if code == 0 and member.role != topology.PS:
             evaluates = not self._processes.has_evaluator
             member.check_markers(self._plan.run, evaluates=evaluates)

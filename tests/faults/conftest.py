@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pathlib
 import signal
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -53,6 +54,8 @@ class Seen:
     # Task name to the process ids it has had, in order.
     pids: dict[str, list[int]] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
+    # Called with the statuses at every look.
+    react: Callable[[Mapping[str, Any]], None] = lambda statuses: None
 
     def say(self, line: str) -> None:
         self.lines.append(line)
@@ -64,6 +67,7 @@ class Seen:
                 known.append(status.pid)
             if status.note and status.note not in self.notes:
                 self.notes.append(status.note)
+        self.react(statuses)
 
 
 @dataclasses.dataclass
@@ -96,6 +100,7 @@ class Rig:
                 records=records or self.records.folder,
                 entry=injected.ENTRY,
                 counts=topology.role_counts(cluster),
+                worker_places=topology.worker_places(cluster),
                 steps=job.train.steps,
                 logs=str(self.path / "logs"),
                 patience=watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds),
@@ -138,7 +143,7 @@ class Rig:
         self.job = job = self.records.config(*COMMON, *overrides)
         run = RunFolder(str(self.path))
         (self.path / "logs").mkdir(parents=True, exist_ok=True)
-        for name in ("status", "TRAINING_DONE.json", "RESULT.json", "STOP.json"):
+        for name in ("status", "TRAINING_DONE.json", "RESULT.json", "STOP.json", "SCALE.json"):
             run.remove(name)
         (self.path / "config.yaml").write_text(config_file.dump(job))
         run.write("faults.json", {"faults": faults, "pace": pace})

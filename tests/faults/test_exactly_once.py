@@ -11,11 +11,12 @@ import tensorflow as tf
 
 from pipeline import storage
 from pipeline.processes.fork_client import Ended, Spawn
-from pipeline.records import manifest, tfrecord
+from pipeline.records import tfrecord
 from pipeline.supervision.ports import Reservation
 from tests import record_sets
-from tests.faults import takes, verdict, witness
+from tests.faults import takes, witness
 from tests.faults.conftest import BATCH
+from tests.faults.final import Final
 from tests.support.sets import slow, slow_unless
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import counters
@@ -24,26 +25,6 @@ from trainer.input.dataset import Records
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
 DEALT = ("parameter_server", "parameter_server_strategy")
 WITNESSED = witness.SETTINGS
-
-
-class _Final:
-    """The final checkpoint of a run: its ledger, and the witness."""
-
-    def __init__(self, rig, folder=None):
-        folder = folder or rig.records.folder
-        blocks = Records(rig.records.job, folder, manifest.read(folder)).blocks("train")
-        saved = checkpoint_files.newest(str(rig.path))
-        self.blocks, self.counts = blocks, counters.counts_in(saved, blocks)
-        self.by_name = witness.applied_in(saved)
-        self.names = witness.names_of(folder, manifest.read(folder))
-        self.applied = verdict.applied(saved, folder, rig.records.job)
-
-    def check(self, twice):
-        """Of finished epochs no record is missing; at most `twice` were applied once more."""
-        seen = self.applied
-        assert not seen.never and not seen.ledger_more and not seen.ledger_never
-        assert seen.more <= twice
-        assert 0 <= seen.apart <= twice
 
 
 @pytest.mark.parametrize("mode", ["parameter_server", slow("parameter_server_strategy")])
@@ -60,7 +41,7 @@ def test_a_slow_worker_reads_less_and_epochs_end_exactly(rig, mode):
     assert all(row["once"] == row["due"] for row in ended)
     assert 0 < result["readers"]["worker-0"] < result["readers"]["chief-0"] / 2
     # The save is not waited for: each process may have a batch between update and count.
-    _Final(rig).check(twice=2 * BATCH)
+    Final(rig).check(twice=2 * BATCH)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +66,7 @@ def test_the_last_epoch_is_read_to_its_end_before_a_later_one_begins(rig, mode):
     replicas = 3 if mode in ("parameter_server_sync", "multi_worker_mirrored") else 1
     # The last batches are full.
     assert sum(row["once"] for row in filled) < 23 * replicas
-    final = _Final(rig)
+    final = Final(rig)
     assert final.applied.exact
     assert (final.by_name >= 2 * (final.by_name > 0)).all()
 
@@ -103,7 +84,7 @@ def test_a_process_killed_as_training_ends_leaves_no_more_than_its_batch(rig, ta
         pace={"chief-0": 0.0, "worker-0": 0.0, "worker-1": 0.1},
     )
     assert [restart.role for restart in rig.restarts][:1] == [target[:-2]]
-    final = _Final(rig)
+    final = Final(rig)
     # Also what was applied while the checkpoint was written that is restored.
     final.check(twice=8 * BATCH)
     assert np.maximum(3 * final.blocks.records - final.counts.reached, 0).sum() <= 3 * BATCH
@@ -122,7 +103,7 @@ def test_a_killed_worker_doubles_no_more_than_its_batch(rig, target):
         ]
     rig.train(*ASYNC, *WITNESSED, "train.steps=400", faults=tuple(faults), pace=0.005)
     assert [restart.role for restart in rig.restarts] == ["worker"] * kills
-    _Final(rig).check(twice=(kills + 2) * BATCH)
+    Final(rig).check(twice=(kills + 2) * BATCH)
 
 
 @pytest.mark.slow
@@ -135,7 +116,7 @@ def test_what_is_applied_while_a_chief_comes_back_is_read_again_and_counted(rig)
     assert len(rig.seen.pids["worker-0"]) == len(rig.seen.pids["worker-1"]) == 1
     assert sum(row["never"] for row in result["input"]) == 0
     # What was applied while the checkpoint was written, and the last one: neither is waited for.
-    _Final(rig).check(twice=2 * 3 * BATCH)
+    Final(rig).check(twice=2 * 3 * BATCH)
 
 
 @pytest.mark.slow
@@ -149,7 +130,7 @@ def test_what_a_worker_held_that_never_comes_back_is_read_by_others(rig):
     codes = rig.train_by_hand(*ASYNC, *WITNESSED, *settings, faults=faults, pace=0.02)
     assert {task for task, code in codes.items() if code} - {"ps-0"} == {"worker-1"}
     # Of the epochs after it was lost, too, each is whole.
-    final = _Final(rig)
+    final = Final(rig)
     assert (final.counts.reached >= 4 * final.blocks.records).all()
     final.check(twice=4 * BATCH)
     assert 0 < final.counts.readers[2] < final.counts.readers[1]
@@ -163,7 +144,7 @@ def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode):
     steps = [checkpoint_files.step_of(path) for path in state.all_model_checkpoint_paths]
     assert steps[0] == 0
     assert len(steps) == 2
-    _Final(rig).check(twice=0)
+    Final(rig).check(twice=0)
 
 
 @pytest.mark.slow
@@ -265,7 +246,7 @@ def test_each_record_once_whatever_the_shards(rig, tmp_path, mode):
     ended = [row for row in result["input"] if not row["left"]]
     assert len(ended) >= 2
     assert all(row["once"] == row["due"] == sum(UNEVEN) for row in ended)
-    final = _Final(rig, folder)
+    final = Final(rig, folder)
     assert (final.counts.applied == final.counts.reached).all()
     final.check(twice=3 * BATCH if mode in DEALT else 0)
 
@@ -278,7 +259,7 @@ def test_very_few_records_are_shared_without_waiting(rig, tmp_path, mode):
     """A batch of each is more than an epoch; all records are used alike nevertheless."""
     folder = _shared_unevenly(rig.records, tmp_path / "records", FEW)
     _train_three(rig, folder, mode, 30, sum(FEW))
-    final = _Final(rig, folder)
+    final = Final(rig, folder)
     shared = np.bincount(final.names, minlength=witness.NAMES)
     applied = (final.by_name[final.names] / shared[final.names]).round()
     assert applied.max() - applied.min() <= 6

@@ -107,6 +107,13 @@ def _train(run, task):
     raise errors.RetryableError("stopped, saved at step 7")
 
 
+def _train_and_ignore(run, task):
+    """Trains, and does not react to SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say(run, task, "training", step=7, loss=0.5)
+    wait_until(lambda: False)
+
+
 def _save_slowly(run, task):
     """Is at work on a save when it is asked to stop, until the file `go` is there."""
     signal.signal(signal.SIGTERM, lambda *_: None)
@@ -115,6 +122,13 @@ def _save_slowly(run, task):
     wait_until(lambda: pathlib.Path(run.path, "go").exists())
     pathlib.Path(run.path, "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
     raise errors.RetryableError("stopped, saved at step 7")
+
+
+def _work_on_go(run, task):
+    """Trains until the file `go` is there, and is then done."""
+    say(run, task, "training", step=7, loss=0.5)
+    wait_until(lambda: pathlib.Path(run.path, "go").exists())
+    _work(run, task)
 
 
 def _hang(run, task):

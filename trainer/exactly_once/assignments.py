@@ -90,6 +90,10 @@ class Holdings:
             else:
                 self._waiting[position] = self._backlog[position]
 
+    def exhaust(self) -> None:
+        """Takes nothing in any more: all of the last epoch has been dealt."""
+        self._exhausted = True
+
     @property
     def exhausted(self) -> bool:
         """True if all of the last epoch has been dealt."""

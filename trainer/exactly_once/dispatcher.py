@@ -12,7 +12,8 @@ and must begin again.
 
 A reader that cannot make a whole batch of what is left of the last epoch gives up: it says so in
 its row, and the chief reads what it held. So the last batches are of one reader, and all others
-are full.
+are full. A reader that leaves before hands back what it holds: the chief takes it at once, and does
+not wait until it is missed. There may be places for more readers than there are at the moment.
 
 No step is let in while the dealer is closed. The chief closes it, and waits until no step is under
 way, before it puts parameters back to a checkpoint, so that nothing is applied to them that is
@@ -86,6 +87,7 @@ class Dealer:
             self._tokens = self._own("tokens", [num_readers + 1])
             self._held = self._own("held", [num_readers, width])
             self._gave_up = self._own("gave_up", [num_readers])
+            self._left = self._own("left", [num_readers])
             self._base = self._own("base", list(reached.shape), tf.int32)
         self.token = tf.compat.v1.placeholder(tf.int64, [], "input/token")
 
@@ -121,7 +123,8 @@ class Dealer:
             self._lay_out = self._layout()
             self._is_laid_out = _raw.VarIsInitializedOp(resource=self._dealt.handle)
             self._zero = _set(self._dealt, tf.constant(0, tf.int64))
-            with tf.control_dependencies([_put(self._tokens, rank, self.token)]):
+            came = _put(self._left, rank, tf.constant(0, tf.int64))
+            with tf.control_dependencies([came, _put(self._tokens, rank, self.token)]):
                 self._begin = tf.equal(self._tokens.read_value()[state], _OPEN)
             self._state = (
                 self._first.read_value(),
@@ -132,6 +135,8 @@ class Dealer:
             )
             self._give_up = _put(self._gave_up, rank, tf.constant(1, tf.int64))
             self._given_up = self._gave_up.read_value()
+            self._hand_back = _put(self._left, rank, tf.constant(1, tf.int64))
+            self._handed_back = self._left.read_value()
             self._read = tf.reduce_sum(tf.cast(self._reached.read_value(), tf.int64))
             self._row_of = self._held.read_value()[self._row]
             self._take = self._taking()
@@ -147,6 +152,7 @@ class Dealer:
         op = tf.group(
             _set(self._held, none),
             _set(self._gave_up, tf.zeros([self._num_readers], tf.int64)),
+            _set(self._left, tf.zeros([self._num_readers], tf.int64)),
         )
         with tf.control_dependencies([op]):
             op = tf.group(
@@ -174,7 +180,8 @@ class Dealer:
 
     def _taking_back(self) -> Any:
         nobody = tf.constant(_NOBODY, tf.int64)
-        with tf.control_dependencies([_put(self._tokens, self._row, nobody)]):
+        there = _put(self._left, self._row, tf.constant(0, tf.int64))
+        with tf.control_dependencies([there, _put(self._tokens, self._row, nobody)]):
             held = tf.identity(self._held.read_value()[self._row])
         with tf.control_dependencies([held]):
             none = tf.fill([self.width], tf.constant(_NONE, tf.int64))
@@ -233,6 +240,15 @@ class Dealer:
     def give_up(self, session: Any) -> None:
         """Leaves what this reader holds to the chief, for good."""
         session.run(self._give_up)
+
+    def hand_back(self, session: Any) -> None:
+        """Leaves what this reader holds to the chief until it comes again; after `leave`."""
+        with contextlib.suppress(*_WITHOUT_VALUE):
+            session.run(self._hand_back)
+
+    def handed_back(self, session: Any) -> list[int]:
+        """Returns the ranks of the readers that have handed back what they held."""
+        return [int(rank) for rank in np.flatnonzero(session.run(self._handed_back))]
 
     def given_up(self, session: Any) -> list[int]:
         """Returns the ranks of the readers that have given up."""

@@ -27,6 +27,7 @@ from trainer.exactly_once.lost_readers import Absence
 from trainer.input import epoch_order, shares, window_feed
 
 _POLL = 0.1  # seconds
+_LOOK = 1.0  # seconds between looks of the chief for readers that have left
 # Says of a piece of work how much of it is done, and of how much.
 Progress = Callable[[str, int, int | None], None]
 # Makes what is entered while others are waited for.
@@ -156,6 +157,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         self._out_of_step = False
         # True when this process has no more steps to make.
         self._ended = False
+        self._looked = 0.0
 
     def begin(self) -> None:
         """Builds the ops; the graph is finalized after this."""
@@ -191,7 +193,9 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             end=end,
         )
         self._taken_over, self._out_of_step, self._ended = set(), False, False
-        if not start.gave_up:
+        if start.gave_up:
+            self._held.exhaust()  # the chief reads what is in its row
+        else:
             self._held.add(at - start.first for at in start.held)
         self._held.release(start.reached[self._held.waiting_blocks])
         applied = session.run(self._readers)[: p.task.num_readers]
@@ -311,15 +315,25 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             time.sleep(_POLL)
 
     def end(self, session: Any) -> None:
-        """Says that this process makes no more steps."""
+        """Says that this process makes no more steps. If it alone is to end, others read what it
+        holds."""
         self._dealer.leave(session)
+        p = self._position
+        if signals.stop_requested.is_set() and not (p.task.is_chief or p.together):
+            self._dealer.hand_back(session)
 
     def _replace_lost(self, session: Any) -> None:
-        """As the chief, takes over what readers hold that have not been seen for long."""
-        if not self._position.task.is_chief or not self._absence.due(self._clock()):
+        """As the chief, takes over what readers hold that have left, or have not been seen for
+        long."""
+        if not self._position.task.is_chief:
             return
-        first = self._start.first
-        for rank in self._absence.lost(session.run(self._readers), self._clock()):
+        first, now, gone = self._start.first, self._clock(), []
+        if now - self._looked >= _LOOK:
+            self._looked = now
+            gone = self._dealer.handed_back(session)
+        if self._absence.due(now):
+            gone += self._absence.lost(session.run(self._readers), now)
+        for rank in dict.fromkeys(gone):
             taken = self._dealer.take_back(session, rank, first)
             if rank not in self._taken_over:
                 self._held.add(at - first for at in taken)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from pipeline import errors, storage
-from pipeline.cluster import compatibility, gpus, tolerance, topology
+from pipeline import config, errors, storage
+from pipeline.cluster import compatibility, gpus, scaling, tolerance, topology
 from pipeline.jobs import display, run_setup
 from pipeline.jobs.job import Job
 from pipeline.launchers import base, checks, remote_jobs
@@ -82,7 +83,7 @@ class LocalLauncher(base.Launcher):
                         contents = run_setup.checked_manifest(job)
                         record.manifest = contents.sha256
                         job = run_setup.resolved(job, contents)
-                    self._train(job, server, stop, record=record, logs=logs, started=started)
+                    self._train(job, server, stop, beat=beat, logs=logs, started=started)
             except errors.PipelineError as error:
                 run_setup.close(job, record, error, stopped=bool(stop.count))
                 raise
@@ -125,11 +126,11 @@ class LocalLauncher(base.Launcher):
         server: ForkServer,
         stop: StopRequest,
         *,
-        record: RunRecord,
+        beat: run_record.Heartbeat,
         logs: str,
         started: float,
     ) -> None:
-        cluster = job.config.cluster
+        cluster, record = job.config.cluster, beat.record
         strategy = topology.STRATEGIES[cluster.strategy]
         patience = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
         with display.Display(job.config.train.steps) as shown:
@@ -139,6 +140,7 @@ class LocalLauncher(base.Launcher):
                     records=job.records,
                     entry=self.entry,
                     counts=job.counts,
+                    worker_places=_places(cluster),
                     steps=job.config.train.max_steps,
                     logs=logs,
                     patience=patience,
@@ -150,12 +152,31 @@ class LocalLauncher(base.Launcher):
                 observer=record_keeper.Keeper(record, job.run, shown),
                 policy=restart_policy.Policy(strategy.restart_unit),
                 booked=record.restarts,
+                scaled=functools.partial(_note_scaling, beat, clock=self.clock),
             )
             try:
                 boss.run()
                 record.reason = run_record.ALL_STEPS if boss.reason == "steps" else boss.reason
             finally:
                 _book(job, record, boss, started=started, ended=self.clock())
+
+
+def _places(cluster: config.Cluster) -> int:
+    """Workers can join only where the others need not be told."""
+    return topology.worker_places(cluster) if scaling.restarts_nothing(cluster) else 0
+
+
+def _note_scaling(
+    beat: run_record.Heartbeat, workers: int, step: int | None, *, clock: Callable[[], float]
+) -> None:
+    """Puts another number of workers into the record, at once: the next request is compared."""
+    record = beat.record
+    record.topology = {**record.topology, topology.WORKER: workers}
+    record.scalings = [
+        *record.scalings,
+        run_record.Scaling(workers=workers, time=clock(), step=step),
+    ]
+    beat(at_once=True)
 
 
 def _network(job: Job) -> isolation.Decision:

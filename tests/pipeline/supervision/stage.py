@@ -49,7 +49,15 @@ class Stage:
         self.boss = None
 
     def run(
-        self, counts=CLUSTER, *, steps=20, unit="task", graces=QUICK, patience=PATIENT, **script
+        self,
+        counts=CLUSTER,
+        *,
+        steps=20,
+        unit="task",
+        graces=QUICK,
+        patience=PATIENT,
+        worker_places=0,
+        **script,
     ):
         self.run_folder.write(
             "script.json", {name.replace("_", "-"): plays for name, plays in script.items()}
@@ -59,6 +67,7 @@ class Stage:
             records="records",
             entry=fake_roles.ENTRY,
             counts=counts,
+            worker_places=worker_places,
             steps=steps,
             logs=str(self.logs),
             patience=patience,

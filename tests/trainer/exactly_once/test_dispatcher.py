@@ -192,6 +192,40 @@ def test_what_a_lost_reader_held_is_taken_back(readers):
     assert readers[1].begin().held == []
 
 
+def test_what_a_reader_hands_back_is_taken_once(readers):
+    chief = _chief_starts(readers)
+    readers[1].begin()
+    readers[1].take()
+    dealer, session = readers[0].dealer, readers[0].session
+    assert dealer.handed_back(session) == []
+    for op in (readers[1].dealer.leave, readers[1].dealer.hand_back):
+        op(readers[1].session)
+    assert dealer.handed_back(session) == [1]
+    assert dealer.take_back(session, 1, chief.first) == [0, 1]
+    assert dealer.handed_back(session) == []
+    assert readers[1].begin().held == []
+
+
+def test_a_reader_that_comes_again_at_once_keeps_what_it_has_handed_back(readers):
+    _chief_starts(readers)
+    readers[1].begin()
+    readers[1].take()
+    readers[1].dealer.leave(readers[1].session)
+    readers[1].dealer.hand_back(readers[1].session)
+    again = readers[1].begin()
+    assert readers[0].dealer.handed_back(readers[0].session) == []
+    assert again.held == [0, 1]
+    assert readers[1].is_let_in(again)
+
+
+def test_nobody_has_left_whom_a_new_chief_finds(readers):
+    _chief_starts(readers)
+    readers[1].begin()
+    readers[1].dealer.hand_back(readers[1].session)
+    _chief_starts(readers)
+    assert readers[0].dealer.handed_back(readers[0].session) == []
+
+
 def test_nothing_of_it_is_saved(readers):
     with readers[0].graph.as_default():
         assert [v.op.name for v in tf.compat.v1.global_variables()] == [counters.REACHED]
@@ -209,7 +243,7 @@ def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
         in_turn = dealer.in_turn()
         dealer.build()
     devices = [op.device for op in graph.get_operations() if op.type == "VarHandleOp"]
-    assert len(devices) == 7
+    assert len(devices) == 8
     assert {*devices} == {in_turn.device}
 
 

@@ -206,6 +206,35 @@ def test_what_a_lost_worker_held_is_read_by_the_chief(cluster):
     assert _reads_whole_epochs(again, range(first, first + 2))
 
 
+def test_what_a_worker_hands_back_is_read_at_once(cluster, monkeypatch):
+    """Long before it would be missed. Another in its place takes part again."""
+    chief, worker, now = cluster
+    chief.start()
+    worker.start()
+    steps = [p.step() for _ in range(3) for p in (chief, worker)]
+    asked = threading.Event()
+    asked.set()
+    with monkeypatch.context() as patched:
+        patched.setattr(signals, "stop_requested", asked)
+        worker.hook.end(worker.session)
+    now[0] += 2.0  # of 10 s
+    steps += [chief.step() for _ in range(2 * BLOCKS)]
+    assert _reads_whole_epochs(steps, range(2))
+    worker.start()
+    steps = [p.step() for _ in range(40) for p in (chief, worker)]
+    first = min(epoch for epoch, _ in steps) + 1
+    assert _reads_whole_epochs(steps, range(first, first + 2))
+    assert chief.read(counters.APPLIED) == chief.read(counters.REACHED)
+
+
+def test_a_worker_that_ends_with_training_hands_nothing_back(cluster):
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    worker.hook.end(worker.session)
+    assert worker.position.dealer.handed_back(worker.session) == []
+
+
 def test_readers_are_counted(cluster):
     chief, worker, _ = cluster
     chief.start()

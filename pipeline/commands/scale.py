@@ -1,0 +1,36 @@
+"""Changes the number of workers of a run that trains.
+
+  estimator-pipeline scale --run=NAME --workers=5
+  make scale RUN=name WORKERS=5
+
+In asynchronous modes workers join, up to cluster.max_workers, or finish their batch and leave; no
+other process is restarted. In synchronous ones all that train save and start again. Works from any
+host that sees the run folder.
+"""
+
+from __future__ import annotations
+
+import time
+
+from absl import flags
+
+from pipeline import cli
+from pipeline.runs import run_folder, scale_request
+
+_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
+_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_WORKERS = flags.DEFINE_integer(
+    "workers", None, "Workers from now on, in addition to the chief.", required=True
+)
+
+
+def main() -> None:
+    """Writes the request, which the launcher of the run carries out."""
+    config = _CONFIG.value or None
+    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
+    print(f"run {run.name}: {scale_request.ask(run, _WORKERS.value, now=time.time())}")
+
+
+if __name__ == "__main__":
+    cli.run(main)

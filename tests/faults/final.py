@@ -1,0 +1,29 @@
+"""What the final checkpoint of a run holds: its ledger, and what the witness has counted."""
+
+from __future__ import annotations
+
+from pipeline.records import manifest
+from tests.faults import verdict, witness
+from trainer.checkpoints import checkpoint_files
+from trainer.exactly_once import counters
+from trainer.input.dataset import Records
+
+
+class Final:
+    """The final checkpoint of the run of a `Rig`."""
+
+    def __init__(self, rig, folder=None):
+        folder = folder or rig.records.folder
+        blocks = Records(rig.records.job, folder, manifest.read(folder)).blocks("train")
+        saved = checkpoint_files.newest(str(rig.path))
+        self.blocks, self.counts = blocks, counters.counts_in(saved, blocks)
+        self.by_name = witness.applied_in(saved)
+        self.names = witness.names_of(folder, manifest.read(folder))
+        self.applied = verdict.applied(saved, folder, rig.records.job)
+
+    def check(self, twice):
+        """Of finished epochs no record is missing; at most `twice` were applied once more."""
+        seen = self.applied
+        assert not seen.never and not seen.ledger_more and not seen.ledger_never
+        assert seen.more <= twice
+        assert 0 <= seen.apart <= twice
