@@ -21,7 +21,7 @@ IS_WHEEL = _IN_WHEEL.is_dir()
 SHIPPED = (_IN_WHEEL if IS_WHEEL else _PACKAGE.parent) / "configs"
 
 
-_MOST_VALUES, _DEEPEST = 100_000, 50
+MOST_VALUES, _DEEPEST = 100_000, 50
 # Characters of what an error shows.
 _SHOWN = 80
 
@@ -52,9 +52,9 @@ class _Loader(yaml.composer.Composer, yaml.CSafeLoader):
         node = super().get_single_node()
         written: dict[int, int | None] = {}
         # A wide table has many values without any alias.
-        if node is not None and (more := _values(node, written) - len(written)) > _MOST_VALUES:
+        if node is not None and (more := _values(node, written) - len(written)) > MOST_VALUES:
             raise yaml.composer.ComposerError(
-                problem=f"its aliases make {more:,} more values of it; at most {_MOST_VALUES:,} "
+                problem=f"its aliases make {more:,} more values of it; at most {MOST_VALUES:,} "
                 "are allowed"
             )
         return node

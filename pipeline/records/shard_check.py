@@ -86,7 +86,7 @@ def _altered(
         found = shard.crc32c
     if found is None:
         try:
-            found = patience.patiently(path, lambda: _checksum(path, progress))
+            found = patience.patiently(path, lambda: checksum_of(path, progress))
         except FileNotFoundError:
             return f"shard {path!r}: is missing"
     else:
@@ -98,7 +98,8 @@ def _altered(
     return None
 
 
-def _checksum(path: str, progress: Callable[[int], None]) -> str:
+def checksum_of(path: str, progress: Callable[[int], None]) -> str:
+    """Returns the CRC-32C of a file as the manifest writes it; calls `progress` with bytes read."""
     checksum = google_crc32c.Checksum()
     with storage.open_file(path) as file:
         while chunk := file.read(_CHUNK):

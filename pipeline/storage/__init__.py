@@ -286,7 +286,7 @@ def replace_folder(local: str, target: str, last: str) -> None:
         remove(join(target, last))
         remove(target)
         publish_folder(local, target, last)
-    elif _exchange(local, target):
+    elif exchange(local, target):
         remove(local)
     else:
         aside = f"{local}.old"
@@ -298,7 +298,7 @@ def replace_folder(local: str, target: str, last: str) -> None:
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
-def _exchange(one: str, other: str) -> bool:
+def exchange(one: str, other: str) -> bool:
     """Exchanges two folders of one file system in one step (Linux renameat2); false where the
     system or the file system, such as NFS, cannot."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

@@ -130,9 +130,9 @@ def fits(array: pa.Array, column: config.Column) -> bool:
     """Tells if all values have the type of a plain column; does not look for those without."""
     try:
         if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
-            array = _quick(array, pa.string())
+            array = cast_all(array, pa.string())
         target = arrow_types.arrow_type(column)
-        _quick(_as_number(array, target), target)
+        cast_all(_as_number(array, target), target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True
@@ -164,16 +164,16 @@ def _plain_whole(texts: pa.Array) -> pa.Array:
 def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | None]:
     """Casts `array`; values for which that fails become null. Also says which, if any."""
     try:
-        return _quick(array, target), None
+        return cast_all(array, target), None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         bad = _bad_rows(array, target)
     kept = pc.if_else(pa.array(bad), pa.scalar(None, array.type), array)
     # Where no value at all can be cast, there may not even be a cast for nulls.
     nothing = kept.null_count == len(array)
-    return (pa.nulls(len(array), target) if nothing else _quick(kept, target)), bad
+    return (pa.nulls(len(array), target) if nothing else cast_all(kept, target)), bad
 
 
-def _quick(array: pa.Array, target: pa.DataType) -> pa.Array:
+def cast_all(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Casts all values or none. Whole numbers of more digits than a float has are no reason."""
     nested = pa.types.is_nested(target)
     element = target.value_type if nested else target
@@ -215,7 +215,7 @@ def _bad_texts(array: pa.Array, target: pa.DataType) -> np.ndarray:
 
 def _bad_values(array: pa.Array, target: pa.DataType) -> np.ndarray:
     try:
-        _quick(array, target)
+        cast_all(array, target)
         return np.zeros(len(array), bool)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         if len(array) < 2:

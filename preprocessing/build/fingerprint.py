@@ -11,7 +11,7 @@ from preprocessing.sources.base import RawFile
 
 # Raised when the same config and files would give other bytes than before.
 FORMAT = 5
-_TEXT = ("csv", "jsonl")
+TEXT_SOURCES = ("csv", "jsonl")
 _READ_BYTES = 1 << 20
 # More files than this (images) are named by folder, or the manifest would grow with the data.
 MAX_LISTED = 1000
@@ -47,7 +47,7 @@ def _format(data: config.Data) -> int:
     """Returns the format of the records. Those of numbers in groups of digits are one further, as
     0,346 was taken for 346 once; so are those of text files, where +5 was no whole number and NaN
     of JSON was one of its own, and one more, as numbers next to a no-break space were none."""
-    return FORMAT + bool(data.csv.thousands) + 2 * (data.source in _TEXT)
+    return FORMAT + bool(data.csv.thousands) + 2 * (data.source in TEXT_SOURCES)
 
 
 def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:

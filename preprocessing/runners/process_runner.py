@@ -34,16 +34,20 @@ _GRACE, _ENDING = 5.0, 2.0
 class ProcessRunner(FnApiRunner):
     """Runs pipelines in worker processes, as many as `--direct_num_workers` says."""
 
-    def __init__(self, *, grace: float = _GRACE) -> None:
-        """After an error of one worker the others have `grace` seconds to finish."""
+    def __init__(
+        self, *, grace: float = _GRACE, command: Callable[[lifeline.Lifeline], str] | None = None
+    ) -> None:
+        """After an error of one worker the others have `grace` seconds to finish. `command` is the
+        shell command of a worker."""
         super().__init__()
-        self._grace = grace
+        self._grace, self._command = grace, command or _command
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:
         """Runs it to its end. Raises `RetryableError` if a worker process is lost."""
         outcome = Outcome(self._grace)
         with lifeline.Lifeline(outcome.after_an_error) as workers:
-            runner = FnApiRunner(SubprocessSDKEnvironment.from_command_string(_command(workers)))
+            environment = SubprocessSDKEnvironment.from_command_string(self._command(workers))
+            runner = FnApiRunner(environment)
             _note_exits(outcome.worker_lost)
             thread = threading.Thread(
                 target=outcome.settle_by, args=(runner.run_pipeline, pipeline, options), daemon=True

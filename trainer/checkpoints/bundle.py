@@ -115,8 +115,10 @@ class Bundle:
         finite: bool = False,
         contents: bool = True,
         progress: Progress | None = None,
+        chunk_size: int = _CHUNK,
     ) -> None:
-        """Reads all data, in chunks, and compares checksums; calls `progress` with bytes read.
+        """Reads all data, `chunk_size` bytes at a time, and compares checksums; calls `progress`
+        with the bytes read.
 
         Without `contents` only the sizes of the files are compared. Files of which gs:// keeps the
         right checksum are not read, unless their values must be `finite`. Raises `Damaged` if a
@@ -133,7 +135,7 @@ class Bundle:
                 continue
             dtype = tf.DType(entry.dtype)
             numbers = finite and (dtype.is_floating or dtype.is_complex)
-            for chunk in self._content(name, entry):
+            for chunk in self._content(name, entry, chunk_size):
                 if progress is not None:
                     progress(len(chunk))
                 if numbers and not np.isfinite(np.frombuffer(chunk, dtype.as_numpy_dtype)).all():
@@ -161,10 +163,10 @@ class Bundle:
             and ends[path] == (details.size, int(details.crc32c, 16))
         }
 
-    def _content(self, name: str, entry: Any) -> Iterator[bytes]:
-        """Yields the bytes of a tensor as they are stored, in chunks of whole values."""
+    def _content(self, name: str, entry: Any, size: int = _CHUNK) -> Iterator[bytes]:
+        """Yields the bytes of a tensor as they are stored, whole values, `size` bytes at a time."""
         try:
-            yield from _checked(self._file(name, entry), name, entry)
+            yield from _checked(self._file(name, entry), name, entry, size=size)
         except FileNotFoundError:
             raise Damaged(f"{self._path(entry)} is missing") from None
 
@@ -190,11 +192,11 @@ class Bundle:
             self._open.close()
 
 
-def _checked(file: _File, name: str, entry: Any) -> Iterator[bytes]:
+def _checked(file: _File, name: str, entry: Any, *, size: int) -> Iterator[bytes]:
     crc = 0
     strings = _Strings(entry) if entry.dtype == tf.string.as_datatype_enum else None
-    for at in range(entry.offset, entry.offset + entry.size, _CHUNK):
-        wanted = min(_CHUNK, entry.offset + entry.size - at)
+    for at in range(entry.offset, entry.offset + entry.size, size):
+        wanted = min(size, entry.offset + entry.size - at)
         chunk = file.read(at, wanted)
         if len(chunk) < wanted:
             raise Damaged(f"{file.path} is cut off at byte {at + len(chunk)}, within {name}")

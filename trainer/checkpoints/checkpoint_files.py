@@ -63,7 +63,7 @@ def chosen(model_dir: str, wanted: str | None) -> list[str]:
         found = [kept[wanted]] if wanted in kept else list(kept.values())
         found = found[-1:] if wanted is None else found
     for path in found:
-        problem = _problem(path)
+        problem = problem_of(path)
         if problem is not None and wanted in (None, "all") and not storage.exists(f"{path}.index"):
             return chosen(model_dir, wanted)  # deleted meanwhile, for a newer one
         if problem is not None:
@@ -177,7 +177,7 @@ def keep_finite(model_dir: str, name: str) -> str | None:
     """Keeps the newest checkpoint whose values are all finite in the folder `name` below; returns
     its path prefix there, or `None` if there is none."""
     for path in checkpoint_list.read(model_dir):
-        if _problem(path, finite=True) is None:
+        if problem_of(path, finite=True) is None:
             return keep(path, storage.join(model_dir, name))
     return None
 
@@ -200,7 +200,7 @@ def mend(
     candidates = listed or _found(model_dir)
     damaged: dict[str, str] = {}
     for path in candidates:
-        problem = _problem(path, finite=finite, progress=progress)
+        problem = problem_of(path, finite=finite, progress=progress)
         if problem is None:
             break
         damaged[path] = problem
@@ -215,7 +215,7 @@ def mend(
         return None
     # What was not read yet must at least have all its files, or it could not be listed.
     for path in candidates[len(damaged) + 1 :]:
-        if (problem := _problem(path, contents=False)) is not None:
+        if (problem := problem_of(path, contents=False)) is not None:
             damaged[path] = problem
     lines = [] if listed else [f"the list of checkpoints in {model_dir!r} was damaged"]
     for path, problem in damaged.items():
@@ -250,7 +250,7 @@ def _found(model_dir: str) -> list[str]:
     return [storage.join(model_dir, name) for _, name in reversed(found)]
 
 
-def _problem(
+def problem_of(
     checkpoint: str,
     *,
     finite: bool = False,
@@ -284,7 +284,7 @@ def pinned(checkpoint: str) -> Iterator[str]:
         files = _files(checkpoint)
         before = _versions(folder, files)
         for file in files:
-            _hold(storage.join(folder, file), storage.join(target, file))
+            hold(storage.join(folder, file), storage.join(target, file))
         if _versions(folder, files) != before:
             raise FileNotFoundError(checkpoint)
         yield storage.join(target, name)
@@ -315,7 +315,7 @@ def _versions(folder: str, files: list[str]) -> list[tuple[int, float]]:
     return [(storage.size(path), storage.modified(path)) for path in paths]
 
 
-def _hold(source: str, target: str) -> None:
+def hold(source: str, target: str) -> None:
     """Data is linked if that can be: its writer replaces the file. An index is written in place."""
     if ".data-" in source and not storage.is_remote(source):
         with contextlib.suppress(PermissionError, NotImplementedError):

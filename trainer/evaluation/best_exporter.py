@@ -100,7 +100,7 @@ class Judge(tf.estimator.Exporter):
             "records": self._evaluated_on,
             "checkpoint": self._run.relative(kept),
         }
-        path = self._publish(estimator, checkpoint_path, metrics, old=old, new=new)
+        path = self.publish(estimator, checkpoint_path, metrics, old=old, new=new)
         self._reporter.say("evaluating")
         return path
 
@@ -120,11 +120,11 @@ class Judge(tf.estimator.Exporter):
         kept = storage.join(self._run.path, pending["checkpoint"])
         self._reporter.say("exporting")
         if storage.exists(f"{kept}.index"):
-            self._publish(estimator, kept, pending.pop("metrics"), old=old, new=pending)
+            self.publish(estimator, kept, pending.pop("metrics"), old=old, new=pending)
             return self._run.read(run_folder.BEST)
         return old if old and "export" in old else None
 
-    def _publish(
+    def publish(
         self,
         estimator: Any,
         checkpoint: str,

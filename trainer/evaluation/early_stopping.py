@@ -57,13 +57,17 @@ def reason_to_stop(evaluations: Sequence[dict[str, Any]], how: config.Eval) -> s
 
 
 def bounded(
-    evaluations: Sequence[dict[str, Any]], how: config.Eval, wanted: str
+    evaluations: Sequence[dict[str, Any]],
+    how: config.Eval,
+    wanted: str,
+    *,
+    at_least: int = _REMEMBERED,
 ) -> list[dict[str, Any]]:
     """Returns the evaluations to remember, in the order of their `global_step`: the newest, and of
     those before them the best made under the `wanted` settings, with which `reason_to_stop` decides
     as with all. A run of very many would otherwise write all of them again after each."""
     patience = how.early_stopping.patience if how.early_stopping else 0
-    most = max(_REMEMBERED, patience + 1)
+    most = max(at_least, patience + 1)
     alike = made_under(evaluations, wanted)
     best_so_far, _ = _best_of(alike[:-most], how)
     others = [metrics for metrics in evaluations if metrics.get("settings") != wanted]

@@ -172,13 +172,13 @@ class Evaluation:
             with contextlib.ExitStack() as stack:
                 with self._reporter.counting("fetching the checkpoint"):
                     copy = stack.enter_context(checkpoint_files.pinned(checkpoint))
-                metrics, judged = self._evaluate("eval", copy)
+                metrics, judged = self.evaluate("eval", copy)
                 self.judge.export(self._estimator, "", judged, metrics, False)
         except FileNotFoundError:
             return None
         return version if judged == copy else _version(judged)
 
-    def _evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
+    def evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
         """Returns the metrics on a split, and the checkpoint they are of."""
         for attempt in range(_ATTEMPTS):
             try:
@@ -213,12 +213,12 @@ class Evaluation:
         step = checkpoint_files.step_of(checkpoint)
         found = self.judge.metrics_of(checkpoint)
         if found is None:
-            found, checkpoint = self._evaluate("eval", checkpoint)
+            found, checkpoint = self.evaluate("eval", checkpoint)
             self.judge.export(self._estimator, "", checkpoint, found, True)
         passed_over = self._tell_skipped()
         metrics = {"eval": found}
         if self._records.has("test"):
-            metrics["test"], _ = self._evaluate("test", checkpoint)
+            metrics["test"], _ = self.evaluate("test", checkpoint)
         self._reporter.say("exporting")
         best = self._run.read(run_folder.BEST)
         final = self._publisher.publish(

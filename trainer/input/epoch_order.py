@@ -290,7 +290,8 @@ def _unread(reached: np.ndarray, records: np.ndarray, epochs: int) -> list[int]:
     return [int(number) for number in under_way + begun]
 
 
-def _past(reached: np.ndarray, records: np.ndarray, epoch: int) -> np.ndarray:
+def records_past(reached: np.ndarray, records: np.ndarray, epoch: int) -> np.ndarray:
+    """Returns how many of the `records` of each block lie behind, in one epoch."""
     return np.clip(reached - epoch * records, 0, records)
 
 
@@ -305,6 +306,6 @@ def _booked(
     for epoch in reversed(range(epochs)):
         if not rest.any():
             break
-        here = np.minimum(rest, _past(reached, records, epoch))
+        here = np.minimum(rest, records_past(reached, records, epoch))
         found[epoch], rest = int(here.sum()), rest - here
     return found

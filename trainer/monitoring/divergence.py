@@ -65,14 +65,21 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
     """
 
     def __init__(
-        self, job: config.Config, run: RunFolder, task: topology.Task, *, blocks: epoch_order.Blocks
+        self,
+        job: config.Config,
+        run: RunFolder,
+        task: topology.Task,
+        *,
+        blocks: epoch_order.Blocks,
+        most_bytes: int = _MOST_BYTES,
     ) -> None:
+        """Remembers batches of `2 * train.save_steps` steps, in at most `most_bytes` of memory."""
         self._run, self._task, self._blocks = run, task, blocks
         # Of asynchronous processes only the shared count says where their steps belong.
         strategy = topology.STRATEGIES[job.cluster.strategy]
         self._counts_alone = not strategy.asynchronous or not task.cluster
         # The newest checkpoint may be broken, and the one before it is not.
-        self._most = 2 * job.train.save_steps
+        self._most, self._most_bytes = 2 * job.train.save_steps, most_bytes
         self._batches: collections.deque[Batch] = collections.deque()
         self._bytes = 0
         self._dropped = 0  # the newest step that is not kept any more
@@ -111,7 +118,7 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
     def _note(self, positions: np.ndarray) -> None:
         self._batches.append(Batch(self._step, positions))
         self._bytes += positions.nbytes
-        while len(self._batches) > self._most or self._bytes > _MOST_BYTES:
+        while len(self._batches) > self._most or self._bytes > self._most_bytes:
             oldest = self._batches.popleft()
             self._bytes -= oldest.positions.nbytes
             self._dropped = oldest.step

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing import connection
 from typing import Any
 
@@ -65,9 +65,11 @@ class Agent:
         *,
         stop: StopRequest,
         look_seconds: float = _LOOK,
+        command: Sequence[str] = (),
     ) -> None:
-        """Looks every `look_seconds` whether the job has been started again without it."""
-        self._look_seconds = look_seconds
+        """Looks every `look_seconds` whether the job has been started again without it. `command`
+        runs in place of the trainer, if it is given."""
+        self._look_seconds, self._given = look_seconds, command
         self._run, self._root, self._task, self._stop = run, storage_root, task, stop
         cluster = run.read_config().cluster
         unit = topology.STRATEGIES[cluster.strategy].restart_unit
@@ -100,7 +102,7 @@ class Agent:
         with open(self._log, "ab") as log:
             member.log_start = log.tell()
             process = subprocess.Popen(
-                self._command(),
+                self._given or self._command(),
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

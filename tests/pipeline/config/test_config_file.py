@@ -231,7 +231,7 @@ def test_aliases_of_a_few_values_are_taken(write):
 
 
 def test_a_wide_table_has_more_values_than_aliases_may_make(write, monkeypatch):
-    monkeypatch.setattr(config_file, "_MOST_VALUES", 100)
+    monkeypatch.setattr(config_file, "MOST_VALUES", 100)
 
     def change(tree):
         shared = {"a": 1}

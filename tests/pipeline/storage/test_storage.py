@@ -205,7 +205,7 @@ def test_a_folder_is_published_as_a_whole(tmp_path):
 def test_a_folder_takes_the_place_of_another(tmp_path, monkeypatch, exchanges):
     """Also where the file system cannot exchange two folders."""
     if not exchanges:
-        monkeypatch.setattr(storage, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(storage, "exchange", lambda one, other: False)
     made, target = tmp_path / "made", tmp_path / "7"
     for folder, text in ((target, "old"), (made, "new")):
         folder.mkdir()
@@ -220,7 +220,7 @@ def test_a_folder_takes_the_place_of_another(tmp_path, monkeypatch, exchanges):
 def test_a_reader_never_misses_a_folder_that_is_replaced(tmp_path):
     target = tmp_path / "7"
     target.mkdir()
-    if not storage._exchange(str(target), str(tmp_path / "7")):
+    if not storage.exchange(str(target), str(tmp_path / "7")):
         pytest.skip("this file system cannot exchange folders")
     (target / "saved_model.pb").write_text("0")
     missed, ended = [], threading.Event()

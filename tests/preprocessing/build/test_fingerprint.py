@@ -82,7 +82,7 @@ def test_records_of_texts_that_are_read_otherwise_are_made_again(tmp_path, sourc
     data = tables.make_config(tmp_path / "x", source=source).data
     other = tables.make_config(tmp_path / "x", source="parquet").data
     before = fingerprint.fingerprint(data, ()), fingerprint.fingerprint(other, ())
-    monkeypatch.setattr(fingerprint, "_TEXT", ())
+    monkeypatch.setattr(fingerprint, "TEXT_SOURCES", ())
     assert fingerprint.fingerprint(data, ()) != before[0]
     assert fingerprint.fingerprint(other, ()) == before[1]
 

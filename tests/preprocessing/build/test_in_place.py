@@ -95,7 +95,7 @@ def test_the_manifest_names_their_files_and_nothing_is_copied(theirs, tmp_path, 
 
 def test_what_is_unchanged_is_not_read_again(theirs, tmp_path, monkeypatch):
     _, made = run(make(theirs), tmp_path)
-    monkeypatch.setattr(shard_check, "_checksum", None)
+    monkeypatch.setattr(shard_check, "checksum_of", None)
     said, again = run(make(theirs), tmp_path)
     assert "up to date (train 400, eval 40), nothing to do" in said
     assert again == made

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import apache_beam as beam
 import grpc
@@ -42,7 +43,7 @@ class Die(beam.DoFn):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _run(dofn: beam.DoFn, **how: float) -> None:
+def _run(dofn: beam.DoFn, **how: Any) -> None:
     options = PipelineOptions([])
     options.view_as(DirectOptions).direct_num_workers = 2
     pipeline = beam.Pipeline(ProcessRunner(**how), options)
@@ -85,11 +86,10 @@ def test_a_process_that_is_lost_is_reported_in_a_line(capfd):
 
 
 @pytest.mark.timeout(60)
-def test_a_process_that_is_lost_before_it_connects_is_not_waited_for(monkeypatch):
+def test_a_process_that_is_lost_before_it_connects_is_not_waited_for():
     """Beam itself waits for it for ever."""
-    monkeypatch.setattr(process_runner, "_command", lambda _: "exit 3")
     with pytest.raises(errors.RetryableError, match=r"a worker process was lost: exit code 3\."):
-        _run(Die())
+        _run(Die(), command=lambda _: "exit 3")
 
 
 def test_what_a_dofn_raises_is_not_taken_for_a_loss():

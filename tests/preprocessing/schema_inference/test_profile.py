@@ -140,8 +140,8 @@ def test_a_whole_table(tmp_path, capsys):
 )
 def test_what_a_column_is_takes_few_casts_whatever_its_values(text, monkeypatch):
     casts = []
-    cast = convert._quick
-    monkeypatch.setattr(convert, "_quick", lambda *given: casts.append(1) or cast(*given))
+    cast = convert.cast_all
+    monkeypatch.setattr(convert, "cast_all", lambda *given: casts.append(1) or cast(*given))
     found = _found([text(n).encode() for n in range(1000)])
     assert found.kind in ("float32", "string") and len(casts) < 15
 

@@ -64,13 +64,12 @@ def test_values_are_those_that_tensorflow_reads(prefix):
         saved.read("absent")
 
 
-def test_all_bytes_are_read_in_chunks_however_small(prefix, monkeypatch):
+def test_all_bytes_are_read_in_chunks_however_small(prefix):
     read = []
     saved = bundle.Bundle(prefix)
     for chunk in (16, 8 << 20):
-        monkeypatch.setattr(bundle, "_CHUNK", chunk)
         read.clear()
-        saved.check(finite=True, progress=read.append)
+        saved.check(finite=True, progress=read.append, chunk_size=chunk)
         files = pathlib.Path(prefix).parent.glob("*.data-*")
         assert sum(read) == saved.size == sum(path.stat().st_size for path in files)
         assert max(read) <= chunk

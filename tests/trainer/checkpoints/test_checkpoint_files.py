@@ -172,7 +172,7 @@ def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fa
         for read in (checkpoint_files.mend, checkpoint_files.newest, checkpoint_files.current_step):
             with pytest.raises(errors.RetryableError, match="Run the same command again"):
                 read(open_to_all)
-        for read in (checkpoint_files.step_of, lambda path: checkpoint_files._problem(path)):
+        for read in (checkpoint_files.step_of, lambda path: checkpoint_files.problem_of(path)):
             with pytest.raises(errors.RetryableError, match=r"-12\.index': cannot be read"):
                 read(f"{open_to_all}/model.ckpt-12")
     assert {path.name: path.stat().st_ino for path in folder.iterdir()} == before
@@ -240,7 +240,7 @@ def test_with_all_damaged_training_does_not_begin_again(tmp_path):
 def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp_path, monkeypatch):
     """Training continues, and has saved another."""
     save(tmp_path, 3)
-    check = checkpoint_files._problem
+    check = checkpoint_files.problem_of
 
     def checked_meanwhile(path):
         if path.endswith("-3"):
@@ -248,7 +248,7 @@ def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp
             save(tmp_path, 12)
         return check(path)
 
-    monkeypatch.setattr(checkpoint_files, "_problem", checked_meanwhile)
+    monkeypatch.setattr(checkpoint_files, "problem_of", checked_meanwhile)
     assert checkpoint_files.chosen(str(tmp_path), None) == [f"{tmp_path}/model.ckpt-12"]
 
 
@@ -339,12 +339,12 @@ def test_a_run_without_a_best_model_is_reported(tmp_path, content):
 
 def test_one_that_is_saved_again_while_it_is_pinned_counts_as_gone(tmp_path, monkeypatch):
     (prefix,) = save(tmp_path, 7)
-    hold = checkpoint_files._hold
+    hold = checkpoint_files.hold
 
     def held_meanwhile(source, target):
         hold(source, target)
         pathlib.Path(f"{prefix}.index").write_bytes(b"of another save")
 
-    monkeypatch.setattr(checkpoint_files, "_hold", held_meanwhile)
+    monkeypatch.setattr(checkpoint_files, "hold", held_meanwhile)
     with pytest.raises(FileNotFoundError), checkpoint_files.pinned(prefix):
         pass

@@ -73,9 +73,8 @@ def test_without_a_rule_it_never_stops():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_bounded_list_decides_as_the_whole_one(monkeypatch, seed):
+def test_a_bounded_list_decides_as_the_whole_one(seed):
     """A run has so many evaluations that the list of all would be megabytes."""
-    monkeypatch.setattr(early_stopping, "_REMEMBERED", 10)
     random = np.random.default_rng(seed)
     rule = EarlyStopping(patience=int(random.integers(1, 15)), min_delta=0.05)
     how = Eval(metric="accuracy", early_stopping=rule)
@@ -86,7 +85,7 @@ def test_a_bounded_list_decides_as_the_whole_one(monkeypatch, seed):
         before = {"accuracy": 9.0, "global_step": float(step), "settings": "before"}
         every.append(noted)
         other = [before] if random.random() < 0.1 else []
-        remembered = early_stopping.bounded([*remembered, *other, noted], how, "now")
+        remembered = early_stopping.bounded([*remembered, *other, noted], how, "now", at_least=10)
         assert len(remembered) <= 2 * max(10, rule.patience + 1) + 1
         found = early_stopping.made_under(remembered, "now")
         whole = early_stopping.reason_to_stop(every, how)

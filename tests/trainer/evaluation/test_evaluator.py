@@ -166,7 +166,7 @@ def test_a_step_that_is_saved_again_is_evaluated_again(finished, evaluation_of, 
     assert seen[0] != seen[1]
     result = run.read(run_folder.RESULT)
     assert parameters(f"{run.path}/{result['exports']['final']}/variables/variables") == seen[1]
-    truth, _ = evaluation._evaluate("eval", f"{run.path}/model.ckpt-300")
+    truth, _ = evaluation.evaluate("eval", f"{run.path}/model.ckpt-300")
     assert result["metrics"]["eval"] == pytest.approx(truth)
     exported.find(run, "final").verify()
     exported.find(run, "best").verify()
@@ -191,15 +191,15 @@ def test_the_last_checkpoint_is_not_evaluated_twice(finished, evaluation_of, tmp
     """In a single process `train_and_evaluate` has called the judge for the last checkpoint."""
     run = finished.copy(tmp_path, 300)
     evaluation, checkpoint = evaluation_of(run), f"{run.path}/model.ckpt-300"
-    metrics, _ = evaluation._evaluate("eval", checkpoint)
+    metrics, _ = evaluation.evaluate("eval", checkpoint)
     evaluation.judge.export(evaluation._estimator, "", checkpoint, metrics, True)
-    evaluate, splits = evaluation._evaluate, []
+    evaluate, splits = evaluation.evaluate, []
 
     def counted(split, path):
         splits.append(split)
         return evaluate(split, path)
 
-    monkeypatch.setattr(evaluation, "_evaluate", counted)
+    monkeypatch.setattr(evaluation, "evaluate", counted)
     evaluation.finish()
     assert splits == ["test"] and run.read(run_folder.RESULT)["metrics"]["eval"] == metrics
 

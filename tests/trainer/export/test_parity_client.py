@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import pytest
 
@@ -40,13 +41,11 @@ def test_a_process_that_is_lost_is_told_and_replaced(tmp_path):
     assert parity_client.shared() is not first
 
 
-def test_an_interrupted_request_leaves_no_reply_for_the_next(server, tmp_path, monkeypatch):
-    class Interrupted:
-        def readline(self):
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(server._process, "stdout", Interrupted())
+def test_an_interrupted_request_leaves_no_reply_for_the_next(server, tmp_path):
+    os.kill(server.pid, signal.SIGSTOP)
+    me = threading.main_thread().ident
+    threading.Timer(0.2, signal.pthread_kill, (me, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
         server.ask(_request(tmp_path / "first"))
     assert not server.lives
 

@@ -234,9 +234,9 @@ def test_a_ledger_of_many_blocks_and_epochs_looks_at_each_block_a_few_times(monk
     reached = records * 999 + np.arange(1_000_000) % 256
     applied = reached + np.where(np.arange(1_000_000) < 2, 5, 0)
     looked = []
-    past = epoch_order._past
+    past = epoch_order.records_past
     monkeypatch.setattr(
-        epoch_order, "_past", lambda *given: (looked.append(given[0].size), past(*given))[1]
+        epoch_order, "records_past", lambda *given: (looked.append(given[0].size), past(*given))[1]
     )
     rows = epoch_order.ledger(blocks, applied, reached)
     assert len(rows) == 1000

@@ -23,10 +23,19 @@ def blocks(small_records):
 
 
 @pytest.fixture
-def hook(small_records, blocks, tmp_path):
-    job = small_records.config("train.save_steps=4")
-    task = topology.Task(topology.CHIEF, 0)
-    return divergence.DivergenceHook(job, RunFolder(str(tmp_path)), task, blocks=blocks)
+def make(small_records, blocks, tmp_path):
+    def hook(save_steps, **options):
+        job = small_records.config(f"train.save_steps={save_steps}")
+        task = topology.Task(topology.CHIEF, 0)
+        run = RunFolder(str(tmp_path))
+        return divergence.DivergenceHook(job, run, task, blocks=blocks, **options)
+
+    return hook
+
+
+@pytest.fixture
+def hook(make):
+    return make(save_steps=4)
 
 
 def _after(hook, loss, step, positions):
@@ -68,12 +77,9 @@ def test_the_last_finite_checkpoint_and_the_batches_since_are_kept(hook, tmp_pat
     assert kept.batches[-1].positions.tolist() == [[1, 0], [0, 7]]
 
 
-def test_memory_and_files_are_bounded_and_what_is_missing_is_said(
-    hook, tmp_path, blocks, monkeypatch
-):
+def test_memory_and_files_are_bounded_and_what_is_missing_is_said(make, tmp_path):
     """At 4,096 records a batch, JSON of 10,000 steps took gigabytes."""
-    monkeypatch.setattr(divergence, "_MOST_BYTES", 1 << 20)
-    hook._most = 1000
+    hook = make(save_steps=500, most_bytes=1 << 20)
     _listed(tmp_path, _checkpoint(tmp_path, 2, 0.5))
     positions = np.random.default_rng(1).integers(0, [7, 32], [4096, 2])
     tracemalloc.start()

@@ -41,9 +41,13 @@ def task(tmp_path, monkeypatch):
         cluster = {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)}
         with StopRequest().installed() as stop:
             made = agent.Agent(
-                run, str(tmp_path), topology.Task(role, 0, cluster), stop=stop, **options
+                run,
+                str(tmp_path),
+                topology.Task(role, 0, cluster),
+                stop=stop,
+                command=[sys.executable, "-c", text],
+                **options,
             )
-            monkeypatch.setattr(made, "_command", lambda: [sys.executable, "-c", text])
             if stopped_by is not None:
                 stopped_by(count)
             return made.work(), len(count.read_text())
