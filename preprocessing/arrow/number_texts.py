@@ -35,6 +35,6 @@ def plain(texts: pa.Array) -> pa.Array:
 
 def plain_text(text: str) -> str:
     """Returns the same of one text."""
-    if re.search(_ODD, text) is None:
+    if text.isascii() or re.search(_ODD, text) is None:
         return text
     return re.sub(_AROUND, r"\1\2", re.sub(_SIGN, r"-\1", text))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pyarrow as pa
 
+from preprocessing.schema_inference import traits
 from preprocessing.schema_inference.profile import Found
-from preprocessing.sources import csv_numbers
 
 # Deviations from the mean beyond which numbers count as if they were there.
 FAR = 8.0
@@ -43,7 +42,7 @@ def find(found: Found) -> Outliers | None:
         return None
     if found.different is None and far**2 < _SHARE * about.finite * about.deviation**2:
         return None
-    values, counts = _numbers(found)
+    values, counts = traits.numbers(found)
     few = max(1, min(_FEW, int(counts.sum()) // _OF))
     order = np.argsort(np.abs(values - np.median(np.repeat(values, counts))))
     values, counts = values[order], counts[order]
@@ -56,15 +55,6 @@ def find(found: Found) -> Outliers | None:
         return None
     rows = int(counts[np.abs(values - mean) > FAR * deviation].sum())
     return Outliers(None if found.different is None else rows, farthest, mean, deviation)
-
-
-def _numbers(found: Found) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the finite ones of different numbers, and how often each occurs."""
-    texts, counts = zip(*found.counted_texts(), strict=True)
-    plain = csv_numbers.plain(pa.array([text.encode() for text in texts]), found.csv)
-    values = plain.cast(pa.string()).cast(pa.float64()).to_numpy(zero_copy_only=False)
-    finite = np.isfinite(values)
-    return values[finite], np.array(counts)[finite]
 
 
 def remark(name: str, found: Found, *, label: bool) -> list[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import math
 import re
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from pipeline import config
+from preprocessing.arrow import cast
 from preprocessing.schema_inference.profile import Found
 from preprocessing.sources import csv_numbers
 
@@ -66,12 +68,24 @@ def merged(found: Found) -> tuple[int, int] | None:
     float32 tells apart, if it makes too many of them equal."""
     if found.kind not in ("int64", "float32") or (found.kind == "int64" and not found.is_wide):
         return None
-    numbers: set[float] = set()
-    for text in found.every_text():
-        with contextlib.suppress(ValueError):
-            numbers.add(float(text) if found.kind == "float32" else int(text.removesuffix(".0")))
-    apart = len(np.unique(np.array([float(n) for n in numbers]).astype(np.float32)))
-    return (len(numbers), apart) if apart < _APART * len(numbers) else None
+    values = np.unique(numbers(found)[0])
+    apart = len(np.unique(values.astype(np.float32)))
+    return (len(values), apart) if apart < _APART * len(values) else None
+
+
+def numbers(found: Found) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the finite ones of different numbers, int64 or float64, and how often each occurs; of
+    very many the first, as if each occurred once."""
+    counted = dict.fromkeys(found.first, 1) if found.different is None else found.different
+    texts = [v if isinstance(v, bytes) else str(v).encode() for v in counted]
+    plain = csv_numbers.plain(pa.array(texts, pa.binary()), found.csv)
+    if found.kind == "int64":
+        made, _ = cast.convert(plain, config.Column(type="int64"))
+    else:
+        made = plain.cast(pa.string()).cast(pa.float64())
+    values = made.to_numpy(zero_copy_only=False)
+    finite = np.isfinite(values)
+    return values[finite], np.array(list(counted.values()))[finite]
 
 
 def is_name(found: Found, rows: int) -> bool:
