@@ -75,8 +75,8 @@ class Column(Section):
     dates: date_forms.TextForm | None = None
     """All values are days of the calendar, maybe with a time, written in this
     [form](config.md#date); a row with another value becomes a dead letter. Only for `string`, and
-    `ymd` also for `int64`. Not set: any text, of which the step `date` makes -1 if it is no
-    date."""
+    `ymd` also for `int64`. Not set: any text. The step `date`
+    makes -1 of one that is no date, which draws a warning in preprocessing and predictions."""
     missing: Literal["reject", "drop", "allow"] = "reject"
     """What happens to a row without a value. `reject`: it becomes a dead letter. `drop`: it is
     dropped and counted. `allow`: the record lacks the feature, and the trainer uses `default`.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline import errors
-from pipeline.config import list_weights, shared_tables
+from pipeline.config import date_rules, list_weights, shared_tables
 from pipeline.config.feature_config import Feature, Label
 from pipeline.steps import STEPS, base
 from pipeline.steps.base import NUMBERS, Kind, Step
@@ -101,6 +101,7 @@ def check(
     for name in features:
         if name.removesuffix("_missing") in features and name.endswith("_missing"):
             raise ValueError(f"features.{name}: indicators are called so; use another name")
+    date_rules.check(features, columns)
     shared_tables.check(features, columns)
     list_weights.check(features, columns)
 

@@ -57,7 +57,8 @@ class TimeSplit(Section):
     """Holds out rows from a moment on.
 
     Moments of a column of texts are ISO 8601, such as `2013-12-01` or `2013-12-01T06:00:00Z`, in
-    UTC unless they name an offset. Moments of a column of numbers are numbers.
+    UTC unless they name an offset. A column with `dates` is read in that form. Moments of a column
+    of numbers are numbers.
     """
 
     by: Literal["time"]

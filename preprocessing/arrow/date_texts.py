@@ -10,6 +10,12 @@ from pipeline.steps import date_forms
 from preprocessing.arrow import cast
 
 _DAY, _COMPACT = len("2013-01-31"), len("20130131")
+# The time behind a date of ISO 8601, and an offset from UTC.
+_CLOCK = (
+    r"^.{10}(?:\D*(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d(?:\.\d+)?))?"
+    r"[^+-]*(?:(?P<sign>[+-])(?P<ahead>\d\d):?(?P<more>\d\d))?)?"
+)
+_SECOND = 1_000_000  # in microseconds
 
 
 def have(form: str, texts: pa.Array) -> pa.Array:
@@ -29,6 +35,32 @@ def unreal(form: str, texts: pa.Array) -> np.ndarray:
     days = pc.utf8_slice_codeunits(as_iso(form, texts), 0, _DAY).dictionary_encode()
     _, bad = cast.cast(days.dictionary, pa.date32())
     return np.zeros(len(texts), bool) if bad is None else bad[days.indices.to_numpy()]
+
+
+def instants(form: str, texts: pa.StringArray) -> pa.Int64Array:
+    """Returns microseconds since 1970 of texts of a form; null for what is no date.
+
+    A time is in UTC unless an offset follows, such as +0200; zones by name are not looked at.
+    """
+    texts = pc.if_else(have(form, texts), texts, pa.scalar(None, pa.string()))
+    iso = as_iso(form, texts)
+    days, _ = cast.cast(pc.utf8_slice_codeunits(iso, 0, _DAY), pa.date32())
+    parts = pc.extract_regex(iso, _CLOCK)
+    number = {
+        name: pc.if_else(pc.equal(part, ""), "0", part).cast(pa.float64()).fill_null(0).to_numpy()
+        for name, part in zip(parts.type.names, parts.flatten(), strict=True)
+        if name != "sign"
+    }
+    sign = np.where(pc.equal(parts.field("sign"), "-").fill_null(False).to_numpy(False), -1, 1)
+    afternoon, morning = (
+        pc.match_substring_regex(texts, half).fill_null(False).to_numpy(zero_copy_only=False)
+        for half in (date_forms.AFTERNOON, date_forms.MORNING)
+    )
+    hour = np.where(afternoon | morning, number["hour"] % 12, number["hour"]) + 12 * afternoon
+    minutes = number["minute"] - sign * (60 * number["ahead"] + number["more"])
+    of_day = (hour * 60 + minutes) * 60 + number["second"]
+    midnights = days.cast(pa.timestamp("us")).cast(pa.int64())
+    return pc.add(midnights, pa.array(np.rint(of_day * _SECOND).astype(np.int64)))
 
 
 def unreadable(form: str, values: pa.Array) -> np.ndarray:

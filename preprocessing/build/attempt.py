@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline import config, storage
+from pipeline.config.date_rules import Unruled
 from pipeline.records import builds, manifest
 from preprocessing import sources
 from preprocessing.build import enough, fingerprint, finished, in_place, reporting, resume
@@ -24,13 +25,15 @@ from preprocessing.sources.base import Chunk, Source
 @dataclasses.dataclass(frozen=True)
 class Options:
     """How records are made: `follower` follows a job on Dataflow, `values` is why a scan of files
-    that are used in place reads values too, empty if it does not."""
+    that are used in place reads values too, empty if it does not. Columns of `dates` are
+    watched for other values."""
 
     num_workers: int
     pipeline_options: tuple[str, ...]
     force: bool
     follower: dataflow_job.Follower | None
     values: str = ""
+    dates: Unruled = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +137,8 @@ class Attempt:
         rows = None if None in counts else sum(count or 0 for count in counts)
         follow = functools.partial(job.submitted, folders) if job else None
         with reporting.reporting(folders, rows), dataflow_job.explained(job):
-            beam_pipeline.run(chunks, self.source, self.data, folders=folders, follow=follow, **how)
+            how |= {"follow": follow, "dates": self.options.dates}
+            beam_pipeline.run(chunks, self.source, self.data, folders=folders, **how)
 
     def _scan(
         self, chunks: list[Chunk], folders: record_folders.Folders, how: dict[str, Any]
@@ -170,7 +174,7 @@ class Attempt:
             made_of = fingerprint.fingerprint(self.data, found)
             values = bool(self.options.values)
             return in_place.made(self.data, folders, made_of, values=values)
-        sampled = reporting.check_dead_letters(self.data, folders)
+        sampled = reporting.check_dead_letters(self.data, folders, dates=self.options.dates)
         return _manifest(self.data, folders, found, sampled=sampled)
 
 

@@ -19,10 +19,12 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from pipeline import config, errors, storage
+from pipeline.config import date_rules
+from pipeline.config.date_rules import Unruled
 from pipeline.config.splits import SplitName
 from preprocessing.build import copies
 from preprocessing.dead_letters import letter_files
-from preprocessing.rows import content, placement, provenance, sample, validate
+from preprocessing.rows import content, placement, provenance, sample, undated, validate
 from preprocessing.rows.split import draw, read_from
 from preprocessing.runners import error_transport
 from preprocessing.shards import encode, merge, pieces, record_folders, spill, split_leaks, summed
@@ -50,8 +52,10 @@ def analyzed_late(data: config.Data) -> bool:
 class Spill(beam.DoFn):
     """Rows -> (split, shard), segment; and on the side what was learned of the columns."""
 
-    def __init__(self, source: Source, data: config.Data, folder: str) -> None:
-        self._source, self._data, self._folder = source, data, folder
+    def __init__(
+        self, source: Source, data: config.Data, folder: str, *, dates: Unruled = date_rules.NONE
+    ) -> None:
+        self._source, self._data, self._folder, self._dates = source, data, folder, dates
         self._late = analyzed_late(data)
 
     def spilled(
@@ -67,6 +71,7 @@ class Spill(beam.DoFn):
                 cut, out = good.truncated, good.sampled
                 read = (good.read, good.dropped)
                 tally.add(letter_files.tally(good.letters, *read, truncated=cut, sampled=out))
+                tally.add_undated(undated.count(good.batch, self._dates, self._data.columns))
                 if not self._late:
                     learned.append(self._analyzed(good.batch, encoded.places.split))
                 place = (element.index, part)
@@ -124,9 +129,10 @@ class ReadAndSpill(Spill):
         data: config.Data,
         folder: str,
         *,
+        dates: Unruled = date_rules.NONE,
         keeping: pieces.Keeping = pieces.NOTHING,
     ) -> None:
-        super().__init__(source, data, folder)
+        super().__init__(source, data, folder, dates=dates)
         self._keeping = keeping
 
     def process(self, element: Chunk) -> Iterator[Any]:
@@ -308,21 +314,23 @@ def run(
     folders: record_folders.Folders,
     runner: PipelineRunner | str,
     options: PipelineOptions,
+    dates: Unruled = date_rules.NONE,
     follow: Callable[[Any], None] | None = None,
     keeping: pieces.Keeping = pieces.NOTHING,
 ) -> None:
-    """Runs both stages to their end, for which `follow` waits if it is given.
+    """Runs both stages to their end, for which `follow` waits if it is given. In columns of
+    `dates` it counts other values.
 
     Raises what the workers meant to say.
     """
     pipeline = beam.Pipeline(runner, options)
     if own := isinstance(source, ptransform.TransformSource):
         found = ptransform.batches(pipeline, source)
-        spilling: Spill = SpillFound(source, data, folders.temporary)
+        spilling: Spill = SpillFound(source, data, folders.temporary, dates=dates)
     else:
         # Without a reshuffle all chunks would be fused into the one bundle they were created in.
         found = pipeline | "Chunks" >> beam.Create(chunks) | "Spread" >> beam.Reshuffle()
-        spilling = ReadAndSpill(source, data, folders.temporary, keeping=keeping)
+        spilling = ReadAndSpill(source, data, folders.temporary, dates=dates, keeping=keeping)
     spilled = found | "ReadAndSpill" >> beam.ParDo(spilling).with_outputs(
         STATISTICS, main="segments"
     )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 
 from pipeline import config, errors, storage
+from pipeline.config import date_rules
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 from preprocessing import sources
@@ -56,7 +57,8 @@ def run(
             "data.in_place: files are read where the command runs; leave CLUSTER=gcp away"
         )
     values = in_place.why_values(job) if job.data.in_place else ""
-    options = Options(num_workers, tuple(pipeline_options), force, elsewhere, values)
+    dates = date_rules.unruled(job.features, job.data.columns)
+    options = Options(num_workers, tuple(pipeline_options), force, elsewhere, values, dates)
     try:
         storage.makedirs(records)
         source = _source(job.data, records, values, sizes=sizes)

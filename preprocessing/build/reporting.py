@@ -7,11 +7,12 @@ import functools
 from collections.abc import Callable
 
 from pipeline import config, storage
+from pipeline.config.date_rules import Unruled
 from pipeline.console import figures, progress, terminal
 from pipeline.records import builds, manifest
 from preprocessing.build import enough
 from preprocessing.dead_letters import letter_files
-from preprocessing.rows import sample
+from preprocessing.rows import sample, undated
 from preprocessing.runners import worker_files
 from preprocessing.shards import record_folders, scanned, spill
 from preprocessing.sources.base import Chunk, Source
@@ -52,10 +53,12 @@ def _report(folders: record_folders.Folders, rows: int | None, more: Callable[[]
 
 
 def check_dead_letters(
-    data: config.Data, folders: record_folders.Folders
+    data: config.Data, folders: record_folders.Folders, *, dates: Unruled
 ) -> manifest.Sampled | None:
-    """Stores the dead letters and prints a summary. Returns what `data.sample` left out. Raises
-    `DataError` if there are too many dead letters."""
+    """Stores the dead letters and prints a summary, also of other values in columns of `dates`.
+
+    Returns what `data.sample` left out. Raises `DataError` if there are too many dead letters.
+    """
     tallies = letter_files.gather(folders)
     for split, tally in sorted(tallies.items()):
         if tally.dropped:
@@ -67,6 +70,8 @@ def check_dead_letters(
                 f"{split}: {count:,} rows had more than {column.max_items} items in {name}; "
                 f"the {end} were kept"
             )
+        for line in undated.lines(tally.undated, dates):
+            print(f"warning: {split}: {line}")
         if tally.rejected:
             print(f"{split}: {tally.rejected:,} of {tally.read:,} rows are dead letters:")
             print("\n".join(f"  {line}" for line in tally.lines()))

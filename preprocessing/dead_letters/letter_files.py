@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pipeline import config, errors, storage
 from pipeline.storage import strict_json
+from preprocessing.rows.undated import Counts, merged
 from preprocessing.shards import summed
 from preprocessing.shards.record_folders import Folders
 from preprocessing.sources.base import Letter
@@ -27,7 +28,8 @@ _NAMED = 3
 @dataclasses.dataclass
 class Tally:
     """What became of rows that were read. `bad` counts letters by column and reason, `truncated`
-    rows whose list lost items, by column, `sampled` those that `data.sample` left out."""
+    rows whose list lost items, by column, `sampled` those that `data.sample` left out, `undated`
+    what the step `date` cannot read."""
 
     read: int = 0
     dropped: int = 0
@@ -36,6 +38,7 @@ class Tally:
     )
     truncated: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     sampled: int = 0
+    undated: Counts = dataclasses.field(default_factory=dict)
 
     def add(self, other: Tally) -> None:
         """Adds the counts of other rows."""
@@ -44,6 +47,11 @@ class Tally:
         self.bad.update(other.bad)
         self.truncated.update(other.truncated)
         self.sampled += other.sampled
+        self.add_undated(other.undated)
+
+    def add_undated(self, counts: Counts) -> None:
+        """Adds what the step `date` cannot read of other rows."""
+        self.undated = merged(self.undated, counts)
 
     @property
     def rejected(self) -> int:
@@ -77,6 +85,8 @@ def write_tally(folder: str, origin: str, tally: Tally, *, sums: summed.Sums | N
         values["truncated"] = dict(sorted(tally.truncated.items()))
     if tally.sampled:
         values["sampled"] = tally.sampled
+    if tally.undated:
+        values["undated"] = tally.undated
     path = storage.join(folder, f"{origin}.tally.json")
     summed.write_text(path, strict_json.dumps(values), sums)
 
@@ -160,7 +170,9 @@ def _read_tally(path: str) -> Tally:
     values = strict_json.loads(storage.read_text(path))
     bad = collections.Counter({(column, reason): n for column, reason, n in values["bad"]})
     truncated = collections.Counter(values.get("truncated", {}))
-    return Tally(values["read"], values["dropped"], bad, truncated, values.get("sampled", 0))
+    without_dates = {name: (n, text) for name, (n, text) in values.get("undated", {}).items()}
+    sampled = values.get("sampled", 0)
+    return Tally(values["read"], values["dropped"], bad, truncated, sampled, without_dates)
 
 
 def _values(letter: Letter) -> dict[str, object]:

@@ -82,7 +82,8 @@ def problem(reason: str, value: object, column: config.Column) -> str:
     if reason == "finite":
         return f"is {value!r}, not a finite number, which a label must be"
     if reason == "time":
-        return f"is {value!r}, no time such as 2013-12-01 or 2013-12-01T06:00:00Z"
+        such = "2013-12-01 or 2013-12-01T06:00:00Z"
+        return f"is {value!r}, no time such as {such}; set the column's dates for another form"
     if reason == "split":
         return f"is {value!r}, which data.split.values gives no split"
     if reason == "items":

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 
 from pipeline import config
 from pipeline.config.splits import SPLITS, ColumnSplit, HashSplit, SplitName, TimeSplit, instant
-from preprocessing.arrow import binary, cast
+from pipeline.steps import date_forms
+from preprocessing.arrow import binary, cast, date_texts
 from preprocessing.rows import hashing
 from preprocessing.sources import keys
 
@@ -49,7 +50,9 @@ def assign(
         return _by_hash(keys.of_columns(batch, data.split.columns), data, found), []
     column = batch.column(data.split.column)
     if isinstance(data.split, TimeSplit):
-        return _by_time(column, data.split, found)
+        return _by_time(
+            column, data.split, found, form=data.columns[data.split.column].dates or "iso"
+        )
     return _by_column(column, data.split)
 
 
@@ -80,11 +83,11 @@ def _by_hash(named: binary.Binary, data: config.Data, found: np.ndarray) -> np.n
 
 
 def _by_time(
-    column: pa.Array, rule: TimeSplit, found: np.ndarray
+    column: pa.Array, rule: TimeSplit, found: np.ndarray, *, form: date_forms.TextForm
 ) -> tuple[np.ndarray, list[cast.Fault]]:
     faults: list[cast.Fault] = []
     if pa.types.is_string(column.type):
-        times = _instants(column)
+        times = _instants(column) if form == "iso" else date_texts.instants(form, column)
         bad = pc.and_(times.is_null(), column.is_valid()).to_numpy(zero_copy_only=False)
         faults = [("time", bad)] if bad.any() else []
         column = times

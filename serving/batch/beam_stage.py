@@ -23,7 +23,7 @@ from pipeline.runs import exported
 from pipeline.storage import strict_json
 from preprocessing.arrow import binary
 from preprocessing.dead_letters import letter_files
-from preprocessing.rows import validate
+from preprocessing.rows import undated, validate
 from preprocessing.rows.validate import Good
 from preprocessing.runners import beam_options, error_transport
 from preprocessing.shards import encode
@@ -90,6 +90,7 @@ class Predict(beam.DoFn):
         letter_files.write(self._folder, name, letters)
         cut = part.good.truncated
         tally.add(letter_files.tally(letters, read, part.good.dropped, truncated=cut))
+        tally.add_undated(undated.count(part.good.batch, self._asked.dates, self._asked.model))
         if not len(part.good.numbers):
             return {}
         table, agreements = self._table(part, found)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from pipeline import config, errors, storage
-from pipeline.config import splits
+from pipeline.config import date_rules, splits
 from pipeline.records import feature_plan, file_kinds, manifest
 from preprocessing import sources
 from preprocessing.schema_inference import detect_kind
@@ -34,13 +34,15 @@ class Asked:
 
     `data` is what sources and the schema's enforcement are told; the model takes the columns
     `model`. `key` names columns that are there and name a row. `stored` are records, whose numbers
-    are not those of raw rows.
+    are not those of raw rows. In columns of `dates` other values draw a
+    warning.
     """
 
     source: Source
     data: config.Data
     model: dict[str, config.Column]
     key: tuple[str, ...]
+    dates: date_rules.Unruled
     stored: bool = False
 
     @property
@@ -134,7 +136,8 @@ def _asked(
     columns = _columns(data, key, model, there=there)
     data = data.model_copy(update={"columns": columns})
     key = tuple(name for name in key if name in columns)
-    return Asked(_source(data, kind), data, model, key)
+    dates = date_rules.unruled(job.features, model)
+    return Asked(_source(data, kind), data, model, key, dates)
 
 
 def _named_by(columns: Mapping[str, config.Column]) -> list[str]:

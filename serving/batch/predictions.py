@@ -20,6 +20,7 @@ from pipeline.console import figures, progress, terminal
 from pipeline.runs import exported
 from pipeline.runs.run_folder import RunFolder
 from preprocessing.dead_letters import letter_files
+from preprocessing.rows import undated
 from preprocessing.runners import worker_files
 from preprocessing.runners.beam_import import import_beam
 from preprocessing.sources.base import Chunk
@@ -172,6 +173,8 @@ def _judged(asked: Asked, output: Output, parts: str) -> letter_files.Tally:
     for tally in letter_files.collect(parts, lambda _: output.dead_letters).values():
         total.add(tally)
     where = _listed(_paths(asked))
+    for line in undated.lines(total.undated, asked.dates):
+        print(f"warning: {line}")
     if not total.read:
         raise errors.DataError(f"{where}: no rows")
     if total.rejected:

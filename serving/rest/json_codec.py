@@ -11,16 +11,18 @@ from __future__ import annotations
 import base64
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline import config, errors
+from pipeline.config import date_rules
+from pipeline.config.date_rules import Unruled
 from pipeline.runs import exported
 from preprocessing.arrow import examples
-from preprocessing.rows import validate
+from preprocessing.rows import undated, validate
 from preprocessing.sources.base import Rows
 
 _FLOAT32 = float(np.finfo(np.float32).max)
@@ -34,15 +36,24 @@ class BadRequest(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A signature and what it is fed, `[rows, ...]` each; `by_row` says in which form to answer."""
+    """A signature and what it is fed, `[rows, ...]` each; `by_row` says in which form to answer.
+    `undated` are values that the step `date` cannot read."""
 
     signature: str
     feeds: dict[str, np.ndarray]
     by_row: bool
+    undated: undated.Counts = dataclasses.field(default_factory=dict)
 
 
-def read(body: Any, data: config.Data, signatures: Mapping[str, Mapping[str, Any]]) -> Request:
+def read(
+    body: Any,
+    data: config.Data,
+    signatures: Mapping[str, Mapping[str, Any]],
+    *,
+    dates: Unruled = date_rules.NONE,
+) -> Request:
     """Checks a parsed body against the signatures, a `tf.TensorSpec` for each input, and `data`.
+    In columns of `dates` it counts other values.
 
     Raises `BadRequest` naming the first value that is not as it must be.
     """
@@ -64,12 +75,12 @@ def read(body: Any, data: config.Data, signatures: Mapping[str, Mapping[str, Any
     specs = signatures[name]
     take = _of_rows if by_row else _of_columns
     values = take(body[given[0]], specs, data.columns if name == exported.COLUMNS else {})
-    if name == exported.EXAMPLES:
-        _check_examples(next(iter(values.values())), data, given[0])
-    elif name == exported.COLUMNS:
-        _check_columns(values, data, given[0])
+    strange: undated.Counts = {}
+    if name in (exported.EXAMPLES, exported.COLUMNS):
+        check = _check_examples if name == exported.EXAMPLES else _check_columns
+        strange = undated.count(check(values, data, given[0]), dates, data.columns)
     arrays = {n: _array(x, specs[n], data.columns.get(n)) for n, x in values.items()}
-    return Request(name, arrays, by_row)
+    return Request(name, arrays, by_row, strange)
 
 
 # The values of each row, flat if there are several.
@@ -240,9 +251,9 @@ def _array(values: list[Any], spec: Any, column: config.Column | None) -> np.nda
     return np.array(values, spec.dtype.as_numpy_dtype).reshape(shape)
 
 
-def _check_columns(values: _Values, data: config.Data, where: str) -> None:
+def _check_columns(values: _Values, data: config.Data, where: str) -> pa.RecordBatch:
     arrays = [_raw(values[name], column) for name, column in data.columns.items()]
-    _check(pa.record_batch(arrays, list(data.columns)), data, where)
+    return _check(pa.record_batch(arrays, list(data.columns)), data, where)
 
 
 def _raw(values: list[Any], column: config.Column) -> pa.Array:
@@ -264,20 +275,23 @@ def _stands_in(value: Any, column: config.Column) -> bool:
     return all(item == stand_in or (item != item and stand_in != stand_in) for item in items)
 
 
-def _check_examples(payloads: Sequence[bytes], data: config.Data, where: str) -> None:
+def _check_examples(values: _Values, data: config.Data, where: str) -> pa.RecordBatch:
+    [payloads] = values.values()
     batch, bad = examples.columns_of(payloads, data.columns, {})
     for row, (column, _, _, problem) in sorted(bad.items()):
         raise BadRequest(f"{where}[{row}]: {f'column {column!r} ' if column else ''}{problem}")
-    _check(batch, data, where)
+    return _check(batch, data, where)
 
 
-def _check(batch: pa.RecordBatch, data: config.Data, where: str) -> None:
-    """Holds rows to the rules of their columns, as `make preprocess` and `make predict` do."""
+def _check(batch: pa.RecordBatch, data: config.Data, where: str) -> pa.RecordBatch:
+    """Holds rows to the rules of their columns, as `make preprocess` and `make predict` do; returns
+    them."""
     good = validate.enforce(Rows(batch), data, "test")
     if good.letters:
         letter = good.letters[0]
         place = f"instances[{letter.row}]" if where == "instances" else f"inputs, row {letter.row}"
         raise BadRequest(f"{place}: column {letter.column!r} {letter.problem}")
+    return good.batch
 
 
 def answer(outputs: Mapping[str, np.ndarray], *, by_row: bool) -> dict[str, Any]:

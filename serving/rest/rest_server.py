@@ -23,7 +23,9 @@ from werkzeug import exceptions, serving
 from werkzeug.wrappers import Request, Response
 
 from pipeline import config, errors
+from pipeline.config.date_rules import NONE, Unruled
 from pipeline.runs import exported
+from preprocessing.rows import undated
 from serving.rest import json_codec
 from serving.rest.json_codec import BadRequest
 
@@ -43,16 +45,21 @@ _PATH = re.compile(
 class Served:
     """One model under one name. Several threads may ask it."""
 
-    def __init__(self, name: str, export: exported.Export, data: config.Data) -> None:
-        """`data` says what rows must be like; its columns are those that the model takes."""
-        self.name, self.version, self._data = name, export.step, data
+    def __init__(
+        self, name: str, export: exported.Export, data: config.Data, *, dates: Unruled = NONE
+    ) -> None:
+        """`data` says what rows must be like; its columns are those that the model takes. Other
+        values in columns of `dates` are logged."""
+        self.name, self.version, self._data, self._dates = name, export.step, data, dates
         self._model = exported.load(export.path)
         self._signatures = {n: self._model.inputs(n) for n in self._model.signatures}
         self._definitions = exported.signature_defs(export.path)
 
     def predict(self, body: Any) -> dict[str, Any]:
         """Returns the answer to a parsed body. Raises `BadRequest`."""
-        request = json_codec.read(body, self._data, self._signatures)
+        request = json_codec.read(body, self._data, self._signatures, dates=self._dates)
+        for line in undated.lines(request.undated, self._dates):
+            print(f"warning: {line}", flush=True)
         try:
             outputs = self._model.call(request.signature, request.feeds)
         except exported.Refused as error:

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from pipeline import config, errors, storage
-from pipeline.config import splits
+from pipeline.config import date_rules, splits
 from pipeline.console import terminal
 from pipeline.records import manifest, tfrecord
 from pipeline.runs import exported
@@ -31,7 +31,8 @@ def serve(job: config.Config, export: exported.Export, *, port: int, records_pat
     """
     export.verify()
     data = rules(job)
-    served = Served(job.name, export, data)
+    dates = date_rules.unruled(job.features, data.columns)
+    served = Served(job.name, export, data, dates=dates)
     example = _tried(served, {"instances": [instance(data, records_path)]})
     with Server(port, served, example) as server:
         print("\n".join(welcome(server, export)), flush=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pyarrow as pa
 import pytest
 
@@ -16,6 +18,25 @@ def test_the_example_of_each_form_is_a_day(form):
     iso = date_texts.as_iso(form, texts[:1])[0].as_py().strip()
     of_months = {"quarter": "2013-01-01"} | dict.fromkeys(("y-m", "m/y", "month y"), "2013-01-01")
     assert iso == of_months.get(form, "2013-01-31")
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "moment"),
+    [
+        ("m/d/y", "1/2/2020", "2020-01-02T00:00"),
+        ("m/d/y", "1/2/2020 12:01 am EST", "2020-01-02T00:01"),
+        ("d.m.y", "2.1.2020 3:04:05.25 PM", "2020-01-02T15:04:05.25"),
+        ("d month y", "Thu, 31 Jan 2013 23:59:00 +0130", "2013-01-31T22:29"),
+        ("month d y", "January 31, 2013", "2013-01-31T00:00"),
+        ("ymd", "20130131T2359Z", "2013-01-31T23:59"),
+        ("quarter", "2013Q2", "2013-04-01T00:00"),
+        ("d/m/yy", "31/12/69", "1969-12-31T00:00"),
+    ],
+)
+def test_texts_of_a_form_are_moments(form, text, moment):
+    found = date_texts.instants(form, pa.array([text, None, "x", "0000-00-00"]))
+    assert found.cast(pa.timestamp("us"))[0].as_py() == datetime.datetime.fromisoformat(moment)
+    assert found.null_count == 3
 
 
 def test_each_different_text_is_looked_at_once(monkeypatch):

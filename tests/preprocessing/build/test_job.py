@@ -18,7 +18,7 @@ from preprocessing.runners import beam_options
 from preprocessing.sources import base
 from preprocessing.sources.idx import IdxSource
 from tests.golden import regenerate
-from tests.preprocessing import idx_files, table_runs
+from tests.preprocessing import idx_files, table_runs, tables
 from tests.preprocessing.build import runs
 from tests.preprocessing.build.runs import ROWS
 
@@ -245,6 +245,24 @@ def test_a_flag_beam_does_not_have(tiny, root):
     with pytest.raises(errors.UsageError, match="Beam has no --nonsense"):
         runs.run(tiny, root, pipeline_options=["--nonsense=1"])
     runs.assert_nothing_is_left(runs.records(root, tiny))
+
+
+def test_what_the_step_date_cannot_read_draws_a_warning(tmp_path, root):
+    path = tmp_path / "days.csv"
+    days = ["2020-01-31"] * 90 + ["1/31/2020"] * 7 + ["soon"] * 3
+    path.write_text("\n".join(["when,label", *(f"{day},1" for day in days), ""]))
+    columns = {"when": {"type": "string"}, "label": {"type": "int64"}}
+    tree = tables.make_config(path, columns).model_dump(mode="json")
+    step = {"date": {"part": "month"}}
+    tree["features"] = {"month": {"of": "when", "steps": [step, {"identity": {"ids": 13}}]}}
+    said = runs.run(config_file.validate(tree, where="test"), root)[1]
+    assert (
+        "warning: train: column 'when': 10 values are no dates in the form iso, such as "
+        "'1/31/2020'. The step date makes -1 of that"
+    ) in said
+    tree["data"]["columns"]["when"]["dates"] = "iso"
+    with pytest.raises(errors.DataError, match="'1/31/2020', no day of the calendar in the form"):
+        runs.run(config_file.validate(tree, where="test"), root)
 
 
 def test_more_shards_than_full_blocks_draw_a_warning(tiny, root):

@@ -114,6 +114,18 @@ def test_times_compare_as_those_of_python(times, moment):
     assert found.tolist() == [TEST if time >= moment else TRAIN for time in times] and not faults
 
 
+def test_times_are_read_in_the_form_that_the_column_has():
+    texts = ["12/31/2012 11:59 PM", "1/1/2013", "1/1/2013 12:00 am", "12/31/2012 23:30 -0100"]
+    texts = [*texts, "2/30/2013", "2/1/2013 0:30+02:00", "2/1/2013 1:00"]
+    rule = {"by": "time", "column": "time", "eval": "2013-01-01", "test": "2013-02-01"}
+    columns = {**_COLUMNS, "time": {"type": "string", "dates": "m/d/y"}}
+    data = tables.make_config("x", columns, split=rule).data
+    batch = pa.record_batch({"time": pa.array(texts)})
+    found, ((reason, rows),) = split.assign(batch, "train", data)
+    assert found.tolist() == [TRAIN, EVAL, EVAL, EVAL, TRAIN, EVAL, TEST]
+    assert reason == "time" and rows.tolist() == [False] * 4 + [True, False, False]
+
+
 def test_numbers_are_times_as_well():
     found, _ = _assign({"by": "time", "column": "day", "eval": 7, "test": 9}, 10)
     assert found.tolist() == [TRAIN] * 7 + [EVAL] * 2 + [TEST]

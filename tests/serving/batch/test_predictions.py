@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import gzip
 import json
 import os
@@ -44,6 +45,17 @@ def rows(tmp_path):
 
 
 ROWS = exports.rows(KIND, 50, seed=1)
+
+
+def test_values_that_the_step_date_cannot_read_are_said(classifier, rows, capsys):
+    given = rows(ROWS)
+    where = predictions.output(classifier.run, classifier.export, given, path=None, kind="csv")
+    asked = inputs.of_files(given, classifier.job, classes=classifier.export.classes)
+    asked = dataclasses.replace(asked, dates={"carrier": ("iso",)})
+    predictions.predict(classifier.job, classifier.export, asked, output=where)
+    there = sum(row["carrier"] is not None and row["hour"] is not None for row in ROWS)
+    said = f"warning: column 'carrier': {there} values are no dates in the form iso, such as 'AA'"
+    assert said in capsys.readouterr().out
 
 
 def test_all_formats_say_the_same(classifier, rows, tmp_path):

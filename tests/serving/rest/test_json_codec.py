@@ -54,6 +54,12 @@ def _read(body):
     return json_codec.read(body, DATA, SIGNATURES)
 
 
+def test_values_that_the_step_date_cannot_read_are_counted():
+    found = json_codec.read(_rows({}, {}), DATA, SIGNATURES, dates={"origin": ("iso",)})
+    assert found.undated == {"origin": (2, "'EWR'")}
+    assert not _read(_rows({})).undated
+
+
 def _rows(*changes):
     return {"instances": [{**ROW, **change} for change in changes]}
 

@@ -17,7 +17,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.runs import exported
-from serving.rest import rest_server
+from serving.rest import rest_server, session
 
 ROW = {"delay": 30.5, "origin": "EWR", "carrier": "AA", "hour": 12}
 
@@ -59,6 +59,15 @@ def _ask(server, path, body=None):
 
 
 MODEL = "/v1/models/punctual"
+
+
+def test_values_that_the_step_date_cannot_read_are_logged(classifier, capsys):
+    served = rest_server.Served(
+        "punctual", classifier.export, session.rules(classifier.job), dates={"carrier": ("iso",)}
+    )
+    assert served.predict({"instances": [ROW]})["predictions"]
+    said = "warning: column 'carrier': 1 value is no date in the form iso, such as 'AA'. The step"
+    assert capsys.readouterr().out.startswith(said)
 
 
 def test_predictions_are_those_of_the_saved_model(server, classifier):
