@@ -28,6 +28,9 @@ class Csv(Section):
     that order."""
     missing: tuple[str, ...] = ("", "NA")
     """Unquoted texts that stand for a missing value."""
+    quoted_missing: bool = False
+    """Whether they do in quotes, too, as pandas and readr have it; the empty text does so among
+    numbers and dates anyway. `make schema` sets it where all values are in quotes."""
     decimal: Literal[".", ","] = "."
     """Decimal mark of numbers."""
     thousands: Literal["", ".", ",", "'", " "] = ""

@@ -40,6 +40,7 @@ _SCHEMAS = {"parquet": parquet.schema, "orc": orc.schema, "avro": avro.schema}
 ONLY_LISTS = "all columns are lists, and a label is one value; add a column to predict"
 # Characters of a name; YAML has keys of up to 1,024, in which some are written as two.
 _NAME = 500
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 # Characters of a line that an error shows, and which share of rows must be alike.
 _SHOWN, _MOST = 40, 0.9
 
@@ -178,8 +179,17 @@ def _csv(pattern: str, path: str, encoding: Encoding, *, has_header: bool | None
         **({} if encoding.name == "utf-8" else {"encoding": encoding.name}),
         **({} if named else {"header": False}),
         **({"trim": True} if padded else {}),
+        **({"quoted_missing": True} if _is_quoted(text, delimiter) else {}),
     }
     return guess
+
+
+def _is_quoted(text: str, delimiter: str) -> bool:
+    """Tells if all values below the first row are in quotes: then these do not tell NA, a value,
+    from NA, no value."""
+    lines = _QUOTED.sub("", text).splitlines()
+    rows = [line for line in lines[1 : -1 if len(text) >= _HEAD else None] if line]
+    return _QUOTED.search(text) is not None and not "".join(rows).strip(delimiter + " ")
 
 
 def _refuse_preface(path: str, text: str) -> None:

@@ -30,7 +30,6 @@ _INTERVALS, _ENOUGH = 16, 10_000
 _ALLOWED = 1000
 _LIMITS = ("allowed", "min", "max", "min_length", "max_length", "dates")
 _HEXADECIMAL = re.compile(r"-?0[xX][0-9a-fA-F]+")
-_NUMERIC = re.compile(r"[+-]?[\d.,]*", re.ASCII)
 _DIGITS = re.compile(r"[+-]?\d{1,1000}(\.0*)?", re.ASCII)
 
 
@@ -228,7 +227,7 @@ def _codes(found: Found) -> list[str]:
     days and addresses also may."""
     if all(map(_HEXADECIMAL.fullmatch, found.some())):
         return ["hexadecimal numbers: kept as text"]
-    if all(map(_NUMERIC.fullmatch, found.some())):
+    if traits.is_code(found):
         return ["digits with leading zeros: kept as text"]
     return []
 

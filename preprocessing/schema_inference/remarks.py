@@ -9,6 +9,7 @@ from preprocessing.schema_inference import (
     label_remarks,
     outliers,
     profile,
+    sentinels,
     stand_ins,
     stray_quotes,
     suggest_dates,
@@ -37,7 +38,13 @@ def of(guess: Guess, found: Survey, label: str, *, numbers: Collection[str]) -> 
     said += label_remarks.of(label, columns[label])
     for name, texts in stand_ins.find(guess, found).items():
         said += [
-            _missing(name, text, f"{n:,} of {found.rows:,} rows", drops=name == label)
+            _missing(
+                name,
+                text,
+                f"{n:,} of {found.rows:,} rows",
+                drops=name == label,
+                quoted=guess.data().csv.quoted_missing,
+            )
             for text, n in texts.items()
         ]
     for name in [name for name in columns if name in numbers]:
@@ -48,7 +55,9 @@ def of(guess: Guess, found: Survey, label: str, *, numbers: Collection[str]) -> 
         said += [] if name == label else suggest_dates.stand_ins(name, column)
         named = traits.is_personal(name, column) or traits.is_identifier(name, column)
         if not named and not (name == label and traits.is_class(column)):
-            said += outliers.remark(name, column, label=name == label)
+            said += sentinels.remark(name, column, csv=guess.source == "csv") or outliers.remark(
+                name, column, label=name == label
+            )
         said += _of_text(name, column) if column.kind == "string" else _of_numbers(name, column)
     return said
 
@@ -96,11 +105,12 @@ def unused(columns: Mapping[str, str], said: Collection[str]) -> list[str]:
     return [*lines, others] if more else lines
 
 
-def _missing(name: str, text: str, often: str, *, drops: bool) -> str:
+def _missing(name: str, text: str, often: str, *, drops: bool, quoted: bool) -> str:
     then = ", so these rows are dropped" if drops else ""
+    instead = "take it out of data.csv.missing" if quoted else "put it in quotes in the file"
     return (
         f"{text!r} is taken for missing in {often} of {name!r}{'' if not drops else ', the label'}"
-        f"{then}. If it is a value, put it in quotes in the file, or write it otherwise"
+        f"{then}. If it is a value, {instead}, or write it otherwise"
     )
 
 
@@ -109,6 +119,9 @@ def _of_text(name: str, column: Found) -> list[str]:
     if traits.has_unit(column) and not column.strays:
         one = column.some()[0]
         return [f"{name!r} is kept as text: numbers with a sign or unit, such as {one!r}. {_PLAIN}"]
+    few = column.different is not None and len(column.different) <= traits.FEW  # all are listed
+    if traits.is_code(column) and column.about.least != column.about.greatest and not few:
+        return [_codes(name, column)]
     texts = [] if column.strays else _mostly_numbers(column)
     refused = column.by_kind["float32"].refused_values
     if column.strays or (texts and len(refused) <= profile.FEW):
@@ -122,6 +135,15 @@ def _of_text(name: str, column: Found) -> list[str]:
         why = f"its numbers are not written as data.csv says, such as {suggest_label.some(refused)}"
         return [f"{name!r} is kept as text: {why}. Write all columns alike"]
     return []
+
+
+def _codes(name: str, column: Found) -> str:
+    one = next(text for text in column.some() if text.startswith(("0", "-0")))
+    return (
+        f"{name!r} is kept as text: digits with leading zeros, such as {one!r}, of "
+        f"{column.about.least} to {column.about.greatest} characters. No rule of the config can "
+        "tell if later files have lost the zeros, as spreadsheets lose them"
+    )
 
 
 def _mostly_numbers(column: Found) -> list[str]:

@@ -44,6 +44,7 @@ _PERSONAL = re.compile(
     re.IGNORECASE,
 )
 _AMOUNT = re.compile(r"[$€£¥+] ?-?[\d.,]+|-?[\d.,]+ ?([$€£¥%]|[A-Za-z]{1,3})")
+_NUMERIC = re.compile(r"[+-]?[\d.,]*", re.ASCII)
 # Columns of amounts have so many different signs and units, at most.
 _NUMBER, _UNITS = re.compile(r"-?[\d.,]+"), 3
 # Values of a flag, at most: yes, no, unknown.
@@ -114,6 +115,12 @@ def is_identifier(name: str, found: Found) -> bool:
     called so."""
     called = _KEY.search(name) or _THING.fullmatch(name)
     return bool(called) and found.kind in ("int64", "string") and not found.lengths
+
+
+def is_code(found: Found) -> bool:
+    """Tells if texts are digits, of which some begin with zeros that numbers would lose."""
+    text = found.kind == "string" and found.codes and not found.lengths
+    return text and not found.as_dates.form and all(map(_NUMERIC.fullmatch, found.some()))
 
 
 def has_unit(found: Found) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from pipeline import config, errors, storage
@@ -150,7 +151,7 @@ class CsvSource(base.Source):
             raise errors.DataError(f"{part.file.path!r}: was changed while it was read")
         top = 2 if self.data.csv.header else 1
         return base.Rows(
-            self._numbers(_one_batch(table)),
+            self._numbers(self._without_quoted(_one_batch(table))),
             files=dict.fromkeys(self.data.columns, part.file.path),
             numbers=rows + top,
             name=part.file.name,
@@ -159,6 +160,15 @@ class CsvSource(base.Source):
                 for row in bad
             ),
         )
+
+    def _without_quoted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns nulls for quoted texts that stand for a missing value, if such do."""
+        texts = [text.encode() for text in self.data.csv.missing if text]
+        if not (self.data.csv.quoted_missing and texts):
+            return batch
+        listed, none = pa.array(texts), pa.scalar(None, pa.binary())
+        arrays = [pc.if_else(pc.is_in(array, listed), none, array) for array in batch.columns]
+        return pa.record_batch(arrays, batch.schema)
 
     def _numbers(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Writes numbers as `preprocessing.arrow.cast` reads them, if the files do otherwise."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import functools
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,11 +27,15 @@ ROWS = [
 ]
 
 
-def _csv(path, rows):
+def _csv(path, rows, quoting=csv.QUOTE_ALL):
     with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), quoting=csv.QUOTE_ALL)
+        writer = csv.DictWriter(file, list(rows[0]), quoting=quoting)
         writer.writeheader()
         writer.writerows(rows)
+
+
+def _lines(path, lines):
+    path.write_text("\n".join([*lines, ""]))
 
 
 def _parquet(path, rows):
@@ -79,3 +85,35 @@ def test_with_other_texts_for_missing(tmp_path):
     tree = yaml.safe_load(write_config.propose(str(path), str(tmp_path / "t.yaml"), "y").text)
     assert tree["data"]["columns"]["n"]["type"] == "float32"
     assert tree["data"]["csv"]["missing"] == ["", "NA", "?"]
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_MINIMAL])
+def test_na_is_missing_as_pandas_has_it_if_all_cells_are_quoted(tmp_path, quoting):
+    rows = [
+        {
+            "size": "NA" if n % 9 == 0 else f"{n / 7:.3f}",
+            "word": ("NA", "a", "b")[n % 3],
+            "y": n % 2,
+        }
+        for n in range(400)
+    ]
+    table = tmp_path / "t.csv"
+    made, tree, loaded = _made(table, rows, functools.partial(_csv, quoting=quoting))
+    columns = tree["data"]["columns"]
+    assert columns["size"]["type"] == "float32"
+    assert [columns[n].get("missing") for n in rows[0]] == ["allow", "allow", None]
+    assert tree["data"].get("csv") == ({"quoted_missing": True} if quoting else None)
+    (said,) = [line for line in made.remarks if "'word'" in line]
+    instead = "take it out of data.csv.missing" if quoting else "put it in quotes in the file"
+    assert said.startswith("'NA' is taken for missing in 134 of 400") and instead in said
+    built = job.run(loaded, str(tmp_path))
+    seen = pd.read_csv(table)[["size", "word"]].isna().sum()
+    for name, expected in seen.items():
+        assert sum(of.columns[name].missing for of in built.statistics.values()) == expected
+
+
+def test_in_quotes_it_is_a_value_where_other_cells_have_none(tmp_path):
+    rows = [f'"{("NA", "DE", "FR")[n % 3]}",{n % 2}' for n in range(90)]
+    made, tree, _ = _made(tmp_path / "t.csv", ["land,y", *rows], _lines)
+    assert tree["data"]["columns"]["land"] == {"type": "string", "allowed": ["DE", "FR", "NA"]}
+    assert "csv" not in tree["data"] and made.remarks == ()

@@ -205,3 +205,17 @@ def test_whole_numbers_that_float32_makes_equal_are_named(tmp_path):
 def test_numbers_of_which_each_row_has_another_are_named(tmp_path):
     rows = ["id,order,y,x", *(f"{n},{n + 5},{n % 2},{n * 7 % 90 / 8}" for n in range(400))]
     assert _said(tmp_path, rows) == ("no feature is made of 'order': each row has another number",)
+
+
+def test_codes_of_unequal_length_are_named(tmp_path):
+    (said,) = _said(tmp_path, _table([f"00{n % 40}" if n % 9 else "7" for n in range(400)]))
+    assert said == (
+        "'a' is kept as text: digits with leading zeros, such as '001', of 1 to 4 characters. No "
+        "rule of the config can tell if later files have lost the zeros, as spreadsheets lose them"
+    )
+    assert _said(tmp_path, _table([f"{n % 40:05}" for n in range(400)])) == ()
+
+
+def test_a_sentinel_is_said_once(tmp_path):
+    (said,) = _said(tmp_path, _table([-999 if n == 7 else n / 7 for n in range(400)]))
+    assert said.startswith("'a' has 1 of 400 values -999, apart from all others")
