@@ -6,6 +6,7 @@ says why). Both DoFns give the same files however often and wherever they run.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -41,6 +42,12 @@ ShardKey = tuple[SplitName, int]
 STATISTICS = "statistics"
 
 
+def learned_output(found: column_stats.Partials) -> beam.pvalue.TaggedOutput:
+    """Returns what was learned as an element of `STATISTICS`: bytes, because of a dict Beam pickles
+    each value by itself, and does so several times on its way, to know the size."""
+    return beam.pvalue.TaggedOutput(STATISTICS, pickle.dumps(found, pickle.HIGHEST_PROTOCOL))
+
+
 def analyzed_late(data: config.Data) -> bool:
     """Tells if statistics are gathered as shards are written, because rows may yet be left out.
 
@@ -61,8 +68,9 @@ class Spill(beam.DoFn):
     def spilled(
         self, element: Chunk, found: Iterator[Rows], sums: summed.Sums | None = None
     ) -> Iterator[Any]:
-        """Enforces, places, analyses, encodes and spills the rows `found` in one chunk. What the
-        files are is in `sums` at the end, if they are given."""
+        """Enforces, places, analyses, encodes and spills the rows `found` in one chunk. Yields
+        segments by split and shard, and at the end `Partials`, unless these come late. What the
+        files are is in `sums` then, if they are given."""
         tally, learned = letter_files.Tally(), []
         with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
             origin = pieces.key(element)
@@ -80,7 +88,7 @@ class Spill(beam.DoFn):
                 )
             letter_files.write_tally(self._folder, origin, tally, sums=sums)
         if learned:
-            yield beam.pvalue.TaggedOutput(STATISTICS, column_stats.merge(learned, self._data))
+            yield column_stats.merge(learned, self._data)
 
     def _analyzed(self, batch: pa.RecordBatch, splits: np.ndarray) -> column_stats.Partials:
         found: column_stats.Partials = {}
@@ -142,17 +150,17 @@ class ReadAndSpill(Spill):
         elif self._keeping.marked:
             yield from self._marked(element)
         else:
-            yield from self.spilled(element, self._source.read(element))
+            yield from map(_as_output, self.spilled(element, self._source.read(element)))
 
     def _marked(self, element: Chunk) -> Iterator[Any]:
         sums: summed.Sums = {}
         segments, learned = [], None
         for output in self.spilled(element, self._source.read(element), sums):
-            if isinstance(output, beam.pvalue.TaggedOutput):
-                learned = output.value
+            if isinstance(output, dict):
+                learned = output
             else:
                 segments.append(output)
-            yield output
+            yield _as_output(output)
         with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
             pieces.finish(self._folder, element, segments, learned=learned, sums=sums)
 
@@ -163,7 +171,12 @@ class ReadAndSpill(Spill):
             learned = piece.learned()
         yield from piece.segments
         if learned is not None:
-            yield beam.pvalue.TaggedOutput(STATISTICS, learned)
+            yield learned_output(learned)
+
+
+def _as_output(spilled: Any) -> Any:
+    """Returns a segment, or what was learned, as Beam takes it."""
+    return learned_output(spilled) if isinstance(spilled, dict) else spilled
 
 
 class SpillFound(Spill):
@@ -175,7 +188,7 @@ class SpillFound(Spill):
         chunk = Chunk(split, ptransform.number_of(batch))
         with error_transport.carried("cannot use what data.source makes"):
             rows = ptransform.rows_of(batch, self._data)
-        yield from self.spilled(chunk, iter([rows]))
+        yield from map(_as_output, self.spilled(chunk, iter([rows])))
 
 
 class MergeInBundle(beam.DoFn):
@@ -190,15 +203,16 @@ class MergeInBundle(beam.DoFn):
         """Begins with nothing."""
         self._found = None
 
-    def process(self, element: column_stats.Partials) -> None:
+    def process(self, element: bytes) -> None:
         """Takes in those of one chunk."""
-        before = self._found
-        self._found = column_stats.merge([before, element], self._data) if before else element
+        before, found = self._found, pickle.loads(element)
+        self._found = column_stats.merge([before, found], self._data) if before else found
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Gives what was merged."""
         if self._found is not None:
-            yield GlobalWindows.windowed_value(self._found)
+            packed = pickle.dumps(self._found, pickle.HIGHEST_PROTOCOL)
+            yield GlobalWindows.windowed_value(packed)
 
 
 class WriteStatistics(beam.DoFn):
@@ -208,9 +222,9 @@ class WriteStatistics(beam.DoFn):
     def __init__(self, data: config.Data, folders: record_folders.Folders) -> None:
         self._data, self._folders = data, folders
 
-    def process(self, element: tuple[None, Iterable[column_stats.Partials]]) -> None:
+    def process(self, element: tuple[None, Iterable[bytes]]) -> None:
         """Writes the file."""
-        found = column_stats.merge(element[1], self._data)
+        found = column_stats.merge(map(pickle.loads, element[1]), self._data)
         with error_transport.carried(f"cannot write statistics in {self._folders.temporary!r}"):
             self._folders.write_statistics(column_stats.finished(found, self._data))
 
@@ -245,7 +259,7 @@ class SpillCopies(beam.DoFn):
             for part, learned in copies.spilled(key, list(segments), self._folder, data=self._data):
                 yield from part
                 if learned:
-                    yield beam.pvalue.TaggedOutput(STATISTICS, learned)
+                    yield learned_output(learned)
 
 
 class WriteShard(beam.DoFn):
@@ -288,7 +302,7 @@ class WriteShard(beam.DoFn):
             self._refuse(split, index, [self._letter(*row) for row in repeated])
             self._folders.write_receipt(split, index, shard)
         if learned:
-            yield beam.pvalue.TaggedOutput(STATISTICS, column_stats.merge(learned, self._data))
+            yield learned_output(column_stats.merge(learned, self._data))
 
     def _refuse(self, split: SplitName, index: int, letters: list[Letter]) -> None:
         if not letters:

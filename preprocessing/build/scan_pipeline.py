@@ -11,7 +11,12 @@ from apache_beam.runners.runner import PipelineRunner
 
 from pipeline import config, errors, storage
 from pipeline.records import in_place
-from preprocessing.build.beam_pipeline import STATISTICS, MergeInBundle, write_statistics
+from preprocessing.build.beam_pipeline import (
+    STATISTICS,
+    MergeInBundle,
+    learned_output,
+    write_statistics,
+)
 from preprocessing.rows import validate
 from preprocessing.runners import error_transport
 from preprocessing.shards import pieces, record_folders, scanned, summed
@@ -43,7 +48,7 @@ class Scan(beam.DoFn):
             else:
                 learned = self._scanned(element)
         if learned:
-            yield beam.pvalue.TaggedOutput(STATISTICS, learned)
+            yield learned_output(learned)
 
     def _scanned(self, chunk: Chunk) -> column_stats.Partials | None:
         sums: summed.Sums = {}

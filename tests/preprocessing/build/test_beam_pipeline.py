@@ -59,10 +59,11 @@ def test_statistics_are_merged_in_any_order(data, folders):
     ]
     bundle = beam_pipeline.MergeInBundle(data)
     bundle.start_bundle()
-    for part in parts[:3]:
+    packed = [beam_pipeline.learned_output(part).value for part in parts]
+    for part in packed[:3]:
         bundle.process(part)
     (one,) = bundle.finish_bundle()
-    beam_pipeline.WriteStatistics(data, folders).process((None, iter([*parts[:2:-1], one.value])))
+    beam_pipeline.WriteStatistics(data, folders).process((None, iter([*packed[:2:-1], one.value])))
     assert folders.statistics() == column_stats.finished(column_stats.merge(parts, data), data)
 
 

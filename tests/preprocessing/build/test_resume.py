@@ -136,7 +136,7 @@ def test_a_run_killed_when_all_is_read(table, root, tmp_path, monkeypatch):
         patched.setattr(
             reporting,
             "check_dead_letters",
-            lambda data, folders: (_ for _ in ()).throw(_Killed("_Killed")),
+            lambda *_, **__: (_ for _ in ()).throw(_Killed("_Killed")),
         )
         with pytest.raises(RuntimeError, match="_Killed"):
             _run(table, root)
