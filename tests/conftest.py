@@ -17,7 +17,7 @@ from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 from tests import small_mnist
 from tests.cloud.fixtures import cloud, service  # noqa: F401
-from tests.support import sets
+from tests.support import scheduling, sets
 
 # A shell's background job, such as a CI step, has SIGINT ignored, and children inherit it: tests
 # that press Ctrl-C would wait for ever. The same goes for SIGHUP under nohup.
@@ -51,16 +51,15 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts every test into its set, before -m chooses among them."""
+    """Puts every test into its set, before -m chooses among them, and long files first."""
     sets.mark(config, items)
+    items.sort(key=lambda item: scheduling.rank(item.path))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Lets files that share a costly fixture share a process."""
-    from tests.support.scheduling import Scheduling
-
-    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+    return scheduling.Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @dataclasses.dataclass(frozen=True)

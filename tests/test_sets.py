@@ -94,13 +94,32 @@ def test_the_folders_are_there():
     assert all((sets.TESTS / folder / "__init__.py").is_file() for folder in sets.FOLDERS)
 
 
-def test_files_that_look_at_the_runs_of_all_modes_share_a_process():
-    using = {
-        str(path.relative_to(ROOT))
-        for path in sets.TESTS.rglob("test_*.py")
-        if re.search(r"def test_\w+\([^)]*\brun_of\b", path.read_text())
-    }
-    assert using == set(scheduling.TOGETHER)
+@pytest.mark.parametrize(
+    ("path", "group"),
+    [
+        ("e2e/test_modes.py", "modes"),
+        ("e2e/test_synchronous_step.py", "modes"),
+        ("e2e/test_gate.py", None),
+        ("trainer/test_task.py", "finished"),
+        ("trainer/evaluation/test_skipped.py", "finished"),
+        ("pipeline/runs/test_run_record.py", None),
+        ("serving/batch/test_predictions.py", "published"),
+    ],
+)
+def test_files_that_use_a_costly_fixture_share_a_process(path, group):
+    assert scheduling.group(sets.TESTS / path) == group
+
+
+def test_costly_fixtures_exist():
+    for fixtures, folder in scheduling.COSTLY.values():
+        text = (sets.TESTS / folder / "conftest.py").read_text()
+        assert all(f"\ndef {name}(" in text for name in fixtures.split("|"))
+
+
+def test_what_takes_long_comes_first(request):
+    """Of those collected here, whatever they were chosen by."""
+    ranks = [scheduling.rank(item.path) for item in request.session.items]
+    assert ranks == sorted(ranks)
 
 
 STUB = """#!/bin/sh

@@ -7,12 +7,15 @@ import pytest
 from pipeline.cluster import topology
 from pipeline.runs import run_record
 from pipeline.runs.run_folder import RunFolder
+from tests.support.sets import slow_unless
 from tests.trainer import own_job
 
 SINGLE = [name for name, one in topology.STRATEGIES.items() if not one.own_evaluator]
 
 
-@pytest.mark.parametrize("strategy", SINGLE)
+@pytest.mark.parametrize(
+    "strategy", [slow_unless(name in ("none", "mirrored"), name) for name in SINGLE]
+)
 def test_it_trains_evaluates_and_exports(commands, tmp_path, strategy):
     config = own_job.write(tmp_path, strategy)
     output = commands.run(

@@ -64,6 +64,7 @@ def test_it_trains_under_the_strategy_of_the_estimator(script):
     assert run_record.read(run).final_step == 40, output
 
 
+@pytest.mark.slow
 def test_it_trains_under_the_strategy_of_the_settings(script):
     _, run = script("", 'cluster.strategy="one_device"')
     assert run.read_config().cluster.strategy == "one_device"
