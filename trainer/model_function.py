@@ -86,15 +86,17 @@ class ModelFunction:
         return spec if self._position is None else _counted(spec, self._position, origin)
 
     def _build(self, features: Any, offered: dict[str, Any]) -> Any:
-        """Calls the model's own function, with large variables cut over the parameter servers."""
+        """Calls the model's own function, where it trains with large variables cut over the
+        parameter servers; who evaluates or exports has none."""
         seed(self._job)
         servers = len(self._task.cluster.get(topology.PS, ()))
-        cuts = servers > 1 and "partition_bytes" in self._strategy.keys
+        trains = offered["mode"] == _MODES.TRAIN
+        cuts = trains and servers > 1 and "partition_bytes" in self._strategy.keys
         with placement.cut(servers if cuts else 1, self._job.cluster.partition_bytes):
             given = {name: offered[name] for name in offered if name in self._takes}
             spec = self._model.model_fn(features, **given)
             begins = checkpoint_files.newest(offered["config"].model_dir) is None
-            if offered["mode"] == _MODES.TRAIN and begins:
+            if trains and begins:
                 warm_start.begin(self._model.warm_start_from, self._job.model.warm_start)
         return spec
 

@@ -13,6 +13,7 @@ from pipeline import config
 from pipeline.config import model_config
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
+from trainer.checkpoints import table_saver
 from trainer.distribution import placement
 from trainer.export import exporters
 from trainer.models.transforms import Transforms
@@ -72,8 +73,11 @@ def trained(folder: str, of: config.Config, given: Rows, *, steps: int, batch: i
     model = models.model(of.model.name, params, run, transforms=transforms)
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
-        with placement.cut(2, largest=60):
-            return model.model_fn(features=features, labels=labels, mode=mode, config=run)
+        with placement.cut(2 if mode == "train" else 1, largest=60):
+            spec = model.model_fn(features=features, labels=labels, mode=mode, config=run)
+        if mode == "train":
+            table_saver.use(run)
+        return spec
 
     def input_fn() -> Any:
         data = tf.data.Dataset.from_tensor_slices(given).batch(batch or len(given["late"]))
