@@ -13,6 +13,7 @@ from absl import app, flags
 from pipeline import errors, redaction
 from pipeline.command_line import hints, overrides
 from pipeline.console import terminal
+from pipeline.processes import exits
 
 
 def run(
@@ -30,7 +31,7 @@ def run(
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it ignored
             signal.signal(number, signal.default_int_handler)
-    sys.exit(_exit_code(main, sys.argv if argv is None else argv))
+    sys.exit(exits.prepare(_exit_code(main, sys.argv if argv is None else argv)))
 
 
 def _exit_code(main: Callable[[], None], argv: list[str]) -> int:

@@ -36,13 +36,14 @@ from trainer.monitoring.status_reporter import Reporter
 @dataclasses.dataclass(frozen=True)
 class Process:
     """A process of a run: its job and run, which task of the cluster it is, and its reports. Input
-    and model may be those of a script."""
+    and model may be those of a script; otherwise the records are at `records_path`."""
 
     job: config.Config
     run: RunFolder
     task: topology.Task
     reporter: Reporter
     script: Script | None = None
+    records_path: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pipeline.config import own_input
 from pipeline.launchers.gcp.settings import Gcp
 from pipeline.processes import signals
 from pipeline.records import builds, in_place, manifest, quarantine, shard_check
-from pipeline.runs import run_folder
+from pipeline.runs import evaluator_patience, fatal, run_folder, run_lock
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import gcs_errors
 from trainer import experiment
@@ -29,7 +29,7 @@ from trainer.input import damaged
 from trainer.input.dataset import Records
 from trainer.input.own_input import OwnInput, Source
 from trainer.input.script_input import Script, ScriptInput
-from trainer.lifecycle import length, stopping
+from trainer.lifecycle import awaiting_result, length, stopping
 from trainer.monitoring import divergence, event_files, tf_logging
 from trainer.monitoring.status_reporter import Reporter
 
@@ -62,10 +62,10 @@ def run(
         reporter = Reporter(run, task.name, job.train.steps, spread=task.spread)
         reporter.keep_alive()
     shown_at = os.environ.get(event_files.VERTEX) if Gcp.of(job).tensorboard else None
-    process = Process(job, run, task, reporter, script)
+    process = Process(job, run, task, reporter, script, records_path)
     with _explained(reporter), event_files.written_here(run.path, shown_at):
         if task.is_chief:
-            records = _open(process, records_path)
+            records = _open(process)
             _warn(run, records, reporter)
             if isinstance(records, Records):
                 _settle_records(process, records)
@@ -77,7 +77,7 @@ def run(
             _serve(process)
         if not task.is_chief:
             _await_chief(run, ["starting", "training", "evaluating", "done"], reporter)
-            records = _open(process, records_path)
+            records = _open(process)
             job = length.decided(job, run)
             reporter.note(max_steps=job.train.max_steps)
         process = dataclasses.replace(process, job=job)
@@ -129,10 +129,10 @@ def _counter(reporter: Reporter, what: str, total: int | None = None) -> Callabl
     return advance
 
 
-def _open(process: Process, folder: str) -> Source:
+def _open(process: Process) -> Source:
     """Checks the records against their manifest; the chief alone reads them whole for it. Of an
     input of the user's own it is known only that there is such a function."""
-    job, run, task = process.job, process.run, process.task
+    job, run, task, folder = process.job, process.run, process.task, process.records_path
     if process.script is not None:
         return ScriptInput(job, task, process.script)
     if not job.data.has_records:
@@ -247,6 +247,8 @@ def _train(process: Process, parts: experiment.Experiment) -> None:
             parts.evaluation.finish()
         elif _evaluates(process):
             _evaluate(process)
+        else:
+            _outlast(process)
 
 
 def _evaluates(process: Process) -> bool:
@@ -258,7 +260,24 @@ def _evaluate(process: Process) -> None:
     """Evaluates and exports the final checkpoint of a cluster without an evaluator, as it would."""
     task = topology.Task(topology.EVALUATOR, 0, process.task.cluster)
     evaluator = dataclasses.replace(process, task=task)
-    experiment.build(evaluator, _open(evaluator, "")).evaluation.finish()
+    records = _open(evaluator)
+    experiment.build(evaluator, records).evaluation.finish()
+
+
+def _outlast(process: Process) -> None:
+    """Stays until the run is evaluated, where a job ends with its chief."""
+    run, patience = process.run, evaluator_patience.seconds(os.environ)
+    if patience is None:
+        return
+    submission = os.environ.get(fatal.SUBMISSION)
+    if awaiting_result.is_written(run, submission, process.reporter, patience=patience):
+        return
+    process.reporter.add_note(
+        f"the evaluator gave no sign of life for {patience:g} s; the chief evaluates"
+    )
+    # One that comes back meanwhile is refused, and tries again.
+    with run_lock.of_role(run, topology.EVALUATOR):
+        _evaluate(process)
 
 
 def _sessions(task: topology.Task, parts: experiment.Experiment) -> Any:

@@ -1,13 +1,13 @@
 """How a process learns its place in a cluster: flags, `TF_CONFIG`, or Vertex AI's `CLUSTER_SPEC`.
 
-Pure functions: the caller passes flags and variables. The flags win; `TF_CONFIG` and `CLUSTER_SPEC`
-must not contradict each other.
+The caller passes flags and variables. The flags win. `TF_CONFIG` and `CLUSTER_SPEC` must name the
+same process of the same roles; where their hosts differ, those of `CLUSTER_SPEC` count.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline import errors
@@ -21,6 +21,8 @@ _POOLS = {
     "workerpool2": PS,
     "workerpool3": EVALUATOR,
 }
+# What TensorFlow 1 called the chief, and Google's services still may.
+_MASTER = "master"
 
 
 def task_of(
@@ -30,8 +32,9 @@ def task_of(
     task_index: int,
     cluster_spec: str = "",
     hosts: Mapping[str, str] | None = None,
+    tell: Callable[[str], None] = print,
 ) -> Task:
-    """Returns which process this is.
+    """Returns which process this is; `tell` gets a line if two variables have different hosts.
 
     `job_name` is `None` if no flag says it; `hosts` maps chief, worker and ps to what
     `--chief_hosts`, `--worker_hosts` and `--ps_hosts` give. Raises `UsageError` for flags or
@@ -40,24 +43,24 @@ def task_of(
     cluster = _cluster_of_flags(cluster_spec, hosts or {})
     if cluster or task_index or job_name is not None:
         return _task(job_name or CHIEF, task_index, cluster)
-    found = {
-        name: task
-        for name, read in (("TF_CONFIG", from_tf_config), ("CLUSTER_SPEC", from_cluster_spec))
-        if (task := read(environment.get(name, ""))) is not None
-    }
-    first, *others = [*found.values()] or [Task(CHIEF, 0)]
-    if others and others[0] != first:
+    ours = from_tf_config(environment.get("TF_CONFIG", ""))
+    services = from_cluster_spec(environment.get("CLUSTER_SPEC", ""))
+    if ours is None or services is None:
+        return ours or services or Task(CHIEF, 0)
+    if _told(ours) != _told(services):
         raise errors.UsageError(
-            f"TF_CONFIG says this is {_told(first)}, CLUSTER_SPEC that it is {_told(others[0])}. "
+            f"TF_CONFIG says this is {_told(ours)}, CLUSTER_SPEC that it is {_told(services)}. "
             "Unset one, or say it with --job_name, --task_index and --cluster_spec"
         )
-    return first
+    if ours != services:
+        tell(f"note: {_difference(ours, services)}; CLUSTER_SPEC counts")
+    return services
 
 
 def from_tf_config(text: str) -> Task | None:
     """Reads `TF_CONFIG`; `None` if it names no cluster."""
     content = _object(text, "TF_CONFIG")
-    return _from(content, "TF_CONFIG", {role: role for role in topology.ROLES})
+    return _from(content, "TF_CONFIG", {**{role: role for role in topology.ROLES}, _MASTER: CHIEF})
 
 
 def from_cluster_spec(text: str) -> Task | None:
@@ -76,11 +79,15 @@ def _from(content: Mapping[str, Any], source: str, roles: Mapping[str, str]) -> 
         )
     for name in (*named, task["type"]):
         if name not in roles:
-            hint = "; call it 'chief'" if name == "master" else errors.nearest(str(name), roles)
+            hint = errors.nearest(str(name), roles)
             raise errors.UsageError(f"{source}: unknown role {name!r}{hint}")
     index = str(task.get("index", 0))
     if not index.isdigit():
         raise errors.UsageError(f"{source}: task index {index!r}: must be a number from 0 on")
+    if named.get(CHIEF) and named.get(_MASTER):
+        raise errors.UsageError(
+            f"{source}: has a chief and a master, which are two names for one role; give one"
+        )
     spec = {roles[name]: members for name, members in named.items() if members}
     return _task(roles[task["type"]], int(index), topology.check_cluster(spec, source))
 
@@ -112,6 +119,15 @@ def _task(job_name: str, task_index: int, cluster: Mapping[str, tuple[str, ...]]
     return Task(job_name, task_index, {} if alone else cluster)
 
 
+def _difference(one: Task, other: Task) -> str:
+    """Returns where the addresses of two clusters of the same roles differ first."""
+    for role, members in one.cluster.items():
+        for index, pair in enumerate(zip(members, other.cluster[role], strict=True)):
+            if pair[0] != pair[1]:
+                return f"TF_CONFIG has {role}-{index} at {pair[0]}, CLUSTER_SPEC at {pair[1]}"
+    return "TF_CONFIG and CLUSTER_SPEC differ"
+
+
 def _told(task: Task) -> str:
-    counts = ", ".join(f"{len(members)} {role}" for role, members in task.cluster.items())
+    counts = ", ".join(f"{len(task.cluster[r])} {r}" for r in topology.ROLES if r in task.cluster)
     return f"{task.name} of {counts or 'nothing else'}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from pipeline import errors, redaction
 from pipeline.runs.run_folder import RunFolder
@@ -31,21 +32,34 @@ def once(run: RunFolder, task: str, submission: str | None) -> Iterator[None]:
     if not submission:
         yield
         return
-    earlier = run.read(MARKER)
-    if earlier is not None and earlier["submission"] == submission:
-        raise errors.of_exit_code(
-            int(earlier["exit_code"]), f"{earlier['task']} has failed for good: {earlier['error']}"
-        )
+    reraise(run, submission)
     try:
         yield
     except errors.PipelineError as error:
-        if error.exit_code in errors.FINAL_CODES:
+        # What failed first is the cause of what fails after it.
+        if error.exit_code in errors.FINAL_CODES and _of(run, submission) is None:
             known = {"submission": submission, "task": task}
             run.write(
                 MARKER,
                 {**known, "exit_code": error.exit_code, "error": redaction.redact(str(error))},
             )
         raise
+
+
+def reraise(run: RunFolder, submission: str | None) -> None:
+    """Raises the `PipelineError` of the process of a submission that has failed for good, if one
+    has."""
+    earlier = _of(run, submission) if submission else None
+    if earlier is not None:
+        raise errors.of_exit_code(
+            int(earlier["exit_code"]), f"{earlier['task']} has failed for good: {earlier['error']}"
+        )
+
+
+def _of(run: RunFolder, submission: str) -> dict[str, Any] | None:
+    """Returns the marker of this very submission."""
+    found = run.read(MARKER)
+    return found if found is not None and found["submission"] == submission else None
 
 
 def begin(run: RunFolder, submission: str) -> None:

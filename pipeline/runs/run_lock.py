@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from pipeline import errors, storage
+from pipeline.processes import exits
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import gcs_lock
 
@@ -117,7 +118,7 @@ def _shared(
 def _leave() -> None:
     """Ends this process, and with a launcher the processes it started: what they would save on the
     way out could replace what the run has become without them."""
-    os._exit(errors.RetryableError.exit_code)
+    exits.at_once(errors.RetryableError.exit_code)
 
 
 def has_launcher(run: RunFolder) -> bool:

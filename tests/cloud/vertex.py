@@ -3,7 +3,13 @@
 Each is told its place as the documentation of the service says, in `CLUSTER_SPEC` and `TF_CONFIG`
 (which does not list the evaluator). One that ends with another code than 0 is started again, up to
 five times, and then the whole job, up to three times; with `restartJobOnWorkerRestart` a restart is
-one of all. It does not look at exit codes, as the service does not.
+one of all. When the primary replica, pool 0, ends with 0, the job has succeeded, and the others are
+shut down, the evaluator too:
+https://cloud.google.com/vertex-ai/docs/training/understanding-training-service
+
+That page says that "common errors" are permanent, and its list can be read in two ways: it may have
+every exit code that a program chose, so that only crashes are restarted. A job must end well under
+both readings: `only_crashes` is the stricter one.
 """
 
 from __future__ import annotations
@@ -23,6 +29,9 @@ from pipeline.supervision.ports import Reservation
 
 _ROLES = ("chief", "worker", "ps", "evaluator")
 RESTARTS, JOB_RESTARTS = 5, 3
+# Of a crash: SIGABRT and SIGSEGV, as a shell counts them.
+_CRASHES = (128 + signal.SIGABRT, 128 + signal.SIGSEGV)
+_GRACE = 2.0  # seconds that replicas have to end when the job is over
 
 
 @dataclasses.dataclass
@@ -50,11 +59,15 @@ class Vertex:
         environment: Mapping[str, str],
         folder: pathlib.Path,
         work: pathlib.Path,
+        *,
+        only_crashes: bool = False,
     ) -> None:
-        self._job = job["jobSpec"]
+        self._job, self._only_crashes = job["jobSpec"], only_crashes
         self._environment, self._folder, self._work = environment, folder, work
         self.history: list[tuple[str, int]] = []
         self.replicas: list[Replica] = []
+        # Those that still ran when the job was over.
+        self.shut_down: list[str] = []
         self.job_starts = 0
         self._ports: Reservation | None = None
         self._cluster: dict[str, list[str]] = {}
@@ -67,8 +80,10 @@ class Vertex:
         try:
             for _ in range(1 + JOB_RESTARTS):
                 self._start_all()
-                if self._follow(on_poll):
-                    return "JOB_STATE_SUCCEEDED"
+                ended = self._follow(on_poll)
+                if ended is not None:
+                    self._shut_down()
+                    return f"JOB_STATE_{ended}"
                 self._kill_all()
             return "JOB_STATE_FAILED"
         finally:
@@ -131,8 +146,8 @@ class Vertex:
             "AIP_TENSORBOARD_LOG_DIR": f"{output}/logs/",
         }
 
-    def _follow(self, on_poll: Any) -> bool:
-        """Returns true once all have ended well, false if the job must be started again."""
+    def _follow(self, on_poll: Any) -> str | None:
+        """Returns how the job has ended, `None` if it must be started again."""
         together = self._job["scheduling"]["restartJobOnWorkerRestart"]
         while True:
             if on_poll is not None:
@@ -143,14 +158,27 @@ class Vertex:
                     continue
                 replica.codes.append(code)
                 self.history.append((replica.name, code))
+                if code == 0 and replica.pool == 0:
+                    return "SUCCEEDED"
                 if code == 0:
                     continue
+                if self._only_crashes and (128 - code if code < 0 else code) not in _CRASHES:
+                    return "FAILED"
                 if sum(c != 0 for c in replica.codes) > RESTARTS or together:
-                    return False
+                    return None
                 self._start(replica)
-            if all(replica.codes and replica.codes[-1] == 0 for replica in self.replicas):
-                return True
             time.sleep(0.1)
+
+    def _shut_down(self) -> None:
+        """Tells what still runs to end, as the service does when the job is over."""
+        running = [r for r in self.replicas if r.process is not None and r.process.poll() is None]
+        for replica in running:
+            os.killpg(replica.process.pid, signal.SIGTERM)
+        deadline = time.monotonic() + _GRACE
+        while time.monotonic() < deadline and any(r.process.poll() is None for r in running):
+            time.sleep(0.1)
+        self._kill_all()
+        self.shut_down = [replica.name for replica in running]
 
     def _kill_all(self) -> None:
         for replica in self.replicas:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 
 from pipeline import errors, redaction
 from pipeline.jobs import by_hand
-from pipeline.processes import signals
+from pipeline.processes import exits, signals
 from pipeline.runs import log_writer
 from trainer.monitoring.status_reporter import Reporter
 
@@ -28,7 +27,7 @@ def leave(reporter: Reporter, error: errors.PipelineError | None = None) -> None
     last = threading.Thread(target=_report_end, args=(reporter, error, code), daemon=True)
     last.start()
     last.join(_LAST_REPORT)
-    os._exit(code)
+    exits.at_once(code)
 
 
 def _report_end(reporter: Reporter, error: errors.PipelineError | None, code: int) -> None:

@@ -89,6 +89,27 @@ def test_two_variables_may_agree_but_not_differ():
         place(both)
 
 
+def test_hosts_of_the_service_count_where_the_two_differ():
+    told = []
+    both = {
+        "TF_CONFIG": variable({**SPEC, "worker": ["h1:2222", "other:2222"]}, "worker", 1),
+        "CLUSTER_SPEC": variable(POOLS, "workerpool1", 1),
+    }
+    assert place(both, tell=told.append) == Task("worker", 1, CLUSTER)
+    assert told == [
+        "note: TF_CONFIG has worker-1 at other:2222, CLUSTER_SPEC at h2:2222; CLUSTER_SPEC counts"
+    ]
+
+
+def test_a_master_is_a_chief():
+    spec = {"master": [CHIEF], "worker": WORKERS, "ps": PS}
+    assert from_tf_config(variable(spec, "master", 0)) == Task("chief", 0, CLUSTER)
+    assert from_tf_config(variable(spec, "worker", 1)) == Task("worker", 1, CLUSTER)
+    pools = variable(POOLS, "workerpool0", 0)
+    both = {"TF_CONFIG": variable(spec, "master", 0), "CLUSTER_SPEC": pools}
+    assert place(both) == Task("chief", 0, CLUSTER)
+
+
 def test_flags_win():
     environment = {"TF_CONFIG": variable(SPEC, "worker", 1)}
     task = place(environment, job_name="ps", cluster_spec=json.dumps(SPEC))
@@ -113,8 +134,8 @@ def test_hosts_by_role():
         ({"environment": {"TF_CONFIG": "{"}}, "TF_CONFIG '{': not JSON"),
         ({"environment": {"TF_CONFIG": "[]"}}, r"TF_CONFIG '\[\]': must be an object"),
         (
-            {"environment": {"TF_CONFIG": variable({"master": ["h:1"]}, "master", 0)}},
-            "TF_CONFIG: unknown role 'master'; call it 'chief'",
+            {"environment": {"TF_CONFIG": variable({**SPEC, "master": ["h:1"]}, "master", 0)}},
+            "TF_CONFIG: has a chief and a master, which are two names for one role",
         ),
         (
             {"environment": {"CLUSTER_SPEC": variable({"workerpool9": ["h:1"]}, "w", 0)}},
