@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import config, errors, storage
-from pipeline.cluster import tolerance, topology
+from pipeline.cluster import gpus, tolerance, topology
 from pipeline.config import own_input
 from pipeline.launchers.gcp.settings import Gcp
 from pipeline.processes import signals
@@ -64,6 +64,8 @@ def run(
     shown_at = os.environ.get(event_files.VERTEX) if Gcp.of(job).tensorboard else None
     process = Process(job, run, task, reporter, script, records_path)
     with _explained(reporter), event_files.written_here(run.path, shown_at):
+        if gpus.PROMISED in os.environ:
+            gpus.check_promised(os.environ, len(tf.config.list_physical_devices("GPU")))
         if task.is_chief:
             records = _open(process)
             _warn(run, records, reporter)

@@ -24,7 +24,7 @@ from pipeline.config import config_file
 from pipeline.jobs import job as jobs
 from pipeline.processes import environment
 from pipeline.records import builds
-from pipeline.runs import liveness, run_folder
+from pipeline.runs import liveness, own_package, run_folder
 from trainer import joining
 
 _CONFIG = flags.DEFINE_string(
@@ -66,6 +66,7 @@ def main() -> None:
     )
     if task.cluster:
         environment.hide_proxies_from_grpc(os.environ)
+    own_package.provide(os.environ)
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
     root = storage.absolute(_STORAGE.value)
     run = run_folder.RunFolder(run_folder.run_folder(root, _RUN.value))

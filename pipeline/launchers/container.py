@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import types
+from collections.abc import Mapping
+
 from pipeline.jobs.job import Job
 from pipeline.runs import fatal
 
@@ -20,7 +23,9 @@ def arguments(job: Job, config_path: str) -> list[str]:
     ]
 
 
-def environment(submission: str) -> list[dict[str, str]]:
-    """Returns the environment variables of each process."""
-    variables = {**_VARIABLES, fatal.SUBMISSION: submission}
+def environment(
+    submission: str, more: Mapping[str, str] = types.MappingProxyType({})
+) -> list[dict[str, str]]:
+    """Returns the environment variables of each process, with those that the place adds."""
+    variables = {**_VARIABLES, **more, fatal.SUBMISSION: submission}
     return [{"name": name, "value": value} for name, value in variables.items()]

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from pipeline.config import config_file
 
 _ROOT = config_file.SHIPPED.parent
 # As the Dockerfile copies them.
 COPIED = ("configs", "pipeline", "preprocessing", "serving", "trainer", "requirements.lock")
+
+
+def lacks(modules: Sequence[str], there: Sequence[str]) -> list[str]:
+    """Returns those of `modules` that are neither of this project nor in a package that is said to
+    be `there`."""
+    ours = [name for name in COPIED if "." not in name]
+    known = tuple(f"{name}." for name in (*ours, *there))
+    return [name for name in modules if not f"{name}.".startswith(known)]
+
+
+def packages() -> list[str]:
+    """Returns the names of the packages that are installed in the image."""
+    text = (_ROOT / "requirements.lock").read_text()
+    return re.findall(r"^([A-Za-z0-9._-]+)==", text, re.MULTILINE)
 
 
 def contents() -> Iterator[tuple[str, int]]:

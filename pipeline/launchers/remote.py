@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
+import itertools
 import secrets
 import time
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from pipeline.runs import fatal, run_folder, run_lock, run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
 
+# Seconds before the second submission of a job; longer before each after that.
+_PAUSE = 60.0
 _SETTLE = "The command that submitted it, once more, takes note of the end"
 
 
@@ -117,6 +120,10 @@ class RemoteLauncher(base.Launcher):
         """Returns what gives the lines that the job itself has put out since the last call."""
         return list
 
+    def submissions(self, job: Job) -> int:
+        """Returns how often a job is submitted in all if it ends for reasons that may pass."""
+        return 1
+
     def title(self, name: str) -> str:
         """Returns what a job is called in a sentence."""
         return f"job {name.rpartition('/')[2]} on {self.service}"
@@ -151,12 +158,25 @@ class RemoteLauncher(base.Launcher):
             else:
                 _note_found(job, name)
                 output()  # has been shown before
+        for submitted in itertools.count(1):
+            state = self._followed(job, name, output)
+            again = self._again(job, name, state)
+            if again is None or submitted >= self.submissions(job):
+                return self._ended(job, name, state, started=started)
+            print(f"{again} Submitting it again: {submitted + 1} of {self.submissions(job)}")
+            self.sleep(_PAUSE * submitted)
+            with run_lock.held(job.run):
+                job, name = self._submitted(job)
+        raise AssertionError("unreachable")
+
+    def _followed(self, job: Job, name: str, output: Callable[[], list[str]]) -> State:
+        """Returns the state of a job at its end. Raises what leaves it, or cancels it."""
         page = self.link(name)
         leave = f"{self.title(name)}: Ctrl-C leaves it running"
         print(f"job      {page}" if page else leave, flush=True)
         try:
             # If it cannot be followed any more, nothing is recorded: the job continues.
-            state = self._follow(job, name, output)
+            return self._follow(job, name, output)
         except KeyboardInterrupt:
             if self.wants_to_cancel(f"the job of run {job.name}"):
                 self.cancel(name)
@@ -165,7 +185,18 @@ class RemoteLauncher(base.Launcher):
                 f"the job of run {job.name!r} keeps running as {self.title(name)}. The same "
                 "command follows it again; make status, make logs and make stop work on it"
             ) from None
-        return self._ended(job, name, state, started=started)
+
+    def _again(self, job: Job, name: str, state: State) -> str | None:
+        """Returns the reason why a job has to be submitted again: it was neither done nor stopped,
+        and none of its processes has failed for good."""
+        record = run_record.read(job.run)
+        asked = job.run.read(run_folder.STOP) is not None
+        if asked or state.was_cancelled or record is None or record.status != "running":
+            return None
+        error = self.failure(job, name, state)
+        if not isinstance(error, errors.RetryableError):
+            return None
+        return f"{error}."
 
     def has_ended(self, name: str) -> bool:
         """True if the service says that a job is over."""

@@ -133,10 +133,15 @@ def tiny(script: str, *, together: bool = False, workers: int = 1) -> dict:
     }
 
 
-# Fails `FAILURES` times, in a file of its own, then ends well.
+# A worker fails `FAILURES` times, by a file of its own; the chief ends well after that.
 FAILING = """
-import json, os, pathlib, sys
+import json, os, pathlib, sys, time
 task = json.loads(os.environ["TF_CONFIG"])["task"]
+workers = pathlib.Path(os.environ["FOLDER"], "worker-0")
+while task["type"] != "worker" and not (
+    workers.exists() and len(workers.read_text()) > FAILURES
+):
+    time.sleep(0.02)
 file = pathlib.Path(os.environ["FOLDER"], f"{task['type']}-{task['index']}")
 done = len(file.read_text()) if file.exists() else 0
 file.write_text("x" * (done + 1))
@@ -144,11 +149,28 @@ sys.exit(CODE if task["type"] == "worker" and done < FAILURES else 0)
 """
 
 
-def run_tiny(tmp_path, code: int, failures: int, **how) -> Vertex:
+def run_tiny(
+    tmp_path, code: int, failures: int, *, together: bool = False, only_crashes: bool = False
+) -> Vertex:
     script = FAILING.replace("CODE", str(code)).replace("FAILURES", str(failures))
-    vertex = Vertex(tiny(script, **how), {"FOLDER": str(tmp_path)}, tmp_path, tmp_path)
+    where = {"FOLDER": str(tmp_path)}
+    vertex = Vertex(
+        tiny(script, together=together), where, tmp_path, tmp_path, only_crashes=only_crashes
+    )
     vertex.state = vertex.run()
     return vertex
+
+
+# Writes what it was told; the chief ends when all four have.
+TELLING = """
+import json, os, pathlib, time
+task, folder = json.loads(os.environ["TF_CONFIG"])["task"], pathlib.Path(os.environ["FOLDER"])
+told = os.environ["TF_CONFIG"] + "\\n" + os.environ["CLUSTER_SPEC"]
+(folder / "part").with_suffix(f".{os.getpid()}").write_text(told)
+(folder / f"part.{os.getpid()}").rename(folder / f"{task['type']}{task['index']}")
+while task["type"] == "chief" and sum(name[:4] != "part" for name in os.listdir(folder)) < 4:
+    time.sleep(0.02)
+"""
 
 
 @pytest.mark.parametrize("code", [1, 70, 75])
@@ -179,15 +201,29 @@ def test_where_the_gang_is_the_unit_one_restart_is_one_of_all(tmp_path):
     assert vertex.job_starts == 2
 
 
-def test_each_is_told_its_place_as_the_service_does(tmp_path):
+@pytest.mark.parametrize(("code", "state"), [(75, "FAILED"), (134, "SUCCEEDED")])
+def test_by_the_stricter_reading_only_crashes_are_restarted(tmp_path, code, state):
+    vertex = run_tiny(tmp_path, code, failures=1, only_crashes=True)
+    assert vertex.state == f"JOB_STATE_{state}"
+
+
+def test_the_job_ends_with_its_primary_and_the_others_are_shut_down(tmp_path):
     script = (
-        "import os, pathlib, json; t = json.loads(os.environ['TF_CONFIG'])['task'];"
-        "pathlib.Path(os.environ['FOLDER'], t['type'] + str(t['index'])).write_text("
-        "os.environ['TF_CONFIG'] + '\\n' + os.environ['CLUSTER_SPEC'])"
+        "import json, os, time;"
+        "t = json.loads(os.environ['TF_CONFIG'])['task']['type'];"
+        "time.sleep(0 if t == 'chief' else 60)"
     )
-    job_of_three = tiny(script, workers=2)
-    assert Vertex(job_of_three, {"FOLDER": str(tmp_path)}, tmp_path, tmp_path).run()
-    tf_config, cluster_spec = map(json.loads, (tmp_path / "worker1").read_text().splitlines())
+    vertex = Vertex(tiny(script), {}, tmp_path, tmp_path)
+    assert vertex.run() == "JOB_STATE_SUCCEEDED"
+    assert {"worker-0", "evaluator-0"} >= {*vertex.shut_down} and vertex.shut_down
+    assert vertex.history == [("chief-0", 0)]
+
+
+def test_each_is_told_its_place_as_the_service_does(tmp_path):
+    job_of_three, told = tiny(TELLING, workers=2), tmp_path / "told"
+    told.mkdir()
+    assert Vertex(job_of_three, {"FOLDER": str(told)}, tmp_path, tmp_path).run()
+    tf_config, cluster_spec = map(json.loads, (told / "worker1").read_text().splitlines())
     assert {role: len(hosts) for role, hosts in tf_config["cluster"].items()} == {
         "chief": 1, "worker": 2,
     }  # fmt: skip
@@ -195,4 +231,4 @@ def test_each_is_told_its_place_as_the_service_does(tmp_path):
     pools = {pool: len(hosts) for pool, hosts in cluster_spec["cluster"].items()}
     assert pools == {"workerpool0": 1, "workerpool1": 2, "workerpool3": 1}
     assert cluster_spec["task"]["type"] == "workerpool1"
-    assert (tmp_path / "evaluator0").exists()
+    assert (told / "evaluator0").exists()

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline import config, errors, storage
-from pipeline.cluster import topology
+from pipeline.cluster import gpus, topology
 from pipeline.jobs.job import Job
 from pipeline.launchers import container
-from pipeline.launchers.gcp.settings import Gcp
-from pipeline.runs import start_patience
+from pipeline.launchers.gcp.settings import Gcp, Machine
+from pipeline.processes import exits
+from pipeline.runs import evaluator_patience, own_package, start_patience
 
 
 def render(job: Job, submission: str) -> dict[str, Any]:
@@ -34,6 +35,7 @@ def render(job: Job, submission: str) -> dict[str, Any]:
         "scheduling": _scheduling(job.config.cluster, gcp),
         "serviceAccount": gcp.service_account,
         "network": gcp.network,
+        "pscInterfaceConfig": _attachment(gcp),
         "baseOutputDirectory": {"outputUriPrefix": job.run.path},
         "tensorboard": gcp.tensorboard,
     }
@@ -64,34 +66,62 @@ def _pool(job: Job, role: str, submission: str) -> dict[str, Any]:
         return {}
     gcp = Gcp.of(job.config)
     machine = gcp.machine(role)
-    specification: dict[str, Any] = {"machineType": machine.type}
-    if machine.accelerator is not None:
-        specification["acceleratorType"] = machine.accelerator
-        specification["acceleratorCount"] = machine.accelerators
     return {
-        "machineSpec": specification,
+        "machineSpec": _machine(machine),
         "replicaCount": count,
-        "diskSpec": {"bootDiskType": "pd-ssd", "bootDiskSizeGb": machine.disk_gb},
+        "diskSpec": {"bootDiskType": machine.boot_disk, "bootDiskSizeGb": machine.disk_gb},
         "containerSpec": {
             "imageUri": gcp.image,
             "command": ["python"],
             "args": container.arguments(job, job.run.config_path),
-            "env": _environment(gcp, submission),
+            "env": container.environment(submission, _variables(gcp, machine)),
         },
     }
 
 
-def _environment(gcp: Gcp, submission: str) -> list[dict[str, str]]:
-    """The service starts a process when its machine is there: the others wait as long as the job
-    may take."""
-    patience = {"name": start_patience.VARIABLE, "value": str(round(gcp.timeout_hours * 3600))}
-    return [*container.environment(submission), patience]
+def _machine(machine: Machine) -> dict[str, Any]:
+    specification: dict[str, Any] = {"machineType": machine.type}
+    if machine.accelerator is not None:
+        specification["acceleratorType"] = machine.accelerator
+        specification["acceleratorCount"] = machine.accelerators
+    if machine.reservation == "any":
+        specification["reservationAffinity"] = {"reservationAffinityType": "ANY_RESERVATION"}
+    elif machine.reservation is not None:
+        specification["reservationAffinity"] = {
+            "reservationAffinityType": "SPECIFIC_RESERVATION",
+            "key": "compute.googleapis.com/reservation-name",
+            "values": [machine.reservation],
+        }
+    return specification
+
+
+def _variables(gcp: Gcp, machine: Machine) -> dict[str, str]:
+    ours = {
+        # The service starts a process when its machine is there: the others wait for it.
+        start_patience.VARIABLE: str(round(gcp.timeout_hours * 3600)),
+        evaluator_patience.VARIABLE: str(evaluator_patience.USUAL),
+        own_package.VARIABLE: gcp.package or "",
+        exits.VARIABLE: "1" if gcp.abort_to_retry else "",
+        gpus.PROMISED: str(machine.accelerators or ""),
+    }
+    return {**{name: value for name, value in ours.items() if value}, **gcp.env}
+
+
+def _attachment(gcp: Gcp) -> dict[str, str] | None:
+    if gcp.network_attachment is None:
+        return None
+    return {"networkAttachment": gcp.network_attachment}
 
 
 def _scheduling(cluster: config.Cluster, gcp: Gcp) -> dict[str, Any]:
     together = topology.STRATEGIES[cluster.strategy].restart_unit == "gang"
-    return {
+    found = {
         "timeout": f"{round(gcp.timeout_hours * 3600)}s",
         "restartJobOnWorkerRestart": together,
         "strategy": "SPOT" if gcp.spot else "STANDARD",
     }
+    if gcp.flex_start_hours is None:
+        return found
+    # https://cloud.google.com/vertex-ai/docs/training/schedule-jobs-dws
+    wait = f"{round(gcp.flex_start_hours * 3600)}s"
+    return {**found, "strategy": "FLEX_START", "maxWaitDuration": wait}

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pipeline import errors
+from pipeline.config import own_code
 from pipeline.jobs.job import Job
 from pipeline.launchers import base, image, remote_records
 from pipeline.launchers.gcp import job_spec, price_list, service_client
 from pipeline.launchers.gcp.service_client import ENDED, WAITING, Service
 from pipeline.launchers.gcp.settings import Gcp
 from pipeline.launchers.remote import Phase, RemoteLauncher, State, failed_for_good
-from pipeline.runs import run_folder
+from pipeline.runs import own_package, run_folder
 from pipeline.runs.run_record import RunRecord
 from pipeline.storage import gcs_preflight, google_api
 
@@ -41,6 +42,7 @@ class GcpLauncher(RemoteLauncher):
         gcp = Gcp.of(job.config)
         gcp.check()
         job_spec.check_storage(job)
+        _check_modules(job, gcp)
         gcs_preflight.check_region(job.storage_root, gcp.region)
         return remote_records.with_records(job)
 
@@ -67,6 +69,7 @@ class GcpLauncher(RemoteLauncher):
             Phase.WAITING if state in WAITING else phase,
             word,
             f"{word}: {said}" if said else word,
+            was_cancelled=state == "JOB_STATE_CANCELLED",
             answer=found,
         )
 
@@ -81,6 +84,10 @@ class GcpLauncher(RemoteLauncher):
         if job.run.read(run_folder.RESULT) is None:
             return errors.PipelineError(f"{name}: ended well, but left no {run_folder.RESULT}")
         return None
+
+    def submissions(self, job: Job) -> int:
+        """As the config says: machines may be taken away, also those of the whole job."""
+        return Gcp.of(job.config).submissions
 
     def link(self, name: str) -> str:
         """Returns the page of the job in the console."""
@@ -104,6 +111,19 @@ class GcpLauncher(RemoteLauncher):
         cost = price_list.estimate(job.counts, gcp, price_list.read())
         notes = [f"would {head}, with the JSON above", image.described(), cost]
         return base.Shown(body, "\n\n".join(notes))
+
+
+def _check_modules(job: Job, gcp: Gcp) -> None:
+    """Raises `UsageError` if the machines could not import what the config names."""
+    missing = image.lacks(own_code.modules(job.config), gcp.image_modules)
+    if missing and gcp.package is None:
+        raise errors.UsageError(
+            f"CLUSTER=gcp: the config names {', '.join(missing)}, which the image does not "
+            "have. Upload a wheel with it to gs:// and name that in gcp.package; or build "
+            "an image that has it, and name it in gcp.image_modules"
+        )
+    if missing and gcp.package is not None:
+        own_package.check(gcp.package, missing, image.packages())
 
 
 def _service(job: Job) -> Service:

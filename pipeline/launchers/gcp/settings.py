@@ -18,6 +18,15 @@ ServiceAccount = Annotated[
     Like(r"^[^@\s]+@[^@\s]+\.gserviceaccount\.com$", "trainer@my-project.iam.gserviceaccount.com"),
 ]
 Role = Literal["chief", "worker", "ps", "evaluator"]
+Variable = Annotated[str, Like(r"^[A-Za-z_][A-Za-z0-9_]*$", "MY_SETTING")]
+Disk = Literal["pd-ssd", "pd-standard", "pd-balanced", "hyperdisk-balanced"]
+# These take hyperdisks alone:
+# https://cloud.google.com/compute/docs/disks/hyperdisks#machine-type-support
+_ONLY_HYPERDISK = ("a3-ultragpu-", "a4-", "a4x-", "c4-", "c4a-", "c4d-", "n4-")
+# What services set, or this project does.
+_TAKEN = ("TF_CONFIG", "CLUSTER_SPEC", "PATH", "PYTHONPATH")
+_TAKEN_FROM = ("AIP_", "CLOUD_ML_", "PIPELINE_")
+_LONGEST_FLEX_START = 24 * 7  # hours
 
 
 class Machine(Section):
@@ -32,6 +41,27 @@ class Machine(Section):
     """Accelerators per machine."""
     disk_gb: Annotated[int, pydantic.Field(ge=100)] = 100
     """Size of the boot disk in GB."""
+    disk_type: Disk | None = None
+    """Type of the boot disk. Not set: `hyperdisk-balanced` where the machine takes no other, else
+    `pd-ssd`."""
+    reservation: (
+        Annotated[
+            str,
+            Like(
+                r"^(any|projects/[^/]+/zones/[^/]+/reservations/[^/]+)$",
+                "projects/my-project/zones/europe-west4-a/reservations/ours",
+            ),
+        ]
+        | None
+    ) = None
+    """Reservation of Compute Engine that machines are taken from; `any` takes from any that
+    fits, and else buys on demand. Not set: none."""
+
+    @property
+    def boot_disk(self) -> str:
+        """The type of the boot disk."""
+        only = self.type.startswith(_ONLY_HYPERDISK)
+        return self.disk_type or ("hyperdisk-balanced" if only else "pd-ssd")
 
     @pydantic.model_validator(mode="after")
     def _accelerators_have_a_kind(self) -> Machine:
@@ -44,7 +74,13 @@ class Machine(Section):
 
 
 class Dataflow(Section):
-    """The workers of preprocessing on Dataflow. They have no public addresses."""
+    """The workers of preprocessing on Dataflow."""
+
+    image: str | None = None
+    """Container image of the workers, the target `preprocessor` of the `Dockerfile`, which runs
+    as root as Dataflow needs; also `IMAGE=` of `make preprocess`. Not set: `gcp.image`."""
+    public_ips: bool = False
+    """Gives workers public addresses. Without them the subnetwork needs Private Google Access."""
 
     machine_type: MachineType = "n1-standard-4"
     """Machine type of Compute Engine."""
@@ -72,6 +108,16 @@ class Gcp(PlaceSection):
     `CLUSTER=k8s` uses it unless `k8s.image` is set."""
     service_account: ServiceAccount | None = None
     """Account that jobs run as. Not set: the default of the service."""
+    env: dict[Variable, str] = pydantic.Field(default={})
+    """Environment variables of training processes. The console shows them: no secrets."""
+    package: (
+        Annotated[str, Like(r"^gs://[^/]+/.+\.whl$", "gs://my-bucket/mine-1.0-py3-none-any.whl")]
+        | None
+    ) = None
+    """Wheel with your own modules that the config names, if `image` does not have them. It must
+    be pure Python, and need nothing that the image lacks."""
+    image_modules: tuple[str, ...] = ()
+    """Modules of your own that `image` has, in addition to those of this project."""
     network: (
         Annotated[
             str,
@@ -82,6 +128,18 @@ class Gcp(PlaceSection):
         | None
     ) = None
     """VPC network of training machines, which must be peered with Vertex AI. Not set: none."""
+    network_attachment: (
+        Annotated[
+            str,
+            Like(
+                r"^projects/[^/]+/regions/[^/]+/networkAttachments/[^/]+$",
+                "projects/my-project/regions/europe-west4/networkAttachments/ours",
+            ),
+        ]
+        | None
+    ) = None
+    """Network attachment of a Private Service Connect interface, by which training machines reach a
+    VPC network without peering. Not set: none."""
     labels: dict[LabelKey, Label] = pydantic.Field(default={})
     """Labels of jobs, in addition to those of the pipeline."""
     tensorboard: (
@@ -98,11 +156,42 @@ class Gcp(PlaceSection):
     spot: bool = False
     """Uses machines that cost less and may be taken away; training then resumes from its last
     checkpoint."""
+    flex_start_hours: Annotated[float, pydantic.Field(ge=0)] | None = None
+    """Waits for up to so many hours until all machines are there at once (flex start, for L4
+    and newer GPUs, the same machine for all roles, at most 7 days of training); 0 waits for
+    ever. Not set: machines are asked for as they are needed."""
+    submissions: Positive = 3
+    """How often a job is submitted in all, if it ends without an error of its own that is
+    final, such as after its machines were taken away."""
+    abort_to_retry: bool = False
+    """Ends a process that may succeed at another attempt by SIGABRT in place of exit code 75,
+    in case Vertex AI restarts crashes only."""
     timeout_hours: Annotated[float, pydantic.Field(gt=0, le=24 * 28)] = 24.0
     """Hours after which a training job is ended."""
     machines: dict[Role, Machine] = pydantic.Field(default={})
     """Machines by role. A role that is not named gets the defaults below."""
     dataflow: Dataflow = Dataflow()
+
+    @pydantic.field_validator("env")
+    @classmethod
+    def _env_is_free(cls, env: dict[str, str]) -> dict[str, str]:
+        taken = [name for name in env if name in _TAKEN or name.startswith(_TAKEN_FROM)]
+        if taken:
+            raise ValueError(f"{taken[0]}: is set by the service or this project; use another name")
+        return env
+
+    @pydantic.model_validator(mode="after")
+    def _can_be_asked_for_together(self) -> Gcp:
+        if self.spot and self.flex_start_hours is not None:
+            raise ValueError("spot and flex_start_hours: machines are one or the other; give one")
+        if self.flex_start_hours is not None and self.timeout_hours > _LONGEST_FLEX_START:
+            raise ValueError(
+                f"flex_start_hours: needs timeout_hours of at most {_LONGEST_FLEX_START}, got "
+                f"{self.timeout_hours:g}"
+            )
+        if self.network and self.network_attachment:
+            raise ValueError("network and network_attachment: give one of the two")
+        return self
 
     @pydantic.model_validator(mode="after")
     def _tensorboard_has_an_account(self) -> Gcp:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pipeline.launchers.k8s import pod
 from pipeline.launchers.k8s.pod import Rendering
+from pipeline.runs import evaluator_patience
 
 _NAMES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
 # The operator looks for these names.
@@ -45,6 +46,10 @@ def _replicas(wanted: Rendering, role: str) -> dict[str, Any]:
     template = pod.template(wanted, role, [], container=_CONTAINER)
     del template["spec"]["restartPolicy"]  # the operator's own
     (container,) = template["spec"]["containers"]
+    # The job ends well when its chief does, whatever becomes of the evaluator.
+    container["env"].append(
+        {"name": evaluator_patience.VARIABLE, "value": str(evaluator_patience.USUAL)}
+    )
     container["ports"] = [{"name": _PORT, "containerPort": wanted.settings.port}]
     # Not ExitCode, which takes all below 128 for final: our 75 is not.
     return {

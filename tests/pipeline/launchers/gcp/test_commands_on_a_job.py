@@ -37,7 +37,13 @@ def run(cloud, jobs, small_records) -> RunFolder:
 
 def command(cloud, name: str, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-m", f"pipeline.{name}", f"--storage={cloud.root}/out", *arguments],
+        [
+            sys.executable,
+            "-m",
+            f"pipeline.commands.{name}",
+            f"--storage={cloud.root}/out",
+            *arguments,
+        ],
         cwd=ROOT,
         env=cloud.environment,
         capture_output=True,

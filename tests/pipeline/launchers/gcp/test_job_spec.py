@@ -32,6 +32,18 @@ EVERYTHING = (
     "gcp.labels={team: vision}",
     "gcp.timeout_hours=1.5",
 )
+# What cannot be given together with that.
+OTHER = (
+    "cluster.strategy=multi_worker_mirrored",
+    "gcp.flex_start_hours=2",
+    "gcp.network_attachment=projects/my-project/regions/europe-west4/networkAttachments/ours",
+    "gcp.machines={chief: {type: a3-ultragpu-8g, accelerator: NVIDIA_H200_141GB, accelerators: 8, "
+    "reservation: projects/my-project/zones/europe-west4-a/reservations/ours}, "
+    "worker: {type: n1-standard-8, reservation: any, disk_type: pd-standard}}",
+    "gcp.env={MY_SETTING: '1'}",
+    "gcp.package=gs://my-bucket/mine-1.0-py3-none-any.whl",
+    "gcp.abort_to_retry=true",
+)
 SINGLE = ("cluster.strategy=none",)
 WITHOUT_PS = ("cluster.strategy=multi_worker_mirrored",)
 
@@ -40,6 +52,7 @@ WITHOUT_PS = ("cluster.strategy=multi_worker_mirrored",)
     ("name", "render", "overrides"),
     [
         ("vertex-everything", job_spec.render, EVERYTHING),
+        ("vertex-other", job_spec.render, OTHER),
         ("vertex-single", job_spec.render, SINGLE),
         ("vertex-without-ps", job_spec.render, WITHOUT_PS),
     ],
@@ -81,7 +94,7 @@ def test_the_whole_job_is_restarted_where_the_gang_is(strategy, together):
     assert rendered["jobSpec"]["scheduling"]["restartJobOnWorkerRestart"] is together
 
 
-@pytest.mark.parametrize("overrides", [EVERYTHING, SINGLE, WITHOUT_PS])
+@pytest.mark.parametrize("overrides", [EVERYTHING, OTHER, SINGLE, WITHOUT_PS])
 def test_rendered_jobs_are_messages_of_the_client_library(overrides):
     rendered = job_spec.render(plan(*overrides), "s")
     message = json_format.ParseDict(rendered, vertex_messages.of("CustomJob")())

@@ -30,7 +30,7 @@ def wanted(cloud, small_records) -> Job:
 
 
 def plan(cloud, *overrides: str) -> Job:
-    settings = [*PLACE, "train.steps=100", *overrides]
+    settings = [*PLACE, "train.steps=100", "gcp.submissions=1", *overrides]
     root = f"{cloud.root}/out"
     return job.plan(f"{cloud.root}/small.yaml", settings, run="r.1", storage_root=root)
 
@@ -271,3 +271,56 @@ def test_records_must_be_there(cloud, jobs, small_records):
     cloud.put("small.yaml", (small_records.storage / "small.yaml").read_bytes())
     with pytest.raises(errors.DataError, match=r"no manifest, so the records are absent"):
         launch(plan(cloud))
+
+
+ENDS_BADLY = ["JOB_STATE_RUNNING", "JOB_STATE_FAILED"]
+
+
+def test_a_job_that_ends_without_a_final_error_is_submitted_again(cloud, wanted, jobs, capsys):
+    wanted = plan(cloud, "gcp.submissions=3")
+    jobs.states = [*ENDS_BADLY, "JOB_STATE_RUNNING", "JOB_STATE_SUCCEEDED"]
+    jobs.error, jobs.on_state = "Replica worker 0 has been preempted.", finishes(wanted)
+    assert launch(wanted)["status"] == "done"
+    assert len(jobs.created) == 2
+    said = capsys.readouterr().out
+    assert "has been preempted" in said and "Submitting it again: 2 of 3" in said
+
+
+@pytest.mark.usefixtures("wanted")
+def test_it_is_submitted_as_often_as_the_config_says(cloud, jobs):
+    jobs.states, jobs.error = 4 * ENDS_BADLY, "Replica chief 0 exited with a non-zero status of 75."
+    with pytest.raises(errors.RetryableError, match="non-zero status of 75"):
+        launch(plan(cloud, "gcp.submissions=2"))
+    assert len(jobs.created) == 2
+
+
+@pytest.mark.parametrize("how", ["final", "stopped", "cancelled"])
+def test_what_ended_for_good_is_not_submitted_again(cloud, wanted, jobs, how):
+    wanted = plan(cloud, "gcp.submissions=3")
+
+    def on_state(state):
+        if state != "JOB_STATE_FAILED" and how != "cancelled":
+            return
+        if how == "final":
+            marker = {"task": "chief-0", "exit_code": 70, "error": "the loss is not a number"}
+            wanted.run.write(fatal.MARKER, {"submission": "s", **marker})
+        elif how == "stopped":
+            wanted.run.write(run_folder.STOP, {"reason": "stop requested"})
+
+    jobs.states, jobs.on_state = [*ENDS_BADLY], on_state
+    if how == "cancelled":
+        jobs.states = ["JOB_STATE_RUNNING", "JOB_STATE_CANCELLED"]
+    with pytest.raises(errors.PipelineError):
+        launch(wanted)
+    assert len(jobs.created) == 1
+
+
+def test_modules_that_the_machines_could_not_import_are_refused_before(cloud, wanted, jobs):
+    own = "model.name=mine.models:net"
+    with pytest.raises(
+        errors.UsageError, match=r"names mine.models, which the image .*gcp.package"
+    ):
+        launch(plan(cloud, own))
+    with pytest.raises(errors.UsageError, match="not found; upload the wheel"):
+        launch(plan(cloud, own, f"gcp.package={cloud.path('m-1-py3-none-any.whl')}"))
+    assert not jobs.created and wanted.run.read("run.json") is None

@@ -26,11 +26,42 @@ from pipeline.runs import run_folder
             "gcp.tensorboard=projects/1/locations/l/tensorboards/2",
             r"tensorboard: needs a service_account",
         ),
+        ("gcp.env={TF_CONFIG: x}", "TF_CONFIG: is set by the service or this project"),
+        ("gcp.env={PIPELINE_GPUS: x}", "PIPELINE_GPUS: is set by the service"),
+        ("gcp.env={1A: x}", "gcp.env.1A"),
+        ("gcp.package=mine.whl", "gcp.package: .*got 'mine.whl'"),
+        ("gcp.machines={chief: {disk_type: floppy}}", "disk_type.*'hyperdisk-balanced'"),
+        ("gcp.machines={chief: {reservation: ours}}", "reservation: .*got 'ours'"),
     ],
 )
 def test_what_google_would_refuse_is_refused_here(override, words):
     with pytest.raises(errors.UsageError, match=words):
         config_file.load("mnist", [override])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (("gcp.spot=true", "gcp.flex_start_hours=1"), "spot and flex_start_hours"),
+        (("gcp.flex_start_hours=1", "gcp.timeout_hours=200"), "timeout_hours of at most 168"),
+        (
+            (
+                "gcp.network=projects/7/global/networks/ours",
+                "gcp.network_attachment=projects/p/regions/r/networkAttachments/a",
+            ),
+            "network and network_attachment: give one",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_for_together_is_refused(overrides, words):
+    with pytest.raises(errors.UsageError, match=words):
+        config_file.load("mnist", list(overrides))
+
+
+def test_the_boot_disk_is_one_that_the_machine_takes():
+    assert settings.Machine().boot_disk == "pd-ssd"
+    assert settings.Machine(type="a3-ultragpu-8g").boot_disk == "hyperdisk-balanced"
+    assert settings.Machine(disk_type="pd-standard").boot_disk == "pd-standard"
 
 
 def test_roles_without_a_machine_of_their_own_get_the_default():
