@@ -21,7 +21,7 @@ from preprocessing.statistics import drift, drift_page
 _A = flags.DEFINE_string(
     "a", None, "One set of records: NAME or FOLDER/, and :SPLIT.", required=True
 )
-_B = flags.DEFINE_string("b", None, "The set of records to compare with it.", required=True)
+_B = flags.DEFINE_string("b", None, "Record set to compare with --a.", required=True)
 _CONFIG = flags.DEFINE_string("config", "", "Config with the limits. Default: common ones.")
 _SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")

@@ -195,8 +195,8 @@ def _config(script: Script, task: topology.Task, settings: Mapping[str, Any]) ->
     for key in settings:
         if any(key == own or key.startswith(f"{own}.") for own in _OF_SCRIPT):
             raise errors.UsageError(
-                f"{_WHERE}: settings[{key!r}]: the script gives it by estimator, train_spec and "
-                "eval_spec; settings are keys of train, eval and cluster"
+                f"{_WHERE}: settings[{key!r}]: is set by the estimator, train_spec and eval_spec "
+                "of the script; other keys of train, eval and cluster are allowed"
             )
     path = pathlib.Path(sys.argv[0] or "script")
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-_") or "script"

@@ -57,7 +57,7 @@ def main() -> None:
     _check_some(left_out)
     seed = random.SystemRandom().randrange(10**6) if _SEED.value is None else _SEED.value
     command = _command(seed)
-    print(f"seed {seed}. Again: {command}", flush=True)
+    print(f"seed {seed}; to repeat: {command}", flush=True)
     with _locked(asked.folder):
         asked.prepare()
         ended, cut = _undisturbed(asked)

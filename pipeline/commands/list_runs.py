@@ -20,7 +20,9 @@ from pipeline.runs import run_folder, run_list, tags
 
 _CONFIG = flags.DEFINE_string("config", None, "Only runs of the config of this name.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
-_STATUS = flags.DEFINE_list("status", [], "Only runs of these: done, failed, running and so on.")
+_STATUS = flags.DEFINE_list(
+    "status", [], "Only runs with these statuses, such as done, failed or running."
+)
 _TAG = flags.DEFINE_list("tag", [], "Only runs that have all of these tags.")
 _SORT = flags.DEFINE_enum(
     "sort",

@@ -34,8 +34,8 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of logs and reports, a
 _MODEL_DIR = flags.DEFINE_string(
     "model_dir",
     None,
-    "Folder of the script's checkpoints, to see how far it is. Default: the --model_dir of the "
-    "command, if it has one.",
+    "Folder of the script's checkpoints, from which progress is read. Default: the --model_dir of "
+    "the command, if it has one.",
 )
 _STEPS = flags.DEFINE_integer(
     "steps", None, "Steps the script will make, to show the time left.", lower_bound=1

@@ -197,7 +197,9 @@ class Data(Section):
         for role, name in names:
             column = self.columns[name]
             if column.shape or column.list or column.missing == "allow":
-                raise ValueError(f"{role}: {name!r} must be one value that is never missing")
+                raise ValueError(
+                    f"{role}: {name!r} must be a column of single values that are never missing"
+                )
         return self
 
     @pydantic.model_validator(mode="after")

@@ -177,7 +177,7 @@ def _through(
     shapes = {name: list(point.shape) for name, point in inputs.items()}
     if len({point.shape for point in inputs.values()}) > 1:
         shown = ", ".join(f"{name!r} {shape}" for name, shape in shapes.items())
-        raise ValueError(f"{key}: {first} takes inputs of one shape, these have shapes: {shown}")
+        raise ValueError(f"{key}: {first} needs inputs of one shape, these have: {shown}")
     point = next(iter(inputs.values()))
     for position, step in enumerate(steps):
         if step.several and position:
@@ -224,7 +224,7 @@ def _check_step(key: str, step: Step, point: _Point, *, known: frozenset[base.St
             f"{key} takes {' or '.join(step.takes)}, and gets {point.kind}; {_advice(point.kind)}"
         )
     if point.listed and step.lists is None:
-        raise ValueError(f"{key} takes single values, and gets a list")
+        raise ValueError(f"{key} takes single values, got a list")
     if not point.listed and step.lists == "whole":
         raise ValueError(f"{key} takes a list, and gets single values")
     try:
@@ -233,8 +233,8 @@ def _check_step(key: str, step: Step, point: _Point, *, known: frozenset[base.St
         raise ValueError(f"{key}: {error}") from None
     if step.fills_gaps and point.absent and point.changed:
         raise ValueError(
-            f"{key} must come before {point.changed}: behind that it is not known what stands for "
-            "a missing value"
+            f"{key} must come before {point.changed}: after that step a missing value cannot "
+            "be told from others"
         )
     lacks = [name for name in step.needs(point.kind) if name not in known]
     if lacks:

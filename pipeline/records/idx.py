@@ -84,7 +84,7 @@ def take(file: IO[bytes], header: IdxFile, rows: int) -> bytes:
     if len(data) < rows * header.row_bytes:
         raise errors.DataError(
             f"{header.path!r}: truncated: its header says {header.rows} rows "
-            f"of {header.row_bytes} bytes, there are fewer"
+            f"of {header.row_bytes} bytes, but the file is shorter"
         )
     return data
 

@@ -199,7 +199,7 @@ def taken(path: str, part: str) -> list[str]:
     if part not in parts:
         have = f"it has {', '.join(parts)}" if parts else "it has none; leave --signature out"
         raise errors.UsageError(
-            f"--signature: {part!r} is no part of the model{errors.nearest(part, parts)}; {have}"
+            f"--signature: the model has no part {part!r}{errors.nearest(part, parts)}; {have}"
         )
     return list(known[part]["inputs"])
 

@@ -74,8 +74,8 @@ def find_run(
         if scripts and wanted is None:
             return folder
         raise errors.UsageError(
-            f"run {run!r}: runs a script, which has no config; only status, logs, runs and stop "
-            "know such runs"
+            f"run {run!r}: runs a script and has no config; only status, logs, runs and stop "
+            "work on it"
         )
     if not storage.exists(folder.config_path):
         known = storage.listdir(storage.parent(folder.path))

@@ -31,7 +31,7 @@ class Ngrams(Step):
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
         """Raises `ValueError` for several texts a row."""
         if shape:
-            raise ValueError(f"takes one text a row, and gets values of shape {list(shape)}")
+            raise ValueError(f"takes one text per row, got values of shape {list(shape)}")
 
     def categories(self) -> int:
         """As many as there are buckets."""

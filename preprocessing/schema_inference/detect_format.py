@@ -85,7 +85,7 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
         guess.left_out[name] = f"has a name of {len(name):,} characters"
     if not guess.kinds:
         why = "; ".join(f"{name!r} {reason}" for name, reason in guess.left_out.items())
-        raise errors.DataError(f"{found[0]!r}: no column that can be read: {why or 'it has none'}")
+        raise errors.DataError(f"{found[0]!r}: has no readable column: {why or 'it has none'}")
     if guess.lists.issuperset(guess.kinds):
         raise errors.DataError(f"{found[0]!r}: {ONLY_LISTS}")
     return guess

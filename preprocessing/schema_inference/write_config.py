@@ -69,7 +69,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
     """
     name = name_of(out)
     if path.startswith(("/dev/", "/proc/")):
-        raise errors.UsageError(f"DATA={path}: is there for this command alone; name a file")
+        raise errors.UsageError(f"DATA={path}: exists only while this command runs; name a file")
     storage.is_remote(path)  # raises for a place that is not supported, before patterns are made
     if (images := _images(path)) and label not in ("", "label"):
         raise errors.UsageError(f"LABEL={label}: images have one label, {'label'!r}")

@@ -29,7 +29,7 @@ def fetch(wanted: config.Download) -> None:
             "there, run make data, and copy the file to where data.inputs looks for it"
         )
     if os.path.exists(target):
-        print(f"{target}: there already, nothing to do")
+        print(f"{target}: is already there; nothing to do")
         return
     with tempfile.TemporaryDirectory() as folder:
         archive = _download(wanted, folder)

@@ -145,7 +145,7 @@ def unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
             members = [info for info in files if not info.filename.startswith("__MACOSX/")]
             if len(members) != 1:
                 raise errors.DataError(
-                    f"{path!r}: the zip holds {len(members)} files; only one of one file is read"
+                    f"{path!r}: the zip holds {len(members)} files; it must hold one"
                 )
             if members[0].flag_bits & _ENCRYPTED:
                 raise errors.DataError(f"{path!r}: the zip is encrypted; unpack it first")

@@ -34,7 +34,7 @@ def write(wanted: config.Generate) -> None:
         )
     made_by = json.dumps([wanted.function, wanted.rows, wanted.arguments]).encode()
     if _is_there(wanted.to, made_by):
-        print(f"{wanted.to}: there already, nothing to do")
+        print(f"{wanted.to}: is already there; nothing to do")
         return
     function = _load(wanted.function)
     temporary = f"{wanted.to}.{secrets.token_hex(4)}.tmp"

@@ -55,9 +55,9 @@ def below(folder: str) -> tuple[str, list[str]]:
     columns = {tuple(name.partition("=")[0] for name in level) for level in levels}
     if len(columns) != 1 or not all(_FOLDER.fullmatch(name) for level in levels for name in level):
         raise errors.DataError(
-            f"{folder!r}: holds folders of different columns, or none in them, such as "
+            f"{folder!r}: its folders name different columns, or none, such as "
             f"{', '.join(sorted(map('/'.join, levels))[:3]) or 'empty ones'}; give a pattern of "
-            "files that lie in folders of the same columns"
+            "files whose folders all name the same columns"
         )
     return storage.join(folder, *(f"{name}=*" for name in columns.pop())), paths
 

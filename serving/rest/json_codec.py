@@ -58,7 +58,7 @@ def read(
     Raises `BadRequest` naming the first value that is not as it must be.
     """
     if not isinstance(body, dict):
-        raise BadRequest(f"the body is {_kind(body)}, must be an object")
+        raise BadRequest(f"the body must be an object, got {_kind(body)}")
     name = body.get("signature_name", "") or exported.COLUMNS
     if not isinstance(name, str) or name not in signatures:
         raise BadRequest(

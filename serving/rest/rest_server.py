@@ -206,7 +206,9 @@ def _body(request: Request) -> bytes:
             f"the body has {int(length):,} bytes, at most {request.max_content_length:,} are taken"
         ) from None
     except exceptions.ClientDisconnected:
-        raise exceptions.BadRequest(f"the body ends before its {int(length):,} bytes") from None
+        raise exceptions.BadRequest(
+            f"the body is shorter than its Content-Length of {int(length):,} bytes"
+        ) from None
 
 
 class _Handler(serving.WSGIRequestHandler):

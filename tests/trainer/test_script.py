@@ -163,8 +163,8 @@ def test_exports_take_what_the_exporter_says_and_that_is_told(script):
             "train_spec.input_fn 'wants_more': takes 'batch'; it may take mode, params, config, "
             "input_context",
         ),
-        ("", ["train.steps=5"], "{}", "trainer.run: settings['train.steps']: the script gives it"),
-        ("", ["model.name=1"], "{}", "trainer.run: settings['model.name']: the script gives it"),
+        ("", ["train.steps=5"], "{}", "trainer.run: settings['train.steps']: is set by the"),
+        ("", ["model.name=1"], "{}", "trainer.run: settings['model.name']: is set by the"),
         ("", ["train.stpes=5"], "{}", "config 'settings of trainer.run': "),
         ("", ['eval.metric="auc"'], "{}", "eval.metric 'auc': the model reports error, loss"),
         ("", ['cluster.strategy="x"'], "{}", "config 'settings of trainer.run': cluster.strategy"),

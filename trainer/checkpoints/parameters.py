@@ -28,7 +28,7 @@ class Parameters:
             known = self._reader.get_variable_to_shape_map()
             raise errors.ModelError(
                 f"checkpoint {self._checkpoint!r}: has no {name!r}{errors.nearest(name, known)}, "
-                "which the model as a Keras network has; it was trained by other code"
+                "which its Keras form needs; it was trained with other code"
             )
         return np.asarray(self._reader.get_tensor(name))
 

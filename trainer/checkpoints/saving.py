@@ -98,8 +98,8 @@ class _Saver(tf.compat.v1.train.CheckpointSaverHook):
         saved = checkpoint_files.current_step(self._checkpoint_dir)
         if step < saved:
             raise errors.RetryableError(
-                f"{self._checkpoint_dir!r}: TensorFlow restored step {step}, the newest checkpoint "
-                f"has step {saved}; it could not be read. Run the same command again"
+                f"{self._checkpoint_dir!r}: TensorFlow restored step {step}, because the newest "
+                f"checkpoint, of step {saved}, could not be read. Run the same command again"
             )
         if saved and not self.saves_restored:
             self._timer.update_last_triggered_step(saved)

@@ -54,7 +54,7 @@ def model(name: str, params: Mapping[str, Any], config: Any, *, transforms: Any)
     offered = {"params": params, "config": config, "transforms": transforms}
     if transforms is None and "transforms" in takes:
         raise errors.UsageError(
-            f"model.name {name!r}: takes transforms, which are of columns; data.input_fn has none"
+            f"model.name {name!r}: needs columns to transform, and data.input_fn has none"
         )
     built = found(**{key: offered[key] for key in offered if key in takes})
     # Not isinstance: tf.estimator.Estimator is one of two classes without a common base.

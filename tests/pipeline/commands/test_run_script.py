@@ -126,7 +126,7 @@ def _looks(stage):
     assert logs.startswith("worker-0 | INFO:tensorflow:loss = 1.0000, step = 0 (0.1 sec)\n")
     ledger = stage.type("ledger", where, "--run=r")
     assert ledger.returncode == 64
-    assert "run 'r': runs a script, which has no config; only status" in ledger.stderr
+    assert "run 'r': runs a script and has no config; only status" in ledger.stderr
     train = stage.type("train", "--config=mnist", where, "--run=r")
     assert (train.returncode, train.stderr) == (
         64,

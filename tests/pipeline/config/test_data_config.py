@@ -16,7 +16,9 @@ def test_keys_are_columns_with_one_value():
     columns = {"x": Column(type="int64"), "y": Column(type="int64", missing="allow")}
     with pytest.raises(pydantic.ValidationError, match="key: 'z' is not among the columns"):
         Data(inputs=INPUTS, columns=columns, label="x", key=("z",))
-    with pytest.raises(pydantic.ValidationError, match="key: 'y' must be one value that is never"):
+    with pytest.raises(
+        pydantic.ValidationError, match="key: 'y' must be a column of single values"
+    ):
         Data(inputs=INPUTS, columns=columns, label="x", key=("y",))
 
 
@@ -35,7 +37,10 @@ def test_spaces_do_not_delimit_what_is_trimmed():
     ("named", "message"),
     [
         ({"label": "x"}, "label: 'x' is a list, and a label is one value"),
-        ({"label": "y", "key": ["x"]}, "key: 'x' must be one value that is never missing"),
+        (
+            {"label": "y", "key": ["x"]},
+            "key: 'x' must be a column of single values that are never missing",
+        ),
     ],
 )
 def test_a_list_is_neither_label_nor_key(named, message):

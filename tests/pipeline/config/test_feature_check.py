@@ -87,11 +87,11 @@ def test_whole_numbers_may_be_written_with_a_point():
 @pytest.mark.parametrize(
     ("of", "step", "message"),
     [
-        (["pair", "time"], {"cross": {"buckets": 3}}, r"have shapes: 'pair' \[2\], 'time' \[\]"),
+        (["pair", "time"], {"cross": {"buckets": 3}}, r"these have: 'pair' \[2\], 'time' \[\]"),
         (
             "words",
             {"ngrams": {"buckets": 3}},
-            r"ngrams: takes one text a row, and gets values of shape \[2\]",
+            r"ngrams: takes one text per row, got values of shape \[2\]",
         ),
     ],
 )

@@ -35,7 +35,10 @@ def test_kinds():
     [
         ({"eval": 0.5, "test": 0.5}, "eval=0.5 and test=0.5 leave nothing to train on"),
         ({"columns": ["x"]}, "split: 'x' is not among the columns"),
-        ({"columns": ["maybe"]}, "split: 'maybe' must be one value that is never missing"),
+        (
+            {"columns": ["maybe"]},
+            "split: 'maybe' must be a column of single values that are never missing",
+        ),
         ({"by": "time", "column": "day"}, "missing: eval or test, the moment from which"),
         (
             {"by": "time", "column": "time", "eval": "2020-02-01", "test": "2020-01-01"},

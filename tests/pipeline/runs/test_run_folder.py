@@ -240,7 +240,7 @@ def test_runs_of_a_script_are_found_only_where_they_are_wanted(tmp_path):
     assert find(None, scripts=True).name == find("s", scripts=True).name == "s"
     assert find(None, "mnist", scripts=True).name == "a"
     for given in (("s",), ("s", "mnist")):
-        with pytest.raises(errors.UsageError, match="run 's': runs a script, which has no config"):
+        with pytest.raises(errors.UsageError, match="run 's': runs a script and has no config"):
             find(*given, scripts=len(given) > 1)
 
 

@@ -229,7 +229,9 @@ def test_missing_behind_steps_that_change_what_stands_for_it(columns, steps, nam
     """It would take real values for missing ones."""
     of = "day" if columns else "seats"
     steps = [*steps, "missing"] if columns else steps
-    with pytest.raises(errors.UsageError, match=f"missing must come before {name}: behind that"):
+    with pytest.raises(
+        errors.UsageError, match=f"missing must come before {name}: after that step"
+    ):
         make({"x": {"of": of, "steps": steps}}, columns=columns)
 
 

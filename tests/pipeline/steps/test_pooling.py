@@ -51,8 +51,8 @@ def test_of_batches_in_which_all_lists_are_empty():
             r"x: pool: mean is for numbers, and it gets text; write by: c",
         ),
         ([], r"x: is a list of text, which no model takes; make ids of its items \(buckets, hash"),
-        ([{"missing": {"fill": "a"}}], "x: missing takes single values, and gets a list"),
-        ([{"ngrams": {"buckets": 9}}], "x: ngrams takes single values, and gets a list"),
+        ([{"missing": {"fill": "a"}}], "x: missing takes single values, got a list"),
+        ([{"ngrams": {"buckets": 9}}], "x: ngrams takes single values, got a list"),
     ],
 )
 def test_what_cannot_be_done_to_lists(steps, message):

@@ -179,7 +179,7 @@ def test_files_that_are_empty_say_nothing(tmp_path):
             r"is JSON in CP1252 \('Müller', 'Köln'\); source .* \(iconv -f CP1252 -t UTF-8 mak",
         ),
         (b"a,b\n\x81,1\n", "x.csv", "is not UTF-8, and its encoding is in doubt"),
-        (b'{"a": [true]}', "x.jsonl", "no column that can be read: 'a' holds true and false"),
+        (b'{"a": [true]}', "x.jsonl", "has no readable column: 'a' holds true and false"),
         (b'{"data": [{"a": 1}, {"a": 2}]}', "x.json", r"rows in 'data'; .*jq -c '.data\[\]'"),
         (b'[\n  {"a": 1}\n]', "x.txt", "is one JSON array"),
         (b'{\n  "a": 1\n}\n', "x.json", "objects of several lines each"),

@@ -68,7 +68,7 @@ def test_a_file_out_of_a_package(wheel, tmp_path, capsys, member):
     assert f"{target}: 13 bytes from tiny==1.0" in capsys.readouterr().out
     wheel.unlink()
     download.fetch(data)
-    assert "there already, nothing to do" in capsys.readouterr().out
+    assert "is already there; nothing to do" in capsys.readouterr().out
     assert os.listdir(target.parent) == ["x.csv"]
 
 

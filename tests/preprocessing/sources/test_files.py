@@ -117,7 +117,7 @@ def test_a_pattern_without_files(tmp_path):
         (gzip.compress(b"a" * 999, mtime=0)[:-5] + b"xxxxx", "utf-8", "corrupt archive: "),
         (b"PK\x03\x04rubbish", "utf-8", "corrupt archive: "),
         (_encrypted(_zip(x=b"a")), "utf-8", "the zip is encrypted; unpack it first"),
-        (_zip(x=b"a", y=b"b"), "utf-8", "the zip holds 2 files; only one of one file is read"),
+        (_zip(x=b"a", y=b"b"), "utf-8", "the zip holds 2 files; it must hold one"),
         (b"abc", "utf-16", "not in the encoding of data.csv: "),
     ],
 )

@@ -55,7 +55,7 @@ def test_what_is_there_is_made_again_only_if_it_would_be_another_table(tmp_path,
     generate.write(_wanted(target))
     calls.clear()
     generate.write(_wanted(target))
-    assert "there already, nothing to do" in capsys.readouterr().out
+    assert "is already there; nothing to do" in capsys.readouterr().out
     assert not calls
     generate.write(_wanted(target, rows=7))
     assert pyarrow.parquet.read_metadata(target).num_rows == 7

@@ -118,7 +118,7 @@ def test_folders_of_different_columns_are_refused(tmp_path):
     _write(tmp_path / "lake", "csv")
     (tmp_path / "lake" / "day=3").mkdir()
     (tmp_path / "lake" / "day=3" / "b.csv").write_text("id,label\n1,0\n")
-    with pytest.raises(errors.DataError, match="holds folders of different columns") as info:
+    with pytest.raises(errors.DataError, match="its folders name different columns") as info:
         detect_format.sniff(str(tmp_path / "lake"))
     assert "\n" not in str(info.value)
 

@@ -96,7 +96,7 @@ def test_texts_may_be_in_base64_with_or_without_padding():
 
 
 CASES = [
-    ([1], "the body is a list of 1, must be an object"),
+    ([1], "the body must be an object, got a list of 1"),
     ({}, "the body must have one of 'instances' (rows) and 'inputs' (columns)"),
     ({"instances": [ROW], "inputs": {}}, "the body must have one of"),
     ({"instances": [ROW], "instance": 1}, "unknown key 'instance'; known are signature_name"),

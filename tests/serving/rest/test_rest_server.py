@@ -207,7 +207,11 @@ POST = f"POST {MODEL}:predict HTTP/1.1"
         ([POST, "Transfer-Encoding: chunked"], 411, "Content-Length is missing"),
         ([POST, "Content-Length: many"], 400, "Content-Length: 'many' is not a number of bytes"),
         ([POST, "Content-Length: -1"], 400, "Content-Length: '-1' is not a number of bytes"),
-        ([POST, "Content-Length: 99"], 400, "the body ends before its 99 bytes"),
+        (
+            [POST, "Content-Length: 99"],
+            400,
+            "the body is shorter than its Content-Length of 99 bytes",
+        ),
         ([f"PUT {MODEL} HTTP/1.1"], 405, f"{MODEL} is asked with GET or HEAD or POST"),
         ([f"OPTIONS {MODEL} HTTP/1.1"], 405, f"{MODEL} is asked with GET or HEAD or POST"),
         (["nonsense"], 400, "Bad request syntax ('nonsense')"),

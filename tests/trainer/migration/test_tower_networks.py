@@ -130,7 +130,7 @@ def test_an_index_of_items_is_made_of_their_columns_alone(published, tmp_path):
 
 
 def test_a_part_that_is_not_there_is_named(published):
-    message = r"--signature: 'itm' is no part of the model \(did you mean 'item'\?\); it has "
+    message = r"--signature: the model has no part 'itm' \(did you mean 'item'\?\); it has "
     with pytest.raises(errors.UsageError, match=message):
         exported.taken(published.export.path, "itm")
 
