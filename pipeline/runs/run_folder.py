@@ -342,6 +342,9 @@ class Status:
     # Where the time of a step goes, in seconds: see `trainer.monitoring.trace_hook`. Of the chief
     # also "checkpoints", what all saves have taken.
     seconds: dict[str, float] | None = None
+    # Of each parameter server, what a step of this process asks of it: {"rows": of tables, "bytes":
+    # to and from it}.
+    servers: list[dict[str, float]] | None = None
     # Of asynchronous processes: by how many updates of others how many of its own were late.
     staleness: dict[str, int] | None = None
     # Of the chief: what has been read by the newest checkpoint, per epoch, and a line for each that

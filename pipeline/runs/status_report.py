@@ -28,7 +28,7 @@ def describe(run: RunFolder, now: float) -> str:
     lines += text_table.lines(
         [_COLUMNS, *(_cells(run, status, state, now=now) for _, status in sorted(statuses.items()))]
     )
-    lines += [*_restarts(record), *_news(statuses)]
+    lines += [*_restarts(record), *_servers(statuses), *_news(statuses)]
     return "\n".join(lines)
 
 
@@ -76,6 +76,27 @@ def _restarts(record: RunRecord | None) -> list[str]:
     at = "" if newest.step is None else f" at step {newest.step:,}"
     told = f"{newest.role}-{newest.index}{at}: {newest.cause}"
     return [f"restarts: {len(record.restarts)}, the newest of {told}"]
+
+
+def _servers(statuses: Mapping[str, Status]) -> list[str]:
+    """Returns what a step of each process asks of the parameter servers, added up."""
+    known = [status.servers for status in statuses.values() if status.servers]
+    count = max(map(len, known), default=0)
+    if count < 2:
+        return []
+    sums = {
+        unit: [sum(of[n][unit] for of in known if n < len(of)) for n in range(count)]
+        for unit in ("rows", "bytes")
+    }
+    each = ", ".join(
+        f"ps-{n} {sums['rows'][n]:,.0f} rows {sums['bytes'][n] / 1e3:,.1f} kB" for n in range(count)
+    )
+    most = ", ".join(
+        f"{max(values) * count / sum(values):.2f} ({unit})"
+        for unit, values in sums.items()
+        if sum(values)
+    )
+    return [f"asked of servers by a step of each process: {each}; most to mean: {most}"]
 
 
 def _news(statuses: Mapping[str, Status]) -> list[str]:

@@ -152,6 +152,9 @@ def charts_of(job: config.Config) -> dict[str, str]:
         "seconds of a step": f"^seconds/({'|'.join(_SPLIT)})$",
         "seconds of a checkpoint": "^seconds/checkpoint$",
     }
+    if topology.STRATEGIES[job.cluster.strategy].servers:
+        charts["rows of tables that a step asks of each server"] = "^servers/rows/"
+        charts["bytes between a step and each server"] = "^servers/bytes/"
     if topology.STRATEGIES[job.cluster.strategy].asynchronous:
         charts["staleness (mean)"] = "^staleness_mean/"
     if job.data.has_records:

@@ -5,11 +5,13 @@ costs two readings of the clock a step.
 
 Of each process its status file, `run.json` and, for the chief, summaries say in seconds: `step`,
 an average session call without trace; `between_steps`, hooks, saves and evaluating in turn, an
-average too; and of one traced step `compute`, `exchange`, `input` and `other` (`step_time`).
+average too; and of one traced step `compute`, `exchange`, `input` and `other` (`step_time`). With
+parameter servers they also have what the last traced steps asked of each (`server_load`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +21,7 @@ from tensorflow.python.client import timeline  # as ProfilerHook; it has no publ
 
 from pipeline import config, storage
 from pipeline.runs.run_folder import RunFolder
-from trainer.monitoring import step_time
+from trainer.monitoring import server_load, step_time
 from trainer.monitoring.status_reporter import Reporter
 
 FOLDER = "profile"
@@ -68,6 +70,8 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         self._wanted = False
         self._average = 0.0
         self._told_at: float | None = None
+        self._loads = server_load.ServerLoads()
+        self._warned = False
 
     def begin(self) -> None:
         """Finds the global step, which is fetched each step by others anyway."""
@@ -127,6 +131,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         self._average = run / steps
         split = step_time.split(step_stats, self._average)
         self._reporter.watch.traced(split["exchange"])
+        self._loads.add(step_stats)
         if self._told_at is None or self._clock() - self._told_at >= _TELL:
             self._told_at = self._clock()
             self._tell({"step": self._average, "between_steps": between / steps, **split})
@@ -134,10 +139,20 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
 
     def _tell(self, found: dict[str, float]) -> None:
         self._reporter.note_seconds(found)
+        loads = self._loads.means
+        if loads:
+            self._reporter.note(servers=[dataclasses.asdict(load) for load in loads])
+        warning = None if self._warned else self._loads.warning()
+        if warning is not None:
+            self._warned = True
+            tf.get_logger().warning("%s", warning)
+            self._reporter.add_note(warning)
         if self._model_dir is not None:
+            scalars = {f"seconds/{name}": value for name, value in found.items()}
+            scalars |= server_load.summaries(loads)
             values = [
-                tf.compat.v1.Summary.Value(tag=f"seconds/{name}", simple_value=value)
-                for name, value in found.items()
+                tf.compat.v1.Summary.Value(tag=tag, simple_value=value)
+                for tag, value in scalars.items()
             ]
             writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
             writer.add_summary(tf.compat.v1.Summary(value=values), self._step)

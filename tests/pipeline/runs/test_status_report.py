@@ -138,3 +138,17 @@ def test_before_anybody_has_spoken(run, record):
     with run_lock.held(run):
         text = status_report.describe(run, NOW)
     assert text == "run r: running (training)\nno process has reported yet"
+
+
+def test_what_is_asked_of_servers_is_added_up_over_processes(run, record):
+    first = [{"rows": 300, "bytes": 40_000}, {"rows": 100, "bytes": 40_000}]
+    second = [{"rows": 100, "bytes": 0}, {"rows": 100, "bytes": 0}]
+    keep(run, record, chief_0={"servers": first}, worker_0={"servers": second})
+    with run_lock.held(run):
+        lines = status_report.describe(run, NOW).splitlines()
+    assert lines[-1] == (
+        "asked of servers by a step of each process: ps-0 400 rows 40.0 kB, "
+        "ps-1 200 rows 40.0 kB; most to mean: 1.33 (rows), 1.00 (bytes)"
+    )
+    keep(run, record, chief_0={"servers": first[:1]}, worker_0={})
+    assert "asked of" not in status_report.describe(run, NOW)

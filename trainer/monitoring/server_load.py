@@ -1,0 +1,132 @@
+"""What a step asks of each parameter server, from TensorFlow's trace of it: rows of tables, and
+bytes in both directions."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_EDGE = re.compile(r"^\[\d+B\] \[[^]]*\] edge_\d+_(\S+) from (\S+) to (\S+)$")
+_SERVER = re.compile(r"/job:ps(?:/replica:\d+)?/task:(\d+)\b")
+_LOOKUP = " = ResourceGather("
+_SAMPLES, _ENOUGH = 10, 3  # steps: those that a mean is of, and those that a warning takes
+_TOO_MUCH = 1.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """The `rows` of tables that one step asks of a server, and the `bytes` to and from it."""
+
+    rows: float = 0.0
+    bytes: float = 0.0
+
+
+def per_server(step_stats: Any) -> dict[int, Load]:
+    """Returns the load of each parameter server in the `StepStats` of one step."""
+    sent: set[tuple[int, str]] = set()
+    bytes_of: dict[int, int] = collections.defaultdict(int)
+    for device in step_stats.dev_stats:
+        for node in device.node_stats:
+            edge = _EDGE.match(node.timeline_label)
+            if edge is None:
+                continue
+            source, target = (_SERVER.search(edge[end]) for end in (2, 3))
+            size = sum(_bytes(output) for output in node.output)
+            for server in (source, target):
+                if server is not None:
+                    bytes_of[int(server[1])] += size
+            if source is not None and target is None:
+                sent.add((int(source[1]), edge[1]))
+    rows_of = _rows(step_stats, sent)
+    servers = sorted({*bytes_of, *rows_of})
+    return {server: Load(rows_of.get(server, 0), bytes_of.get(server, 0)) for server in servers}
+
+
+def _rows(step_stats: Any, sent: set[tuple[int, str]]) -> dict[int, int]:
+    """Returns the rows that were looked up on each server and sent: what an optimizer looks up
+    stays there."""
+    rows: dict[int, int] = collections.defaultdict(int)
+    for device in step_stats.dev_stats:
+        server = _SERVER.search(device.device)
+        if server is None:
+            continue
+        for node in device.node_stats:
+            if _LOOKUP in node.timeline_label and (int(server[1]), node.node_name) in sent:
+                rows[int(server[1])] += _leading(node.output)
+    return rows
+
+
+def _leading(outputs: Any) -> int:
+    """Returns how many rows the only output of a lookup has; its last axis is their width."""
+    [output] = outputs
+    count = 1
+    for dimension in output.tensor_description.shape.dim[:-1]:
+        count *= dimension.size
+    return count
+
+
+def _bytes(output: Any) -> int:
+    return int(output.tensor_description.allocation_description.requested_bytes)
+
+
+class ServerLoads:
+    """The mean load of each server over the last traces of a process."""
+
+    def __init__(self) -> None:
+        self._samples: collections.deque[dict[int, Load]] = collections.deque(maxlen=_SAMPLES)
+
+    def add(self, step_stats: Any) -> None:
+        """Adds the trace of a step."""
+        self._samples.append(per_server(step_stats))
+
+    @property
+    def means(self) -> list[Load]:
+        """The load of each server in a step, by its number; of one that was not asked, none."""
+        count = max((1 + max(sample) for sample in self._samples if sample), default=0)
+        return [
+            Load(
+                rows=_mean(sample.get(server, Load()).rows for sample in self._samples),
+                bytes=_mean(sample.get(server, Load()).bytes for sample in self._samples),
+            )
+            for server in range(count)
+        ]
+
+    def warning(self) -> str | None:
+        """Returns one line on a server that is asked for much more than the others, if any."""
+        means = [dataclasses.asdict(load) for load in self.means]
+        if len(self._samples) < _ENOUGH:
+            return None
+        for unit in ("rows", "bytes"):
+            ratio, server = most(means, unit)
+            if ratio > _TOO_MUCH:
+                return (
+                    f"ps-{server} is asked for {means[server][unit]:,.0f} {unit} a step, "
+                    f"{ratio:.1f} times the mean of the servers; a smaller cluster.partition_bytes "
+                    "cuts more variables over all of them"
+                )
+        return None
+
+
+def most(loads: list[dict[str, float]], unit: str) -> tuple[float, int]:
+    """Returns how many times the mean the most loaded of some servers has of `rows` or `bytes`, and
+    which one that is; 1 if none has any."""
+    values = [load[unit] for load in loads]
+    mean = _mean(values)
+    return (max(values) / mean, values.index(max(values))) if mean else (1.0, 0)
+
+
+def summaries(loads: Iterable[Load]) -> Mapping[str, float]:
+    """Returns scalars for TensorBoard, by tag."""
+    found = {}
+    for server, load in enumerate(loads):
+        found[f"servers/rows/ps-{server}"] = load.rows
+        found[f"servers/bytes/ps-{server}"] = load.bytes
+    return found
+
+
+def _mean(values: Iterable[float]) -> float:
+    given = list(values)
+    return sum(given) / len(given) if given else 0.0
