@@ -31,6 +31,7 @@ BENCHMARKS = (
     "first_try",
     "wide",
     "tables",
+    "remote",
 )
 
 _ONLY = flags.DEFINE_string("only", "", "Name of the one benchmark to run. Default: all.")

@@ -15,6 +15,11 @@ from pipeline.storage import gcs_errors
 # What TensorFlow's client reads when it is loaded: otherwise it takes the length that an object had
 # up to five seconds ago for the one it has, and cuts the list of checkpoints short.
 os.environ.setdefault("GCS_STAT_CACHE_MAX_AGE", "0")
+# And how many bytes it fetches for a read of fewer: 64 MiB otherwise, of which a block at a random
+# place uses a hundredth. A larger read fetches what it asks for, and no more
+# (BufferedGcsRandomAccessFile in gcs_file_system.cc of 2.15). A skip to an offset reads one byte.
+LEAST_READ = 4096
+os.environ.setdefault("GCS_READAHEAD_BUFFER_SIZE_BYTES", str(LEAST_READ))
 _patience = 120.0  # seconds during which a request is tried again
 
 

@@ -61,6 +61,7 @@ class Seen:
     client: str
     sent: int
     status: int
+    received: int  # bytes of the answer
 
 
 @dataclasses.dataclass
@@ -83,6 +84,8 @@ class Api:
         self.jobs = Jobs()
         self.dataflow = Dataflow()
         self.seen: list[Seen] = []
+        # Seconds that pass before each answer, as on the way to a distant service.
+        self.delay = 0.0
         # Buckets that need no credentials.
         self.public: set[str] = set()
         # What this file cannot do; tests look that there is nothing.

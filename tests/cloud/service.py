@@ -11,6 +11,7 @@ import pathlib
 import socketserver
 import ssl
 import threading
+import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -74,7 +75,12 @@ class _Conversation(BaseHTTPRequestHandler):
             answer = refusal(fault.status, "injected")
         else:
             answer = api.answer(request)
-        api.seen.append(Seen(self.command, self._host, self.path, client, len(body), answer.status))
+        size = len(answer.body) if isinstance(answer.body, bytes) else 0
+        api.seen.append(
+            Seen(self.command, self._host, self.path, client, len(body), answer.status, size)
+        )
+        if api.delay:
+            time.sleep(api.delay)
         if fault is not None and fault.kind in ("cut_upload", "lose_answer"):
             self.close_connection = True
             return

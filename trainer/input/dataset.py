@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors, storage
@@ -19,6 +21,10 @@ from trainer.models.transforms import Transforms
 InputFn = Callable[[], tf.data.Dataset]
 
 _READ_BUFFER = 256 << 10  # bytes
+# Of gs:// a block is one request, up to so many bytes; so many are under way at once, each of which
+# takes 20 ms or more. Other storages read ahead by themselves.
+_LARGEST_REQUEST, _AT_ONCE = 8 << 20, 16
+_LARGEST_SHARD = 1 << 44  # bytes; an object has at most 5 TiB
 # Records that are picked out of a window at a time: enough to make the picking cheap.
 _PICKED = 1024
 
@@ -155,7 +161,7 @@ class Records:
         been left out: `[records]` strings."""
         blocks = self.blocks(split)
         rows = tf.data.Dataset.from_tensor_slices(epoch_order.readable(blocks))
-        return rows.flat_map(_in_order(blocks.paths)).with_options(autotuner.OPTIONS)
+        return _each_block(rows, _block_reader(blocks)).with_options(autotuner.OPTIONS)
 
 
 def even_batches(records: int, largest: int, replicas: int) -> list[int]:
@@ -165,14 +171,46 @@ def even_batches(records: int, largest: int, replicas: int) -> list[int]:
     return [records // count + (n < records % count) for n in range(count)]
 
 
-def _in_order(paths: tuple[str, ...]) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """Returns a function from a row of `epoch_order.readable` to the records of that block."""
+@dataclasses.dataclass(frozen=True)
+class _BlockReader:
+    """`read` makes of a row of `epoch_order.readable` the records of that block, `[records]`
+    strings; `at_once` rows are read at a time."""
+
+    read: Callable[[tf.Tensor], tf.data.Dataset]
+    at_once: int
+
+
+def _block_reader(blocks: epoch_order.Blocks) -> _BlockReader:
+    remote = any(storage.is_remote(path) for path in blocks.paths)
+    plain = min(_READ_BUFFER, blocks.longest)
 
     def read(row: tf.Tensor) -> tf.data.Dataset:
         shard, offset, records = tf.unstack(row)
-        return _records_at(tf.gather(tf.constant(paths), shard), offset).batch(records).take(1)
+        buffer = _bytes_at(blocks, shard, offset) if remote else plain
+        path = tf.gather(tf.constant(blocks.paths), shard)
+        return _records_at(path, offset, buffer).batch(records).take(1)
 
-    return read
+    return _BlockReader(read, _AT_ONCE if remote else 1)
+
+
+def _bytes_at(blocks: epoch_order.Blocks, shard: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
+    """Returns how many bytes to ask for at once of the block there: TensorFlow's client fetches
+    just as many as a read asks for, if they are more than `gcs_client.LEAST_READ`."""
+    places = blocks.shard * _LARGEST_SHARD + blocks.offset
+    block = tf.searchsorted(places, [shard * _LARGEST_SHARD + offset])[0]
+    return tf.gather(np.minimum(blocks.bytes, _LARGEST_REQUEST), block)
+
+
+def _each_block(rows: tf.data.Dataset, reader: _BlockReader) -> tf.data.Dataset:
+    """Returns the blocks of rows, one after the other in their order."""
+    if reader.at_once == 1:
+        return rows.flat_map(reader.read)
+    return rows.interleave(
+        reader.read,
+        cycle_length=reader.at_once,
+        num_parallel_calls=reader.at_once,
+        deterministic=True,
+    )
 
 
 def _window_reader(
@@ -184,17 +222,11 @@ def _window_reader(
     Parsing whole blocks before they are mixed costs less than parsing batches after: what is mixed
     then are dense tensors, not strings.
     """
-    buffer = min(_READ_BUFFER, blocks.longest)
-
-    def read_block(row: tf.Tensor) -> tf.data.Dataset:
-        shard, offset, records = tf.unstack(row)
-        found = _records_at(tf.gather(tf.constant(blocks.paths), shard), offset, buffer)
-        return found.batch(records).take(1)
+    reader = _block_reader(blocks)
 
     def read(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
         parsed = (
-            tf.data.Dataset.from_tensor_slices(where)
-            .flat_map(read_block)
+            _each_block(tf.data.Dataset.from_tensor_slices(where), reader)
             .prefetch(2)  # one is read while another is parsed
             .map(parse)
             .rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
@@ -226,7 +258,9 @@ def _picked(parsed: parsing.Tensors, at: tf.Tensor, marks: tf.Tensor) -> parsing
     }
 
 
-def _records_at(path: tf.Tensor, offset: tf.Tensor, buffer: int = _READ_BUFFER) -> tf.data.Dataset:
+def _records_at(
+    path: tf.Tensor, offset: tf.Tensor, buffer: int | tf.Tensor = _READ_BUFFER
+) -> tf.data.Dataset:
     """Reads a TFRecord file from a byte offset on, which `TFRecordDataset` cannot.
 
     The op beneath it can since TensorFlow 2.13; uncompressed files only

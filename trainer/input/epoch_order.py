@@ -32,7 +32,12 @@ class Blocks:
     records: np.ndarray  # int64
     excluded: np.ndarray | None = None  # bool, those that cannot be read
     identity: int = 0  # the same for the same records only
-    longest: int = 1  # bytes, of the longest block
+    bytes: np.ndarray = dataclasses.field(default_factory=lambda: np.ones(1, np.int64))  # int64
+
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest block."""
+        return int(self.bytes.max(initial=1))
 
     @property
     def due(self) -> np.ndarray:
@@ -63,12 +68,12 @@ def blocks_of(
         np.array(records, np.int64),
         np.isin(np.arange(len(records)), list(excluded)) if excluded else None,
         _identity(split),
-        max((_longest(shard) for shard in split.shards if shard.blocks), default=1),
+        np.concatenate([np.empty(0, np.int64), *(_bytes(s) for s in split.shards if s.blocks)]),
     )
 
 
-def _longest(shard: manifest.Shard) -> int:
-    return int(np.diff([*shard.blocks, shard.bytes]).max())
+def _bytes(shard: manifest.Shard) -> np.ndarray:
+    return np.diff(np.array([*shard.blocks, shard.bytes], np.int64))
 
 
 def _identity(split: manifest.Split) -> int:

@@ -239,3 +239,14 @@ def test_a_split_without_records_is_named(small_records):
     assert not records_of.has("validation")
     with pytest.raises(errors.DataError, match="split 'validation': no records"):
         records_of.eval_input_fn("validation")
+
+
+def test_a_block_of_gs_is_asked_for_as_a_whole(source):
+    """By its place: each request of TensorFlow's client fetches just as many bytes as asked for."""
+    blocks = source.blocks
+    found = [
+        int(trainer_input._bytes_at(blocks, shard, offset))
+        for shard, offset in zip(blocks.shard, blocks.offset, strict=True)
+    ]
+    assert found == blocks.bytes.tolist() and max(found) == blocks.longest
+    assert sum(found) == sum(s.bytes for s in source.small.contents.split("train").shards)

@@ -365,9 +365,10 @@ def test_a_reader_on_its_own_mixes_an_epoch_or_even_parts_of_it():
 def test_no_more_is_mixed_than_fits_into_memory():
     blocks = _blocks([8 * 300])
     assert blocks.longest == 80
-    large = dataclasses.replace(blocks, longest=1 << 20)
+    large = dataclasses.replace(blocks, bytes=np.array([80, 1 << 20]))
     assert epoch_order.open_blocks(large, 4096, 1) == 60  # five times, of at most 64 MiB
-    assert epoch_order.open_blocks(dataclasses.replace(blocks, longest=1 << 30), 4096, 1) == 1
+    huge = dataclasses.replace(blocks, bytes=np.array([1 << 30]))
+    assert epoch_order.open_blocks(huge, 4096, 1) == 1
 
 
 def test_a_thousand_workers_and_a_million_blocks_are_planned_at_once():
