@@ -215,8 +215,6 @@ def write_text(path: str, text: str, *, new: bool = False, parents: bool = False
     it must be `new` and is not.
     """
     if is_remote(path):
-        if parents:
-            makedirs(parent(path))
         gcs.write_bytes(path, text.encode(), new=new)
         return
     if new and os.path.exists(path):

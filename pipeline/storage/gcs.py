@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import concurrent.futures
 import contextlib
+import dataclasses
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -41,10 +42,28 @@ def exists(path: str) -> bool:
         return any(True for _ in _below(path, max_results=1))
 
 
-def location(path: str) -> str:
-    """Returns where the bucket of a path is: a region such as europe-west4, or eu, us, asia."""
+@dataclasses.dataclass(frozen=True)
+class Bucket:
+    """A bucket: its `location` is a region such as europe-west4, or eu, us, asia; what is removed
+    from it is kept, and paid for, for `kept_seconds` more."""
+
+    name: str
+    location: str
+    kept_seconds: int
+
+
+def bucket(path: str) -> Bucket | None:
+    """Returns the bucket of a path; `None` if its objects may be read, but nothing about it."""
+    import google.api_core.exceptions as api
+
+    name = split_path(path)[0]
     with explained(path):
-        return str(client().get_bucket(split_path(path)[0], retry=retry()).location).lower()
+        try:
+            found = client().get_bucket(name, retry=retry())
+        except api.Forbidden:
+            return None
+    kept = found.soft_delete_policy.retention_duration_seconds
+    return Bucket(name, str(found.location).lower(), int(kept or 0))
 
 
 def size(path: str) -> int:

@@ -7,6 +7,7 @@ errors have the HTTP status in common.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from pipeline import errors
 
@@ -14,7 +15,10 @@ _LOGIN = (
     "Log in with gcloud auth application-default login, or name the key file of a service account "
     "in GOOGLE_APPLICATION_CREDENTIALS"
 )
-_ROLE = "roles/storage.objectAdmin"
+# Google names the permission that is missing. The first role does not have those of the bucket:
+# https://cloud.google.com/storage/docs/access-control/iam-roles
+_ROLE, _ROLE_OF_BUCKET = "roles/storage.objectAdmin", "roles/storage.legacyBucketReader"
+_PERMISSION = re.compile(r"\bstorage\.buckets\.(get|list)\b")
 # What TensorFlow's client says of any response but success.
 _HTTP = re.compile(r"HTTP response code (\d+)(?: with body '(?P<body>.*)')?", re.DOTALL)
 _PLACE = re.compile(r"when [^\n]*?(gs://\S+)")
@@ -35,7 +39,8 @@ def of_status(status: int, path: str, said: str) -> errors.PipelineError | FileN
         return errors.UsageError(f"{place}: Google does not accept the credentials. {_LOGIN}")
     if status == 403:
         return errors.UsageError(
-            f"{place}: the credentials are valid, but not enough. Grant them {_ROLE} on the bucket"
+            f"{place}: the credentials are valid, but not enough. Grant them "
+            f"{_ROLE_OF_BUCKET if _PERMISSION.search(said) else _ROLE} on the bucket"
         )
     if status == 404 and "bucket does not exist" in said:
         return errors.UsageError(
@@ -65,17 +70,41 @@ def explanation(message: str) -> str:
     return plain.strip() or "no explanation"
 
 
-def of_tensorflow(error: Exception) -> errors.PipelineError | FileNotFoundError | None:
+def of_tensorflow(
+    error: Exception, *, on_google_machine: Callable[[], bool] | None = None
+) -> errors.PipelineError | FileNotFoundError | None:
     """Returns our error for one that TensorFlow's client raised, or `None` if it is of another
-    kind."""
+    kind.
+
+    Its 401 is of a moment on a machine that gets its credentials from Google: where one request for
+    a token has failed, the client sends none at all until the process ends (`GetToken` of
+    google_auth_provider.cc in 2.15).
+    """
     text = str(error)
     place = _PLACE.search(text)
     path = place[1].rstrip("'\".,") if place else "gs://"
     if found := _HTTP.search(text):
+        if found[1] == "401" and (on_google_machine or _on_google_machine)():
+            return errors.RetryableError(
+                f"{path!r}: TensorFlow's client got no token from this machine once (401), and "
+                "asks for none again. Run the same command again"
+            )
         return of_status(int(found[1]), path, explanation(found["body"] or ""))
     if found := _UNREACHABLE.search(text):
         return unreachable(path, found[1])
     return None
+
+
+def _on_google_machine() -> bool:
+    """True if the credentials are those of the machine itself, which Google gives it."""
+    from google.auth import exceptions
+
+    from pipeline.storage import gcs_client  # it imports this module
+
+    try:
+        return gcs_client.on_google_machine()
+    except exceptions.GoogleAuthError:
+        return False
 
 
 def unreachable(path: str, why: str) -> errors.RetryableError:

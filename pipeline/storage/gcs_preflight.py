@@ -19,6 +19,7 @@ from pipeline.processes import environment
 from pipeline.storage import gcs, gcs_client
 
 GOOGLE, TENSORFLOW = "Google's client", "TensorFlow's client"
+_DAY = 24 * 3600
 _PATIENCE = 8.0  # seconds for requests of Google's client
 _TENSORFLOW_PATIENCE = 120.0  # of which its import may take a minute on a machine that is busy
 _QUICK = {
@@ -53,14 +54,27 @@ def check_google(root: str) -> str:
     return path
 
 
-def check_region(path: str, region: str | None) -> None:
-    """Raises `UsageError` if the bucket of a path is in another region than a job that uses it."""
-    found = gcs.location(path)
-    if "-" in found and found != region:
+def check_bucket(path: str, region: str | None) -> list[str]:
+    """Returns notes on what the bucket of a path costs a job in `region`. Raises `UsageError` if it
+    is in another region."""
+    found = gcs.bucket(path)
+    if found is None:
+        return [
+            f"whether the bucket of {path!r} is in {region} is not known: the account may use "
+            "it, but not look at it, which takes roles/storage.legacyBucketReader"
+        ]
+    if "-" in found.location and found.location != region:
         raise errors.UsageError(
-            f"{path!r}: the bucket is in {found}, the job would be in {region}: slow, and paid by "
-            f"the byte. Use a bucket there, or REGION={found}"
+            f"{path!r}: the bucket is in {found.location}, the job would be in {region}: slow, and "
+            f"paid by the byte. Use a bucket there, or REGION={found.location}"
         )
+    if not found.kept_seconds:
+        return []
+    return [
+        f"gs://{found.name} keeps what is removed or replaced for {found.kept_seconds / _DAY:g} "
+        "days, and charges for it: each old checkpoint, log and status. Turn that off with "
+        f"gcloud storage buckets update gs://{found.name} --clear-soft-delete"
+    ]
 
 
 def _ask_tensorflow(path: str, surroundings: Mapping[str, str], *, patience: float) -> None:

@@ -70,4 +70,5 @@ def check_places(wanted: config.Config, storage_root: str) -> None:
                     "with CLUSTER=local and the same STORAGE=gs://"
                 )
     gcs_preflight.check_google(storage_root)
-    gcs_preflight.check_region(storage_root, Gcp.of(wanted).region)
+    for note in gcs_preflight.check_bucket(storage_root, Gcp.of(wanted).region):
+        print(f"note: {note}", flush=True)

@@ -84,6 +84,8 @@ class Api:
         self.jobs = Jobs()
         self.dataflow = Dataflow()
         self.seen: list[Seen] = []
+        # For which buckets keep what is removed; seven days unless that is turned off.
+        self.kept_seconds = 0
         # Seconds that pass before each answer, as on the way to a distant service.
         self.delay = 0.0
         # Buckets that need no credentials.
@@ -137,7 +139,9 @@ class Api:
 
     def _bucket(self, request: Request, bucket: str) -> Answer:
         self.buckets.names(bucket)
-        return Answer({"kind": "storage#bucket", "name": bucket, "location": "EUROPE-WEST4"})
+        found = {"kind": "storage#bucket", "name": bucket, "location": "EUROPE-WEST4"}
+        policy = {"retentionDurationSeconds": str(self.kept_seconds)}
+        return Answer({**found, "softDeletePolicy": policy})
 
     def _list(self, request: Request, bucket: str) -> Answer:
         query = request.query

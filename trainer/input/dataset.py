@@ -197,7 +197,7 @@ def _bytes_at(blocks: epoch_order.Blocks, shard: tf.Tensor, offset: tf.Tensor) -
     """Returns how many bytes to ask for at once of the block there: TensorFlow's client fetches
     just as many as a read asks for, if they are more than `gcs_client.LEAST_READ`."""
     places = blocks.shard * _LARGEST_SHARD + blocks.offset
-    block = tf.searchsorted(places, [shard * _LARGEST_SHARD + offset])[0]
+    block = tf.searchsorted(places, tf.reshape(shard * _LARGEST_SHARD + offset, [1]))[0]
     return tf.gather(np.minimum(blocks.bytes, _LARGEST_REQUEST), block)
 
 

@@ -43,7 +43,8 @@ class GcpLauncher(RemoteLauncher):
         gcp.check()
         job_spec.check_storage(job)
         _check_modules(job, gcp)
-        gcs_preflight.check_region(job.storage_root, gcp.region)
+        for note in gcs_preflight.check_bucket(job.storage_root, gcp.region):
+            print(f"note: {note}", flush=True)
         return remote_records.with_records(job)
 
     def begin(self, job: Job, record: RunRecord) -> Job:

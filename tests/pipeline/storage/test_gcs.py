@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline import errors, storage
+from pipeline.runs import run_folder
 from pipeline.storage import gcs_client
 from tests.cloud.faults import PYTHON
 
@@ -238,3 +239,12 @@ def test_a_service_that_is_not_there_is_reported(cloud, monkeypatch):
         pytest.raises(errors.RetryableError, match=r"cannot be reached .* Look at the network"),
     ):
         storage.read_text(cloud.path("x"))
+
+
+def test_a_status_is_written_without_a_listing(cloud):
+    run = run_folder.RunFolder(cloud.path("out/runs/r"))
+    status = run_folder.Status("chief-0", 1, "h", "training", 1.0)
+    cloud.api.seen.clear()
+    run_folder.write_status(run, status)
+    asked = [seen.path for seen in cloud.api.asked_of_storage if "status" in seen.path]
+    assert asked and not [path for path in asked if "prefix=" in path]

@@ -63,6 +63,31 @@ def test_errors_of_tensorflow_read_the_same():
     assert str(silent).startswith("'gs://b/x': Cloud Storage cannot be reached (Couldn't resolve")
 
 
+@pytest.mark.parametrize(
+    ("there", "kind", "words"),
+    [
+        (True, errors.RetryableError, "no token from this machine once"),
+        (False, errors.UsageError, ""),
+    ],
+)
+def test_a_missing_token_of_a_google_machine_is_of_a_moment(there, kind, words):
+    error = RuntimeError(RESPONSE.replace("403", "401"))
+    found = gcs_errors.of_tensorflow(error, on_google_machine=lambda: there)
+    assert type(found) is kind and words in str(found)
+
+
+@pytest.mark.parametrize(
+    ("permission", "role"),
+    [
+        ("storage.buckets.get", "roles/storage.legacyBucketReader"),
+        ("storage.objects.create", "roles/storage.objectAdmin"),
+    ],
+)
+def test_the_role_that_is_advised_has_what_is_missing(permission, role):
+    said = f"a@b.iam does not have {permission} access to the Google Cloud Storage bucket."
+    assert f"Grant them {role} on" in str(gcs_errors.of_status(403, PATH, said))
+
+
 def test_other_errors_of_tensorflow_are_left_alone():
     assert gcs_errors.of_tensorflow(RuntimeError("Socket closed")) is None
 

@@ -73,3 +73,22 @@ def test_a_client_that_does_not_answer_is_named(cloud):
         match=r"^TensorFlow's client: no answer about 'gs://.* in 0 s, while Google's got one",
     ):
         gcs_preflight.check(cloud.root, tensorflow_patience=0.01)
+
+
+def test_a_bucket_that_may_be_used_but_not_looked_at_is_a_note(cloud):
+    """As with roles/storage.objectAdmin alone."""
+    cloud.fault(r"GET storage.googleapis.com/storage/v1/b/bucket(\?.*)?$", status=403, times=9)
+    (note,) = gcs_preflight.check_bucket(cloud.root, "europe-west4")
+    assert "is in europe-west4 is not known" in note and "roles/storage.legacyBucketReader" in note
+    gcs_preflight.check_google(cloud.root)
+
+
+def test_what_soft_delete_costs_is_said_with_the_command_that_turns_it_off(cloud):
+    assert gcs_preflight.check_bucket(cloud.root, "europe-west4") == []
+    cloud.api.kept_seconds = 7 * 24 * 3600
+    try:
+        (note,) = gcs_preflight.check_bucket(cloud.root, "europe-west4")
+    finally:
+        cloud.api.kept_seconds = 0
+    assert "for 7 days, and charges for it" in note
+    assert note.endswith("gcloud storage buckets update gs://bucket --clear-soft-delete")
