@@ -186,7 +186,7 @@ serve: $(VENV)/.installed ## answer TensorFlow Serving's REST API with RUN's exp
 report: $(VENV)/.installed ## a page on RUN: result, curves, where the time went, what happened when
 	@$(CLI) report $(OF_RUN)
 
-compare: $(VENV)/.installed ## compare run B= with run A=: metrics on the same records of SPLIT=, config, data, time; FAIL_IF=worse
+compare: $(VENV)/.installed ## compare runs B= with run A=: metrics on the same records of SPLIT=, config, data, time; FAIL_IF=worse
 	@$(if $(and $(A),$(B)),:,echo "error: name two runs: make compare A=run B=run" >&2; exit 64)
 	@$(CLI) compare $(call given,A,a) $(call given,B,b) $(call given,STORAGE,storage) $(call given,SPLIT,split) \
 		$(call given,SLICES,slices) $(call given,CHECKPOINT,checkpoint) $(call given,METRIC,metric) $(call given,FAIL_IF,fail_if)

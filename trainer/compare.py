@@ -1,16 +1,17 @@
-"""Compares two runs: metrics on the same records, and what differs in config, data and code.
+"""Compares runs with run A: metrics on the same records, and what differs in config, data and code.
 
-    estimator-pipeline compare --a=RUN --b=RUN
-    make compare A=run B=run [SPLIT=test] [SLICES=origin,carrier] [METRIC=auc] [FAIL_IF=worse]
+    estimator-pipeline compare --a=RUN --b=RUN[,RUN,...]
+    make compare A=run B=run,run [SPLIT=test] [SLICES=origin,carrier] [METRIC=auc] [FAIL_IF=worse]
 
 Both models predict the same records, and the 95 % intervals of their differences are paired.
-With --fail_if=worse it exits with 70 if B is certainly worse than A by eval.metric, or by --metric.
+With --fail_if=worse it exits with 70 if a B is certainly worse than A by eval.metric or --metric.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -26,59 +27,72 @@ from trainer.comparison.pairing import Side
 from trainer.evaluation import request
 
 _A = flags.DEFINE_string("a", None, "Name of the run to compare with.", required=True)
-_B = flags.DEFINE_string("b", None, "Name of the run that is compared.", required=True)
+_B = flags.DEFINE_list("b", None, "Runs that are compared with it.", required=True)
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
 _SPLIT = flags.DEFINE_enum("split", "eval", ["eval", "test"], "The records to compare them on.")
 _SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices of A if none.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step or best; the newest if empty.")
 _METRIC = flags.DEFINE_string("metric", None, "The metric that decides; eval.metric of A if empty.")
-_FAIL_IF = flags.DEFINE_enum("fail_if", None, ["worse"], "Exit with 70 if B is certainly worse.")
+_FAIL_IF = flags.DEFINE_enum("fail_if", None, ["worse"], "Exit with 70 if a B is certainly worse.")
 
 
 def main() -> None:
-    """Prints the table, writes the page, and fails if asked to."""
+    """Prints the tables, writes the page, and fails if asked to."""
     versions.require_estimators()
-    if _A.value == _B.value:
-        raise errors.UsageError(
-            f"--a and --b: both are {_A.value!r}; name two runs. make runs lists them"
-        )
-    a, b = _side(_A.value), _side(_B.value)
-    facts = facts_of.gather(a.run), facts_of.gather(b.run)
+    a, *others = (_side(name) for name in _names())
     slices = [name for name in _SLICES.value if name] or list(a.job.eval.slices)
     request.check_slices(slices, a.job)
-    for side in (a, b):
+    for side in (a, *others):
         request.check_checkpoint(side.run, _one(_CHECKPOINT.value or None))
         side.contents.split(_SPLIT.value)
-    pairing.check_alike(a, b)
-    pairs = pairing.pair(a, b, _SPLIT.value)
-    from trainer.comparison import comparing, page, result
+    for b in others:
+        pairing.check_alike(a, b)
+    pairs = [pairing.pair(a, b, _SPLIT.value) for b in others]
+    facts = [facts_of.gather(side.run) for side in (a, *others)]
+    from trainer.comparison import comparing, page, predictions, result
     from trainer.monitoring import tf_logging
 
     tf_logging.configure_logging(verbose=False)
 
-    differing = result.Differing(
-        differences.of_config(a.job, b.job),
-        differences.of_code(*facts),
-        differences.of_statistics(a.contents, b.contents),
-        differences.of_outcome(*facts),
-    )
-    found = comparing.compare(
-        (a, b),
-        pairs,
-        _SPLIT.value,
-        checkpoint=_CHECKPOINT.value or None,
-        slices=slices,
-        metric=_METRIC.value or None,
-        differing=differing,
-    )
-    if found.metric is None and (_FAIL_IF.value or _METRIC.value):
-        raise errors.UsageError(page.verdict(found))
+    checkpoint = _CHECKPOINT.value or None
+    of_a = predictions.predict(a, _SPLIT.value, checkpoint, slices=slices)
+    found = []
+    for b, shared, of_b in zip(others, pairs, facts[1:], strict=True):
+        differing = result.Differing(
+            differences.of_config(a.job, b.job),
+            differences.of_code(facts[0], of_b),
+            differences.of_statistics(a.contents, b.contents),
+            differences.of_outcome(facts[0], of_b),
+        )
+        compared = comparing.compare(
+            (a, b),
+            shared,
+            of_a,
+            split=_SPLIT.value,
+            checkpoint=checkpoint,
+            metric=_METRIC.value or None,
+            differing=differing,
+        )
+        if compared.metric is None and (_FAIL_IF.value or _METRIC.value):
+            raise errors.UsageError(page.verdict(compared))
+        found.append(compared)
     print("\n".join(page.lines(found)))
-    path = _page_path(a.run.name, b.run.name)
+    path = _page_path([side.run.name for side in (a, *others)])
     storage.write_text(path, page.page(found))
     print(f"page in {terminal.shown(path)}")
-    if _FAIL_IF.value and found.verdict == "worse":
-        raise errors.ModelError(f"{page.verdict(found)}. See {terminal.shown(path)}")
+    worse = [page.verdict(one) for one in found if one.verdict == "worse"]
+    if _FAIL_IF.value and worse:
+        raise errors.ModelError(f"{'; '.join(worse)}. See {terminal.shown(path)}")
+
+
+def _names() -> list[str]:
+    """Returns A, and every B. Raises `UsageError` if a name is given twice."""
+    names = [_A.value, *(name.strip() for name in _B.value if name.strip())]
+    twice = next((name for n, name in enumerate(names) if name in names[:n]), None)
+    if twice is not None or len(names) < 2:
+        given = "--b: names no run" if twice is None else f"--a and --b: name {twice!r} twice"
+        raise errors.UsageError(f"{given}; name two or more runs. make runs lists them")
+    return names
 
 
 def _side(name: str) -> Side:
@@ -107,8 +121,8 @@ def _one(checkpoint: str | None) -> str | None:
     return checkpoint
 
 
-def _page_path(a: str, b: str) -> str:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{a}-{b}").strip("-")[-200:]
+def _page_path(runs: Sequence[str]) -> str:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(runs)).strip("-")[-200:]
     path = storage.join(storage.absolute(_STORAGE.value), "compare", f"{name}.html")
     storage.makedirs(storage.parent(path))
     return path

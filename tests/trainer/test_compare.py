@@ -89,7 +89,11 @@ def _refused(*flags):
 def test_bad_input_is_one_line_without_tensorflow(early, finished, small_records, tmp_path):
     storage = f"--storage={small_records.storage}"
     code, line = _refused(storage, "--a=early", "--b=early")
-    assert code == 64 and "both are 'early'; name two runs" in line
+    assert code == 64 and "--a and --b: name 'early' twice; name two or more runs" in line
+    code, line = _refused(storage, "--a=early", "--b=,")
+    assert code == 64 and "--b: names no run; name two or more runs" in line
+    code, line = _refused(storage, "--a=early", "--b=finished, finishd")
+    assert code == 64 and "did you mean 'finished'" in line
     code, line = _refused(storage, "--a=early", "--b=finishd")
     assert code == 64 and "did you mean 'finished'" in line
     code, line = _refused(storage, "--a=early", "--b=finished", "--slices=labl")

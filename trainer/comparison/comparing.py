@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from trainer.comparison import paired, predictions, result
 from trainer.comparison.pairing import Pairs, Side
+from trainer.comparison.predictions import Predictions
 from trainer.comparison.result import Differing, Result
 
 
 def compare(
     sides: tuple[Side, Side],
     pairs: Pairs,
-    split: str,
+    one: Predictions,
     *,
+    split: str,
     checkpoint: str | None,
-    slices: Sequence[str],
     metric: str | None,
     differing: Differing,
 ) -> Result:
-    """Returns the metrics of both runs on `pairs`, over all and by the columns of `slices`. The
-    `metric` that decides is `eval.metric` of A if none is given."""
+    """Returns the metrics of both runs on `pairs`, over all and by the slices of `one`, which are
+    the predictions of A. The `metric` that decides is `eval.metric` of A if none is given."""
     a, b = sides
     # Groups and slices are those of A: the records are the same.
     ungrouped = b.job.model_copy(update={"eval": b.job.eval.model_copy(update={"group": None})})
-    one = predictions.predict(a, split, checkpoint, slices=slices)
     other = predictions.predict(dataclasses.replace(b, job=ungrouped), split, checkpoint, slices=())
     names = a.run.name, b.run.name
     parts = result.slices(one, other, pairs, job=a.job, runs=names)

@@ -1,7 +1,8 @@
-"""A comparison as text for a terminal, and as one HTML page without scripts."""
+"""Comparisons as text for a terminal, and as one HTML page without scripts."""
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import math
 from collections.abc import Iterable, Sequence
@@ -21,8 +22,25 @@ _CLASSES = {"better": "good", "worse": "bad"}
 _ROWS, _TEXT = 200, 60
 
 
-def lines(found: Result) -> list[str]:
-    """Returns the comparison for a terminal."""
+def lines(found: Sequence[Result]) -> list[str]:
+    """Returns the comparisons with one A for a terminal; of several, an overview comes last."""
+    if len(found) == 1:
+        return [*_lines(found[0]), "", verdict(found[0])]
+    shown = [line for one in found for line in (*_lines(one), "", "")]
+    head = ("B", "records", "metric", "A", "B", "B - A", "95 % interval", "B is")
+    return [*shown[:-1], *text_table.lines([head, *_overview(found)], right={1, 3, 4, 5})]
+
+
+def _overview(found: Sequence[Result]) -> Iterable[tuple[str, ...]]:
+    """Yields a row per run: what the deciding metric says of it."""
+    for one in found:
+        whole = one.whole if one.metric else Slice("", one.whole.records, {})
+        whole = dataclasses.replace(whole, name=one.names[1])
+        rows = [cells for cells in _cells(one, whole) if cells[2] == one.metric]
+        yield from rows or [(whole.name, f"{whole.records:,}", one.wanted, *[""] * 4, "no verdict")]
+
+
+def _lines(found: Result) -> list[str]:
     shown = [f"{side}: {describe(found, n)}" for n, side in enumerate("AB")]
     shown += [_compared_on(found), *found.notes]
     for title, rows in _sections(found):
@@ -35,7 +53,7 @@ def lines(found: Result) -> list[str]:
     cells = [*_cells(found, found.whole)]
     for part in found.slices[1:]:
         cells += [cell for cell in _cells(found, part) if found.metric in (None, cell[2])]
-    return [*shown, "", *text_table.lines([head, *cells], right={1, 3, 4, 5}), "", verdict(found)]
+    return [*shown, "", *text_table.lines([head, *cells], right={1, 3, 4, 5})]
 
 
 def describe(found: Result, number: int) -> str:
@@ -114,10 +132,37 @@ def _cells(found: Result, part: Slice) -> Iterable[tuple[str, ...]]:
         )
 
 
-def page(found: Result) -> str:
-    """Returns the page."""
+def page(found: Sequence[Result]) -> str:
+    """Returns one page with all comparisons, which have the same A."""
+    name = found[0].names[0]
+    if len(found) == 1:
+        title = f"{found[0].names[1]} compared with {name}"
+        return document.document(title, _lead(found[0]), _page_sections(found[0]))
+    sections = [_page_overview(found)]
+    for one in found:
+        heading = f"<h1>{html.escape(one.names[1])} compared with {html.escape(name)}</h1>"
+        sections += [f"{heading}<p class=lead>{_lead(one)}</p>", *_page_sections(one)]
+    lead = html.escape(f"A: {describe(found[0], 0)}")
+    return document.document(f"{len(found)} runs compared with {name}", lead, sections)
+
+
+def _page_overview(found: Sequence[Result]) -> str:
+    span = _span([one.whole.metrics[one.metric] for one in found if one.metric])
+    rows = []
+    for one in found:
+        start = one.names[1], f"{one.whole.records:,}", one.metric or one.wanted
+        if one.metric is None:
+            rows.append((*start, *[""] * 5, "no verdict"))
+            continue
+        change = one.whole.metrics[one.metric]
+        rows.append((*start, *_drawn(change, one.higher, span)))
+    head = ("B", "records", "metric", "A", "B", "B - A", "", "95 % interval", "B is")
+    return document.section("Overview", document.table(head, rows, right={1, 3, 4, 5}))
+
+
+def _lead(found: Result) -> str:
     judged = _CLASSES.get(found.verdict, "")
-    lead = "<br>".join(
+    return "<br>".join(
         [
             f'<b class="{judged}">{html.escape(verdict(found))}</b>',
             *(html.escape(f"{side}: {describe(found, n)}") for n, side in enumerate("AB")),
@@ -125,13 +170,16 @@ def page(found: Result) -> str:
             *map(html.escape, found.notes),
         ]
     )
+
+
+def _page_sections(found: Result) -> list[str]:
     sections = [_metrics(found), *_slices(found)]
     for title, rows in _sections(found):
         drawn = document.table(("", "A", "B"), [_row(row) for row in rows[:_ROWS]])
         more = f"<p class=note>And {len(rows) - _ROWS:,} more.</p>" if len(rows) > _ROWS else ""
         heading = title[0].upper() + title[1:]
         sections.append(document.section(heading, drawn if rows else "<p>None.</p>", more))
-    return document.document(f"{found.names[1]} compared with {found.names[0]}", lead, sections)
+    return sections
 
 
 def _row(row: Row) -> tuple[str, str, str]:

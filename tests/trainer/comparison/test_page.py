@@ -43,7 +43,7 @@ WORSE = _change(0.8, 0.7, 0.05)
 
 
 def test_the_table():
-    lines = page.lines(_result(WORSE))
+    lines = page.lines([_result(WORSE)])
     assert lines[:4] == [
         "A: one, step 1,000",
         "B: two, step 20",
@@ -80,11 +80,11 @@ def test_a_metric_without_an_interval():
     assert page.verdict(found) == (
         "No verdict: 'precision' has no paired interval; name one of auc, log_loss with METRIC="
     )
-    assert "No verdict" in page.page(found)
+    assert "No verdict" in page.page([found])
 
 
 def test_the_page_fetches_nothing_and_is_well_formed():
-    text = page.page(_result(WORSE))
+    text = page.page([_result(WORSE)])
     assert not re.search(r"https?:|<script|src=|url\(|@import", text)
     charts = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert len(charts) == 3
@@ -103,4 +103,33 @@ def test_the_page_fetches_nothing_and_is_well_formed():
 
 def test_intervals_without_width_can_be_drawn():
     same = dataclasses.replace(_result(_change(0.8, 0.8, 0.0)), metric="auc")
-    assert "nan" not in page.page(same)
+    assert "nan" not in page.page([same])
+
+
+def _several():
+    better = dataclasses.replace(_result(_change(0.8, 0.9, 0.05)), names=("one", "<three>"))
+    undecided = _result(WORSE, metric=None, wanted="precision", higher=None)
+    return [_result(WORSE), better, undecided]
+
+
+def test_several_runs_end_with_an_overview():
+    lines = page.lines(_several())
+    assert [line for line in lines if line.startswith("B: ")] == [
+        "B: two, step 20",
+        "B: <three>, step 20",
+        "B: two, step 20",
+    ]
+    head, *rows = lines[-4:]
+    assert head.split()[:3] == ["B", "records", "metric"]
+    assert re.fullmatch(r"two +90  auc +0.8000  0.7000  -0.1000  \[.*\] +worse", rows[0])
+    assert re.fullmatch(r"<three> +90  auc +0.8000  0.9000  \+0.1000  \[.*\] +better", rows[1])
+    assert re.fullmatch(r"two +90  precision +no verdict", rows[2])
+
+
+def test_the_page_of_several_runs():
+    text = page.page(_several())
+    assert "<h1>3 runs compared with one</h1>" in text
+    headings = re.findall("<h[12]>(.*?)</h[12]>", text)
+    assert headings[1:4] == ["Overview", "two compared with one", "Metrics"]
+    assert headings.count("Outcome") == 3
+    assert "&lt;three&gt;" in text and "<three>" not in text
