@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from pipeline import errors
 from pipeline.records import file_kinds
+from preprocessing.schema_inference import latin_letters
 
 # Bytes of lines that are not ASCII, by which an encoding is recognised.
 _SAMPLE = 1 << 16
@@ -56,7 +57,7 @@ _ESCAPE = b"\x1b$"
 _NULS = 0.05
 _WIDE = ("utf_16_be", "utf_16_le", "utf_32_be", "utf_32_le")
 # Between encodings of Latin letters words of tables do not decide. This one is by far the most
-# frequent.
+# frequent, unless letters are those of a language that others have.
 _WESTERN = "cp1252"
 _RUN, _MANY_RUNS = re.compile(rb"[\x80-\xff]+"), 8
 # Words of Latin letters have fewer than this share of letters that are not ASCII.
@@ -125,9 +126,10 @@ def find(head: bytes, path: str) -> Encoding:
     latin = not escaped and _is_latin(sample)
     names = ("iso2022_jp",) if escaped else _LATIN if latin else _OTHERS
     readings = [one for one in _readings(sample, names) if _decodes(head, one.name)]
-    if latin and _decodes(head, _WESTERN):
-        western = _Reading(_WESTERN, sample.decode(_WESTERN, "replace"))
-        readings = [western, *(one for one in readings if one.name != _WESTERN)]
+    name = (latin and latin_letters.other_than(_WESTERN, sample)) or _WESTERN
+    if latin and _decodes(head, name):
+        first = _Reading(name, sample.decode(name, "replace"))
+        readings = [first, *(one for one in readings if one.name != name)]
     else:
         readings = readings if latin else _likely(readings, sample)
         if (not readings and escaped) or (few and len(readings) != 1):

@@ -1,0 +1,78 @@
+"""Which of the encodings of Latin letters text is in, by the letters of languages.
+
+Text in one language has its letters alone: read in another encoding, Polish has superscripts within
+words, and Czech the letters of Danes and Italians. Statistics of words, as in charset-normalizer,
+do not tell names and places of a table apart.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Sequence
+
+# What is no letter, but stands in text all the same.
+_SIGNS = "²³°"
+# The letters beyond ASCII of each language, as dictionaries list them. Letters of two languages
+# are in no list: a table of several countries stays with the most frequent encoding.
+_WESTERN = (
+    "äöüß",  # German
+    "àâæçèéêëîïôœùûüÿ",  # French
+    "áéíñóúü¿¡ºª",  # Spanish
+    "àáâãçéêíóôõúüºª",  # Portuguese
+    "àèéìíîòóùúºª",  # Italian
+    "àçèéíïòóúü",  # Catalan
+    "áèéêëïíóöúü",  # Dutch
+    "åäöéàü",  # Swedish, Finnish
+    "åæøéäöü",  # Danish, Norwegian
+    "áæéíðóöúýþ",  # Icelandic
+)
+_CENTRAL = (
+    "ąćęłńóśźż",  # Polish
+    "áčďéěíňóřšťúůýž",  # Czech
+    "áäčďéíľĺňóôŕšťúýž",  # Slovak
+    "áéíóöőúüű",  # Hungarian
+    "ćčđšž",  # Croatian, Slovene
+    "ăâîşţ",  # Romanian
+)
+_ALPHABETS: Mapping[str, Sequence[str]] = {
+    "cp1250": _CENTRAL,
+    "iso8859_2": _CENTRAL,
+    "cp1254": ("âçğıîöşüûİ",),  # Turkish, also in ISO 8859-9
+    "cp1257": ("ąčęėįšūųž", "āčēģīķļņšūž", "äöõüšž"),  # Lithuanian, Latvian, Estonian
+}
+# Of all letters beyond ASCII a language has at least these, and no western one as many; so many
+# different letters must speak for it.
+_ALL, _TOO_FEW, _DIFFERENT = 0.98, 0.95, 3
+
+
+def other_than(western: str, sample: bytes) -> str | None:
+    """Returns the encoding in which text has the letters of one language, if it has not in the
+    `western` one."""
+    counts = collections.Counter(byte for byte in sample if byte > 127)
+    plain = {byte: bytes([byte]).decode(western, "replace") for byte in counts}
+    if _share(counts, plain, _WESTERN, signs=_SIGNS) >= _TOO_FEW:
+        return None
+    for name, alphabets in _ALPHABETS.items():
+        letters = {byte: bytes([byte]).decode(name, "replace") for byte in counts}
+        apart = {one for byte, one in letters.items() if one != plain[byte] and one.isalpha()}
+        if len(apart) >= _DIFFERENT and _share(counts, letters, alphabets) >= _ALL:
+            return name
+    return None
+
+
+def _share(
+    counts: Mapping[int, int],
+    letters: Mapping[int, str],
+    alphabets: Sequence[str],
+    *,
+    signs: str = "",
+) -> float:
+    """Returns how much of the text that is no punctuation has letters of one alphabet, of the one
+    that has most."""
+    known = {byte: one for byte, one in letters.items() if one.isalpha() or one.isnumeric()}
+    total = sum(counts[byte] for byte in known)
+    having = (
+        sum(counts[b] for b, one in known.items() if {one, one.lower()} & {*alphabet, *signs})
+        for alphabet in alphabets
+    )
+    return max(having) / total if total else 1.0
