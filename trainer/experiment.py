@@ -171,7 +171,9 @@ def run_config(
         save_checkpoints_steps=None,
         save_checkpoints_secs=None,
         keep_checkpoint_max=job.train.keep_checkpoints,
-        session_config=sessions.session_config(task, distribution.cpu_devices, job.train),
+        session_config=sessions.session_config(
+            task, distribution.cpu_devices, job.train, columns=len(job.data.columns)
+        ),
         device_fn=None if distribution.train else placement.device_fn(task),
         train_distribute=distribution.train,
         eval_distribute=distribution.evaluate,

@@ -20,6 +20,8 @@ from tensorflow.python.data.ops import multi_device_iterator_ops as _devices
 OPTIONS = tf.data.Options()
 OPTIONS.deterministic = True
 OPTIONS.autotune.enabled = False
+# Rewriting a graph of thousands of columns takes seconds, and finds nothing to do.
+OPTIONS.experimental_optimization.apply_default_optimizations = False
 
 _make = _devices._create_device_dataset
 

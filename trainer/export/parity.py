@@ -24,7 +24,7 @@ import tensorflow as tf
 from pipeline import config, errors
 from pipeline.console import work
 from pipeline.records import tfrecord
-from trainer.distribution import autotuner
+from trainer.distribution import autotuner, sessions
 from trainer.export import parity_client, parity_rows, parity_worker, rounding
 from trainer.export.parity_rows import Row
 from trainer.input import parsing
@@ -118,6 +118,7 @@ class Gate:
                     "batch": self._batch,
                     "classes": fed.classes if fed else (),
                     "calls_before": calls_before,
+                    "optimize": len(self.columns) <= sessions.MANY_COLUMNS,
                     "columns": {
                         argument: name
                         for name, argument in parsing.of_arguments(self.columns).items()

@@ -73,10 +73,12 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
     arrays = _arrays(request["rows"]) if request.get("arrays") else None
     names = _signatures(request["export"]) if arrays is None else [_SERVING]
     rows = [] if arrays else list(tf.data.TFRecordDataset(request["rows"]).as_numpy_iterator())
-    found = {}
+    found, settings = {}, tf.compat.v1.ConfigProto()
+    rewrite = settings.graph_options.rewrite_options
+    rewrite.disable_meta_optimizer = not request.get("optimize", True)
     for name in names:
         # As TensorFlow Serving does. A session for each: what is random begins again.
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with tf.Graph().as_default(), tf.compat.v1.Session(config=settings) as session:
             model = tf.compat.v1.saved_model.load(
                 session, [tf.saved_model.SERVING], request["export"]
             )

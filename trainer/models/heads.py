@@ -285,6 +285,10 @@ def answering(estimator: Any, keep: Sequence[str] = ()) -> Any:
         return spec._replace(predictions={**spec.export_outputs[SERVING].outputs, **kept})
 
     settings = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})
+    rewrite = settings.graph_options.rewrite_options
+    given = estimator.config.session_config.graph_options.rewrite_options
+    rewrite.meta_optimizer_iterations = given.meta_optimizer_iterations
+    rewrite.disable_meta_optimizer = given.disable_meta_optimizer
     return tf.estimator.Estimator(
         model_fn, config=estimator.config.replace(session_config=settings, device_fn=None)
     )

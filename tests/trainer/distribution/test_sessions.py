@@ -51,3 +51,16 @@ def test_precision_and_compilation_by_config(small_records, monkeypatch):
     assert found.optimizer_options.global_jit_level == tf.compat.v1.OptimizerOptions.ON_1
     assert found.rewrite_options.auto_mixed_precision_onednn_bfloat16 == found.rewrite_options.ON
     assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_cpu_global_jit"
+
+
+def test_graphs_that_read_many_columns_are_not_optimized(small_records):
+    task, train = topology.Task("chief", 0), small_records.job.train
+    found = [
+        sessions.session_config(task, 1, train, columns=n).graph_options.rewrite_options
+        for n in (sessions.MANY_COLUMNS, sessions.MANY_COLUMNS + 1)
+    ]
+    assert [one.disable_meta_optimizer for one in found] == [False, True]
+    # What computes in bfloat16 is a part of the optimizer.
+    job = small_records.config("train.precision=bfloat16")
+    settings = sessions.session_config(task, 1, job.train, columns=9999)
+    assert not settings.graph_options.rewrite_options.disable_meta_optimizer
