@@ -7,6 +7,7 @@ an equal manifest, and its hash names the data a model was trained on.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 from typing import Any
@@ -171,10 +172,16 @@ class Manifest(config.Section):
         }
         return {**found, **floats}
 
-    @property
+    @functools.cached_property
     def sha256(self) -> str:
         """Names this exact set of records; goes into `run.json` and every export."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def model_copy(self, **how: Any) -> Manifest:
+        """Returns a copy, which does not know the hash of the original."""
+        made = super().model_copy(**how)
+        made.__dict__.pop("sha256", None)
+        return made
 
     def to_json(self) -> str:
         """Returns the manifest as it is stored."""
