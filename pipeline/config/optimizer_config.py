@@ -48,7 +48,8 @@ class Optimizer(Section):
     name: Literal["adam", "dense_adam", "sgd", "momentum", "adagrad", "ftrl"] = "adam"
     """The optimizer; `momentum` is gradient descent with a momentum of 0.9. Of a table of
     embeddings all change the rows of a batch only, except `dense_adam`, TensorFlow's own, whose
-    moments decay for all rows in each step. Under an all-reduce all of them go through all rows."""
+    moments decay for all rows in each step. With `cluster.strategy: multi_worker_mirrored` that
+    holds for tables of more rows than a step has examples; of others all rows change."""
     learning_rate: Above0 = 1e-3
     """Learning rate before `scale` and `schedule`."""
     scale: Literal["none", "linear", "sqrt"] = "none"

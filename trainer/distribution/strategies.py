@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.cluster import compatibility, topology
-from trainer.distribution import autotuner
+from trainer.distribution import autotuner, sparse_gather
 
 _distribute = tf.distribute
 _PACK_BYTES = 1 << 20  # of gradients that travel together
@@ -102,6 +102,7 @@ def _multi_worker_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
     # Estimator copies the strategy, which eager execution forbids
     # (docs/tensorflow-pitfalls.md#copied-strategies).
     tf.compat.v1.disable_eager_execution()
+    sparse_gather.install()
     implementation = _distribute.experimental.CommunicationImplementation
     options = _distribute.experimental.CommunicationOptions(
         implementation=implementation[cluster.communication.upper()],

@@ -45,8 +45,8 @@ class Updates:
     """How one process updates the parameters; model functions get it as `params["optimizer"]`.
 
     `synchronize` is None, or how many gradients of how many processes make one update. `length` is
-    when training ends, by which a schedule may be set; `dense` that gradients of embeddings are as
-    large as these; `settings` holds all else.
+    when training ends, by which a schedule may be set. Where processes hold copies, gradients of
+    tables of up to `dense_rows` rows are as large as these. `settings` holds all else.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Updates:
     synchronize: tuple[int, int] | None = None
     is_chief: bool = True
     length: config.Length | None = None
-    dense: bool = False
+    dense_rows: int | None = None
     settings: optimizer_config.Optimizer = _DEFAULTS
 
 
@@ -72,8 +72,9 @@ def updates(job: config.Config, task: topology.Task) -> Updates:
         synchronize,
         is_chief=task.is_chief,
         length=job.train.length,
-        # Rows of different numbers cannot be gathered by processes that step together.
-        dense=strategy.all_reduce,
+        # To gather rows, each process sends its own to all others: of a table of more rows than
+        # there are examples in a step, that is less than a sum over the whole table.
+        dense_rows=topology.examples_per_step(job) if strategy.all_reduce else None,
         settings=settings,
     )
 
@@ -90,8 +91,8 @@ def optimizer(how: Updates) -> Any:
     """Returns the `tf.compat.v1` optimizer that does all of `how`. It must be given the global step
     when gradients are applied."""
     made = _BY_NAME[how.name](_rate(how), how.settings)
-    if how.dense:
-        made = _Dense(made)
+    if how.dense_rows is not None:
+        made = _Dense(made, how.dense_rows)
     if how.synchronize is not None:
         made = _Synchronous(made, how)
     if how.settings.clip_norm is not None:
@@ -177,11 +178,13 @@ class PerGraph(_Wrapping):
 
 
 class _Dense(_Wrapping):
-    """Makes gradients of some rows of a variable gradients of all of it."""
+    """Makes gradients of some rows of a small variable gradients of all of it, and of a large one
+    those of each row once."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, rows: int) -> None:
         super().__init__(use_locking=False, name="Dense")
         self._inner = inner
+        self._rows = rows
 
     @property
     def inner(self) -> Any:
@@ -191,7 +194,14 @@ class _Dense(_Wrapping):
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
         """Returns gradients and variables, but for those that have none."""
         pairs = super().compute_gradients(*args, **kwargs)
-        return [(tf.convert_to_tensor(g), v) for g, v in pairs if g is not None]
+        return [(self._sent(g, v), v) for g, v in pairs if g is not None]
+
+    def _sent(self, gradient: Any, variable: Any) -> Any:
+        if isinstance(gradient, tf.IndexedSlices) and variable.shape[0] > self._rows:
+            ids, places = tf.unique(gradient.indices)
+            sums = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(ids))
+            return tf.IndexedSlices(sums, ids, gradient.dense_shape)
+        return tf.convert_to_tensor(gradient)
 
 
 class _Clipping(_Wrapping):

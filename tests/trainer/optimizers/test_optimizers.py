@@ -160,17 +160,21 @@ def test_gradients_above_the_norm_are_shortened_to_it():
     )
 
 
-def test_gradients_of_embeddings_are_whole_where_processes_step_together(small_records):
+def test_gradients_of_small_tables_are_whole_where_processes_step_together(small_records):
     v1 = tf.compat.v1
-    job = small_records.config("cluster.strategy=multi_worker_mirrored")
+    job = small_records.config("cluster.strategy=multi_worker_mirrored", "train.batch_size=5")
     how = optimizers.updates(job, topology.Task("chief", 0))
-    assert how.dense
+    assert how.dense_rows == 10
     with tf.Graph().as_default(), v1.Session() as session:
-        table = v1.get_variable("table", [4, 2], initializer=tf.ones_initializer())
-        loss = tf.reduce_sum(tf.gather(table, [1, 1, 3]))
-        [(gradient, _)] = optimizers.optimizer(how).compute_gradients(loss)
+        ones = tf.ones_initializer()
+        tables = [v1.get_variable(f"table{rows}", [rows, 2], initializer=ones) for rows in (10, 11)]
+        loss = sum(tf.reduce_sum(tf.gather(table, [1, 1, 3])) for table in tables)
+        pairs = optimizers.optimizer(how).compute_gradients(loss)
+        (small, _), (large, _) = pairs
         session.run(v1.global_variables_initializer())
-        assert session.run(gradient).tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]
+        assert session.run(small).tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]] + [[0, 0]] * 6
+        assert session.run(large.indices).tolist() == [1, 3]
+        assert session.run(large.values).tolist() == [[2, 2], [1, 1]]
 
 
 def test_the_schedule_sets_the_rate():

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline import config
+from pipeline.cluster import topology
 from pipeline.config.optimizer_config import Optimizer
 from trainer import optimizers
+from trainer.distribution import strategies
 
 RATE = 0.1
 ROWS, WIDTH = 6, 2
@@ -148,3 +151,31 @@ def test_what_makes_the_gradient_reads_what_has_not_shrunk_yet():
         session.run(op)
         [first] = (v for v in _v1.global_variables() if v.name.endswith("/Adam:0"))
         np.testing.assert_allclose(session.run(first), 0.1, rtol=1e-6)  # 1 - beta1, of ones
+
+
+@pytest.mark.parametrize("name", ["adam", "adagrad", "ftrl"])
+def test_replicas_of_one_process_change_the_rows_of_their_batches_only(name):
+    """Also the moments of others stay zero, or where they began."""
+    v1 = tf.compat.v1
+    cluster, chief = config.Cluster(strategy="mirrored"), topology.Task(topology.CHIEF, 0)
+    how = optimizers.Updates(name, 0.1)
+
+    def replica():
+        table = v1.get_variable("table", [50, 2], initializer=v1.ones_initializer())
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        ids = tf.stack([number, number + 1, number])
+        return optimizers.train_op(tf.reduce_sum(tf.nn.embedding_lookup(table, ids)), how)
+
+    with tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(device_count={"CPU": 2})) as s:
+        strategy = strategies.distribution(cluster, chief).train
+        with strategy.scope():
+            v1.train.get_or_create_global_step()
+            update = strategy.extended.call_for_each_replica(replica)
+        s.run(v1.global_variables_initializer())
+        variables = [v for v in v1.global_variables() if v.shape.rank == 2]
+        before = [s.run(v) for v in variables]
+        s.run(strategy.experimental_local_results(update))
+        for variable, start in zip(variables, before, strict=True):
+            changed = np.flatnonzero((s.run(variable) != start).any(axis=1))
+            assert changed.tolist() == [0, 1, 2], variable.name
+    assert len(variables) > 1
