@@ -84,7 +84,7 @@ $(if $(filter-out $(TAKEN),$(addsuffix :,$(GOALS))),,$(foreach v,$(filter-out PY
 	for $(call list,$(GOALS)), only for $(call list,$(call takers,$(v))); it must be one of $(call list,$(takes) PYTHON))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare chaos ledger tensorboard runs status logs stop scale doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench lock clean
+.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare chaos ledger tensorboard runs status logs stop scale doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench bench-peers lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -92,7 +92,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo '  CONFIG=mnist|path.yaml  CLUSTER=$(subst $(space),|,$(PLACES))  STRATEGY=none|parameter_server  WORKERS=n  PS=n  RUN=name'
-	@echo '  SET="train.steps=500 train.batch_size=64"  STORAGE=output  INPUT=rows.csv (predict)  ONLY=name (bench)'
+	@echo '  SET="train.steps=500 train.batch_size=64"  STORAGE=output  INPUT=rows.csv (predict)  ONLY=name (bench, bench-peers)'
 
 setup: $(VENV)/.installed ## install into .venv from the hash-pinned lock file
 	@echo "$(VENV) is up to date"
@@ -258,6 +258,9 @@ lint: $(VENV)/.installed-dev ## formatting, lint and types
 
 bench: $(VENV)/.installed-bench ## figures, as a table and in STORAGE/bench.json; one with ONLY=
 	@$(PY) -m benchmarks.main $(call given,STORAGE,storage) $(call given,ONLY,only)
+
+bench-peers: $(VENV)/.installed-bench ## figures next to other libraries, in STORAGE/bench-peers.html; suites with ONLY=; installs gigabytes
+	@$(PY) -m benchmarks.peers.main $(call given,STORAGE,storage) $(call given,ONLY,only)
 
 lock: $(VENV)/.installed-dev ## write the lock files again from setup.py
 	@$(VENV)/bin/uv pip compile setup.py --universal --python-version 3.10 --generate-hashes \

@@ -23,6 +23,7 @@ OF_DEVELOPERS = {
     "docs",
     "lint",
     "bench",
+    "bench-peers",
     "lock",
     "clean",
 }

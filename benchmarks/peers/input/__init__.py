@@ -1,0 +1,1 @@
+"""Reading alone: shuffled, batched, as a model takes it; and again after a kill."""

@@ -1,0 +1,1 @@
+"""Wide & deep with its tables on servers, or copied to each process."""

@@ -1,0 +1,88 @@
+"""What the rounds of a suite come to: medians, and how many times a peer's figure ours is."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from typing import Any
+
+from benchmarks.peers.suites import Program, Suite
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A program: medians of its figures, the least and the largest main one, and `ratio`: how many
+    times its main figure ours is. `failure` says why there are none, if so."""
+
+    program: Program
+    medians: dict[str, float]
+    span: tuple[float, float]
+    rounds: int
+    ratio: float | None
+    versions: dict[str, str]
+    failure: str
+
+    @property
+    def verdict(self) -> str:
+        """Returns the goal, and whether it is met."""
+        if self.program.goal is None or self.ratio is None:
+            return ""
+        met = self.ratio >= self.program.goal
+        return f"≥ {self.program.goal:g}: {'met' if met else 'missed'}"
+
+
+def rows(suite: Suite, kept: dict[str, Any]) -> list[Row]:
+    """Returns a row for each program that has run or has failed, in the order of the suite."""
+    main, found = suite.figures[0].key, []
+    ours: float | None = None
+    for program in suite.programs:
+        of = kept.get(program.name)
+        if of is None:
+            continue
+        done = of["rounds"]
+        medians = {
+            figure.key: statistics.median(values)
+            for figure in suite.figures
+            if (values := [one[figure.key] for one in done if one.get(figure.key) is not None])
+        }
+        value = medians.get(main)
+        ours = value if program is suite.programs[0] else ours
+        every = [one[main] for one in done if main in one] or [0.0]
+        found.append(
+            Row(
+                program,
+                medians,
+                span=(min(every), max(every)),
+                rounds=len(done),
+                ratio=ours / value if ours and value else None,
+                versions=of["versions"],
+                failure=of["failure"],
+            )
+        )
+    return found
+
+
+def head(suite: Suite) -> list[str]:
+    """Returns the titles of the columns of `cells`."""
+    return ["program", *(figure.title for figure in suite.figures), "ours is", "goal", "versions"]
+
+
+def cells(row: Row, suite: Suite) -> list[str]:
+    """Returns the cells of a row."""
+    figures = [
+        figure.form.format(row.medians[figure.key]) if figure.key in row.medians else ""
+        for figure in suite.figures
+    ]
+    ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+    versions = ", ".join(f"{name} {version}" for name, version in row.versions.items())
+    title = row.program.title if not row.failure else f"{row.program.title}: {row.failure}"
+    return [title, *figures, ratio, row.verdict, versions]
+
+
+def text(found: list[Row], suite: Suite) -> str:
+    """Returns a table in Markdown."""
+    lines = [head(suite), ["---", *["--:"] * (len(suite.figures) + 1), "---", "---"]]
+    lines += [cells(row, suite) for row in found]
+    return "\n".join(
+        ["", f"### {suite.title}", "", *(f"| {' | '.join(line)} |" for line in lines), ""]
+    )

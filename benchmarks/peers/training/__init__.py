@@ -1,0 +1,1 @@
+"""Wide & deep in one process: a program for each peer."""

@@ -1,0 +1,43 @@
+"""A hook for `train.hooks` that notes two moments of training."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+
+import tensorflow as tf
+
+from benchmarks.peers import measure
+from pipeline.cluster import topology
+
+FILE, STEPS = "PYTHON_BENCH_PEERS_MARKS", "PYTHON_BENCH_PEERS_STEPS"
+
+
+class Marks(tf.compat.v1.train.SessionRunHook):
+    """Writes the marks of the steps that one variable lists to the file that the other names, if
+    this is the chief. A step that is passed by, as others make some too, is the next one."""
+
+    def begin(self):
+        """Finds the global step."""
+        self._step = tf.compat.v1.train.get_or_create_global_step()
+        self._wanted = [int(step) for step in os.environ[STEPS].split(",")]
+        self._marks = []
+
+    def before_run(self, run_context):
+        """Fetches the global step."""
+        return tf.compat.v1.train.SessionRunArgs(self._step)
+
+    def after_run(self, run_context, run_values):
+        """Notes the moment, if this is a step to note."""
+        step = int(run_values.results)
+        if self._wanted and step >= self._wanted[0]:
+            self._marks.append(dataclasses.asdict(measure.mark(step)))
+            self._wanted.pop(0)
+            self._write()
+
+    def _write(self):
+        role = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {}).get("type")
+        if role in (None, topology.CHIEF):
+            pathlib.Path(os.environ[FILE]).write_text(json.dumps(self._marks), encoding="utf-8")

@@ -1,0 +1,3 @@
+"""Cannot run here."""
+
+raise RuntimeError("needs another machine")

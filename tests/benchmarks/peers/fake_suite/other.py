@@ -1,0 +1,6 @@
+"""Reports the rate it was given, with other output before it."""
+
+from benchmarks.peers import measure
+
+print("a line of a library")
+measure.report(rate=measure.settings()["rate"], cpu=1.5)

@@ -1,0 +1,5 @@
+"""Reports twice the rate it was given."""
+
+from benchmarks.peers import measure
+
+measure.report(rate=2 * measure.settings()["rate"], cpu=0.5)
