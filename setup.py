@@ -40,6 +40,8 @@ setup(
         # Beam's extra for Google Cloud takes none from 3 on; the lock file has 3.
         "google-cloud-storage>=2.19",
         "google-crc32c>=1.5",
+        # Of the version that TensorFlow wants; it has the type bfloat16.
+        "ml-dtypes>=0.3",
         "numpy>=1.26,<2",
         "pillow>=10",
         "pyarrow>=15",

@@ -19,7 +19,7 @@ from pipeline.config import config_file
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 from trainer.distribution import autotuner
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input import dataset, epoch_order, parsing, shares, window_feed
 
 _ROUNDS, _BATCH = 9, 128
@@ -102,7 +102,7 @@ def planning() -> dict[str, float]:
             assert backlog[rank].epoch == backlog[rank + 15 * _WORKERS].epoch == 0
     assert epoch_order.ledger(blocks, applied, applied)[0].left == number // 2 * _RECORDS
     seconds = time.perf_counter() - began
-    variables = counters.unread(blocks).values()
+    variables = saved_counts.unread(blocks).values()
     return {
         "s": seconds,
         "MB": _peak_megabytes() - before,

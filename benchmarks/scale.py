@@ -230,14 +230,14 @@ def _blocks() -> tuple[Any, np.ndarray]:
 def _checkpoint(folder: str, step: int, reached: np.ndarray) -> None:
     import tensorflow as tf
 
-    from trainer.exactly_once import counters
+    from trainer.exactly_once import saved_counts
 
     v1 = tf.compat.v1
     values = {
-        counters.APPLIED: reached.astype(np.int32),
-        counters.REACHED: reached.astype(np.int32),
-        counters.READERS: np.ones(counters.MOST_READERS, np.int64),
-        counters.IDENTITY: np.array(1, np.int64),
+        saved_counts.APPLIED: reached.astype(np.int32),
+        saved_counts.REACHED: reached.astype(np.int32),
+        saved_counts.READERS: np.ones(saved_counts.MOST_READERS, np.int64),
+        saved_counts.IDENTITY: np.array(1, np.int64),
         "global_step": np.array(step, np.int64),
     }
     with tf.Graph().as_default(), v1.Session() as session:
@@ -252,7 +252,7 @@ def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
 
     from trainer.checkpoints import cleanup, save_pace
     from trainer.evaluation import skipped
-    from trainer.exactly_once import report
+    from trainer.exactly_once import epoch_ends
     from trainer.monitoring import trace_hook
 
     folder = scene.run.path
@@ -265,7 +265,7 @@ def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
         saved,
         trace_hook.CheckpointTimes(folder, reporter),
         save_pace.SavePace(folder, 100),
-        report.EpochEnds(folder, blocks, reporter),
+        epoch_ends.EpochEnds(folder, blocks, reporter),
     ]
     took = []
     for number in range(4):
@@ -287,7 +287,7 @@ def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
 def _growth(scene: _Scene) -> float:
     """Returns how many bytes the plan of reading and the account of it keep of an epoch, from the
     first fifth of all epochs on. Of few blocks, as each epoch is laid out."""
-    from trainer.exactly_once import counters, report
+    from trainer.exactly_once import epoch_ends, saved_counts
     from trainer.input import epoch_order
 
     count = 1000
@@ -295,15 +295,15 @@ def _growth(scene: _Scene) -> float:
     blocks = epoch_order.Blocks(("a",), records * 0, records * 0, records)
     folder = scene.run.path
     backlog = epoch_order.Backlog(blocks, 0, records * 0)
-    ends = report.EpochEnds(folder, blocks, scene.reporter(scene.tasks[0]))
+    ends = epoch_ends.EpochEnds(folder, blocks, scene.reporter(scene.tasks[0]))
     held = []
     tracemalloc.start()
     for epoch in range(EPOCHS):
         for position in range(epoch * count, (epoch + 1) * count, count // 4):
             backlog[position]
         if (epoch + 1) % (EPOCHS // 10) == 0:
-            counts = counters.Counts(records * epoch, records * epoch, np.ones(2, np.int64))
-            with mock.patch.object(counters, "counts_in", lambda *_, counts=counts: counts):
+            counts = saved_counts.Counts(records * epoch, records * epoch, np.ones(2, np.int64))
+            with mock.patch.object(saved_counts, "counts_in", lambda *_, counts=counts: counts):
                 ends(epoch, 0.0)
             held.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()

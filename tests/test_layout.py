@@ -280,6 +280,7 @@ def test_only_commands_and_the_centre_lie_at_the_top_of_a_package(package):
         "preprocessing.main",
         "serving.predict",
         "serving.serve",
+        "trainer.ledger_report",
     ],
 )
 def test_commands_start_without_tensorflow_and_beam(module):

@@ -24,7 +24,7 @@ from pipeline.records import epochs
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.distribution import autotuner
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input import epoch_order, parsing
 from trainer.input.dataset import Records
 from trainer.monitoring import divergence
@@ -60,7 +60,7 @@ def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
             "were too many. Save more often with train.save_steps, and train again"
         )
     job, blocks = epochs.of_run(run.read_config(), run), records.blocks("train")
-    counters.counts_in(kept[0].checkpoint, blocks)  # positions are of the records there were
+    saved_counts.counts_in(kept[0].checkpoint, blocks)  # positions are of the records there were
     strategy = topology.STRATEGIES[job.cluster.strategy]
     batches = merged(kept, asynchronous=strategy.asynchronous)
     for one in kept:

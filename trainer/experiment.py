@@ -19,7 +19,7 @@ from trainer.checkpoints.cleanup import Janitor
 from trainer.distribution import placement, sessions, strategies
 from trainer.evaluation import skipped
 from trainer.evaluation.evaluator import Evaluation, SignOfLife
-from trainer.exactly_once import counters, report
+from trainer.exactly_once import epoch_ends, saved_counts
 from trainer.exactly_once.reader import Position, PositionHook
 from trainer.input.own_input import OwnInput, Source
 from trainer.input.script_input import Script
@@ -128,7 +128,7 @@ def _position(process: Process, records: Source) -> Position | None:
     if isinstance(records, OwnInput):
         return None
     blocks = records.blocks("train")
-    counts = counters.counts_in(checkpoint_files.newest(process.run.path), blocks)
+    counts = saved_counts.counts_in(checkpoint_files.newest(process.run.path), blocks)
     return Position(process.job, process.task, blocks, reached=counts.reached)
 
 
@@ -259,7 +259,7 @@ def _after_save(process: Process, records: Source) -> list[saving.AfterSave]:
         *(
             []
             if isinstance(records, OwnInput)
-            else [report.EpochEnds(run.path, records.blocks("train"), reporter)]
+            else [epoch_ends.EpochEnds(run.path, records.blocks("train"), reporter)]
         ),
     ]
 

@@ -24,7 +24,7 @@ from tests.e2e.conftest import MODES
 from tests.faults.conftest import Rig
 from tests.support.sets import slow_unless
 from trainer.checkpoints import checkpoint_files
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input.dataset import Records
 
 STEPS, MORE_STEPS = 40, 60
@@ -135,7 +135,7 @@ def test_the_other_mode_resumes_where_the_first_stopped(
     step = int(before["global_step"])
     assert any("Adam" in tensor for tensor in before)
     # In the middle of an epoch: some of it is done, some is not.
-    assert before[counters.APPLIED].sum() % blocks.total_records > 0
+    assert before[saved_counts.APPLIED].sum() % blocks.total_records > 0
 
     settings = (*RESUMED, *OWN[resumed], *OF_RESUMED.get(resumed, ()))
     settings = (f"train.steps={step + MORE_STEPS}", *settings)
@@ -167,8 +167,8 @@ def _assert_exact(before, after, blocks, job) -> None:
     """What was left of the epoch has been read, once, and nothing twice."""
     steps = int(after["global_step"] - before["global_step"])
     assert steps >= MORE_STEPS
-    begun = before[counters.APPLIED].astype(np.int64)
-    ended = after[counters.APPLIED].astype(np.int64)
+    begun = before[saved_counts.APPLIED].astype(np.int64)
+    ended = after[saved_counts.APPLIED].astype(np.int64)
     assert (ended >= begun).all()
     due = steps * topology.examples_per_step(job)
     # Processes that are not waited for may have counted a batch that the last save has not seen.

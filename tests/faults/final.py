@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.records import manifest
 from tests.faults import verdict, witness
 from trainer.checkpoints import checkpoint_files
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input.dataset import Records
 
 
@@ -16,7 +16,7 @@ class Final:
         folder = folder or rig.records.folder
         blocks = Records(rig.records.job, folder, manifest.read(folder)).blocks("train")
         saved = checkpoint_files.newest(str(rig.path))
-        self.blocks, self.counts = blocks, counters.counts_in(saved, blocks)
+        self.blocks, self.counts = blocks, saved_counts.counts_in(saved, blocks)
         self.by_name = witness.applied_in(saved)
         self.names = witness.names_of(folder, manifest.read(folder))
         self.applied = verdict.applied(saved, folder, rig.records.job)

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.exactly_once import counters, dispatcher
+from trainer.exactly_once import counters, dispatcher, saved_counts
 
 ENTRY = f"{__name__}:take_for_ever"
 RANK, WIDTH, CHUNK = 1, 12, 2
@@ -18,7 +18,7 @@ def session(target: str, job: str) -> tuple[dispatcher.Dealer, Any, Any]:
     of the cluster that needs the parameter server only."""
     placed = tf.compat.v1.train.replica_device_setter(1, worker_device=job)
     with tf.Graph().as_default() as graph, tf.compat.v1.device(placed):
-        reached = counters.variable(counters.REACHED, [4], tf.int32, saved=True)
+        reached = counters.variable(saved_counts.REACHED, [4], tf.int32, saved=True)
         dealer = dispatcher.Dealer(reached, rank=RANK, num_readers=2, width=WIDTH, chunk=CHUNK)
         dealer.build()
         made = tf.compat.v1.global_variables_initializer()

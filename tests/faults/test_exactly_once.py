@@ -19,7 +19,7 @@ from tests.faults.conftest import BATCH
 from tests.faults.final import Final
 from tests.support.sets import slow, slow_unless
 from trainer.checkpoints import checkpoint_files
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input.dataset import Records
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
@@ -158,7 +158,7 @@ def test_a_process_that_pauses_after_a_synchronous_step_is_in_its_checkpoint(rig
     saved = list(state.all_model_checkpoint_paths)
     assert len(saved) > 10
     for checkpoint in saved:
-        counts = counters.counts_in(checkpoint, blocks)
+        counts = saved_counts.counts_in(checkpoint, blocks)
         step = checkpoint_files.step_of(checkpoint)
         assert counts.applied.sum() == counts.reached.sum() == step * 3 * BATCH, step
         assert witness.applied_in(checkpoint).sum() == step * 3 * BATCH, step

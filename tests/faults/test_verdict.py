@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline.records import manifest
 from tests.faults import moments, verdict, witness
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input.dataset import Records
 
 
@@ -30,10 +30,10 @@ def saved(small_records, tmp_path):
         change(witnessed, names)
         applied = reached + np.eye(1, len(reached), dtype=int)[0] * counted
         values = {
-            **counters.unread(blocks),
+            **saved_counts.unread(blocks),
             **{
-                counters.APPLIED: applied.astype(np.int32),
-                counters.REACHED: reached.astype(np.int32),
+                saved_counts.APPLIED: applied.astype(np.int32),
+                saved_counts.REACHED: reached.astype(np.int32),
             },
             **{witness.VARIABLE: witnessed, "global_step": np.int64(3)},
         }

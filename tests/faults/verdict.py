@@ -22,7 +22,7 @@ from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from tests.faults import moments, witness
 from trainer.checkpoints import checkpoint_files
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input.dataset import Records
 
 
@@ -54,7 +54,7 @@ def applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
     """Compares the witness of a checkpoint with its ledger, over the records in `folder`."""
     contents = manifest.read(folder)
     blocks = Records(job, folder, contents).blocks("train")
-    counts = counters.counts_in(checkpoint, blocks)
+    counts = saved_counts.counts_in(checkpoint, blocks)
     names = witness.names_of(folder, contents)
     found = witness.applied_in(checkpoint)
     block_of = np.repeat(np.arange(len(blocks.records)), blocks.records)

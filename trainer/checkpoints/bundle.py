@@ -17,19 +17,18 @@ from typing import Any
 
 import google_crc32c
 import numpy as np
-import tensorflow as tf
-from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from pipeline import errors, storage
 from pipeline.records import tfrecord
 from pipeline.storage import checksums
 from pipeline.storage.patience import patiently
+from trainer.checkpoints import messages
 
 _CHUNK = 8 << 20  # bytes
 _FOOTER, _MAGIC = 48, 0xDB4775248B80FB57
 _TRAILER = 5  # bytes after a block: its compression, 0 for none, and its masked CRC-32C
 _LENGTHS = struct.Struct("<I")
-_OTHERWISE = (tf.string.as_datatype_enum, tf.variant.as_datatype_enum)
+_OTHERWISE = (messages.STRING, messages.VARIANT)
 
 Progress = Callable[[int], None]
 
@@ -83,11 +82,9 @@ class Bundle:
                 table = dict(_entries(file))
         except FileNotFoundError:
             raise Damaged(f"{prefix}.index is missing") from None
-        self._shards = _parsed(tensor_bundle_pb2.BundleHeaderProto, table.pop(b"", b"")).num_shards
+        self._shards = _parsed(messages.BundleHeader, table.pop(b"", b"")).num_shards
         # Those of a partitioned variable are one entry for its shape and one for each slice.
-        self._tensors = {
-            key: _parsed(tensor_bundle_pb2.BundleEntryProto, value) for key, value in table.items()
-        }
+        self._tensors = {key: _parsed(messages.BundleEntry, value) for key, value in table.items()}
 
     @property
     def size(self) -> int:
@@ -106,7 +103,7 @@ class Bundle:
         entry = self._tensors[name.encode()]
         content = b"".join(self._content(name, entry))
         self.close()
-        dtype = tf.DType(entry.dtype).as_numpy_dtype
+        dtype = messages.DTYPES[entry.dtype]
         return np.frombuffer(content, dtype).reshape([dim.size for dim in entry.shape.dim]).copy()
 
     def check(
@@ -133,12 +130,12 @@ class Bundle:
             if not contents or self._path(entry) in intact:
                 self._file(name, entry)
                 continue
-            dtype = tf.DType(entry.dtype)
-            numbers = finite and (dtype.is_floating or dtype.is_complex)
+            numbers = finite and entry.dtype in messages.INEXACT
+            dtype = messages.DTYPES.get(entry.dtype)
             for chunk in self._content(name, entry, chunk_size):
                 if progress is not None:
                     progress(len(chunk))
-                if numbers and not np.isfinite(np.frombuffer(chunk, dtype.as_numpy_dtype)).all():
+                if numbers and not np.isfinite(np.frombuffer(chunk, dtype)).all():
                     raise Damaged(f"{name} is not finite")
         self.close()
 
@@ -194,7 +191,7 @@ class Bundle:
 
 def _checked(file: _File, name: str, entry: Any, *, size: int) -> Iterator[bytes]:
     crc = 0
-    strings = _Strings(entry) if entry.dtype == tf.string.as_datatype_enum else None
+    strings = _Strings(entry) if entry.dtype == messages.STRING else None
     for at in range(entry.offset, entry.offset + entry.size, size):
         wanted = min(size, entry.offset + entry.size - at)
         chunk = file.read(at, wanted)
@@ -202,7 +199,7 @@ def _checked(file: _File, name: str, entry: Any, *, size: int) -> Iterator[bytes
             raise Damaged(f"{file.path} is cut off at byte {at + len(chunk)}, within {name}")
         crc = google_crc32c.extend(crc, chunk) if strings is None else strings.extend(crc, chunk)
         yield chunk
-    if entry.dtype == tf.variant.as_datatype_enum:
+    if entry.dtype == messages.VARIANT:
         return  # each object in it has checks of its own
     if _masked(crc) != entry.crc32c:
         raise Damaged(f"the checksum of {name} is wrong")

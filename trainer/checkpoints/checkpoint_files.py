@@ -14,8 +14,6 @@ import re
 import time
 from collections.abc import Iterator
 
-import tensorflow as tf
-
 from pipeline import errors, storage
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
@@ -24,6 +22,7 @@ from trainer.checkpoints import bundle, checkpoint_list
 
 # In the run folder: checkpoints that could not be restored. Nothing deletes them.
 DAMAGED = "damaged"
+_GLOBAL_STEP = "global_step"  # GraphKeys.GLOBAL_STEP
 _POLL, _PATIENCE = 0.5, 30.0  # seconds
 
 
@@ -102,7 +101,7 @@ def opened(checkpoint: str) -> Iterator[bundle.Bundle]:
 def step_of(checkpoint: str) -> int:
     """Returns the global step stored in a checkpoint. Raises what `opened` does."""
     _await_listing(checkpoint)
-    name = tf.compat.v1.GraphKeys.GLOBAL_STEP
+    name = _GLOBAL_STEP
     with opened(checkpoint) as saved:
         if name not in saved:
             raise bundle.Damaged(f"it has no {name}")
@@ -114,6 +113,8 @@ def _await_listing(checkpoint: str) -> None:
     until they are in it."""
     if not storage.is_remote(checkpoint):
         return
+    import tensorflow as tf
+
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline and storage.exists(f"{checkpoint}.index"):
         with contextlib.suppress(tf.errors.OpError, ValueError):

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from google.protobuf import text_format
-from tensorflow.python.training import checkpoint_state_pb2
 
 from pipeline import errors, storage
 from pipeline.storage import patience
+from trainer.checkpoints import messages
 
 FILE_NAME = "checkpoint"
 
@@ -43,7 +43,7 @@ def is_relative(model_dir: str) -> bool:
 def _paths(model_dir: str) -> list[str]:
     """Returns the paths as they are in the list, the newest first."""
     path = storage.join(model_dir, FILE_NAME)
-    state = checkpoint_state_pb2.CheckpointState()
+    state = messages.CheckpointState()
     try:
         text_format.Parse(patience.patiently(path, lambda: storage.read_text(path)), state)
     except (FileNotFoundError, text_format.ParseError, errors.DataError):
@@ -57,7 +57,7 @@ def _paths(model_dir: str) -> list[str]:
 def write(model_dir: str, newest_first: Sequence[str]) -> None:
     """Writes the list, with relative paths of those that are in its folder."""
     names = [path.removeprefix(f"{model_dir}/") for path in newest_first]
-    state = checkpoint_state_pb2.CheckpointState(
+    state = messages.CheckpointState(
         model_checkpoint_path=names[0], all_model_checkpoint_paths=reversed(names)
     )
     storage.write_text(storage.join(model_dir, FILE_NAME), text_format.MessageToString(state))

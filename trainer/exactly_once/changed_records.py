@@ -14,7 +14,7 @@ from pipeline.cluster import topology
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files, checkpoint_list
 from trainer.distribution import sessions
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input import epoch_order
 from trainer.monitoring.status_reporter import Reporter
 
@@ -28,15 +28,15 @@ def settle(
     `DataError` if it does not permit that.
     """
     checkpoint = checkpoint_files.newest(run.path)
-    why = None if checkpoint is None else counters.mismatch(checkpoint, blocks)
+    why = None if checkpoint is None else saved_counts.mismatch(checkpoint, blocks)
     if checkpoint is None or why is None:
         return
     if job.train.on_new_data == "refuse":
-        counters.counts_in(checkpoint, blocks)  # raises
+        saved_counts.counts_in(checkpoint, blocks)  # raises
     step = checkpoint_files.step_of(checkpoint)
     values = _values(checkpoint)
-    applied = int(np.sum(values.get(counters.APPLIED, 0), dtype=np.int64))
-    values |= counters.unread(blocks)
+    applied = int(np.sum(values.get(saved_counts.APPLIED, 0), dtype=np.int64))
+    values |= saved_counts.unread(blocks)
     # Of another name, so that a kill leaves the old one whole.
     written = storage.join(run.path, f"restarted-{blocks.identity:x}.ckpt-{step}")
     _save(values, written)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import itertools
 from collections.abc import Iterator
 
 import numpy as np
-import tensorflow as tf
 
 from pipeline import config
 from pipeline.cluster import topology
 from trainer.checkpoints import checkpoint_files
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input import epoch_order
-from trainer.monitoring.status_reporter import Reporter
 
 _COLUMNS = ("epoch", "due", "once", "more", "never", "skipped", "left")
 _WIDTH = 11
@@ -23,8 +20,6 @@ _WIDTH = 11
 _ALIKE = 4
 # Epochs that files tell of one by one: the newest. A few records have thousands in no time.
 _SINGLY = 1000
-# And status files, which are written every second and read by all: less than 4 kB with them.
-_IN_STATUS, _LINES_IN_STATUS = 6, 12
 # Shards, and blocks of each, that are named at most.
 _SHARDS, _BLOCKS = 10, 5
 
@@ -51,9 +46,9 @@ class Account:
         return [dict(vars(epoch)) for epoch in newest]
 
 
-def account(checkpoint: str, blocks: epoch_order.Blocks) -> tuple[Account, counters.Counts]:
+def account(checkpoint: str, blocks: epoch_order.Blocks) -> tuple[Account, saved_counts.Counts]:
     """Returns what a checkpoint says. Raises `DataError` if it is of other records."""
-    counts = counters.counts_in(checkpoint, blocks)
+    counts = saved_counts.counts_in(checkpoint, blocks)
     ranks = np.flatnonzero(counts.readers).tolist()
     readers = {_reader(rank): int(counts.readers[rank]) for rank in ranks}
     epochs = epoch_order.ledger(blocks, counts.applied, counts.reached)
@@ -75,49 +70,6 @@ def line(epoch: epoch_order.Epoch) -> str:
     ):
         parts += [f"{number:,} {what}"] if number else []
     return f"epoch {epoch.epoch}: {', '.join(parts)}"
-
-
-class EpochEnds:
-    """Says after a save what has been read by then, and which epochs have ended; an `AfterSave`.
-
-    It goes by the checkpoint, so that what it says is what a resumed run would say. The first save
-    is at the start: epochs that had ended by then are not told again.
-    """
-
-    def __init__(self, model_dir: str, blocks: epoch_order.Blocks, reporter: Reporter) -> None:
-        self._model_dir, self._blocks, self._reporter = model_dir, blocks, reporter
-        self._known: int | None = None
-        self._lines: collections.deque[str] = collections.deque(maxlen=_LINES_IN_STATUS)
-
-    def __call__(self, step: int, seconds: float) -> None:
-        """Notes one save."""
-        checkpoint = checkpoint_files.newest(self._model_dir)
-        if checkpoint is None:
-            return
-        found, _ = account(checkpoint, self._blocks)
-        ended = [epoch for epoch in found.epochs if not epoch.left]
-        known = len(ended) if self._known is None else self._known
-        self._known = max(known, len(ended))
-        for epoch in ended[known:]:
-            tf.get_logger().info(line(epoch))
-            self._lines.append(line(epoch))
-        self._write(found, ended[known:])
-        self._reporter.note(input=found.newest(_IN_STATUS), epochs=list(self._lines))
-
-    def _write(self, found: Account, ended: list[epoch_order.Epoch]) -> None:
-        values = {"epochs": sum((e.due - e.left) / e.due for e in found.epochs)}
-        for epoch in ended:
-            counted = dataclasses.asdict(epoch)
-            values |= {name: counted[name] for name in ("once", "more", "never", "skipped")}
-        summary = tf.compat.v1.Summary(
-            value=[
-                tf.compat.v1.Summary.Value(tag=f"input/{name}", simple_value=value)
-                for name, value in values.items()
-            ]
-        )
-        writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
-        writer.add_summary(summary, found.step)
-        writer.flush()  # after the last save nothing else does
 
 
 def table(found: Account) -> Iterator[str]:
@@ -168,7 +120,7 @@ def not_counted(cluster: config.Cluster, starts: int) -> Iterator[str]:
 
 
 def troubles(
-    blocks: epoch_order.Blocks, counts: counters.Counts, dropped: str | None = None
+    blocks: epoch_order.Blocks, counts: saved_counts.Counts, dropped: str | None = None
 ) -> Iterator[str]:
     """Yields which shards and blocks are not exactly once in what has been read of them, and which
     have more than an epoch less behind them than others; a bounded number of lines. The last is

@@ -68,10 +68,8 @@ class Records:
 
     def blocks(self, split: str) -> epoch_order.Blocks:
         """Returns the seekable blocks of a split. Raises `DataError` if it has no records."""
-        found = self.manifest.split(split)
-        paths = [storage.join(self.folder, shard.path) for shard in found.shards]
         excluded = self.excluded.get(split, frozenset())
-        return epoch_order.blocks_of(found, self.manifest.block_records, paths, excluded=excluded)
+        return epoch_order.blocks_in(self.manifest, split, self.folder, excluded=excluded)
 
     def train_input_fn(self, feed: Feed, num_readers: int) -> InputFn:
         """Returns the endless training input of one reader, of the pieces that `feed` hands out.

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pipeline import config
+from pipeline import config, storage
 from pipeline.records import manifest
 
 # Bytes of records that are mixed with each other, as they are in the files. Parsed, most take less;
@@ -48,6 +48,15 @@ class Blocks:
     def total_records(self) -> int:
         """Number of records in the split."""
         return int(self.records.sum())
+
+
+def blocks_in(
+    contents: manifest.Manifest, split: str, folder: str, *, excluded: Iterable[int] = ()
+) -> Blocks:
+    """Lists the blocks of a split of the records in `folder`. Raises `DataError` if it has none."""
+    found = contents.split(split)
+    paths = [storage.join(folder, shard.path) for shard in found.shards]
+    return blocks_of(found, contents.block_records, paths, excluded=excluded)
 
 
 def blocks_of(

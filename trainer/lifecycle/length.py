@@ -18,7 +18,7 @@ from pipeline.cluster import compatibility
 from pipeline.records import epochs
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input import epoch_order
 from trainer.monitoring.status_reporter import Reporter
 
@@ -41,7 +41,7 @@ def decide(
     step = 0 if checkpoint is None else checkpoint_files.step_of(checkpoint)
     # Blocks that are left out from now on have no part in what is left.
     included = blocks.due > 0
-    read = int(counters.counts_in(checkpoint, blocks).reached[included].sum(dtype=np.int64))
+    read = int(saved_counts.counts_in(checkpoint, blocks).reached[included].sum(dtype=np.int64))
     records = int(blocks.due.sum(dtype=np.int64))
     found = epochs.length(job, records, step=step, read=read)
     run.write(epochs.LENGTH, dataclasses.asdict(found))

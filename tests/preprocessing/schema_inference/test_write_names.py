@@ -59,7 +59,7 @@ def test_names_that_are_whole_sentences(tmp_path):
     path.write_text(f"{'words' * 300},b\n" + "1,2\n2,5\n" * 9)
     assert list(propose(path).data.columns) == ["b"]
     path.write_text(f"{'words' * 300}\n" + "1\n2\n" * 9)
-    with pytest.raises(errors.DataError, match=r"no column that can be read.* 1,500 characters"):
+    with pytest.raises(errors.DataError, match=r"has no readable column.* 1,500 characters"):
         propose(path)
 
 

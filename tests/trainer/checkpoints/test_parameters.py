@@ -53,7 +53,7 @@ def test_a_layer_gets_its_weights_by_their_names(checkpoint):
 def test_a_name_there_is_not(checkpoint):
     with pytest.raises(
         errors.ModelError,
-        match=r"has no 'net/kernels' \(did you mean 'net/kernel.*'\?\), which the model as a Keras "
-        "network has; it was trained by other code",
+        match=r"has no 'net/kernels' \(did you mean 'net/kernel.*'\?\), which its Keras form "
+        "needs; it was trained with other code",
     ):
         Parameters(checkpoint)("net/kernels")

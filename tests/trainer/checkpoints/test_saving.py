@@ -155,7 +155,7 @@ def test_training_does_not_begin_again_because_a_list_could_not_be_read(
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_management, "get_checkpoint_state", lambda *_: None)
         with pytest.raises(
-            errors.RetryableError, match=r"restored step 0, the newest .* has step 6"
+            errors.RetryableError, match=r"restored step 0, because the newest .* of step 6"
         ):
             train(tmp_path, 8, build(CHIEF))
     assert ((tmp_path / "checkpoint").read_text(), len(seen)) == (before, told)

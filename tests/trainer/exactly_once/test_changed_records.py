@@ -18,7 +18,7 @@ from pipeline.runs import run_folder
 from tests.golden import make_checkpoints, regenerate
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
-from trainer.exactly_once import changed_records, counters, reader
+from trainer.exactly_once import changed_records, reader, saved_counts
 from trainer.input import epoch_order
 from trainer.input.dataset import Records
 from trainer.monitoring.status_reporter import Reporter
@@ -38,9 +38,9 @@ OLD, NEW = _blocks(3, 111), _blocks(4, 222)
 def run(tmp_path):
     """Trained on half an epoch of `OLD` until step 5."""
     values = {
-        **counters.unread(OLD),
-        counters.APPLIED: np.array([10, 5, 0], np.int32),
-        counters.REACHED: np.array([10, 5, 0], np.int32),
+        **saved_counts.unread(OLD),
+        saved_counts.APPLIED: np.array([10, 5, 0], np.int32),
+        saved_counts.REACHED: np.array([10, 5, 0], np.int32),
         "weights": WEIGHTS,
         "global_step": np.int64(5),
     }
@@ -66,7 +66,7 @@ def test_with_the_same_records_nothing_happens(run, policy):
     status = _settle(run, OLD, policy)
     assert (status.note, status.new_data) == (None, None)
     assert checkpoint_files.newest(run.path) == before
-    assert counters.counts_in(before, OLD).applied.tolist() == [10, 5, 0]
+    assert saved_counts.counts_in(before, OLD).applied.tolist() == [10, 5, 0]
 
 
 def test_a_run_without_a_checkpoint_takes_any(tmp_path):
@@ -78,7 +78,7 @@ def test_other_records_are_refused(run, blocks):
     """As many blocks do not make them the same."""
     with pytest.raises(errors.DataError, match="was trained on other records than there are now"):
         _settle(run, blocks, "refuse")
-    assert counters.mismatch(checkpoint_files.newest(run.path), OLD) is None
+    assert saved_counts.mismatch(checkpoint_files.newest(run.path), OLD) is None
 
 
 def test_an_epoch_begins_with_the_new_records_and_nothing_learned_is_lost(run):
@@ -86,7 +86,7 @@ def test_an_epoch_begins_with_the_new_records_and_nothing_learned_is_lost(run):
     status = _settle(run, NEW, "restart_epoch")
     written = checkpoint_files.newest(run.path)
     assert written != old and checkpoint_files.step_of(written) == 5
-    counts = counters.counts_in(written, NEW)
+    counts = saved_counts.counts_in(written, NEW)
     assert counts.applied.tolist() == counts.reached.tolist() == [0] * 4
     assert tf.train.load_variable(written, "weights").tolist() == WEIGHTS.tolist()
     assert tf.train.get_checkpoint_state(run.path).all_model_checkpoint_paths == [old, written]
@@ -158,14 +158,14 @@ def test_a_checkpoint_of_the_first_format_resumes_where_it_was(tmp_path):
     blocks, task = records.blocks("train"), topology.Task(topology.CHIEF, 0)
     changed_records.settle(job, run, blocks, reporter=Reporter(run, "chief-0", 8))
     assert checkpoint_files.newest(run.path) == checkpoint
-    before = counters.counts_in(checkpoint, blocks)
+    before = saved_counts.counts_in(checkpoint, blocks)
     assert before.applied.sum() == make_checkpoints.STEPS * make_checkpoints.BATCH
     place = reader.Position(job, task, blocks, reached=before.reached)
     estimator = experiment.estimator(job, run, task, transforms=records.transforms, position=place)
     saver = tf.compat.v1.train.CheckpointSaverHook(run.path, save_steps=100)
     input_fn = records.train_input_fn(place.feed, task.num_readers)
     estimator.train(input_fn, hooks=[saver], steps=3)
-    after = counters.counts_in(checkpoint_files.newest(run.path), blocks)
+    after = saved_counts.counts_in(checkpoint_files.newest(run.path), blocks)
     assert (after.applied == after.reached).all()
     assert after.applied.sum() == (make_checkpoints.STEPS + 3) * make_checkpoints.BATCH
 
@@ -187,14 +187,14 @@ def test_a_ledger_of_a_later_format_resumes_with_an_epoch(run):
     checkpoint = checkpoint_files.newest(run.path)
     values = {
         **changed_records._values(checkpoint),
-        counters.IDENTITY: np.int64(5 << 60 | OLD.identity),
+        saved_counts.IDENTITY: np.int64(5 << 60 | OLD.identity),
     }
     changed_records._save(values, checkpoint)
     with pytest.raises(errors.DataError, match="ledger of format 5, of another version of this"):
         _settle(run, OLD, "refuse")
     status = _settle(run, OLD, "restart_epoch")
     assert status.new_data == {"step": 5, "applied": 15}
-    counts = counters.counts_in(checkpoint_files.newest(run.path), OLD)
+    counts = saved_counts.counts_in(checkpoint_files.newest(run.path), OLD)
     assert counts.applied.tolist() == [0, 0, 0]
 
 
@@ -206,7 +206,7 @@ def test_a_run_of_plain_tf_estimator_resumes_with_all_it_has_learned(
     settings = (*make_checkpoints.SETTINGS, "train.steps=8", "train.on_new_data=restart_epoch")
     commands.run("trainer.task", *task_flags("plain", *settings))
     assert run.read(run_folder.RESULT)["final_step"] == 8
-    applied = tf.train.load_variable(checkpoint_files.newest(run.path), counters.APPLIED)
+    applied = tf.train.load_variable(checkpoint_files.newest(run.path), saved_counts.APPLIED)
     assert applied.sum() == 3 * make_checkpoints.BATCH
     written = f"{run.path}/{next(p.stem for p in pathlib.Path(run.path).glob('restarted-*.index'))}"
     np.testing.assert_array_equal(tf.train.load_variable(written, "linear/kernel"), learned)

@@ -11,7 +11,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from trainer.checkpoints import checkpoint_files
 from trainer.distribution import placement
-from trainer.exactly_once import counters
+from trainer.exactly_once import counters, saved_counts
 from trainer.input import epoch_order
 from trainer.input.dataset import Records
 
@@ -34,18 +34,18 @@ def _save(folder, **values):
 COUNTS = {
     "applied": np.array([10, 4, 0], np.int32),
     "reached": np.array([10, 3, 0], np.int32),
-    "readers": np.array([9, 5] + [0] * (counters.MOST_READERS - 2), np.int64),
+    "readers": np.array([9, 5] + [0] * (saved_counts.MOST_READERS - 2), np.int64),
 }
 
 
 def test_without_a_checkpoint_nothing_has_been_applied():
-    found = counters.counts_in(None, _blocks(3))
+    found = saved_counts.counts_in(None, _blocks(3))
     assert found.applied.tolist() == found.reached.tolist() == [0, 0, 0]
     assert found.readers.sum() == 0
 
 
 def test_counts_come_from_the_checkpoint(tmp_path):
-    found = counters.counts_in(_save(tmp_path, **COUNTS), _blocks(3))
+    found = saved_counts.counts_in(_save(tmp_path, **COUNTS), _blocks(3))
     read = {field.name: getattr(found, field.name).tolist() for field in dataclasses.fields(found)}
     assert read == {name: values.tolist() for name, values in COUNTS.items()}
 
@@ -54,10 +54,10 @@ def test_a_checkpoint_of_other_records_is_refused(tmp_path):
     """As many blocks, but others."""
     saved = _save(tmp_path, **COUNTS, identity=np.int64(7))
     blocks = dataclasses.replace(_blocks(3), identity=7)
-    assert counters.counts_in(saved, blocks).applied.tolist() == [10, 4, 0]
+    assert saved_counts.counts_in(saved, blocks).applied.tolist() == [10, 4, 0]
     expected = re.escape(f"checkpoint {saved!r}: was trained on other records than there are now")
     with pytest.raises(errors.DataError, match=rf"{expected}.* train\.on_new_data=restart_epoch"):
-        counters.counts_in(saved, _blocks(3))
+        saved_counts.counts_in(saved, _blocks(3))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_ledger_of_another_version_is_refused_with_a_way_out(tmp_path, changed
     """In one line, before TensorFlow fails to restore it."""
     saved = _save(tmp_path, **{**COUNTS, **changed})
     with pytest.raises(errors.DataError, match=f"{why}.*restart_epoch to keep what it") as error:
-        counters.counts_in(saved, _blocks(3))
+        saved_counts.counts_in(saved, _blocks(3))
     assert "\n" not in str(error.value)
 
 
@@ -87,7 +87,7 @@ def test_a_checkpoint_without_counts_is_refused(tmp_path, missing):
         session.run(tf.compat.v1.global_variables_initializer())
         saved = tf.compat.v1.train.Saver().save(session, f"{tmp_path}/model.ckpt")
     with pytest.raises(errors.DataError, match=f"does not say which .*input/{missing} missing"):
-        counters.counts_in(saved, _blocks(3))
+        saved_counts.counts_in(saved, _blocks(3))
 
 
 def _counted(batches, *, strategy=None, rank=0, in_turn=True):
@@ -133,16 +133,16 @@ def test_counts_apart_are_saved_as_they_were_copied():
         count = made.count(tf.constant([1, 1], tf.int32), tf.constant([1, 2], tf.int32), 0)
         made.build()
         saved = {v.op.name: v for v in tf.compat.v1.global_variables()}
-        assert set(saved) == {*(f"input/{name}" for name in COUNTS), counters.IDENTITY}
+        assert set(saved) == {*(f"input/{name}" for name in COUNTS), saved_counts.IDENTITY}
         session.run(tf.compat.v1.global_variables_initializer())
-        session.run(saved[counters.REACHED].assign([0, 0, 7, 0]))
+        session.run(saved[saved_counts.REACHED].assign([0, 0, 7, 0]))
         made.restore(session)
         session.run(count)
-        assert session.run(saved[counters.APPLIED]).tolist() == [0, 0, 0, 0]
+        assert session.run(saved[saved_counts.APPLIED]).tolist() == [0, 0, 0, 0]
         made.copy(session)
-        assert session.run(saved[counters.APPLIED]).tolist() == [0, 2, 0, 0]
-        assert session.run(saved[counters.REACHED]).tolist() == [0, 2, 7, 0]
-        assert session.run(saved[counters.READERS])[0] == 2
+        assert session.run(saved[saved_counts.APPLIED]).tolist() == [0, 2, 0, 0]
+        assert session.run(saved[saved_counts.REACHED]).tolist() == [0, 2, 7, 0]
+        assert session.run(saved[saved_counts.READERS])[0] == 2
 
 
 def test_counts_apart_are_lost_together_or_not_at_all():
@@ -155,7 +155,7 @@ def test_counts_apart_are_lost_together_or_not_at_all():
 
 
 def test_a_reader_beyond_the_most_is_counted_with_another():
-    _, _, readers = _counted([([0], [1])], rank=counters.MOST_READERS + 3)
+    _, _, readers = _counted([([0], [1])], rank=saved_counts.MOST_READERS + 3)
     assert readers[3] == 1
 
 
@@ -173,7 +173,7 @@ def test_a_finished_run_has_applied_what_its_steps_were_fed(finished, small_reco
     blocks = Records(small_records.job, small_records.folder, small_records.contents).blocks(
         "train"
     )
-    counts = counters.counts_in(saved, blocks)
+    counts = saved_counts.counts_in(saved, blocks)
     job = finished.run.read_config()
     assert counts.applied.sum() == checkpoint_files.step_of(saved) * job.train.batch_size
     assert counts.readers.sum() == counts.readers[0] == counts.applied.sum()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.exactly_once import counters, dispatcher
+from trainer.exactly_once import counters, dispatcher, saved_counts
 
 BLOCKS, READERS, WIDTH, CHUNK = 6, 3, 5, 2
 
@@ -20,7 +20,7 @@ class _Reader:
     def __init__(self, server, rank):
         self.graph = tf.Graph()
         with self.graph.as_default(), tf.device("/job:ps/task:0"):
-            self.reached = counters.variable(counters.REACHED, [BLOCKS], tf.int32, saved=True)
+            self.reached = counters.variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
             self.dealer = dispatcher.Dealer(
                 self.reached, rank=rank, num_readers=READERS, width=WIDTH, chunk=CHUNK
             )
@@ -228,7 +228,7 @@ def test_nobody_has_left_whom_a_new_chief_finds(readers):
 
 def test_nothing_of_it_is_saved(readers):
     with readers[0].graph.as_default():
-        assert [v.op.name for v in tf.compat.v1.global_variables()] == [counters.REACHED]
+        assert [v.op.name for v in tf.compat.v1.global_variables()] == [saved_counts.REACHED]
 
 
 def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
@@ -238,7 +238,7 @@ def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
     )
     strategy = tf.compat.v1.distribute.experimental.ParameterServerStrategy(resolver)
     with tf.Graph().as_default() as graph, strategy.scope():
-        reached = counters.variable(counters.REACHED, [BLOCKS], tf.int32, saved=True)
+        reached = counters.variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
         dealer = dispatcher.Dealer(reached, rank=1, num_readers=READERS, width=WIDTH, chunk=CHUNK)
         in_turn = dealer.in_turn()
         dealer.build()
@@ -249,7 +249,7 @@ def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
 
 def test_the_state_of_a_thousand_readers_is_small(readers):
     with tf.Graph().as_default():
-        reached = counters.variable(counters.REACHED, [BLOCKS], tf.int32, saved=True)
+        reached = counters.variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
         dispatcher.Dealer(reached, rank=0, num_readers=1000, width=40, chunk=4)
         made = tf.compat.v1.get_default_graph().get_operations()
         shapes = [op.get_attr("shape") for op in made if op.type == "VarHandleOp"]

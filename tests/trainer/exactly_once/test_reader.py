@@ -11,7 +11,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.processes import signals
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.exactly_once.reader import Position, PositionHook
 from trainer.input import epoch_order
 
@@ -67,9 +67,9 @@ class _Process:
             self.initial = tf.compat.v1.global_variables_initializer()
             counts = self.position.counts
             self.counts = {
-                counters.APPLIED: counts.applied.read_value(),
-                counters.REACHED: counts.reached.read_value(),
-                counters.READERS: counts.readers.read_value(),
+                saved_counts.APPLIED: counts.applied.read_value(),
+                saved_counts.REACHED: counts.reached.read_value(),
+                saved_counts.READERS: counts.readers.read_value(),
             }
             self.session = tf.compat.v1.Session(server.target, graph=graph)
 
@@ -134,7 +134,7 @@ def test_a_fast_process_reads_more_of_each_epoch_than_a_slow_one(cluster):
     assert _reads_whole_epochs(fast + slow, range(3))
     # Each epoch is shared as five to one, but for what they hold.
     assert [sum(epoch == e for epoch, _ in slow) <= 6 for e in range(3)] == [True] * 3
-    assert chief.read(counters.APPLIED) == chief.read(counters.REACHED)
+    assert chief.read(saved_counts.APPLIED) == chief.read(saved_counts.REACHED)
 
 
 def test_a_reader_that_comes_back_continues_with_its_assignments(cluster):
@@ -153,10 +153,10 @@ def test_nothing_is_applied_by_who_has_not_noticed_that_the_chief_started_again(
     worker.start()
     worker.step()  # which is undone: the chief has never saved
     chief.position.before_session(chief.session)
-    before = worker.read(counters.APPLIED)
+    before = worker.read(saved_counts.APPLIED)
     with pytest.raises(tf.errors.AbortedError, match="given the blocks of this process out"):
         worker.step()
-    assert worker.read(counters.APPLIED) == before
+    assert worker.read(saved_counts.APPLIED) == before
     chief.start()
     with pytest.raises(tf.errors.AbortedError, match="given the blocks of this process out"):
         worker.step()
@@ -182,7 +182,7 @@ def test_no_process_makes_a_step_after_the_last_save(cluster):
     chief.position.before_last_save(chief.session)
     with pytest.raises(tf.errors.AbortedError, match="given the blocks of this process out"):
         worker.step()
-    assert chief.read(counters.APPLIED) == chief.read(counters.REACHED) != [0] * BLOCKS
+    assert chief.read(saved_counts.APPLIED) == chief.read(saved_counts.REACHED) != [0] * BLOCKS
 
 
 def test_what_a_lost_worker_held_is_read_by_the_chief(cluster):
@@ -199,7 +199,7 @@ def test_what_a_lost_worker_held_is_read_by_the_chief(cluster):
     # It was only stopped for long, and comes back.
     with pytest.raises(tf.errors.AbortedError, match="given the blocks of this process out"):
         worker.step()
-    assert chief.read(counters.APPLIED) == chief.read(counters.REACHED)
+    assert chief.read(saved_counts.APPLIED) == chief.read(saved_counts.REACHED)
     worker.start()
     again = [p.step() for _ in range(50) for p in (chief, worker)]
     first = min(epoch for epoch, _ in again) + 1
@@ -224,7 +224,7 @@ def test_what_a_worker_hands_back_is_read_at_once(cluster, monkeypatch):
     steps = [p.step() for _ in range(40) for p in (chief, worker)]
     first = min(epoch for epoch, _ in steps) + 1
     assert _reads_whole_epochs(steps, range(first, first + 2))
-    assert chief.read(counters.APPLIED) == chief.read(counters.REACHED)
+    assert chief.read(saved_counts.APPLIED) == chief.read(saved_counts.REACHED)
 
 
 def test_a_worker_that_ends_with_training_hands_nothing_back(cluster):
@@ -241,14 +241,14 @@ def test_readers_are_counted(cluster):
     worker.start()
     for process in (chief, worker, chief, chief):
         process.step()
-    assert chief.read(counters.READERS)[:3] == [12, 4, 0]
+    assert chief.read(saved_counts.READERS)[:3] == [12, 4, 0]
 
 
 def test_only_the_counts_are_saved(cluster):
     """Any mode can resume from the checkpoint of any other: they hold the same variables."""
     assert cluster[0].saved == [
-        counters.APPLIED,
-        counters.REACHED,
-        counters.READERS,
-        counters.IDENTITY,
+        saved_counts.APPLIED,
+        saved_counts.REACHED,
+        saved_counts.READERS,
+        saved_counts.IDENTITY,
     ]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.runs import run_folder
-from trainer.exactly_once import counters, report
+from trainer.exactly_once import epoch_ends, report, saved_counts
 from trainer.input import epoch_order
 from trainer.monitoring.status_reporter import Reporter
 
@@ -23,10 +23,10 @@ def _blocks(number=3, shards=1, excluded=None):
 
 
 def _counts(applied, reached=None, readers=(0,)):
-    every = np.zeros(counters.MOST_READERS, np.int64)
+    every = np.zeros(saved_counts.MOST_READERS, np.int64)
     every[: len(readers)] = readers
     reached = applied if reached is None else reached
-    return counters.Counts(np.array(applied), np.array(reached), every)
+    return saved_counts.Counts(np.array(applied), np.array(reached), every)
 
 
 def _save(folder, step, counts):
@@ -34,10 +34,10 @@ def _save(folder, step, counts):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         values = {
             **dict.fromkeys(["global_step"], np.int64(step)),
-            counters.APPLIED: counts.applied.astype(np.int32),
-            counters.REACHED: counts.reached.astype(np.int32),
-            counters.READERS: counts.readers,
-            counters.IDENTITY: np.int64(0),
+            saved_counts.APPLIED: counts.applied.astype(np.int32),
+            saved_counts.REACHED: counts.reached.astype(np.int32),
+            saved_counts.READERS: counts.readers,
+            saved_counts.IDENTITY: np.int64(0),
         }
         for name, value in values.items():
             tf.compat.v1.get_variable(name, initializer=value)
@@ -92,7 +92,7 @@ def test_an_epoch_in_a_line(epoch, text):
 def ends(tmp_path):
     run = run_folder.RunFolder(str(tmp_path))
     with tf.Graph().as_default():  # writers of summaries ask for one
-        yield report.EpochEnds(run.path, _blocks(), Reporter(run, "chief-0", 100))
+        yield epoch_ends.EpochEnds(run.path, _blocks(), Reporter(run, "chief-0", 100))
 
 
 def _status(tmp_path, ends):

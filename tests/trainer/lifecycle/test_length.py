@@ -13,7 +13,7 @@ from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from tests.faults import witness
 from trainer.checkpoints import checkpoint_files
-from trainer.exactly_once import counters
+from trainer.exactly_once import saved_counts
 from trainer.input import epoch_order
 from trainer.lifecycle import length
 from trainer.monitoring.status_reporter import Reporter
@@ -29,9 +29,9 @@ def _job(*overrides):
 
 def _save(folder, step, reached):
     values = {
-        **counters.unread(BLOCKS),
-        counters.APPLIED: np.array(reached, np.int32) + 1,  # one of each was applied twice
-        counters.REACHED: np.array(reached, np.int32),
+        **saved_counts.unread(BLOCKS),
+        saved_counts.APPLIED: np.array(reached, np.int32) + 1,  # one of each was applied twice
+        saved_counts.REACHED: np.array(reached, np.int32),
         "global_step": np.int64(step),
     }
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -1,0 +1,59 @@
+"""Reports after each save what has been read, and which epochs have ended."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+
+import tensorflow as tf
+
+from trainer.checkpoints import checkpoint_files
+from trainer.exactly_once import report
+from trainer.input import epoch_order
+from trainer.monitoring.status_reporter import Reporter
+
+# Status files, which are written every second and read by all, stay below 4 kB with these.
+_IN_STATUS, _LINES_IN_STATUS = 6, 12
+
+
+class EpochEnds:
+    """Says after a save what has been read by then, and which epochs have ended; an `AfterSave`.
+
+    It goes by the checkpoint, so that what it says is what a resumed run would say. The first save
+    is at the start: epochs that had ended by then are not told again.
+    """
+
+    def __init__(self, model_dir: str, blocks: epoch_order.Blocks, reporter: Reporter) -> None:
+        self._model_dir, self._blocks, self._reporter = model_dir, blocks, reporter
+        self._known: int | None = None
+        self._lines: collections.deque[str] = collections.deque(maxlen=_LINES_IN_STATUS)
+
+    def __call__(self, step: int, seconds: float) -> None:
+        """Notes one save."""
+        checkpoint = checkpoint_files.newest(self._model_dir)
+        if checkpoint is None:
+            return
+        found, _ = report.account(checkpoint, self._blocks)
+        ended = [epoch for epoch in found.epochs if not epoch.left]
+        known = len(ended) if self._known is None else self._known
+        self._known = max(known, len(ended))
+        for epoch in ended[known:]:
+            tf.get_logger().info(report.line(epoch))
+            self._lines.append(report.line(epoch))
+        self._write(found, ended[known:])
+        self._reporter.note(input=found.newest(_IN_STATUS), epochs=list(self._lines))
+
+    def _write(self, found: report.Account, ended: list[epoch_order.Epoch]) -> None:
+        values = {"epochs": sum((e.due - e.left) / e.due for e in found.epochs)}
+        for epoch in ended:
+            counted = dataclasses.asdict(epoch)
+            values |= {name: counted[name] for name in ("once", "more", "never", "skipped")}
+        summary = tf.compat.v1.Summary(
+            value=[
+                tf.compat.v1.Summary.Value(tag=f"input/{name}", simple_value=value)
+                for name, value in values.items()
+            ]
+        )
+        writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
+        writer.add_summary(summary, found.step)
+        writer.flush()  # after the last save nothing else does
