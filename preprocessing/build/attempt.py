@@ -132,10 +132,15 @@ class Attempt:
         job: dataflow_job.Job | None,
     ) -> None:
         from preprocessing.build import beam_pipeline
+        from preprocessing.runners import portable
 
         counts = [chunk.rows for chunk in chunks]
         rows = None if None in counts else sum(count or 0 for count in counts)
         follow = functools.partial(job.submitted, folders) if job else None
+        if portable.follows(how["options"]):
+            portable.check(how["options"])
+            pool = portable.pool_here(how["options"])
+            follow = functools.partial(portable.follow, folders.temporary, pool=pool)
         with reporting.reporting(folders, rows), dataflow_job.explained(job):
             how |= {"follow": follow, "dates": self.options.dates}
             beam_pipeline.run(chunks, self.source, self.data, folders=folders, **how)

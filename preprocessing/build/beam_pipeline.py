@@ -27,7 +27,7 @@ from preprocessing.build import copies
 from preprocessing.dead_letters import letter_files
 from preprocessing.rows import content, placement, provenance, sample, undated, validate
 from preprocessing.rows.split import draw, read_from
-from preprocessing.runners import error_transport
+from preprocessing.runners import error_transport, pulse
 from preprocessing.shards import encode, merge, pieces, record_folders, spill, split_leaks, summed
 from preprocessing.shards.prefetch import ahead
 from preprocessing.sources import keys, ptransform
@@ -64,6 +64,10 @@ class Spill(beam.DoFn):
     ) -> None:
         self._source, self._data, self._folder, self._dates = source, data, folder, dates
         self._late = analyzed_late(data)
+
+    def setup(self) -> None:
+        """Called once in a worker; from now on this one says that it is there."""
+        pulse.begin(self._folder)
 
     def spilled(
         self, element: Chunk, found: Iterator[Rows], sums: summed.Sums | None = None
@@ -252,6 +256,10 @@ class SpillCopies(beam.DoFn):
     def __init__(self, data: config.Data, folder: str) -> None:
         self._data, self._folder = data, folder
 
+    def setup(self) -> None:
+        """As that of `Spill`."""
+        pulse.begin(self._folder)
+
     def process(self, element: tuple[ShardKey, Iterable[spill.Segment]]) -> Iterator[Any]:
         """Looks for equal rows of one shard, which may go to others."""
         key, segments = element
@@ -272,6 +280,10 @@ class WriteShard(beam.DoFn):
         self, data: config.Data, folders: record_folders.Folders, by_content: bool = False
     ) -> None:
         self._data, self._folders, self._by_content = data, folders, by_content
+
+    def setup(self) -> None:
+        """As that of `Spill`."""
+        pulse.begin(self._folders.temporary)
 
     def process(
         self,

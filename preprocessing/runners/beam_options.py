@@ -23,6 +23,16 @@ from preprocessing.runners.process_runner import ProcessRunner
 # Beam's default, DirectRunner, is Prism, which downloads a Go program first
 # (docs/tensorflow-pitfalls.md#directrunner-downloads-a-program).
 LOCAL_RUNNER = "FnApiRunner"
+# The others that are let through; `docs/engines.md` says which of them has been tried.
+_ELSEWHERE = ("PortableRunner", "FlinkRunner", "SparkRunner", "DataflowRunner", "PrismRunner")
+_RUNNERS = (LOCAL_RUNNER, *_ELSEWHERE)
+# And what Beam has, or did, that cannot run these pipelines, by a part of the name.
+_UNFIT = {
+    "dask": "does not keep the outputs of a step apart, so no records come of it",
+    "directrunner": "downloads a Go program and runs that",
+    "interactive": "is for notebooks",
+    "ray": "is not part of Beam",
+}
 
 
 def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
@@ -33,7 +43,7 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     """
     options = _parse(arguments)
     standard = options.view_as(StandardOptions)
-    standard.runner = standard.runner or LOCAL_RUNNER
+    standard.runner = _known_runner(standard.runner or LOCAL_RUNNER)
     direct = options.view_as(DirectOptions)
     if not any(argument.startswith("--direct_num_workers") for argument in arguments):
         direct.direct_num_workers = num_workers
@@ -46,6 +56,19 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     # (docs/tensorflow-pitfalls.md#pickled-main-session).
     options.view_as(SetupOptions).save_main_session = False
     return options
+
+
+def _known_runner(given: str) -> str:
+    """Returns the name of a runner that can run these pipelines, however its case is."""
+    for name in _RUNNERS:
+        if given.lower() in (name.lower(), name.lower().removesuffix("runner")):
+            return name
+    why = next((text for part, text in _UNFIT.items() if part in given.lower()), "")
+    said = f"which {why}" if why else "which is not known"
+    raise errors.UsageError(
+        f"--pipeline_options: --runner={given}, {said}; use {', '.join(_RUNNERS)}, or leave it out"
+        f"{'' if why else errors.nearest(given, _RUNNERS)}"
+    )
 
 
 def runner(options: PipelineOptions) -> PipelineRunner | str:
@@ -78,10 +101,12 @@ def is_local(options: PipelineOptions) -> bool:
 
 @contextlib.contextmanager
 def quiet(options: PipelineOptions) -> Iterator[None]:
-    """Keeps Beam from logging a worker's traceback that the driver gets as an exception too."""
-    logger = logging.getLogger("apache_beam")
+    """Keeps Beam from logging a worker's traceback that the driver gets as an exception too. A job
+    server sends it on, and the client logs that by the root."""
+    portable = runner_name(options) == "PortableRunner"
+    logger = logging.getLogger(None if portable else "apache_beam")
     before = logger.level
-    if is_local(options):
+    if portable or is_local(options):
         logger.setLevel(logging.CRITICAL + 1)
     try:
         yield

@@ -58,7 +58,7 @@ ENGINES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "engines.md"
 @pytest.mark.parametrize("runner", ["PortableRunner", "FlinkRunner", "SparkRunner"])
 def test_the_options_the_docs_give_are_those_of_beam(runner):
     """What Beam's own parser makes of them, sent through the form that runners get."""
-    (given,) = re.findall(rf"--pipeline_options=(--runner={runner}\S+)", ENGINES.read_text())
+    given, *_ = re.findall(rf"--pipeline_options=(--runner={runner}\S+)", ENGINES.read_text())
     flags = given.split(",")
     options = beam_options.build(flags, 1)
     assert beam_options.runner(options) == runner and not beam_options.is_local(options)
@@ -98,3 +98,28 @@ def test_quiet_is_for_local_runs_and_ends():
     assert logger.level == before
     with beam_options.quiet(beam_options.build(["--runner=DataflowRunner"], 1)):
         assert logger.level == before
+
+
+@pytest.mark.parametrize("given", ["FlinkRunner", "flinkrunner", "Flink"])
+def test_the_name_of_a_runner_may_be_written_as_beam_takes_it(given):
+    assert beam_options.runner_name(beam_options.build([f"--runner={given}"], 1)) == "FlinkRunner"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("DaskRunner", "which does not keep the outputs of a step apart, so no records come of it"),
+        ("apache_beam.runners.dask.dask_runner.DaskRunner", "which does not keep the outputs of a"),
+        ("DirectRunner", "which downloads a Go program and runs that"),
+        ("InteractiveRunner", "which is for notebooks"),
+        ("RayRunner", "which is not part of Beam"),
+        ("SamzaRunner", "which is not known"),
+    ],
+)
+def test_a_runner_that_cannot_run_this_is_refused_in_one_line(given, why):
+    with pytest.raises(errors.UsageError) as caught:
+        beam_options.build([f"--runner={given}"], 1)
+    line = str(caught.value)
+    assert line.startswith(f"--pipeline_options: --runner={given}, {why}")
+    assert "; use FnApiRunner, PortableRunner, FlinkRunner, SparkRunner, DataflowRunner" in line
+    assert "\n" not in line
