@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline import cli, config, errors, storage
-from pipeline.cluster import compatibility, task_discovery, topology
+from pipeline.cluster import compatibility, gpus, task_discovery, topology
 from pipeline.config import config_file, own_input
 from pipeline.jobs import display
 from pipeline.jobs import job as jobs
@@ -107,6 +107,7 @@ def _run(
     if task.cluster:
         environment.hide_proxies_from_grpc(os.environ)
     job = topology.with_counts(_config(script, task, settings), task)
+    job = gpus.with_replicas(job, gpus.count(os.environ))
     compatibility.check(job)
     role = script_role.of(os.environ)
     if task.cluster or role is not None:

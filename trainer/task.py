@@ -19,7 +19,7 @@ import time
 from absl import flags
 
 from pipeline import cli, config, storage, versions
-from pipeline.cluster import compatibility, task_discovery, topology
+from pipeline.cluster import compatibility, gpus, task_discovery, topology
 from pipeline.config import config_file
 from pipeline.jobs import job as jobs
 from pipeline.processes import environment
@@ -68,6 +68,7 @@ def main() -> None:
         environment.hide_proxies_from_grpc(os.environ)
     own_package.provide(os.environ)
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
+    job = gpus.with_replicas(job, gpus.count(os.environ))
     root = storage.absolute(_STORAGE.value)
     run = run_folder.RunFolder(run_folder.run_folder(root, _RUN.value))
     records = _records_for(job, run, task)

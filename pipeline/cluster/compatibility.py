@@ -131,6 +131,11 @@ def _check_devices(cluster: config.Cluster) -> None:
     twice = [d for n, d in enumerate(cluster.devices) if parsed[n] in parsed[:n]]
     if twice:
         raise errors.UsageError(f"cluster.devices: {twice[0]!r} is named twice; name each once")
+    if topology.STRATEGIES[cluster.strategy].all_reduce and len({kind for kind, _ in parsed}) > 1:
+        raise errors.UsageError(
+            f"cluster.devices: strategy {cluster.strategy!r} adds up between devices of one kind, "
+            f"not {', '.join(cluster.devices)}; name only CPUs or only GPUs"
+        )
     if cluster.devices and cluster.replicas not in (None, len(cluster.devices)):
         raise errors.UsageError(
             f"cluster.replicas: {cluster.replicas}, but cluster.devices names "

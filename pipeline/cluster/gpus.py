@@ -1,29 +1,83 @@
-"""How many GPUs this machine has, without loading TensorFlow."""
+"""Which GPUs this machine has, without loading TensorFlow, and which of them a process gets."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from pipeline import errors
+from pipeline import config, errors
+from pipeline.cluster import topology
+from pipeline.cluster.topology import EVALUATOR, PS
+
+# What CUDA takes for the GPUs that a process sees.
+VARIABLE = "CUDA_VISIBLE_DEVICES"
+# Set by a place that has given the machine of a process so many GPUs; a whole number.
+PROMISED = "PIPELINE_GPUS"
+
+
+def visible(environment: Mapping[str, str], devices: str = "/dev") -> list[str]:
+    """Returns what CUDA calls the NVIDIA GPUs that processes with this environment may use."""
+    names = os.listdir(devices) if os.path.isdir(devices) else []
+    present = sum(re.fullmatch(r"nvidia\d+", name) is not None for name in names)
+    given = environment.get(VARIABLE)
+    if given is None:
+        return [str(index) for index in range(present)]
+    # As CUDA reads it: everything behind the first entry that is not a device is out of sight.
+    listed = [entry.strip() for entry in given.split(",")]
+    valid = next((n for n, e in enumerate(listed) if e in ("", "-1")), len(listed))
+    return listed[: min(present, valid)]
 
 
 def count(environment: Mapping[str, str], devices: str = "/dev") -> int:
-    """Returns the number of NVIDIA GPUs that processes with this environment may use."""
-    names = os.listdir(devices) if os.path.isdir(devices) else []
-    present = sum(re.fullmatch(r"nvidia\d+", name) is not None for name in names)
-    visible = environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return present
-    # As CUDA reads it: everything behind the first entry that is not a device is out of sight.
-    listed = [entry.strip() for entry in visible.split(",")]
-    valid = next((n for n, e in enumerate(listed) if e in ("", "-1")), len(listed))
-    return min(present, valid)
+    """Returns how many GPUs `visible` does."""
+    return len(visible(environment, devices))
 
 
-# Set by a place that has given the machine of a process so many GPUs; a whole number.
-PROMISED = "PIPELINE_GPUS"
+def each(cluster: config.Cluster, gpus: int) -> int:
+    """Returns how many of the `gpus` of one machine, on which all processes of a run are, each that
+    trains uses; at least 1. Raises `UsageError` if a config asks for more than there are."""
+    trainers = 1 + topology.worker_places(cluster)
+    most = max(1, gpus // trainers)
+    if not topology.STRATEGIES[cluster.strategy].all_reduce or cluster.devices:
+        return max(1, len(cluster.devices))
+    if gpus and cluster.replicas is not None and cluster.replicas > most:
+        raise errors.UsageError(
+            f"cluster.replicas: {cluster.replicas} in each of {trainers} processes, but this "
+            f"machine has {gpus} GPUs; use replicas={most}, or fewer workers"
+        )
+    return cluster.replicas or most
+
+
+def with_replicas(job: config.Config, gpus: int) -> config.Config:
+    """Returns `job` with a replica for each of the `gpus` that a process of an all-reduce sees,
+    unless it says itself how many there are: all that counts examples goes by the config."""
+    cluster = job.cluster
+    all_reduce = topology.STRATEGIES[cluster.strategy].all_reduce
+    if not all_reduce or gpus < 2 or cluster.replicas or cluster.devices:
+        return job
+    return job.model_copy(update={"cluster": cluster.model_copy(update={"replicas": gpus})})
+
+
+def share(
+    task: topology.Task, *, there: Sequence[str], each: int, evaluating: str = "none"
+) -> list[str] | None:
+    """Returns which of the GPUs that are `there` a process of this machine sees; `None` for all.
+
+    Each process of a cluster that trains gets `each` of its own. If there are too few for that,
+    each gets one, which it has to share. Parameter servers get none, and the evaluator one that is
+    left, or none; it sees all if it has a strategy, `evaluating`, of its own.
+    """
+    if task.job_name == PS:
+        return []
+    trainers = task.num_readers
+    if not there or trainers == 1:
+        return None
+    if task.job_name == EVALUATOR:
+        return list(there[trainers * each :][:1]) if evaluating == "none" else None
+    if trainers * each > len(there):
+        return [there[task.rank % len(there)]]
+    return list(there[task.rank * each :][:each])
 
 
 def check_promised(environment: Mapping[str, str], seen: int) -> None:

@@ -94,8 +94,9 @@ STRATEGIES: Mapping[str, Strategy] = {
     "multi_worker_mirrored": Strategy(
         "processes that each hold a copy of the model and all-reduce gradients",
         workers=(1, 1, None),
+        replicas=(1, 1, None),
         synchronous=True,
-        keys=("communication",),
+        keys=("communication", "replicas", "devices"),
     ),
     "parameter_server": Strategy(
         "asynchronous workers that share variables on parameter servers",

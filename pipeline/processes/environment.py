@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 
 # fmt: off
 _ALLOWED = frozenset({
@@ -42,7 +42,7 @@ _PROXIES = ("grpc_proxy", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
 # What TensorFlow's access to gs:// obeys, in capitals too.
 _PROXIES_OF_STORAGE = ("https_proxy", "all_proxy", "no_proxy")
 # How many threads one op may use, for TensorFlow.
-_THREADS = "TF_NUM_INTRAOP_THREADS"
+THREADS = "TF_NUM_INTRAOP_THREADS"
 _DEFAULTS = {
     # TensorFlow's banners of information (0) and warnings (1) would bury our own lines.
     "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -79,17 +79,23 @@ def hide_proxies_from_grpc(environment: MutableMapping[str, str]) -> None:
 
 
 def for_role(
-    role: str, given: Mapping[str, str], *, processors: int, trainers: int
+    role: str,
+    given: Mapping[str, str],
+    *,
+    processors: int,
+    trainers: int,
+    gpus: Sequence[str] | None = None,
 ) -> dict[str, str]:
     """Returns what one role gets on top of what all were `given`.
 
-    Parameter servers keep their hands off the GPUs. Several `trainers` on one machine share its
-    processors: with a thread for every processor in each of them they would be in each other's way
-    (on two processors, a tenth fewer examples/s).
+    It sees the `gpus` of these names, or all; parameter servers keep their hands off them. Several
+    `trainers` on one machine share its processors: with a thread for every processor in each of
+    them they would be in each other's way (on two processors, a tenth fewer examples/s).
     """
-    extra = {"CUDA_VISIBLE_DEVICES": ""} if role == "ps" else {}
-    if trainers > 1 and role != "evaluator" and _THREADS not in given:
-        extra[_THREADS] = str(max(1, processors // trainers))
+    seen = [] if role == "ps" else gpus
+    extra = {} if seen is None else {"CUDA_VISIBLE_DEVICES": ",".join(seen)}
+    if trainers > 1 and role != "evaluator" and THREADS not in given:
+        extra[THREADS] = str(max(1, processors // trainers))
     return extra
 
 

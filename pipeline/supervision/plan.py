@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from pipeline import errors
+from pipeline.cluster import topology
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.supervision import watchdog
@@ -50,6 +51,8 @@ class Plan:
     graces: Graces = dataclasses.field(default_factory=Graces)
     # For how many workers the cluster has addresses, if that is for more than it starts with.
     worker_places: int = 0
+    # Returns which GPUs a process sees; `None` for all that this one does.
+    gpus: Callable[[topology.Task], Sequence[str] | None] = lambda task: None
     # True if no process outside the run can reach its ports.
     isolated: bool = False
 

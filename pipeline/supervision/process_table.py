@@ -98,6 +98,7 @@ class ProcessTable:
             os.environ,
             processors=environment.processors(),
             trainers=sum(self.counts.get(r, 0) for r in topology.TRAINING_ROLES),
+            gpus=self._plan.gpus(member.task),
         )
         self._server.spawn(Spawn(member.name, self._plan.entry, arguments, log, extra))
 

@@ -263,3 +263,25 @@ def test_very_few_records_are_shared_without_waiting(rig, tmp_path, mode):
     shared = np.bincount(final.names, minlength=witness.NAMES)
     applied = (final.by_name[final.names] / shared[final.names]).round()
     assert applied.max() - applied.min() <= 6
+
+
+@pytest.mark.slow
+def test_replicas_in_each_of_several_processes_are_counted(rig):
+    """Two processes with two logical devices each, which stand for GPUs."""
+    result = rig.train(
+        "cluster.strategy=multi_worker_mirrored",
+        "cluster.devices=[/cpu:0,/cpu:1]",
+        *WITNESSED,
+        "train.steps=null",
+        "train.epochs=3",
+        "train.save_steps=50",
+    )
+    due = result["input"][0]["due"]
+    assert result["final_step"] == -(-3 * due // (4 * BATCH))
+    epochs, filled = result["input"][:3], result["input"][3:]
+    assert [row["once"] for row in epochs] == [due] * 3
+    assert sum(row["once"] for row in filled) == result["final_step"] * 4 * BATCH - 3 * due
+    final = Final(rig)
+    final.check(twice=0)
+    assert final.applied.exact
+    assert result["readers"]["chief-0"] == result["readers"]["worker-0"]

@@ -55,3 +55,35 @@ def test_two_five_one_workers_apply_each_record_once(rig, mode):
     final = Final(rig)
     final.check(twice=0)
     assert final.applied.exact
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["multi_worker_mirrored", "parameter_server_sync"])
+def test_where_all_step_together_they_save_once_and_start_again(rig, mode):
+    def react(statuses):
+        worker = statuses.get("worker-0")
+        if worker is not None and worker.has_stepped and not asked:
+            asked.append(worker.step)
+            RunFolder(str(rig.path)).write(run_folder.SCALE, {"workers": 2})
+
+    asked: list[int] = []
+    rig.seen.react = react
+    result = rig.train(
+        f"cluster.strategy={mode}",
+        *witness.SETTINGS,
+        "train.steps=null",
+        "train.epochs=4",
+        "train.save_steps=2000",
+        pace=0.02,
+    )
+    assert rig.restarts == []
+    assert rig.job.cluster.workers is None
+    counts = {name: len(pids) for name, pids in rig.seen.pids.items()}
+    assert counts["chief-0"] == counts["worker-0"] == 2
+    assert counts["evaluator-0"] == counts["worker-1"] == 1
+    epochs, filled = result["input"][:4], result["input"][4:]
+    assert [row["once"] for row in epochs] == [row["due"] for row in epochs]
+    assert sum(row["once"] for row in filled) < 3 * BATCH
+    final = Final(rig)
+    final.check(twice=0)
+    assert final.applied.exact

@@ -30,6 +30,8 @@ def session_config(
     settings = tf.compat.v1.ConfigProto(
         allow_soft_placement=True, device_count={"CPU": cpu_devices}
     )
+    # Other processes may use the same GPU.
+    settings.gpu_options.allow_growth = True
     if train is not None and train.xla:
         _compile(settings)
     rewrite = settings.graph_options.rewrite_options

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.distribute import collective_all_reduce_strategy as all_reduce
 
 from pipeline import config
 from pipeline.cluster import compatibility, topology
@@ -103,6 +104,7 @@ def _multi_worker_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
     # (docs/tensorflow-pitfalls.md#copied-strategies).
     tf.compat.v1.disable_eager_execution()
     sparse_gather.install()
+    _choose_devices(devices)
     implementation = _distribute.experimental.CommunicationImplementation
     options = _distribute.experimental.CommunicationOptions(
         implementation=implementation[cluster.communication.upper()],
@@ -110,6 +112,22 @@ def _multi_worker_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
         bytes_per_pack=_PACK_BYTES,
     )
     return _distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
+def _choose_devices(devices: list[str]) -> None:
+    """Has the all-reduce strategy make its replicas on `devices` of each process.
+
+    By itself it makes one on each GPU that it sees, or one on the CPU, and its constructor takes no
+    devices where there are several processes.
+    """
+    parsed = [compatibility.parse_device(device, "cluster.devices") for device in devices]
+    kinds = {kind.upper() for kind, _ in parsed}
+    (kind,) = kinds  # `compatibility` has checked it
+
+    def chosen(extended: Any, resolver: Any, worker: str) -> tuple[tuple[str, ...], str]:
+        return tuple(f"{worker}/device:{kind}:{index}" for _, index in parsed), kind
+
+    all_reduce.CollectiveAllReduceExtended._initialize_local_devices = chosen
 
 
 def _parameter_server_strategy(cluster: config.Cluster, devices: list[str]) -> Any:

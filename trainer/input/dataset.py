@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.records import manifest, quarantine
 from trainer.distribution import autotuner
-from trainer.input import epoch_order, grouping, parsing, window_feed
+from trainer.input import epoch_order, grouping, parallel, parsing, window_feed
 from trainer.input.packing import Packing
 from trainer.input.window_feed import Feed
 from trainer.models.transforms import Transforms
@@ -83,6 +84,8 @@ class Records:
         transforms, packing = self.transforms, Packing(self.transforms.columns)
         batch_size = topology.batch_per_replica(self.job)
         blocks = self.blocks("train")
+        at_once = parallel.calls(os.environ)
+        random = parallel.are_random(transforms.plan.features)
         there = len(epoch_order.readable(blocks))
         if there < num_readers:
             raise errors.UsageError(
@@ -99,13 +102,13 @@ class Records:
         def input_fn() -> tf.data.Dataset:
             windows = tf.data.Dataset.from_generator(
                 feed.windows, args=(feed.pipeline(),), output_signature=window_feed.WINDOW
-            ).flat_map(_window_reader(blocks, parse))
+            ).flat_map(_window_reader(blocks, parse, at_once))
             # Who reads alone may read ahead of what others wait for: one window beside this one.
             return (
                 (windows.prefetch(1) if num_readers == 1 else windows)
                 .flat_map(_mixed)
                 .rebatch(batch_size, drop_remainder=True)
-                .map(examples)
+                .map(examples, num_parallel_calls=None if random else at_once)
                 .prefetch(2)
                 .with_options(autotuner.OPTIONS)
             )
@@ -148,7 +151,7 @@ class Records:
             return (
                 self.serialized(split)
                 .rebatch(self.job.eval.batch_size if replicas == 1 else sizes)
-                .map(examples)
+                .map(examples, num_parallel_calls=parallel.calls(os.environ))
                 .prefetch(2)
             )
 
@@ -212,10 +215,11 @@ def _each_block(rows: tf.data.Dataset, reader: _BlockReader) -> tf.data.Dataset:
 
 
 def _window_reader(
-    blocks: epoch_order.Blocks, parse: Callable[[tf.Tensor], parsing.Tensors]
+    blocks: epoch_order.Blocks, parse: Callable[[tf.Tensor], parsing.Tensors], calls: int | None
 ) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
     """Returns a function from a `shuffle.Window` to its parsed records, all in one piece, with the
-    order they are to be used in, and their marks. Nothing, if the window has none.
+    order they are to be used in, and their marks. Nothing, if the window has none. As many as
+    `calls` blocks are parsed at the same time.
 
     Parsing whole blocks before they are mixed costs less than parsing batches after: what is mixed
     then are dense tensors, not strings.
@@ -226,7 +230,7 @@ def _window_reader(
         parsed = (
             _each_block(tf.data.Dataset.from_tensor_slices(where), reader)
             .prefetch(2)  # one is read while another is parsed
-            .map(parse)
+            .map(parse, num_parallel_calls=calls)
             .rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
         )
         order = tf.data.Dataset.from_tensors((index, marks))

@@ -39,11 +39,13 @@ def identity(job: config.Config) -> dict[str, str]:
     """Returns what must be equal in all processes of a run.
 
     Not where the raw data lies: hosts may have that and the config in other places, and training
-    does not read it.
+    does not read it. Nor the replicas of a process, which are those of the chief.
     """
     values = job.model_dump(mode="json")
     for key in _OF_HOST:
         del values["data"][key]
+    # Each counts its GPUs, which the evaluator may do without; the chief's number is for all.
+    del values["cluster"]["replicas"]
     return {"config": config.digest(values)[:12], "code": versions.code_version()}
 
 

@@ -50,7 +50,11 @@ class LocalLauncher(base.Launcher):
 
     def run(self, job: Job, *, started: float) -> RunRecord:
         """Runs `job` as `base.Launcher` says."""
-        compatibility.check_machine(job.config.cluster, gpus.count(os.environ))
+        there = gpus.visible(os.environ)
+        each = gpus.each(job.config.cluster, len(there))
+        job = dataclasses.replace(job, config=gpus.with_replicas(job.config, min(each, len(there))))
+        compatibility.check(job.config)
+        compatibility.check_machine(job.config.cluster, len(there))
         network = _network(job)
         children = environment.for_children(os.environ)
         with (
@@ -131,6 +135,7 @@ class LocalLauncher(base.Launcher):
         started: float,
     ) -> None:
         cluster, record = job.config.cluster, beat.record
+        there = gpus.visible(os.environ)
         strategy = topology.STRATEGIES[cluster.strategy]
         patience = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
         with display.Display(job.config.train.steps) as shown:
@@ -141,6 +146,12 @@ class LocalLauncher(base.Launcher):
                     entry=self.entry,
                     counts=job.counts,
                     worker_places=_places(cluster),
+                    gpus=functools.partial(
+                        gpus.share,
+                        there=there,
+                        each=gpus.each(cluster, len(there)),
+                        evaluating=cluster.eval_strategy,
+                    ),
                     steps=job.config.train.max_steps,
                     logs=logs,
                     patience=patience,

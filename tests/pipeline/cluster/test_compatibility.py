@@ -62,13 +62,16 @@ def test_every_strategy_with_every_topology(strategy, workers, ps):
     )
 
 
+ALL_REDUCE = "multi_worker_mirrored"
+REPLICATED = ("mirrored", "central_storage", ALL_REDUCE)
 OWN_KEYS = {
-    "devices": ("[/cpu:0]", ("one_device", "mirrored", "central_storage")),
+    "devices": ("[/cpu:0]", ("one_device", "mirrored", "central_storage", ALL_REDUCE)),
     "cross_device_ops": ("reduction_to_one_device", ("mirrored",)),
     "communication": ("ring", ("multi_worker_mirrored",)),
     "parameter_device": ("/cpu:1", ("central_storage",)),
     "backup_workers": ("1", ("parameter_server_sync",)),
     "partition_bytes": ("1000", ("parameter_server", "parameter_server_sync")),
+    "max_workers": ("3", ("parameter_server", "parameter_server_strategy")),
 }
 
 
@@ -89,7 +92,7 @@ def test_keys_a_strategy_would_ignore_are_refused(strategy, key):
 
 def test_several_replicas_are_for_those_that_have_them():
     for strategy in topology.STRATEGIES:
-        if strategy in ("mirrored", "central_storage"):
+        if strategy in REPLICATED:
             accept(strategy, "cluster.replicas=3")
         else:
             assert "cannot run with 3; use replicas=1 or strategy 'mirrored'" in refusal(
@@ -103,7 +106,7 @@ def test_replicas_may_be_those_that_evaluate(strategy):
     cluster = config_file.load("mnist", [*overrides, "cluster.replicas=3"]).cluster
     accept(strategy, *overrides, "cluster.replicas=3")
     assert topology.evaluating_replicas(cluster) == 3
-    own = strategy in ("mirrored", "central_storage")
+    own = strategy in REPLICATED
     assert topology.replicas_per_process(cluster) == (3 if own else 1)
 
 
@@ -270,3 +273,18 @@ def test_updates_that_cannot_be_made_are_refused(strategy, overrides, text):
 def test_averages_where_a_parameter_is_one_variable(strategy):
     accept(strategy, "train.optimizer.average=0.9")
     accept(strategy, "train.optimizer.average=0.9", "cluster.eval_strategy=central_storage")
+
+
+def test_fewer_places_than_workers_are_refused():
+    said = refusal("parameter_server", "cluster.workers=3", "cluster.max_workers=2")
+    assert said == (
+        "cluster.max_workers: 2 is less than the 3 workers that the run starts with; use "
+        "max_workers=3 or more"
+    )
+
+
+def test_an_all_reduce_adds_up_between_devices_of_one_kind():
+    accept(ALL_REDUCE, "cluster.devices=[/cpu:0,/cpu:1]")
+    said = refusal(ALL_REDUCE, "cluster.devices=[/cpu:0,/gpu:0]", gpus=1)
+    assert said.startswith("cluster.devices: strategy 'multi_worker_mirrored' adds up between dev")
+    assert said.endswith("not /cpu:0, /gpu:0; name only CPUs or only GPUs")

@@ -83,6 +83,15 @@ def _of(role, given=None, processors=8, trainers=1):
     return environment.for_role(role, given or {}, processors=processors, trainers=trainers)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "seen"),
+    [(None, {}), ([], {"CUDA_VISIBLE_DEVICES": ""}), (["2", "3"], {"CUDA_VISIBLE_DEVICES": "2,3"})],
+)
+def test_a_process_sees_the_gpus_that_it_is_given(gpus, seen):
+    found = environment.for_role("worker", {}, processors=8, trainers=1, gpus=gpus)
+    assert found == seen
+
+
 def test_parameter_servers_leave_the_gpus_alone():
     assert _of("ps") == {"CUDA_VISIBLE_DEVICES": ""}
     assert _of("worker") == {}

@@ -57,6 +57,7 @@ class Stage:
         graces=QUICK,
         patience=PATIENT,
         worker_places=0,
+        gpus=lambda task: None,
         **script,
     ):
         self.run_folder.write(
@@ -68,6 +69,7 @@ class Stage:
             entry=fake_roles.ENTRY,
             counts=counts,
             worker_places=worker_places,
+            gpus=gpus,
             steps=steps,
             logs=str(self.logs),
             patience=patience,

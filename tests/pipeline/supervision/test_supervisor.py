@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import socket
 import pytest
 
 from pipeline import errors
+from pipeline.cluster.gpus import share
 from pipeline.runs import run_folder, run_record
 from pipeline.supervision.ports import Reservation
 from pipeline.supervision.watchdog import Limits
@@ -31,6 +33,16 @@ def test_a_cluster_runs_to_its_end_and_the_parameter_server_is_ended(stage):
     assert stage.boss.restarts == []
     assert (stage.boss.pace.start_step, stage.boss.pace.newest_step) == (0, 20)
     assert stage.boss.pace.first_step_at <= stage.boss.pace.trained_at
+
+
+def test_each_process_sees_its_own_gpus(stage):
+    gpus = functools.partial(share, there=["4", "5", "6", "7", "8"], each=2)
+    stage.run(gpus=gpus)
+    seen = {}
+    for name in stage.names():
+        variables = json.loads((stage.path / f"environment-{name}.json").read_text())
+        seen[name] = variables["CUDA_VISIBLE_DEVICES"]
+    assert seen == {"chief-0": "4,5", "worker-0": "6,7", "evaluator-0": "8", "ps-0": ""}
 
 
 def test_a_note_that_the_ports_are_open_is_printed_once(stage):

@@ -132,6 +132,26 @@ def test_equal_seeds_read_alike_and_others_do_not(source):
     assert source.batches(30, "train.seed=2") != first
 
 
+MARKS = (window_feed.BLOCK, window_feed.RECORD, window_feed.PLACE)
+
+
+@pytest.mark.parametrize("threads", ["3", "16"])
+def test_batches_and_marks_are_the_same_however_many_are_made_at_once(source, monkeypatch, threads):
+    def marks():
+        with tf.Graph().as_default():
+            dataset = reading.train_dataset(source.records())
+            return [
+                [features[name].tolist() for name in MARKS]
+                for features, _ in reading.batches(dataset, 150)
+            ]
+
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")
+    one_by_one, marks_one_by_one = source.batches(150), marks()
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", threads)
+    assert source.batches(150) == one_by_one
+    assert marks() == marks_one_by_one
+
+
 def test_epochs_differ_in_blocks_and_within_them(source):
     one_at_a_time = ("train.batch_size=1", "train.open_blocks=1")
     total = source.blocks.total_records
