@@ -83,7 +83,7 @@ def numbers(found: Found) -> tuple[np.ndarray, np.ndarray]:
     if found.kind == "int64":
         made, _ = cast.convert(plain, config.Column(type="int64"))
     else:
-        made = plain.cast(pa.string()).cast(pa.float64())
+        made, _ = cast.cast(plain.cast(pa.string()), pa.float64())
     values = made.to_numpy(zero_copy_only=False)
     finite = np.isfinite(values)
     return values[finite], np.array(list(counted.values()))[finite]
