@@ -238,7 +238,9 @@ def test_nothing_to_make_a_config_of(tmp_path, content, message):
 
 
 def test_input_that_no_later_command_could_read_is_refused(tmp_path):
-    with pytest.raises(errors.UsageError, match=r"^DATA=/dev/stdin: is there for this command alo"):
+    with pytest.raises(
+        errors.UsageError, match=r"^DATA=/dev/stdin: exists only while this command runs"
+    ):
         write_config.propose("/dev/stdin", str(tmp_path / "a.yaml"))
 
 
