@@ -36,7 +36,7 @@ def ask(run: RunFolder, workers: int, now: float) -> str:
     scaling.scaled(present, workers)
     before = record.topology.get(topology.WORKER, 0)
     if workers == before:
-        raise errors.UsageError(f"run {run.name!r}: has {workers} workers already")
+        raise errors.UsageError(f"run {run.name!r}: has as many workers already ({workers})")
     run.write(run_folder.SCALE, {"workers": workers})
     if not scaling.restarts_nothing(present.cluster):
         return f"{before} to {workers} workers; all that train save and start again"

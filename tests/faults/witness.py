@@ -49,7 +49,7 @@ def _seen(images, how):
     )
     names = tf.reduce_sum(tf.cast(images, tf.int64) * _PIXELS, [1, 2, 3]) % NAMES
     averaged = tf.distribute.get_strategy().num_replicas_in_sync
-    if how.synchronize is None and not how.dense:
+    if how.synchronize is None and how.dense_rows is None:
         # A sparse update adds in place; concurrent dense ones would overwrite each other.
         return averaged * tf.reduce_sum(tf.gather(count, names))
     if how.synchronize is not None:

@@ -70,7 +70,7 @@ def test_as_many_as_there_are_is_said(run):
     record = launched(run, "cluster.max_workers=5")
     record.topology["worker"] = 4  # it was scaled before
     run_record.write(run, record)
-    refused(run, 4, r"^run 'r': has 4 workers already")
+    refused(run, 4, r"^run 'r': has as many workers already \(4\)")
 
 
 @pytest.mark.parametrize("strategy", ["none", "mirrored"])
