@@ -160,6 +160,8 @@ class Publisher(Publishing):
         super().__init__(job, run, reporter)
         self._records, self._hooks = records, hooks
         self._gate = parity.Gate(records)
+        # Of the newest checkpoint: the best is often the final one, too.
+        self._known: tuple[str, dict[tuple[str, str | None], slice_metrics.Judgement]] = "", {}
 
     def _receiver(self) -> Any:
         return serving_input_fn(self._records.transforms)
@@ -186,15 +188,21 @@ class Publisher(Publishing):
         by = self._job.eval.slices
         if not by and self._job.eval.group is None:
             return slice_metrics.Judgement([])
-        return slice_metrics.judge(
-            self._records,
-            estimator,
-            checkpoint,
-            split=split,
-            slices=by,
-            hooks=self._hooks,
-            label=label,
-        )
+        digest = checkpoint_files.digest(checkpoint)
+        if self._known[0] != digest:
+            self._known = digest, {}
+        known = self._known[1]
+        if (split, label) not in known:
+            known[split, label] = slice_metrics.judge(
+                self._records,
+                estimator,
+                checkpoint,
+                split=split,
+                slices=by,
+                hooks=self._hooks,
+                label=label,
+            )
+        return known[split, label]
 
     def _extras(
         self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics

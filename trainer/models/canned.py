@@ -1,7 +1,7 @@
 """The Estimators that TensorFlow brings along, built from the features of the config.
 
-They are those of `tf.compat.v1.estimator`: the others take Keras optimizers, which cannot run in
-graphs of several processes (docs/tensorflow-pitfalls.md#keras-optimizers).
+Their network is that of `tf.compat.v1.estimator`, their linear part is `trainer.models.wide`. All
+variables are called, and have the shapes, as in TensorFlow's canned Estimators.
 """
 
 from __future__ import annotations
@@ -13,86 +13,71 @@ import tensorflow as tf
 
 from pipeline.config import model_config
 from pipeline.records.feature_plan import Planned
-from trainer.models import feature_columns
+from trainer.models import feature_columns, wide
 from trainer.models.heads import Head
 from trainer.models.transforms import Transforms
 
-_estimator = tf.compat.v1.estimator
+v1 = tf.compat.v1
 
 
 def linear(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """A weight for every number and every id."""
-    features = transforms.plan.features
-    columns = feature_columns.wide(features)
-    return _Renaming(_estimator.LinearEstimator(Head(params), columns, config=config), features)
+    return _Canned(params, wide=transforms.plan.features)
 
 
 def dnn(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """Fully connected layers over numbers and embeddings of ids."""
-    settings = _settings(params)
-    features = transforms.plan.features
-    columns, packed = feature_columns.packed(features)
-    return _Renaming(
-        _estimator.DNNEstimator(
-            Head(params),
-            list(settings.hidden_units),
-            columns,
-            activation_fn=_activation(settings),
-            dropout=settings.dropout or None,
-            batch_norm=settings.batch_norm,
-            config=config,
-        ),
-        features,
-        packed,
-    )
+    return _Canned(params, deep=transforms.plan.features)
 
 
 def dnn_linear_combined(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """Both, their logits added: Cheng et al., Wide & deep learning, 2016."""
-    settings = _settings(params)
     features = transforms.plan.features
-    columns, packed = feature_columns.packed(feature_columns.of_part(features, "deep"))
-    return _Renaming(
-        _estimator.DNNLinearCombinedEstimator(
-            Head(params),
-            linear_feature_columns=feature_columns.wide(feature_columns.of_part(features, "wide")),
-            dnn_feature_columns=columns,
-            dnn_hidden_units=list(settings.hidden_units),
-            dnn_activation_fn=_activation(settings),
-            dnn_dropout=settings.dropout or None,
-            batch_norm=settings.batch_norm,
-            config=config,
-        ),
-        features,
-        packed,
+    return _Canned(
+        params,
+        deep=feature_columns.of_part(features, "deep"),
+        wide=feature_columns.of_part(features, "wide"),
     )
 
 
-class _Renaming:
-    """A canned Estimator whose features may be called as nothing in a graph may be."""
+class _Canned:
+    """The parts of a canned Estimator, with its variables."""
 
     def __init__(
         self,
-        built: Any,
-        planned: Sequence[Planned],
-        packed: feature_columns.Packed | None = None,
+        params: Mapping[str, Any],
+        *,
+        deep: Sequence[Planned] = (),
+        wide: Sequence[Planned] = (),
     ) -> None:
-        """`planned` are its features, `packed` those that it gets besides, by
-        `feature_columns.packed`."""
-        self._built, self._planned, self._packed = built, planned, packed or {}
+        """The features of each part; one without features is not there."""
+        self._head, self._deep, self._wide = Head(params), deep, wide
+        self._network = self._built(params) if deep else None
+
+    def _built(self, params: Mapping[str, Any]) -> Any:
+        settings: model_config.Dnn = model_config.settings("dnn", params)
+        columns, self._packed = feature_columns.packed(self._deep)
+        return v1.estimator.experimental.dnn_logit_fn_builder(
+            self._head.logits_dimension,
+            list(settings.hidden_units),
+            columns,
+            activation_fn=getattr(tf.nn, settings.activation),
+            dropout=settings.dropout or None,
+            batch_norm=settings.batch_norm,
+            input_layer_partitioner=None,
+        )
 
     def model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
-        """Calls that of the Estimator."""
+        """Returns the spec of a batch of features."""
         known = feature_columns.renamed(features)
-        known = feature_columns.with_weights(known, self._planned)
-        known = feature_columns.pack(known, self._packed)
-        return self._built.model_fn(known, labels, mode, config)
-
-
-def _settings(params: Mapping[str, Any]) -> model_config.Dnn:
-    found: model_config.Dnn = model_config.settings("dnn", params)
-    return found
-
-
-def _activation(settings: model_config.Dnn) -> Any:
-    return getattr(tf.nn, settings.activation)
+        found = []
+        if self._network is not None:
+            given = feature_columns.with_weights(known, self._deep)
+            given = feature_columns.pack(given, self._packed)
+            with v1.variable_scope("dnn"):
+                found.append(self._network(given, mode))
+        if self._wide:
+            with v1.variable_scope("linear"):
+                found.append(wide.logits(known, self._wide, self._head.logits_dimension))
+        logits = found[0] if len(found) == 1 else found[0] + found[1]
+        return self._head.create_estimator_spec(features, mode, logits, labels)

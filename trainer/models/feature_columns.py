@@ -22,14 +22,15 @@ _ONE_HOT = 8
 _NUMERIC, _INDICATOR = "NumericColumn", "IndicatorColumn"
 
 
-def wide(features: Iterable[Planned]) -> list[Any]:
-    """Returns columns of a linear model: numbers, and ids as they are."""
-    return [column for feature in features for column in _columns(feature, dense=False)]
-
-
 def deep(features: Iterable[Planned]) -> list[Any]:
     """Returns columns of a network: numbers, and ids as vectors."""
-    return [column for feature in features for column in _columns(feature, dense=True)]
+    return [column for feature in features for column in _columns(feature)]
+
+
+def has_one_id(feature: Planned) -> bool:
+    """Tells if a feature is one id for each row. A step of one's own may have given none: -1."""
+    own = any(":" in step.step for step in feature.steps)
+    return feature.kind == "ids" and feature.shape in ((), (1,)) and not own
 
 
 class Part(NamedTuple):
@@ -100,7 +101,7 @@ def _together(features: Mapping[str, Any], parts: Sequence[Part]) -> tf.Tensor:
 
 
 def _stacked(features: Mapping[str, Any], parts: Iterable[Part]) -> tf.Tensor:
-    return tf.stack([_flat(features[part.feature]) for part in parts], axis=1)
+    return tf.stack([flat(features[part.feature]) for part in parts], axis=1)
 
 
 def with_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dict[str, Any]:
@@ -174,7 +175,8 @@ def table_of(feature: Planned) -> str:
     return f"{feature.table or feature.name}_embedding"
 
 
-def _flat(x: tf.Tensor) -> tf.Tensor:
+def flat(x: tf.Tensor) -> tf.Tensor:
+    """Returns one value a row, `[batch]` or `[batch, 1]`, as `[batch]`."""
     return x if x.shape.rank == 1 else tf.reshape(x, [-1])
 
 
@@ -198,7 +200,7 @@ def _parts(feature: Planned) -> tuple[str, ...]:
     return ("wide", "deep") if feature.kind in ("ids", "bag") else ("deep",)
 
 
-def _columns(feature: Planned, *, dense: bool) -> list[Any]:
+def _columns(feature: Planned) -> list[Any]:
     columns = tf.feature_column
     found: list[Any] = []
     name = name_of(feature.name)
@@ -212,9 +214,8 @@ def _columns(feature: Planned, *, dense: bool) -> list[Any]:
     if feature.weights is not None:
         ids = embedding.weighted(ids, name_of(feature.weights.name))
     width = embedding_width(feature)
-    if not dense:
-        return [*found, ids]
     if not width:
         return [*found, columns.indicator_column(ids)]
     table = None if feature.table is None else name_of(table_of(feature))
-    return [*found, embedding.column(ids, width, combiner=feature.feature.combiner, table=table)]
+    combiner, one = feature.feature.combiner, has_one_id(feature)
+    return [*found, embedding.column(ids, width, combiner=combiner, table=table, one=one)]

@@ -16,7 +16,7 @@ from pipeline import errors
 from pipeline.config import model_config
 from pipeline.config.feature_config import Embedding
 from pipeline.records.feature_plan import Planned
-from trainer.models import feature_columns
+from trainer.models import feature_columns, wide
 from trainer.models.heads import Head
 from trainer.models.transforms import Transforms
 
@@ -73,7 +73,6 @@ class Network:
     def model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Returns the spec of a batch of features."""
         known = feature_columns.renamed(features)
-        known = feature_columns.with_weights(known, self._planned)
         training = mode == tf.estimator.ModeKeys.TRAIN
         logits = self._logits(known, training=training)
         return self._head.create_estimator_spec(features, mode, logits, labels)
@@ -85,7 +84,8 @@ class Network:
         """Returns all features side by side, `[batch, width]`, in the order of the names of their
         columns, and those that are ids, by column."""
         columns, packed = feature_columns.packed(self._planned)
-        known, by_column = feature_columns.pack(features, packed), dict[Any, Any]()
+        known = feature_columns.with_weights(features, self._planned)
+        known, by_column = feature_columns.pack(known, packed), dict[Any, Any]()
         with v1.variable_scope("dnn"), v1.variable_scope("input_from_feature_columns"):
             x = _columns.input_layer(known, columns, cols_to_output_tensors=by_column)
         return x, {c: vectors for c, vectors in by_column.items() if hasattr(c, "combiner")}
@@ -114,7 +114,7 @@ class _DeepFm(Network):
 
     def _logits(self, features: Mapping[str, Any], *, training: bool) -> Any:
         with v1.variable_scope("linear"):
-            first = _columns.linear_model(features, feature_columns.wide(self._planned))
+            first = wide.logits(features, self._planned, units=1)
         x, vectors = self._inputs(features)
         fields = tf.stack(list(vectors.values()), axis=1)
         products = tf.square(tf.reduce_sum(fields, axis=1)) - tf.reduce_sum(fields**2, axis=1)

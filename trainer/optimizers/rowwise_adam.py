@@ -27,6 +27,13 @@ class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
         super().__init__(learning_rate)
         self._decay = decay
 
+    def _prepare(self) -> None:
+        """Makes what the updates of all variables share: of many tables it would be most ops."""
+        super()._prepare()
+        power1, power2 = self._get_beta_accumulators()
+        self._left = 1 - self._beta1_t, 1 - self._beta2_t
+        self._step = self._lr_t * tf.sqrt(1 - power2) / (1 - power1)
+
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
         """Updates the resource `var` by `grad`, of the same shape."""
         if not self._decays(var):
@@ -44,22 +51,20 @@ class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
         """Updates the rows `indices`, each there once, of the resource `var` [rows, ...]."""
         kind = var.dtype.base_dtype
-        beta1, beta2, epsilon, rate = (
-            tf.cast(x, kind) for x in (self._beta1_t, self._beta2_t, self._epsilon_t, self._lr_t)
-        )
-        power1, power2 = (tf.cast(power, kind) for power in self._get_beta_accumulators())
+        shared = (self._beta1_t, self._beta2_t, self._epsilon_t, self._step, *self._left)
+        beta1, beta2, epsilon, rate, left1, left2 = (tf.cast(x, kind) for x in shared)
         rows = {
             name: tf.raw_ops.ResourceGather(
                 resource=self.get_slot(var, name).handle, indices=indices, dtype=kind
             )
             for name in ("m", "v")
         }
-        first = beta1 * rows["m"] + (1 - beta1) * grad
-        second = beta2 * rows["v"] + (1 - beta2) * tf.square(grad)
-        step = rate * tf.sqrt(1 - power2) / (1 - power1) * first / (tf.sqrt(second) + epsilon)
+        first = beta1 * rows["m"] + left1 * grad
+        second = beta2 * rows["v"] + left2 * tf.square(grad)
+        step = rate * first / (tf.sqrt(second) + epsilon)
         if self._decays(var):
             held = tf.raw_ops.ResourceGather(resource=var.handle, indices=indices, dtype=kind)
-            step += rate * self._decay * held
+            step += tf.cast(self._lr_t, kind) * self._decay * held
         return tf.group(
             tf.raw_ops.ResourceScatterSub(resource=var.handle, indices=indices, updates=step),
             *(

@@ -81,3 +81,32 @@ def test_no_ids_at_all_are_zeros(combiner):
     for ids in ([[-1], [-1]], [[], []]):
         _, found, _, _ = _looked_up(combiner, ids)
         assert found.tolist() == [[0, 0, 0]] * 2
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("table", [None, "a_embedding"])
+def test_one_id_a_row_gets_the_same_vectors(parts, table):
+    """In both kinds of input layers, with the same variables and gradients."""
+    partitioner = tf.compat.v1.fixed_size_partitioner(2) if parts == 2 else None
+    found = []
+    for one in (False, True):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            source = tf.feature_column.categorical_column_with_identity("ids", 5)
+            column = embedding.column(source, 3, combiner="mean", table=table, one=one)
+            given = {"ids": tf.constant([4, 0, 4, 2], tf.int64)}
+            with tf.compat.v1.variable_scope("", partitioner=partitioner):
+                x = tf.compat.v1.feature_column.input_layer(given, [column])
+                y = tf.compat.v1.keras.layers.DenseFeatures([column])(given)
+            made = tf.compat.v1.trainable_variables()
+            for number, variable in enumerate(made):
+                drawn = np.random.default_rng(number).normal(size=variable.shape)
+                session.run(variable.assign(drawn))
+            gradients = [tf.convert_to_tensor(g) for g in tf.gradients([x**2, y**3], made)]
+            found.append(([v.name for v in made], *session.run([x, y, gradients])))
+    plain, ours = found
+    assert ours[0] == plain[0]
+    for mine, theirs in zip(ours[1:3], plain[1:3], strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+    for mine, theirs in zip(ours[3], plain[3], strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+    assert ours[1].shape == (4, 3)

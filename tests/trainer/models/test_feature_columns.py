@@ -57,7 +57,7 @@ def test_a_part_without_features_is_refused():
 
 def test_an_indicator_is_a_column_too():
     planned = _planned(delay={"steps": [{"missing": {"fill": 0, "indicator": True}}]})
-    assert [column.name for column in feature_columns.wide(planned)] == ["delay_missing", "delay"]
+    assert [column.name for column in feature_columns.deep(planned)] == ["delay_missing", "delay"]
 
 
 def _number(**more):
