@@ -11,6 +11,9 @@ from pipeline.sections import NotNegative, Positive, Section
 from pipeline.steps import date_forms
 
 OneCharacter = Annotated[str, pydantic.Field(pattern=r"^[\x01-\x7f]$")]
+# In the place of a character: the text is an array of JSON.
+JSON = "json"
+Separator = Annotated[str, pydantic.Field(pattern=rf"^([\x01-\x7f]|{JSON})$")]
 
 
 def _exact(number: float) -> float:
@@ -56,8 +59,9 @@ class Column(Section):
     """What happens to a row with a longer list. `reject`: it becomes a dead letter. `truncate`: its
     first `max_items` items are kept, and the row is counted. `keep_last`: the same with its last
     items, such as the latest clicks."""
-    separator: OneCharacter = "|"
-    """One ASCII character between items, where a list is written as one text."""
+    separator: Separator = "|"
+    """One ASCII character between items, where a list is written as one text; `json`: the text is a
+    JSON array, such as `["a", "b"]`."""
     same_length_as: str | None = None
     """Another list, for each of whose items this one has one, such as the seconds that each clicked
     item was looked at. A row where the lengths differ becomes a dead letter. Both have the same

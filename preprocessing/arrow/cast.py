@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config
+from pipeline.config.column_config import JSON
 from preprocessing.arrow import arrow_types, lists, number_texts
 
 # Whole numbers as they are written where a column has gaps: 16777217.0; and with a sign: +5
@@ -35,7 +36,8 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     do not break are no part of a number; to floats, whole numbers are rounded like text. Booleans
     become the texts that are allowed, or true and false. A list is
     null if one of its items is at fault; its faults may also be `quotes` (a separator is inside
-    quotes) and `item` (one that is equal to what stands for none).
+    quotes), `json` (a text is no array of single values) and `item` (one that is equal to what
+    stands for none).
     """
     target = arrow_types.arrow_type(column)
     if pa.types.is_dictionary(array.type):
@@ -93,7 +95,10 @@ def _lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault
     target, faults = arrow_types.arrow_type(column), list[Fault]()
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         array = _cast(array, pa.string(), "encoding", faults=faults)
-    if _is_text(array.type):
+    if _is_text(array.type) and column.separator == JSON:
+        array, no_array = lists.of_json(array)
+        faults.append(("json", no_array))
+    elif _is_text(array.type):
         array, quoted = lists.cut(array, column.separator)
         faults.append(("quotes", quoted))
     elif not _is_list(array.type):

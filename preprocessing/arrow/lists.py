@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 _QUOTE = '"'
+# Leaves numbers as they are written: a column says what they become.
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
 def lengths(array: pa.Array) -> np.ndarray:
@@ -41,6 +45,27 @@ def summed(sizes: np.ndarray, counts: np.ndarray) -> np.ndarray:
     ends = np.concatenate([[0], np.cumsum(sizes)])
     last = np.cumsum(counts)
     return ends[last] - ends[last - counts]
+
+
+def of_json(texts: pa.Array) -> tuple[pa.ListArray, np.ndarray]:
+    """Returns the items of arrays of JSON as texts, numbers as they are written, none of an empty
+    text; and `[rows]` bool, which texts are no array of single values."""
+    found = [None if text is None else _items(text) for text in texts.to_pylist()]
+    bad = np.array([text is None for text in found]) & is_there(texts)
+    return pa.array(found, pa.list_(pa.string())), bad
+
+
+def _items(text: str) -> list[str | None] | None:
+    """Returns the items of an array of JSON, `None` if it is none."""
+    if not text:
+        return []
+    try:
+        found = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, list) or any(isinstance(item, list | dict) for item in found):
+        return None
+    return [str(item).lower() if isinstance(item, bool) else item for item in found]
 
 
 def cut(texts: pa.Array, separator: str) -> tuple[pa.ListArray, np.ndarray]:

@@ -94,6 +94,8 @@ def problem(reason: str, value: object, column: config.Column) -> str:
         return f"is {value!r}, with an item {column.stands_for_missing!r}, which stands for none"
     if reason == "quotes":
         return f"is {value!r}, with {column.separator!r} inside quotes; it would cut the item"
+    if reason == "json":
+        return f"is {value!r}, no JSON array of single values, such as [1, 2]"
     kind = f"{column.type} of {list(column.shape)}" if column.shape else column.type
     kind = f"a list of {column.type}" if column.list else kind
     return f"is {value!r}, {'too large for' if reason == 'overflow' else 'not'} {kind}"

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config
+from pipeline.config.column_config import JSON
 from pipeline.console import progress
 from preprocessing.arrow import cast, lists
 from preprocessing.schema_inference import dates, stray_quotes
@@ -146,7 +147,9 @@ class Found:
             present = present.dictionary_decode()
         if self.separator:
             texts, _ = cast.cast(present, pa.string())
-            present = lists.cut(texts.drop_null(), self.separator)[0]
+            texts = texts.drop_null()
+            as_json = self.separator == JSON
+            present = (lists.of_json(texts) if as_json else lists.cut(texts, self.separator))[0]
         if any(is_one(present.type) for is_one in _LISTS):
             self.lengths |= set(pc.unique(pc.list_value_length(present)).to_pylist())
             present = present.flatten()

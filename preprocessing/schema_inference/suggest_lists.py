@@ -7,6 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
+from pipeline.config.column_config import JSON
+from preprocessing.arrow import lists
 from preprocessing.schema_inference.profile import Found
 
 # In this order, the ones that are rarest in ordinary text first.
@@ -21,10 +25,14 @@ _WIDEST = 16
 
 def separator(found: Found) -> str | None:
     """Returns what stands between the items of texts, if these are lists: of different lengths, of
-    items that occur again, without spaces around what separates them."""
+    items that occur again, without spaces around what separates them; of arrays of JSON `json`."""
     if found.kind != "string" or found.lengths or found.as_dates.form:
         return None
     counts = {text: n for text, n in found.counted_texts() if text}
+    if counts and all(text.startswith("[") for text in counts):
+        _, no_arrays = lists.of_json(pa.array(counts, pa.string()))
+        if not no_arrays.any():
+            return JSON
     return next((one for one in _SEPARATORS if _separates(one, counts)), None)
 
 

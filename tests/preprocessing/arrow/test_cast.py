@@ -202,6 +202,21 @@ def _list(kind, **rules):
             "item": [1], "overflow": [2],
         }),
         (_list("int64", separator=" "), [b"1 2"], [[1, 2]], {}),
+        (_list("string", separator="json"), [b'["a", "b,|"]', b"[]", b"", None, b'["\\u00e9"]'], [
+            ["a", "b,|"], [], [], None, ["é"],
+        ], {}),
+        (_list("string", separator="json"), [b"a", b'["a"', b'{"a": 1}', b'[["a"]]', b"1"], [
+            None, None, None, None, None,
+        ], {"json": [0, 1, 2, 3, 4]}),
+        (_list("string", separator="json"), [b'["a", null]', b"[1.50, true]"], [
+            None, ["1.50", "true"],
+        ], {"type": [0]}),
+        (_list("int64", separator="json"), [b"[1, 9007199254740993]", b'[1, "x"]', b"[2.5]"], [
+            [1, 9007199254740993], None, None,
+        ], {"type": [1, 2]}),
+        (_list("float32", separator="json"), [b"[1, 2.5, 1e3]", b"[NaN]"], [
+            [1, 2.5, 1000], None,
+        ], {"item": [1]}),
     ],
 )  # fmt: skip
 def test_lists_in_texts(column, texts, values, faults):

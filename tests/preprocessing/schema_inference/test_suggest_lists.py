@@ -43,6 +43,10 @@ def _found(*texts):
         (["a|b|c", "d|e", "f"], None),  # nothing occurs again
         (["a, b, c", "b, a", "c, a"], None),  # sentences
         (["a|b|", "a|b", "b"], None),  # an item would be empty
+        (['["a", "b"]', "[]", '["a, b"]'], "json"),
+        (["[1, 2]", "[3]"], "json"),
+        (["[a]", "[b]"], None),
+        (["[2024]", "[[1]]"], None),
         (["2024-01-02", "2024-01-03"], None),
         (["1", "2"], None),
         ([""], None),
