@@ -23,7 +23,7 @@ _OUT = flags.DEFINE_string(
 _HEADER = flags.DEFINE_enum(
     "header", None, ["0", "1"], "Whether the first row of CSV names its columns. Default: a guess."
 )
-_LABEL = flags.DEFINE_string("label", "", "Column to predict. Default: a guess.")
+_LABEL = flags.DEFINE_string("label", "", "Column to predict, or several: a,b. Default: a guess.")
 
 
 def main() -> None:

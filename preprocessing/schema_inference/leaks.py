@@ -3,7 +3,7 @@ they are not known before the label is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
@@ -18,9 +18,15 @@ _ROWS, _LEAST_ROWS = 100_000, 200
 _VALUES, _OFTEN = 100, 10
 
 
-def find(source: Source, label: str, columns: Mapping[str, Found]) -> list[str]:
-    """Returns those of the `columns` each of whose values has one and the same label in all of the
-    first rows, if the label is a class."""
+def find(source: Source, labels: Collection[str], columns: Mapping[str, Found]) -> list[str]:
+    """Returns those of the `columns`, but for labels, each of whose values has one and the same
+    label in all of the first rows, if the label is a class."""
+    others = {name: found for name, found in columns.items() if name not in labels}
+    telling = [_find(source, name, {name: columns[name], **others}) for name in labels]
+    return list(dict.fromkeys(name for of_label in telling for name in of_label))
+
+
+def _find(source: Source, label: str, columns: Mapping[str, Found]) -> list[str]:
     target = columns[label]
     is_class = traits.is_class(target) or traits.threshold(target) is not None
     if not is_class or not _returns(target):

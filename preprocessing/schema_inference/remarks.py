@@ -25,7 +25,9 @@ _SHOWN = 10
 _PLAIN = "Write them without to make it a number"
 
 
-def of(guess: Guess, found: Survey, label: str, *, numbers: Collection[str]) -> list[str]:
+def of(
+    guess: Guess, found: Survey, labels: Collection[str], *, numbers: Collection[str]
+) -> list[str]:
     """Returns what was in doubt when the data were read, and what is amiss with the columns;
     `numbers` are those that a model takes as numbers."""
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
@@ -35,28 +37,29 @@ def of(guess: Guess, found: Survey, label: str, *, numbers: Collection[str]) -> 
     for name, column in found.columns.items():
         if column.lines.is_odd(len(found.columns), delimiter):
             said.append(stray_quotes.remark(name, column.lines))
-    said += label_remarks.of(label, columns[label])
+    for label in labels:
+        said += label_remarks.of(label, columns[label])
     for name, texts in stand_ins.find(guess, found).items():
         said += [
             _missing(
                 name,
                 text,
                 f"{n:,} of {found.rows:,} rows",
-                drops=name == label,
+                drops=(name,) == tuple(labels),
                 quoted=guess.data().csv.quoted_missing,
             )
             for text, n in texts.items()
         ]
     for name in [name for name in columns if name in numbers]:
         if few := traits.merged(columns[name]):
-            said.append(_merged(name, *few, label=name == label))
+            said.append(_merged(name, *few, label=name in labels))
     for name, column in columns.items():
         said += suggest_dates.remarks(name, column)
-        said += [] if name == label else suggest_dates.stand_ins(name, column)
+        said += [] if name in labels else suggest_dates.stand_ins(name, column)
         named = traits.is_personal(name, column) or traits.is_identifier(name, column)
-        if not named and not (name == label and traits.is_class(column)):
+        if not named and not (name in labels and traits.is_class(column)):
             said += sentinels.remark(name, column, csv=guess.source == "csv") or outliers.remark(
-                name, column, label=name == label
+                name, column, label=name in labels
             )
         said += _of_text(name, column) if column.kind == "string" else _of_numbers(name, column)
     return said

@@ -73,11 +73,18 @@ def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The label, why it is that, and the column that identifies rows, if there is one."""
+    """The label, why it is that, and the column that identifies rows, if there is one; `others` are
+    labels besides the first."""
 
     label: str
     why: str
     key: str | None
+    others: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels."""
+        return (self.label, *self.others)
 
 
 def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
@@ -93,19 +100,38 @@ def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
         _refuse(f"label {guessed!r} ({why})", columns[guessed], guess)
         found.columns[guessed] = traits.as_classes(columns[guessed])
         return Choice(guessed, why, row_key)
-    check_label(chosen, guess, columns)
-    column = columns[chosen]
+    names = named(chosen, columns)
+    for name in names:
+        _check_chosen(name, guess, columns, rows=found.rows)
+        found.columns[name] = traits.as_classes(columns[name])
+    row_key = None if row_key in names else row_key
+    return Choice(names[0], "chosen by LABEL=", row_key, names[1:])
+
+
+def _check_chosen(name: str, guess: Guess, columns: Mapping[str, Found], *, rows: int) -> None:
+    """Raises `UsageError` for a column that was chosen and cannot be a label."""
+    check_label(name, guess, columns)
+    column = columns[name]
     if column.listed:
-        raise errors.UsageError(f"LABEL={chosen}: is a list, and a label is one value")
-    _refuse(f"LABEL={chosen}", column, guess)
+        raise errors.UsageError(f"LABEL={name}: is a list, and a label is one value")
+    _refuse(f"LABEL={name}", column, guess)
     if column.kind == "string" and traits.occurs_once(column):
         raise errors.UsageError(
-            f"LABEL={chosen}: {column.count_of_different:,} different texts in {found.rows:,} "
+            f"LABEL={name}: {column.count_of_different:,} different texts in {rows:,} "
             "rows: most occur once, and no model can learn these; choose a column whose values "
             "return, or numbers"
         )
-    found.columns[chosen] = traits.as_classes(column)
-    return Choice(chosen, "chosen by LABEL=", None if chosen == row_key else row_key)
+
+
+def named(chosen: str, columns: Collection[str]) -> tuple[str, ...]:
+    """Returns the labels that `LABEL=` names: one column, or several with commas between them.
+    Raises `UsageError` for one that is there twice."""
+    if not chosen or chosen in columns or "," not in chosen:
+        return (chosen,) if chosen else ()
+    names = tuple(name.strip() for name in chosen.split(",") if name.strip())
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise errors.UsageError(f"LABEL={chosen}: names {twice!r} twice")
+    return names
 
 
 def _no_label(found: Found) -> str:
@@ -149,10 +175,10 @@ def some(texts: Iterable[str], *, last: Collection[str] = ()) -> str:
     return ", ".join(map(repr, ordered[:_SHOWN])) + (", …" if len(ordered) > _SHOWN else "")
 
 
-def check_label(label: str, guess: Guess, columns: Iterable[str]) -> None:
+def check_label(label: str, guess: Guess, columns: Collection[str]) -> None:
     """Raises `UsageError` for a label that is not among the columns."""
     names = list(columns)
-    if not label or label in names:
+    if label in names:
         return
     why = guess.left_out.get(label)
     near = errors.nearest(label, names)
@@ -163,6 +189,16 @@ def check_label(label: str, guess: Guess, columns: Iterable[str]) -> None:
         f"{'' if near else f'; there are {listed}{more}'}"
         f"{_ONE_COLUMN if len(names) == 1 and not why else ''}"
     )
+
+
+def allow_missing(made: Column, found: Found, *, several: bool) -> None:
+    """Says what happens to rows without the label: they are dropped, or if there are `several`
+    teach the others. Where -1 is a value, nothing could stand for none."""
+    if not found.missing:
+        return
+    taken = found.kind == "int64" and (found.about.least or 0) < 0
+    made.rules["missing"] = "allow" if several and not taken else "drop"
+    made.rules.pop("default", None)
 
 
 def list_classes(made: Column, found: Found) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline import errors
 from pipeline.config import model_config
 from preprocessing.schema_inference import traits
 from preprocessing.schema_inference.heuristics import Column
@@ -32,26 +33,48 @@ _OPTIMIZER = {
 }
 
 
-def lines(label: Found, columns: Mapping[str, Column], rows: int) -> list[str]:
-    """Returns the sections from `features` on; `columns` are all but label and key, `rows` those
-    of train."""
+def lines(labels: Mapping[str, Found], columns: Mapping[str, Column], rows: int) -> list[str]:
+    """Returns the sections from `features` on; `columns` are all but labels and key, `rows` those
+    of train. Raises `UsageError` for several labels without a feature."""
     found = ["features:", *_features(columns)]
+    if len(found) == 1 and len(labels) > 1:
+        raise errors.UsageError(f"LABEL={','.join(labels)}: {_NO_FEATURE}")
     if len(found) == 1:
         return [
             f"model: {flow({'name': model_config.PLACEHOLDER})}  # {_NO_FEATURE}",
             "train: {steps: 1000}",
         ]
-    section, task, evaluation = _task(label)
-    if section:
-        found += ["", f"label: {flow(section)}{_meaning(section, label)}"]
-    network: dict[str, Any] = {"hidden_units": _UNITS}
-    if "classes" in task:
-        network["dropout"] = _DROPOUT_OF_CLASSES
-    model = {"name": "dnn", "params": {**task, **network}}
+    made, model, evaluation = (_of_one if len(labels) == 1 else _of_several)(labels)
     hashed = any(column.embedding for column in columns.values())
-    passes = _PASSES_OF_CLASSES if "classes" in task else _PASSES
-    found += ["", f"model: {flow(model)}", "", *_train(rows, passes, len(columns), hashed=hashed)]
+    of_classes = "dropout" in model["params"]
+    passes = _PASSES_OF_CLASSES if of_classes else _PASSES
+    found += [*made, "", f"model: {flow(model)}", ""]
+    found += _train(rows, passes, len(columns), hashed=hashed)
     return [*found, "", f"eval: {flow(evaluation)}"] if evaluation else found
+
+
+def _of_one(labels: Mapping[str, Found]) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
+    """Returns the lines of the section `label`, and the sections `model` and `eval`."""
+    [label] = labels.values()
+    section, task, evaluation = _task(label)
+    made = ["", f"label: {flow(section)}{_meaning(section, label)}"] if section else []
+    dropout = {"dropout": _DROPOUT_OF_CLASSES} if "classes" in task else {}
+    params = {**task, "hidden_units": _UNITS, **dropout}
+    return made, {"name": "dnn", "params": params}, evaluation
+
+
+def _of_several(labels: Mapping[str, Found]) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
+    """Returns the same with the section `labels`, for a model of all of them."""
+    made = ["", "labels:"]
+    for name, label in labels.items():
+        section, task, _ = _task(label)
+        goal = {**section, **(task if task.get("classes") != 2 else {})}
+        made.append(f"  {scalar(name)}: {flow(goal)}{_meaning(section, label)}")
+    tasks = [_task(label)[1] for label in labels.values()]
+    dropout = {"dropout": _DROPOUT_OF_CLASSES} if all("classes" in task for task in tasks) else {}
+    first, evaluation = next(iter(labels)), _task(next(iter(labels.values())))[2]
+    metric = {**evaluation, "metric": f"{first}/{evaluation.get('metric', 'accuracy')}"}
+    return made, {"name": "mmoe", "params": {"hidden_units": _UNITS, **dropout}}, metric
 
 
 def _meaning(section: Mapping[str, Any], label: Found) -> str:

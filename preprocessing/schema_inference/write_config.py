@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import yaml
 
@@ -81,15 +81,14 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         seen = f"{len(found.columns)} columns of {found.rows:,} rows"
         damage, _ = _damage(found, set(found.columns) - set(guess.left_out))
         columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
-        telling = leaks.find(sources.choose(guess.data()), choice.label, columns)
+        telling = leaks.find(sources.choose(guess.data()), choice.labels, columns)
         used = tuple(n for n in telling if made[n].steps or made[n].parts)
         numbers = {n for n, c in columns.items() if c.kind == "float32" or made[n].is_amount}
-        if traits.is_class(found.columns[choice.label]):
-            numbers -= {choice.label}
-        else:
-            numbers |= {choice.label}
-        said = remarks.of(guess, found, choice.label, numbers=numbers)
-        features = {n: c for n, c in made.items() if n not in (choice.label, choice.key)}
+        for name in choice.labels:
+            numbers.discard(name)
+            numbers |= set() if traits.is_class(found.columns[name]) else {name}
+        said = remarks.of(guess, found, choice.labels, numbers=numbers)
+        features = _features(made, choice)
         if any(column.steps or column.parts for column in features.values()):
             nothing = ""
             said += remarks.unused({n: c.unused for n, c in made.items() if c.unused}, said)
@@ -99,7 +98,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
             text,
             seen,
             damage,
-            label=choice.label,
+            label=", ".join(choice.labels),
             why=choice.why,
             telling=used,
             remarks=tuple(said),
@@ -126,12 +125,15 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
     are written otherwise. Raises `DataError` if there are no rows or no columns.
     """
     guess = detect_format.sniff(path, has_header=has_header)
-    suggest_label.check_label(label, guess, guess.kinds)
+    labels = suggest_label.named(label, guess.kinds)
+    for name in labels:
+        suggest_label.check_label(name, guess, guess.kinds)
     known_form = False
     while True:
         found = _surveyed(guess)
         known = set(guess.data().csv.missing)
-        taken = found.columns[label].tokens - found.columns[label].absent if label else set()
+        chosen = [found.columns[name] for name in labels]
+        taken = set[str]().union(*(column.tokens - column.absent for column in chosen))
         for name, column in found.columns.items():
             # What is a class of the label cannot stand for no value elsewhere.
             if column.absent and not column.absent & taken:
@@ -142,7 +144,7 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
             texts = [column.texts for column in found.columns.values()]
             written = csv_numbers.form(texts, guess.data().csv.delimiter)
             known_form = True
-        separators = _separators(guess, found, label)
+        separators = _separators(guess, found, labels)
         guess.separators |= separators
         if guess.source != "csv" or not (absent or written):
             if separators:
@@ -182,11 +184,11 @@ def _surveyed(guess: Guess) -> Survey:
         raise MissingColumn(error.path, error.name, what_to_do, owner="the first file") from None
 
 
-def _separators(guess: Guess, found: Survey, label: str) -> dict[str, str]:
+def _separators(guess: Guess, found: Survey, labels: Sequence[str]) -> dict[str, str]:
     """Returns what separates the items of texts that are lists, by column, where that is new."""
     if guess.source not in _LISTS_AS_TEXT:
         return {}
-    others = {n: c for n, c in found.columns.items() if n not in (label, *guess.separators)}
+    others = {n: c for n, c in found.columns.items() if n not in (*labels, *guess.separators)}
     marks = {name: suggest_lists.separator(column) for name, column in others.items()}
     return {name: mark for name, mark in marks.items() if mark}
 
@@ -240,15 +242,15 @@ def _text(
     path: str,
 ) -> str:
     """Returns the config of columns that are `made`."""
-    label, key = choice.label, choice.key
+    labels = {name: found.columns[name] for name in choice.labels}
     text = "\n".join(
         [
             *_head(f"{found.rows:,} rows", path=path, name=name, pattern=guess.pattern),
             *_data_section(guess, found, choice, path=path, made=made),
             "",
             *suggest_model.lines(
-                found.columns[label],
-                {n: c for n, c in made.items() if n not in (label, key)},
+                labels,
+                _features(made, choice),
                 round(found.rows * (1 - 2 * _share(found.rows))),
             ),
         ]
@@ -267,15 +269,20 @@ def _made(
     for column in guess.absent.keys() & made.keys():
         texts = ", ".join(map(repr, sorted(guess.absent[column])))
         made[column].notes.append(f"{texts}: taken for missing")
-    if columns[choice.label].missing:
-        made[choice.label].rules["missing"] = "drop"
-        made[choice.label].rules.pop("default", None)
-    for name in (choice.label, choice.key):
-        if name is not None:
-            made[name].unused = ""
-            made[name].rules.pop("dates", None)
-    _tell_apart({n: c for n, c in made.items() if n not in (choice.label, choice.key)})
+    for name in choice.labels:
+        suggest_label.allow_missing(made[name], columns[name], several=bool(choice.others))
+    for one in filter(None, (*choice.labels, choice.key)):
+        made[one].unused = ""
+        made[one].rules.pop("dates", None)
+    _tell_apart(_features(made, choice))
     return made
+
+
+def _features(
+    made: dict[str, heuristics.Column], choice: suggest_label.Choice
+) -> dict[str, heuristics.Column]:
+    """Returns the columns but for labels and key."""
+    return {n: c for n, c in made.items() if n not in (*choice.labels, choice.key)}
 
 
 def _tell_apart(made: dict[str, heuristics.Column]) -> None:
@@ -326,13 +333,15 @@ def _data_section(
             lines.append(f"    {scalar(name)}: {{type: string, missing: allow}}  # no values")
             continue
         column = made[name]
-        if name == choice.label:
+        if name in choice.labels:
             suggest_label.list_classes(column, found.columns[name])
         lines.append(f"    # {', '.join(column.notes)}")
         lines.append(f"    {scalar(name)}: {flow(column.rules)}")
     left_out = {n: why for n, why in guess.left_out.items() if n not in listed}
     lines += [f"    # left out: {scalar(n)} {why}" for n, why in left_out.items()]
-    lines.append(f"  label: {scalar(choice.label)}  # {choice.why}; another: make schema LABEL=")
+    if not choice.others:
+        why = f"{choice.why}; another: make schema LABEL="
+        lines.append(f"  label: {scalar(choice.label)}  # {why}")
     if choice.key is not None:
         lines.append(f"  key: {flow([choice.key])}  # no two rows agree in it")
     share = _share(found.rows)

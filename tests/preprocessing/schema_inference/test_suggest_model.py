@@ -18,7 +18,7 @@ def _found(values) -> profile.Found:
 
 def _config(label, columns=None, rows=1000):
     columns = columns or {"x": Column({}, [], ["z_score"])}
-    return yaml.safe_load("\n".join(suggest_model.lines(_found(label), columns, rows)))
+    return yaml.safe_load("\n".join(suggest_model.lines({"y": _found(label)}, columns, rows)))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_length_of_training_follows_label_and_rows(label, rows, hashed, step
 def test_passes_are_written_as_people_write_numbers(rows, passes):
     label = _found([0, 1])
     columns = {"x": Column({}, [], ["z_score"])}
-    text = "\n".join(suggest_model.lines(label, columns, rows))
+    text = "\n".join(suggest_model.lines({"y": label}, columns, rows))
     assert f"# {passes} passes over about {rows:,} rows of train\n" in text
 
 
