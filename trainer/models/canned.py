@@ -18,6 +18,9 @@ from trainer.models.heads import Head
 from trainer.models.transforms import Transforms
 
 v1 = tf.compat.v1
+# As the canned Estimators have it: a part of a variable is called in checkpoints as it was asked
+# for, also where another's name is equal but for case. `placement.cut` makes more of them.
+_WHOLE = v1.fixed_size_partitioner(1)
 
 
 def linear(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
@@ -64,7 +67,7 @@ class _Canned:
             activation_fn=getattr(tf.nn, settings.activation),
             dropout=settings.dropout or None,
             batch_norm=settings.batch_norm,
-            input_layer_partitioner=None,
+            input_layer_partitioner=_WHOLE,
         )
 
     def model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
@@ -74,10 +77,10 @@ class _Canned:
         if self._network is not None:
             given = feature_columns.with_weights(known, self._deep)
             given = feature_columns.pack(given, self._packed)
-            with v1.variable_scope("dnn"):
+            with v1.variable_scope("dnn", partitioner=_WHOLE):
                 found.append(self._network(given, mode))
         if self._wide:
-            with v1.variable_scope("linear"):
+            with v1.variable_scope("linear", partitioner=_WHOLE):
                 found.append(wide.logits(known, self._wide, self._head.logits_dimension))
         logits = found[0] if len(found) == 1 else found[0] + found[1]
         return self._head.create_estimator_spec(features, mode, logits, labels)

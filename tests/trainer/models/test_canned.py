@@ -173,3 +173,26 @@ def test_large_variables_are_cut_over_the_servers(name, tmp_path):
     assert len(tables) == {"dnn_linear_combined": 3}.get(name, 2)
     assert {parts[full] for full in tables} == {2}
     assert set(tables) <= balanced
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_are_equal_but_for_case_keep_theirs_in_checkpoints(name, tmp_path):
+    same = {"steps": [{"hash": {"buckets": 20}}], "embedding": 4, "part": "both"}
+    features = {n: {"of": "carrier", **same} for n in ("CARRIER", "carrier")}
+    job = make(features, {"threshold": 0}, model={"name": name})
+    transforms = Transforms(job, contents(job))
+    config = tf.estimator.RunConfig(str(tmp_path))
+    with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        made = models.model(name, {}, config, transforms=transforms)
+        given = {n: tf.constant([1, 2], tf.int64) for n in features}
+        made.model_fn(given, None, tf.estimator.ModeKeys.PREDICT, config)
+        found = [v._get_save_slice_info() for v in tf.compat.v1.trainable_variables()]
+    called = {part.full_name for part in found if part is not None}
+    for feature in features:
+        wide, deep = (
+            f"linear/linear_model/{feature}/weights",
+            f"dnn/input_from_feature_columns/input_layer/{feature}_embedding/embedding_weights",
+        )
+        assert (wide in called) == (name != "dnn")
+        assert (deep in called) == (name != "linear")
