@@ -5,7 +5,7 @@ SHELL       := /bin/bash
 
 # Every variable that can be given. From here on each holds its text as it was given: make would
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
-VARIABLES := A B BASELINE BUCKET CHECKPOINT CLUSTER CONFIG DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
+VARIABLES := A B BASELINE BUCKET BUILDER CHECKPOINT CLUSTER CONFIG CUDA DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
 	FORMAT GROUP HEADER IMAGE INPUT KILLS KINDS LABEL MATRIX METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
 	ROLE ROWS RUN SCHEMA SECONDS SEED SET SIGNATURE SLICES SORT SPLIT STATUS STORAGE STRATEGY TAG TAGS WORKERS
 define newline
@@ -84,7 +84,7 @@ $(if $(filter-out $(TAKEN),$(addsuffix :,$(GOALS))),,$(foreach v,$(filter-out PY
 	for $(call list,$(GOALS)), only for $(call list,$(call takers,$(v))); it must be one of $(call list,$(takes) PYTHON))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare chaos ledger tensorboard runs status logs stop scale doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench bench-peers lock clean
+.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare chaos ledger tensorboard runs status logs stop scale image doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench bench-peers lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -219,6 +219,9 @@ stop: $(VENV)/.installed ## ask RUN to save, evaluate, export and end
 scale: $(VENV)/.installed ## change the number of workers of RUN to WORKERS=n while it trains
 	@$(CLI) scale $(OF_RUN) $(call given,WORKERS,workers)
 
+image: $(VENV)/.installed ## build and push the images of jobs as IMAGE=registry/path:tag, for GPUs too with CUDA=1; BUILDER=docker|podman|gcloud
+	@$(CLI) image $(call given,IMAGE,image) $(call given,BUILDER,builder) $(if $(call on,CUDA),--cuda)
+
 doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE; what CLUSTER= needs here
 	@$(CLI) doctor $(call given,STORAGE,storage) $(call given,CLUSTER,cluster)
 
@@ -269,6 +272,8 @@ lock: $(VENV)/.installed-dev ## write the lock files again from setup.py
 		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-dev.lock >/dev/null
 	@$(VENV)/bin/uv pip compile setup.py --extra bench --constraint requirements.lock --universal --python-version 3.10 \
 		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-bench.lock >/dev/null
+	@$(VENV)/bin/uv pip compile setup.py --extra cuda --constraint requirements.lock --universal --python-version 3.10 \
+		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-gpu.lock >/dev/null
 	@# Beam's extra for Google Cloud takes an older google-cloud-storage; all else is as locked.
 	@grep -E '^[a-z0-9._-]+==' requirements.lock | grep -v '^google-cloud-storage==' | sed 's/ *\\$$//' >$(VENV)/constraints
 	@$(VENV)/bin/uv pip compile setup.py --extra gcp --constraint $(VENV)/constraints --universal --python-version 3.10 \

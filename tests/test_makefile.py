@@ -99,7 +99,7 @@ def _uses(target):
 
 
 # Given as 1, and handed on as a flag without a value.
-SWITCHES = {"DRY_RUN", "FOLLOW", "FORCE", "MATRIX", "PAGE", "REPAIR", "SCHEMA"}
+SWITCHES = {"CUDA", "DRY_RUN", "FOLLOW", "FORCE", "MATRIX", "PAGE", "REPAIR", "SCHEMA"}
 
 
 @pytest.mark.parametrize("where", ["command line", "environment"])

@@ -68,6 +68,7 @@ COMMANDS: Mapping[str, Command] = {
     "serve": Command("serving.serve", "answer TensorFlow Serving's REST API with a run's model"),
     "migrate": Command("trainer.migrate", "turn a checkpoint into a Keras 2 model"),
     "tensorboard": Command("pipeline.commands.tensorboard", "show the curves of all runs"),
+    "image": Command("pipeline.commands.image", "build and push the images of jobs in a cloud"),
     "doctor": Command("pipeline.commands.doctor", "check that this machine can run jobs"),
     "completion": Command(
         "pipeline.commands.completion", "print completions for bash or zsh", "shell"

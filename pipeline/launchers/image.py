@@ -10,7 +10,19 @@ from pipeline.config import config_file
 
 _ROOT = config_file.SHIPPED.parent
 # As the Dockerfile copies them.
-COPIED = ("configs", "pipeline", "preprocessing", "serving", "trainer", "requirements.lock")
+COPIED = (
+    "configs",
+    "pipeline",
+    "preprocessing",
+    "serving",
+    "trainer",
+    "requirements.lock",
+    "requirements-gpu.lock",
+)
+
+
+# Of the base image: what is sent to a worker must come from the same one.
+PYTHON = (3, 11)
 
 
 def lacks(modules: Sequence[str], there: Sequence[str]) -> list[str]:

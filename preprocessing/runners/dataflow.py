@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 
 from pipeline import config, errors, storage
+from pipeline.config import own_code
+from pipeline.launchers import image
 from pipeline.launchers.gcp.settings import Gcp
+from pipeline.runs import own_package
 from pipeline.storage import gcs_preflight
 from preprocessing.runners import beam_import
 
@@ -16,8 +20,8 @@ def options(name: str, gcp: Gcp) -> list[str]:
 
     Raises `UsageError` for a config without project, region, bucket and image.
     """
-    gcp.check()
     workers = gcp.dataflow
+    gcp.check(image=workers.image)
     flags = {
         "runner": "DataflowRunner",
         "project": gcp.project,
@@ -25,8 +29,9 @@ def options(name: str, gcp: Gcp) -> list[str]:
         "job_name": "preprocess-" + re.sub("[^a-z0-9]+", "-", name).strip("-"),
         "temp_location": f"gs://{gcp.bucket}/dataflow/temporary",
         "staging_location": f"gs://{gcp.bucket}/dataflow/staging",
-        # The same image as for training: workers install nothing.
-        "sdk_container_image": gcp.image,
+        # Workers install nothing but a wheel of the user's own.
+        "sdk_container_image": workers.image or gcp.image,
+        "extra_package": gcp.package,
         "machine_type": workers.machine_type,
         "max_num_workers": workers.max_workers,
         "disk_size_gb": workers.disk_gb,
@@ -34,9 +39,50 @@ def options(name: str, gcp: Gcp) -> list[str]:
         "subnetwork": workers.subnetwork,
     }
     listed = [f"--{flag}={value}" for flag, value in flags.items() if value is not None]
-    listed += ["--sdk_location=container", "--no_use_public_ips"]
+    listed += ["--sdk_location=container"]
+    listed += [] if workers.public_ips else ["--no_use_public_ips"]
     labels = {"pipeline": "estimator-pipeline", **gcp.labels}
     return [*listed, *(f"--labels={key}={value}" for key, value in labels.items())]
+
+
+def check_code(wanted: config.Config, python: tuple[int, int] = sys.version_info[:2]) -> None:
+    """Raises `UsageError` if the workers could not run what they are sent: for a module that they
+    do not have, or from another version of Python, whose bytecode they cannot read."""
+    gcp = Gcp.of(wanted)
+    if python != image.PYTHON:
+        here, there = (".".join(map(str, version)) for version in (python, image.PYTHON))
+        raise errors.UsageError(
+            f"CLUSTER=gcp: this is Python {here}, and the image has {there}: Dataflow's workers "
+            f"cannot run what another version sends. Run make clean setup PYTHON=python{there}"
+        )
+    missing = image.lacks(own_code.modules(wanted, preprocessing=True), gcp.image_modules)
+    if missing and gcp.package is None:
+        raise errors.UsageError(
+            f"CLUSTER=gcp: data.source is in {missing[0]}, which the image does not have. Upload a "
+            "wheel with it to gs:// and name that in gcp.package; or build an image that has it, "
+            "and name it in gcp.image_modules"
+        )
+    if missing and gcp.package is not None:
+        own_package.check(gcp.package, missing, image.packages())
+
+
+def notes(gcp: Gcp) -> list[str]:
+    """Returns what a job needs that only its user can do."""
+    kept = (
+        f"temporary files stay in gs://{gcp.bucket}/dataflow; docs/google-cloud.md has a rule by "
+        "which the bucket removes them"
+    )
+    return [kept] if gcp.dataflow.public_ips else [private_access(gcp), kept]
+
+
+def private_access(gcp: Gcp) -> str:
+    """Returns what workers without public addresses need to reach the service and their image."""
+    subnetwork = (gcp.dataflow.subnetwork or "default").rpartition("/")[2]
+    return (
+        "workers have no public addresses, so their subnetwork needs Private Google Access: gcloud "
+        f"compute networks subnets update {subnetwork} --region={gcp.region} "
+        "--enable-private-ip-google-access; or set gcp.dataflow.public_ips"
+    )
 
 
 def check_installed() -> None:
@@ -70,5 +116,6 @@ def check_places(wanted: config.Config, storage_root: str) -> None:
                     "with CLUSTER=local and the same STORAGE=gs://"
                 )
     gcs_preflight.check_google(storage_root)
-    for note in gcs_preflight.check_bucket(storage_root, Gcp.of(wanted).region):
+    gcp = Gcp.of(wanted)
+    for note in [*gcs_preflight.check_bucket(storage_root, gcp.region), *notes(gcp)]:
         print(f"note: {note}", flush=True)

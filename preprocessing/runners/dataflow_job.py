@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,8 @@ from preprocessing.shards import record_folders
 
 ENDED = ("JOB_STATE_DONE", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_DRAINED")
 _POLL = 15.0  # seconds
+# After so many without a worker's report something is missing: machines take some minutes.
+_SILENCE = 900.0
 # So many requests in a row may fail before it is given up to follow: the job itself continues.
 _MISSED = 20
 
@@ -34,6 +37,8 @@ class Follower:
     region: str
     sleep: Callable[[float], None] = time.sleep
     wants_to_cancel: Callable[[str], bool] = interrupts.wants_to_cancel
+    # What is most likely missing if no worker reports for a while.
+    hint: str = ""
 
     @property
     def place(self) -> str:
@@ -58,14 +63,26 @@ class Follower:
     def await_end(self, job: str) -> str:
         """Says each new state of a job, and returns the last."""
         before = ""
-        while True:
+        for looks in itertools.count():
             state = str(self.look(job).get("currentState"))
+            if looks == round(_SILENCE / _POLL) and self.hint and not self._reports(job):
+                minutes = round(_SILENCE / 60)
+                print(
+                    f"note: no worker has reported for {minutes} minutes: {self.hint}", flush=True
+                )
             if state != before:
                 print(f"Dataflow: {_word(state)}", flush=True)
             before = state
             if state in ENDED:
                 return state
             self.sleep(_POLL)
+        raise AssertionError("unreachable")
+
+    def _reports(self, job: str) -> bool:
+        """Tells if a worker has reported anything, or that cannot be known now."""
+        with contextlib.suppress(errors.PipelineError):
+            return bool(self.api.ask("GET", f"{job}/metrics").get("metrics"))
+        return True
 
     def cancel(self, job: str) -> None:
         """Ends a job at once."""
@@ -169,9 +186,9 @@ def explained(job: Job | None) -> Iterator[None]:
         raise job.explained(status, gcs_errors.explanation(text)) from None
 
 
-def follower(gcp: Gcp) -> Follower:
+def follower(gcp: Gcp, *, hint: str = "") -> Follower:
     """Returns the follower for a config that has been checked."""
-    return Follower(str(gcp.project), str(gcp.region))
+    return Follower(str(gcp.project), str(gcp.region), hint=hint)
 
 
 def link(job: str) -> str:

@@ -38,5 +38,6 @@ def on_dataflow(request: Request) -> Beam | None:
         print("\n".join([*options, *request.beam_options]))
         return None
     dataflow.check_installed()
+    dataflow.check_code(request.config)
     dataflow.check_places(request.config, request.storage_root)
-    return Beam(tuple(options), dataflow_job.follower(gcp))
+    return Beam(tuple(options), dataflow_job.follower(gcp, hint=dataflow.private_access(gcp)))

@@ -22,15 +22,16 @@ class Image:
     entrypoint: list[str]
 
 
-def made(root: pathlib.Path) -> Image:
-    """Goes through the steps of the Dockerfile. What the base image and pip bring is left out.
+def made(root: pathlib.Path, target: str = "trainer") -> Image:
+    """Goes through the steps of the Dockerfile up to a target, without what the base image and pip
+    bring.
 
     Raises `AssertionError` for a step that it does not know.
     """
     work, user, entrypoint = root, "root", []
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
-    for step, rest in _steps():
+    for step, rest in _of_target(target):
         for name, value in arguments.items():
             rest = rest.replace(f"${{{name}}}", value)
         if step == "ENV":
@@ -51,6 +52,18 @@ def made(root: pathlib.Path) -> Image:
             assert step in ("FROM", "RUN", "COPY"), step
     inside = {name: re.sub("^/", f"{root}/", value) for name, value in environment.items()}
     return Image(root, work, inside, user, entrypoint)
+
+
+def _of_target(target: str) -> list[tuple[str, str]]:
+    """Returns the steps of a target and of what it is built from."""
+    stages: dict[str, list[tuple[str, str]]] = {"": []}
+    name = ""
+    for step, rest in _steps():
+        if step == "FROM":
+            above, _, name = rest.partition(" AS ")
+            stages[name] = [*stages.get(above, ())]
+        stages[name].append((step, rest))
+    return stages[target]
 
 
 def _steps() -> list[tuple[str, str]]:

@@ -77,8 +77,8 @@ class Dataflow(Section):
     """The workers of preprocessing on Dataflow."""
 
     image: str | None = None
-    """Container image of the workers, the target `preprocessor` of the `Dockerfile`, which runs
-    as root as Dataflow needs; also `IMAGE=` of `make preprocess`. Not set: `gcp.image`."""
+    """Container image of the workers: the target `preprocessor` of the `Dockerfile`, which runs as
+    root, as Dataflow needs. Not set: `gcp.image`."""
     public_ips: bool = False
     """Gives workers public addresses. Without them the subnetwork needs Private Google Access."""
 
@@ -199,15 +199,18 @@ class Gcp(PlaceSection):
             raise ValueError("tensorboard: needs a service_account, which writes to it")
         return self
 
-    def check(self) -> None:
-        """Raises `UsageError` for what no job on Google Cloud can do without."""
+    def check(self, *, image: str | None = None) -> None:
+        """Raises `UsageError` for what no job on Google Cloud can do without; its `image` may be
+        another than that of training."""
         needed = {
             "project": "PROJECT=",
             "region": "REGION=",
             "bucket": "BUCKET=",
             "image": "IMAGE=",
         }
-        missing = [way for name, way in needed.items() if getattr(self, name) is None]
+        given = {name: getattr(self, name) for name in needed}
+        given["image"] = image or self.image
+        missing = [way for name, way in needed.items() if given[name] is None]
         if missing:
             raise errors.UsageError(f"CLUSTER=gcp: missing: {', '.join(missing)}")
 

@@ -16,12 +16,25 @@ def test_it_lists_what_the_dockerfile_copies():
 
 def test_the_image_runs_without_root_on_locked_packages():
     text = (ROOT / "Dockerfile").read_text()
-    assert "FROM python:3.11-slim" in text
     assert "--require-hashes -r requirements.lock" in text
-    assert "ARG RUN_AS=pipeline\n" in text
-    assert text.rindex("USER ${RUN_AS}") > text.rindex("COPY")
-    beam = re.search(r"^apache-beam==(\S+)", (ROOT / "requirements.lock").read_text(), re.M)[1]
-    assert f"apache/beam_python3.11_sdk:{beam} " in text
+    assert "--require-hashes -r requirements-gpu.lock" in text
+    assert re.findall(r"pip install (?!--require-hashes)", text) == []
+    assert text.rindex("USER 1000") > text.rindex("COPY")
+    assert [line for line in text.splitlines() if line.startswith("FROM")] == [
+        "FROM ${BEAM_IMAGE} AS beam",
+        "FROM ${PYTHON_IMAGE} AS base",
+        "FROM base AS preprocessor",
+        "FROM base AS trainer",
+    ]
+
+
+def test_gpu_packages_are_locked_at_the_versions_of_all_others():
+    plain, gpu = (
+        dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", (ROOT / name).read_text(), re.M))
+        for name in ("requirements.lock", "requirements-gpu.lock")
+    )
+    assert {name: gpu.get(name) for name in plain} == plain
+    assert [name for name in gpu if name.startswith("nvidia-")]
 
 
 def test_tests_and_caches_are_not_in_it():

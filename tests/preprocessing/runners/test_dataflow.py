@@ -9,6 +9,7 @@ from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 
 from pipeline import config, errors
 from pipeline.config import config_file
+from pipeline.launchers.gcp import settings
 from preprocessing.runners import beam_options, dataflow
 from tests.pipeline.jobs.jobs import PLACE
 from tests.pipeline.process_help import ROOT, child_environment
@@ -150,3 +151,37 @@ def test_a_dry_run_shows_the_options_and_reads_nothing(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "--runner=DataflowRunner\n--project=my-project\n" in done.stdout
+
+
+def test_workers_may_have_another_image_and_public_addresses():
+    workers = settings.Dataflow(image="r/p-preprocessor@sha256:1", public_ips=True)
+    gcp = GCP.model_copy(update={"dataflow": workers, "image": None, "package": "gs://b/m.whl"})
+    parsed = beam_options.build(dataflow.options("m", gcp), num_workers=1)
+    options = parsed.view_as(pipeline_options.WorkerOptions)
+    assert options.sdk_container_image == "r/p-preprocessor@sha256:1"
+    assert options.use_public_ips is None
+    assert parsed.view_as(pipeline_options.SetupOptions).extra_packages == ["gs://b/m.whl"]
+
+
+def test_private_google_access_is_said_before_with_the_command(cloud, small_records, capsys):
+    dataflow.check_places(small(cloud, small_records), cloud.path("out"))
+    said = capsys.readouterr().out
+    command = "gcloud compute networks subnets update default --region=europe-west4"
+    assert f"need Private Google Access: {command}" in said.replace("needs", "need")
+    assert "temporary files stay in gs://my-bucket/dataflow" in said
+    public = small(cloud, small_records, "gcp.dataflow={public_ips: true}")
+    dataflow.check_places(public, cloud.path("out"))
+    assert "Private Google Access" not in capsys.readouterr().out
+
+
+def test_code_that_workers_could_not_run_is_refused(cloud, small_records):
+    plain = small(cloud, small_records)
+    dataflow.check_code(plain, (3, 11))
+    with pytest.raises(errors.UsageError, match=r"this is Python 3.10, and the image has 3.11"):
+        dataflow.check_code(plain, (3, 10))
+    own = plain.data.model_copy(update={"source": "mine.sources:Table"})
+    wanted = plain.model_copy(update={"data": own})
+    with pytest.raises(errors.UsageError, match=r"data.source is in mine.sources, which the image"):
+        dataflow.check_code(wanted, (3, 11))
+    known = plain.gcp.model_copy(update={"image_modules": ("mine",)})
+    dataflow.check_code(wanted.model_copy(update={"gcp": known}), (3, 11))

@@ -204,3 +204,11 @@ def test_a_service_that_beam_does_not_reach_is_one_line(cloud):
 def test_the_place_comes_from_the_config():
     gcp = config_file.load("mnist", ["gcp.project=my-project", "gcp.region=europe-west4"]).gcp
     assert dataflow_job.follower(gcp).place == PLACE
+
+
+def test_private_google_access_is_said_again_when_no_worker_reports(cloud, dataflow, capsys):
+    dataflow.states = [*["JOB_STATE_RUNNING"] * 61, "JOB_STATE_DONE"]
+    place = "projects/my-project/locations/europe-west4/jobs/1"
+    assert follower(hint="see that it has access").await_end(place) == "JOB_STATE_DONE"
+    said = capsys.readouterr().out
+    assert said.count("note: no worker has reported for 15 minutes: see that it has access") == 1
