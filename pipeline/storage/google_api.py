@@ -20,6 +20,16 @@ class NotThere(errors.UsageError):
     """The service knows nothing of that name."""
 
 
+def with_quota(credentials: Any, project: str) -> Any:
+    """Returns credentials of a person that are charged to the `project`: without one the service
+    refuses them (https://cloud.google.com/docs/authentication/troubleshoot-adc)."""
+    from google.oauth2.credentials import Credentials
+
+    if isinstance(credentials, Credentials) and not credentials.quota_project_id:
+        return credentials.with_quota_project(project)
+    return credentials
+
+
 @dataclasses.dataclass
 class Api:
     """One service, as `root` such as https://…/v1, for one project and region.
@@ -72,7 +82,7 @@ class Api:
             from google.auth.transport.requests import AuthorizedSession
 
             credentials, _ = google.auth.default(scopes=[_SCOPE])
-            self._session = AuthorizedSession(credentials)
+            self._session = AuthorizedSession(with_quota(credentials, self.place.split("/")[1]))
         return self._session
 
     @contextlib.contextmanager

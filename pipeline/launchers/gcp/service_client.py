@@ -8,7 +8,13 @@ from typing import Any
 from pipeline.storage import google_api
 from pipeline.storage.google_api import Api
 
-ENDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED")
+ENDED = (
+    "JOB_STATE_SUCCEEDED",
+    "JOB_STATE_PARTIALLY_SUCCEEDED",
+    "JOB_STATE_FAILED",
+    "JOB_STATE_CANCELLED",
+    "JOB_STATE_EXPIRED",
+)
 # No machine is there yet.
 WAITING = ("JOB_STATE_QUEUED", "JOB_STATE_PENDING")
 

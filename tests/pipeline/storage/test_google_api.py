@@ -1,6 +1,8 @@
 import pytest
+from google.oauth2 import credentials
 
 from pipeline import errors
+from pipeline.storage import google_api
 from pipeline.storage.google_api import Api, NotThere
 from tests.cloud.jobs import PLACE
 
@@ -69,3 +71,10 @@ def test_a_service_that_does_not_answer_is_named(cloud, monkeypatch):
         errors.RetryableError, match=rf"^{ROOT}: cannot be reached .* the region, t"
     ):
         api().ask("GET", PLACE)
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "my-project"), ("other", "other")])
+def test_a_person_s_credentials_are_charged_to_the_project_of_the_job(given, found):
+    person = credentials.Credentials("token", quota_project_id=given)
+    assert google_api.with_quota(person, "my-project").quota_project_id == found
+    assert google_api.with_quota("of a machine", "my-project") == "of a machine"
