@@ -96,10 +96,15 @@ def balanced(variable: Any, *, initializer: Any) -> Any:
     """Returns a variable as it is, or if it is a table in parts, balanced. Values that differ by
     row, such as those of a trained table, stay where TensorFlow's slices put them."""
     is_table = isinstance(variable, PartitionedVariable) and len(variable.get_shape()) == 2
-    if not is_table or len(list(variable)) < 2 or variable.name.endswith(_KERNEL):
+    if not is_table or len(list(variable)) < 2 or is_kernel(variable.name):
         return variable
     known = part_of(next(iter(variable))) is not None
     return BalancedTable(variable) if known or _is_drawn(initializer) else variable
+
+
+def is_kernel(name: str) -> bool:
+    """Tells if a variable of this name is a matrix that is multiplied, not a table."""
+    return name.endswith(_KERNEL)
 
 
 def _is_drawn(initializer: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Which parameter server holds which variable: by size, not in turn.
+"""Which parameter server holds which variable: by what a step asks of it, not in turn.
 
 TensorFlow places variables round-robin, so that one server may get all the large ones; and a
 variable never spans servers unless it is cut.
@@ -19,38 +19,53 @@ from trainer.distribution import balanced_tables
 
 # What TensorFlow calls the variable that is a part of one.
 _PART = re.compile(r"/part_(\d+)$")
+# Of a table of so many rows, batches of some hundred ids by Zipf's law ask for about half; of more
+# rows for a smaller share, of few for all.
+_MANY_ROWS = 300
 
 
 class LeastLoaded:
-    """Chooses for each variable the server that holds the fewest bytes so far, unless one is asked
+    """Chooses for each variable the server that is asked for the least so far, unless one is asked
     for; for each part of a variable that is cut another server.
 
-    Deterministic: every process builds its own copy of the graph and must choose alike.
+    Of a table, that is by the rows that a batch may ask for; of all else, by bytes. Deterministic:
+    every process builds its own copy of the graph and must choose alike.
     """
 
     def __init__(self, servers: int) -> None:
-        self.bytes = [0] * servers
+        self.bytes, self.rows = [0.0] * servers, [0.0] * servers
 
     def __call__(self, op: Any) -> int:
         """Returns the index of the server for the variable that `op` makes."""
+        size, rows = _asked_of(op)
+        server = self._chosen(op, is_table=rows > 0)
+        self.bytes[server] += size
+        self.rows[server] += rows
+        return server
+
+    def _chosen(self, op: Any, *, is_table: bool) -> int:
         asked = tf.DeviceSpec.from_string(op.device).task
         part = _PART.search(op.name)
         if asked is not None:
-            server = asked
-        elif part is not None:
+            return int(asked)
+        if part is not None:
             # Parts are of equal size, and there are at most as many as servers.
-            server = int(part[1]) % len(self.bytes)
-        else:
-            server = self.bytes.index(min(self.bytes))
-        self.bytes[server] += _bytes_of(op)
-        return server
+            return int(part[1]) % len(self.bytes)
+        loads: list[Any] = (
+            list(zip(self.rows, self.bytes, strict=True)) if is_table else self.bytes
+        )
+        return loads.index(min(loads))
 
 
-def _bytes_of(op: Any) -> int:
-    """Size of a variable; one of unknown shape counts as a single value."""
-    dtype = tf.as_dtype(op.get_attr("dtype"))
-    shape = tf.TensorShape(op.get_attr("shape"))
-    return int((shape.num_elements() or 1) * dtype.size)
+def _asked_of(op: Any) -> tuple[float, float]:
+    """Returns the bytes of a variable that a step asks for, and of a table the rows; of all else,
+    all bytes and no rows. One of unknown shape counts as a single value."""
+    dtype, shape = tf.as_dtype(op.get_attr("dtype")), tf.TensorShape(op.get_attr("shape"))
+    size = float((shape.num_elements() or 1) * dtype.size)
+    if shape.rank != 2 or (shape[0] or 0) < 2 or balanced_tables.is_kernel(_PART.sub("", op.name)):
+        return size, 0.0
+    rows = shape[0] / (1 + shape[0] / _MANY_ROWS)
+    return size * rows / shape[0], rows
 
 
 def device_fn(task: topology.Task) -> Any:

@@ -60,6 +60,19 @@ def test_the_size_is_that_in_bytes():
         assert _server(_variable("last", 10)) == 1
 
 
+def test_tables_go_where_the_fewest_rows_are_asked_for():
+    """Rows of a linear model are four bytes each, and asked for as often as wide ones."""
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
+        for number in range(10):
+            _variable(f"deep{number}", 2000, 64)
+            _variable(f"wide{number}", 2000, 1)
+            _variable(f"layer{number}/kernel", 64, 64)
+        servers = {v.op.name: _server(v) for v in tf.compat.v1.global_variables()}
+    tables = [server for name, server in servers.items() if not name.endswith("kernel")]
+    assert sum(tables) == 10
+    assert 3 <= sum(server for name, server in servers.items() if "kernel" in name) <= 7
+
+
 def test_every_process_chooses_alike():
     found = []
     for role in ("chief", "worker"):
