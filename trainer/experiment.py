@@ -23,6 +23,7 @@ from trainer.exactly_once import epoch_ends, saved_counts
 from trainer.exactly_once.reader import Position, PositionHook
 from trainer.input.own_input import OwnInput, Source
 from trainer.input.script_input import Script
+from trainer.lifecycle import variables_hook
 from trainer.lifecycle.stopping import StopHook
 from trainer.models import heads
 from trainer.models.transforms import Transforms
@@ -279,10 +280,14 @@ def _clocks(process: Process) -> list[Any]:
 
 
 def _instruments(process: Process) -> list[Any]:
-    task = process.task
+    task, run, reporter = process.task, process.run, process.reporter
+    found: list[Any] = []
+    if task.is_chief:
+        how = process.job.train.optimizer.name
+        found.append(variables_hook.VariablesHook(run, task, reporter, how))
     if topology.STRATEGIES[process.job.cluster.strategy].asynchronous and task.cluster:
-        return [staleness.StalenessHook(process.run, task, process.reporter)]
-    return []
+        found.append(staleness.StalenessHook(run, task, reporter))
+    return found
 
 
 def _progress(process: Process) -> ProgressHook:

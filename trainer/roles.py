@@ -15,7 +15,7 @@ from pipeline import config, errors, storage
 from pipeline.cluster import gpus, tolerance, topology
 from pipeline.config import own_input
 from pipeline.launchers.gcp.settings import Gcp
-from pipeline.processes import signals
+from pipeline.processes import memory, signals
 from pipeline.records import builds, in_place, manifest, quarantine, shard_check
 from pipeline.runs import evaluator_patience, fatal, run_folder, run_lock
 from pipeline.runs.run_folder import RunFolder
@@ -213,7 +213,7 @@ def _serve(process: Process) -> None:
         task_index=task.task_index,
         config=experiment.run_config(process.job, process.run, task).session_config,
     )
-    process.reporter.say("serving")
+    process.reporter.say("serving", memory=memory.available())
     _watch_for_stop(process)
     server.join()
 

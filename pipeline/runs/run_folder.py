@@ -345,6 +345,8 @@ class Status:
     # Of each parameter server, what a step of this process asks of it: {"rows": of tables, "bytes":
     # to and from it}.
     servers: list[dict[str, float]] | None = None
+    # Of a parameter server: bytes that were free on its host before it held variables.
+    memory: int | None = None
     # Of asynchronous processes: by how many updates of others how many of its own were late.
     staleness: dict[str, int] | None = None
     # Of the chief: what has been read by the newest checkpoint, per epoch, and a line for each that

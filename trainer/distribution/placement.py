@@ -51,9 +51,7 @@ class LeastLoaded:
         if part is not None:
             # Parts are of equal size, and there are at most as many as servers.
             return int(part[1]) % len(self.bytes)
-        loads: list[Any] = (
-            list(zip(self.rows, self.bytes, strict=True)) if is_table else self.bytes
-        )
+        loads: list[Any] = list(zip(self.rows, self.bytes, strict=True)) if is_table else self.bytes
         return loads.index(min(loads))
 
 
