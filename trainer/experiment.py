@@ -284,7 +284,7 @@ def _instruments(process: Process) -> list[Any]:
     found: list[Any] = []
     if task.is_chief:
         how = process.job.train.optimizer.name
-        found.append(variables_hook.VariablesHook(run, task, reporter, how))
+        found.append(variables_hook.VariablesHook(run, task, reporter, how=how))
     if topology.STRATEGIES[process.job.cluster.strategy].asynchronous and task.cluster:
         found.append(staleness.StalenessHook(run, task, reporter))
     return found

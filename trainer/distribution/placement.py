@@ -34,6 +34,7 @@ class LeastLoaded:
 
     def __init__(self, servers: int) -> None:
         self.bytes, self.rows = [0.0] * servers, [0.0] * servers
+        self._first: dict[str, int] = {}  # the server of the first part, by variable
 
     def __call__(self, op: Any) -> int:
         """Returns the index of the server for the variable that `op` makes."""
@@ -45,14 +46,17 @@ class LeastLoaded:
 
     def _chosen(self, op: Any, *, is_table: bool) -> int:
         asked = tf.DeviceSpec.from_string(op.device).task
-        part = _PART.search(op.name)
         if asked is not None:
             return int(asked)
-        if part is not None:
-            # Parts are of equal size, and there are at most as many as servers.
-            return int(part[1]) % len(self.bytes)
         loads: list[Any] = list(zip(self.rows, self.bytes, strict=True)) if is_table else self.bytes
-        return loads.index(min(loads))
+        least = loads.index(min(loads))
+        part = _PART.search(op.name)
+        if part is None:
+            return least
+        # Parts are of equal size, and there are at most as many as servers. One that is not cut has
+        # a first part, too.
+        first = self._first.setdefault(op.name[: part.start()], least)
+        return (first + int(part[1])) % len(self.bytes)
 
 
 def _asked_of(op: Any) -> tuple[float, float]:

@@ -40,7 +40,9 @@ class _Variable:
 class VariablesHook(tf.compat.v1.train.SessionRunHook):
     """The chief's: it looks at the graph before any variable is made."""
 
-    def __init__(self, run: RunFolder, task: topology.Task, reporter: Reporter, how: str) -> None:
+    def __init__(
+        self, run: RunFolder, task: topology.Task, reporter: Reporter, *, how: str
+    ) -> None:
         """`how` is the name of the optimizer."""
         self._run, self._task, self._reporter, self._how = run, task, reporter, how
 

@@ -73,6 +73,14 @@ def test_tables_go_where_the_fewest_rows_are_asked_for():
     assert 3 <= sum(server for name, server in servers.items() if "kernel" in name) <= 7
 
 
+def test_variables_that_a_partitioner_leaves_whole_are_not_all_on_the_first_server():
+    """TensorFlow calls such a one `part_0`."""
+    whole = placement.partitioner(2, largest=1 << 30)
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
+        made = [_variable(f"v{number}", 2000, 4, partitioner=whole) for number in range(4)]
+        assert sorted(_server(next(iter(v))) for v in made) == [0, 0, 1, 1]
+
+
 def test_every_process_chooses_alike():
     found = []
     for role in ("chief", "worker"):

@@ -37,7 +37,7 @@ def _begin(run, cluster, name="adam", rows=1_000_000):
             found = tf.nn.embedding_lookup(table, tf.constant([1, 2]))
             loss = tf.reduce_sum(v1.layers.dense(found, 4))
             optimizers.train_op(loss, optimizers.Updates(name, 0.1))
-        VariablesHook(run, task, reporter, name).begin()
+        VariablesHook(run, task, reporter, how=name).begin()
     reporter.say("training")
     return run_folder.read_statuses(run)["chief-0"].note
 
