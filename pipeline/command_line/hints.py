@@ -22,9 +22,10 @@ SETTINGS = (
     *(name.upper() for name in table.KEYS),
     "A", "B", "BASELINE", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET",
     "EXPORT", "FAIL_IF", "FAULTS", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP", "HEADER", "INPUT",
-    "KINDS", "LABEL", "METRIC", "NUM_WORKERS", "OUT", "OUTPUT", "PAGE", "PORT", "PS", "RECORDS",
-    "REPAIR", "ROLE", "ROWS", "RUN", "SCHEMA", "SECONDS", "SEED", "SET", "SIGNATURE", "SLICES",
-    "SORT", "SPLIT", "STATUS", "STORAGE", "STRATEGY", "TAG", "TAGS", "WORKERS",
+    "KINDS", "LABEL", "METHOD", "METRIC", "NUM_WORKERS", "OUT", "OUTPUT", "PAGE", "PARALLEL",
+    "PORT", "PS", "RECORDS", "REDUCTION", "REPAIR", "ROLE", "ROWS", "RUN", "RUNGS", "SAMPLER",
+    "SCHEMA", "SECONDS", "SEED", "SET", "SIGNATURE", "SLICES", "SORT", "SPACE", "SPLIT", "STATUS",
+    "STORAGE", "STRATEGY", "TAG", "TAGS", "TRIALS", "WORKERS",
 )
 # fmt: on
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")

@@ -57,6 +57,10 @@ COMMANDS: Mapping[str, Command] = {
     "compare": Command(
         "trainer.compare", "compare two runs: metrics on the same records, config, data, time"
     ),
+    "tune": Command(
+        "pipeline.commands.tune",
+        "search for the best settings of a config, by trials that are runs",
+    ),
     "chaos": Command(
         "pipeline.commands.chaos", "break a job on purpose, and check that it ends right"
     ),

@@ -163,28 +163,30 @@ def warnings(config: Config) -> list[str]:
     ]
 
 
-def _read_yaml(path: str) -> Any:
+def read_yaml(path: str, what: str = "config") -> Any:
+    """Returns what a YAML file holds. Raises `UsageError` for one that cannot be read, which it
+    calls `what`."""
     try:
         text = storage.read_text(path)
     except OSError as error:
         said = error.strerror or "no such file"
-        raise errors.UsageError(f"config {path!r}: cannot be read: {said}") from None
+        raise errors.UsageError(f"{what} {path!r}: cannot be read: {said}") from None
     try:
         tree = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError) as error:  # of invalid dates
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise errors.UsageError(f"config {path!r}{line}: not valid YAML: {problem}") from None
-    if not isinstance(tree, dict):
-        raise _not_sections(path, tree)
+        raise errors.UsageError(f"{what} {path!r}{line}: not valid YAML: {problem}") from None
     return tree
 
 
 def _with_base(path: str, above: tuple[str, ...]) -> dict[str, Any]:
     """Returns the sections of a config over those of its `base`, if it names one; `above` are the
     configs that lead to it. Raw paths start at the folder of the file that gives them."""
-    tree: dict[str, Any] = _read_yaml(path)
+    tree: dict[str, Any] = read_yaml(path)
+    if not isinstance(tree, dict):
+        raise _not_sections(path, tree)
     _absolutise_inputs(tree, path)
     if "base" not in tree:
         return tree

@@ -81,6 +81,10 @@ class Train(Section):
     max_seconds: Above0 | None = None
     """Seconds of training, over all starts of the run, after which it ends; the result is evaluated
     and exported. Not set: no limit."""
+    pause_step: Positive | None = None
+    """Global step at which training ends for now: it is evaluated and exported as at its end, and
+    the same run continues with a later `pause_step`, or without one. A schedule of the learning
+    rate is that of all steps. Not set: no pause."""
     # What the epochs come to: set by `epochs.with_length`, never stored in a config.
     _length: Length | None = pydantic.PrivateAttr(default=None)
 
@@ -91,9 +95,19 @@ class Train(Section):
 
     @property
     def max_steps(self) -> int:
-        """The global step at which training ends, which must be known by now."""
+        """The global step at which training ends or pauses, which must be known by now."""
         assert self.length is not None, "epochs have not been turned into steps yet"
-        return self.length.last
+        return min(self.length.last, self.pause_step or self.length.last)
+
+    @property
+    def planned_steps(self) -> int | None:
+        """The same; `None` while epochs have not been turned into steps."""
+        return None if self.length is None else self.max_steps
+
+    def pauses_at(self, step: int) -> bool:
+        """True if training pauses at that step, with more to be made."""
+        assert self.length is not None, "epochs have not been turned into steps yet"
+        return self.max_steps <= step < self.length.last
 
     @pydantic.model_validator(mode="after")
     def _steps_or_epochs(self) -> Train:

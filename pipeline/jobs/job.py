@@ -110,16 +110,19 @@ _OF_CHECKPOINTS = (
 )
 
 
+def is_of_checkpoint(line: str) -> bool:
+    """True for a key after whose change a checkpoint cannot be resumed as it is, or for a line of
+    `changes` with such a key."""
+    may_change = tuple(f"data.{key}:" for key in config.Data.OF_READING)
+    found = line if ":" in line else f"{line}:"
+    return found.startswith(_OF_CHECKPOINTS) and not found.startswith(may_change)
+
+
 def refuse_other_job(job: Job) -> None:
     """Raises `UsageError` if the run of a job was trained on other data or another model."""
     if job.run.is_of_script:
         raise errors.UsageError(f"run {job.name!r} runs a script: use another RUN= for this one")
-    may_change = tuple(f"data.{key}:" for key in config.Data.OF_READING)
-    differing = [
-        line
-        for line in changes(job)
-        if line.startswith(_OF_CHECKPOINTS) and not line.startswith(may_change)
-    ]
+    differing = [line for line in changes(job) if is_of_checkpoint(line)]
     if differing:
         raise errors.UsageError(
             f"run {job.name!r} was trained with another config ({'; '.join(differing)}): "

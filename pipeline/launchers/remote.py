@@ -271,7 +271,7 @@ class RemoteLauncher(base.Launcher):
         """Returns the state of a job when it has ended. Raises the `PipelineError` of why it cannot
         be followed any more."""
         before = ""
-        with display.Display(job.config.train.steps) as shown:
+        with display.Display(job.config.train.planned_steps) as shown:
             while True:
                 state = self._look(name)
                 if str(state) != before:

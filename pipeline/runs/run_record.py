@@ -122,6 +122,9 @@ class RunRecord(pydantic.BaseModel):
     # never; skipped because they cannot be read; left to be read. Of more than a thousand epochs
     # the first ones are one row, by the number of the last of them.
     input: list[dict[str, int]] | None = None
+    # A digest of how often each block of records was applied: equal for runs of one build and seed
+    # that were trained on the same records. `None` of an input that is not counted.
+    input_sha256: str | None = None
     # Task to records it has applied, once training has ended.
     readers: dict[str, int] = {}
     # Split to cause to records that it did without: `quarantine.left_out`.
@@ -270,6 +273,7 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
     record.exports = result.get("exports", {})
     record.sha256 = result.get("sha256", {})
     record.input = result.get("input")
+    record.input_sha256 = result.get("input_sha256")
     record.readers = result.get("readers", {})
     record.left_out = result.get("left_out", {})
     record.skipped = result.get("skipped", [])
@@ -314,6 +318,8 @@ def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
     if not all(export_files.is_published(storage.join(run.path, path)) for path in published):
         return None
     if job.train.steps is not None and result["final_step"] >= job.train.steps:
+        return record
+    if job.train.pause_step is not None and result["final_step"] >= job.train.pause_step:
         return record
     if job.train.epochs is not None and (result.get("epochs") or 0.0) >= job.train.epochs:
         return record

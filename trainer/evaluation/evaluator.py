@@ -158,7 +158,7 @@ class Evaluation:
 
     def _done(self) -> dict[str, Any] | None:
         done = self._run.read(run_folder.TRAINING_DONE)
-        if done is None or done["reason"] != "steps":
+        if done is None or not done["reason"].startswith(("steps", run_folder.PAUSED)):
             return done
         # One of an earlier start of this run, before it was given more steps.
         # Of epochs it is found out again by each chief.
@@ -231,7 +231,7 @@ class Evaluation:
             before_replacing=lambda export: self._run.remove(run_folder.RESULT),
             like=self._exported(best),
         )
-        rows, readers = self._usage(checkpoint)
+        usage = self._usage(checkpoint)
         done = self._run.read(run_folder.TRAINING_DONE) or {}
         self._run.write(
             run_folder.RESULT,
@@ -247,20 +247,19 @@ class Evaluation:
                     "best": best["export"] if best else None,
                 },
                 "sha256": {"final": final.sha256, "best": best.get("sha256", {}) if best else {}},
-                "input": rows,
-                "readers": readers,
+                **usage,
                 "left_out": self._records.left_out,
                 "skipped": passed_over,
             },
         )
 
-    def _usage(self, checkpoint: str) -> tuple[list[dict[str, int]] | None, dict[str, int]]:
-        """Returns what has been read per epoch, and by whom; nothing of an input that is not
-        counted."""
+    def _usage(self, checkpoint: str) -> dict[str, Any]:
+        """Returns what has been read per epoch, by whom, and the digest of it; nothing of an input
+        that is not counted."""
         if isinstance(self._records, OwnInput):
-            return None, {}
-        read, _ = report.account(checkpoint, self._records.blocks("train"))
-        return read.rows, read.readers
+            return {"input": None, "readers": {}, "input_sha256": None}
+        read, counts = report.account(checkpoint, self._records.blocks("train"))
+        return {"input": read.rows, "readers": read.readers, "input_sha256": counts.sha256}
 
     def _baselines(self, metrics: Mapping[str, Mapping[str, float]]) -> Any:
         """Returns what always the same answer would get, which is known of records only."""

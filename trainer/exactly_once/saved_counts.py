@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 
 import numpy as np
 
@@ -38,6 +39,13 @@ class Counts:
     applied: np.ndarray
     reached: np.ndarray
     readers: np.ndarray
+
+    @property
+    def sha256(self) -> str:
+        """A hex digest, equal for checkpoints that were trained on the same records of a build, by
+        the same `train.seed`, as often."""
+        counts = np.stack([self.applied, self.reached]).astype("<i8")
+        return hashlib.sha256(counts.tobytes()).hexdigest()
 
 
 def counts_in(checkpoint: str | None, blocks: epoch_order.Blocks) -> Counts:

@@ -54,7 +54,7 @@ def decide(
         )
         tf.get_logger().info(note)
         reporter.add_note(note)
-    reporter.note(max_steps=found.last)
+    reporter.note(max_steps=resolved.train.max_steps)
     return resolved
 
 

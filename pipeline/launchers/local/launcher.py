@@ -138,7 +138,7 @@ class LocalLauncher(base.Launcher):
         there = gpus.visible(os.environ)
         strategy = topology.STRATEGIES[cluster.strategy]
         patience = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
-        with display.Display(job.config.train.steps) as shown:
+        with display.Display(job.config.train.planned_steps) as shown:
             boss = supervisor.Supervisor(
                 plan.Plan(
                     run=dataclasses.replace(job.run, patience=tolerance.patience(cluster)),

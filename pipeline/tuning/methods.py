@@ -1,0 +1,204 @@
+"""Which trial trains on, up to where: pure functions of what the trials have reached so far.
+
+Trials train from one rung to the next: numbers of examples that are the same for all of them. At a
+rung a trial is paused with its checkpoint, and is continued only if its method says so.
+
+- `asha`: successive halving. All trials reach the first rung; of each rung the best `1 / reduction`
+  go on to the next (Li et al., "A System for Massively Parallel Hyperparameter Tuning", 2020).
+  Unlike there, nothing is promoted before all trials have begun: their number is known here, and so
+  fewer trials are promoted that others overtake.
+- `median`: a trial goes on while it is not worse than the median of the others at its rung.
+- `pbt`: all trials go on together. At each rung the worst quarter is replaced by copies of trials
+  of the best quarter, with settings near theirs (Jaderberg et al., 2017).
+- `full`: all trials train to the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import statistics
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from pipeline.tuning.space import Space, Values
+
+METHODS = ("asha", "median", "pbt", "full")
+# Trials that must have reached a rung before one is held against their median.
+_OF_MEDIAN = 4
+# Share of a population that is replaced at a rung.
+_REPLACED = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A trial, so far: `reached` are the values of the objective at its rungs; it trains, or is to,
+    up to rung `target`.
+
+    A copy has the trial it is a copy of as `parent`, and takes the place of the trial `replaces`;
+    `copied_at` is the rung where it was made.
+    """
+
+    number: int
+    values: Values
+    run: str
+    reached: tuple[float, ...] = ()
+    target: int = -1
+    state: Literal["open", "done", "pruned", "failed"] = "open"
+    parent: int | None = None
+    replaces: int | None = None
+    copied_at: int = -1
+    error: str = ""
+    # Of each rung reached by itself, by number: {"step", "examples", "seconds", "input_sha256"}.
+    facts: dict[int, dict[str, object]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What a search is: its method, how many trials, and how many rungs; the settings of copies are
+    drawn by the seed."""
+
+    method: str
+    trials: int
+    rungs: int
+    reduction: int
+    seed: int
+    higher: bool
+    space: Space = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Begin:
+    """Make a trial and train it to the first rung."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Continue:
+    """Train a trial on to a rung."""
+
+    number: int
+    rung: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Prune:
+    """A trial makes no more steps."""
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Copy:
+    """Make a copy of a trial with other values, in place of another one."""
+
+    parent: int
+    replaces: int
+    values: Values
+
+
+Action = Begin | Continue | Prune | Copy
+
+
+def next_action(plan: Plan, trials: Sequence[Trial], running: Collection[int]) -> Action | None:
+    """Returns what to do while there is room for another trial; `None` if nothing can be done until
+    one of those `running` ends, or at all."""
+    replaced = {one.replaces for one in trials}
+    alive = [one for one in trials if one.state == "open" and one.number not in replaced]
+    idle = [one for one in alive if one.number not in running]
+    for one in idle:
+        if one.target >= len(one.reached):  # it was begun by a process that is gone
+            return Continue(one.number, one.target)
+    begun = sum(one.replaces is None for one in trials)
+    if plan.method == "median" and (found := _by_median(plan, trials, idle)):
+        return found
+    if begun < plan.trials:
+        return Begin()
+    if plan.method == "asha":
+        intact = [one for one in trials if one.state != "failed"]
+        return _promoted(plan, intact, idle, running=running)
+    if plan.method == "pbt":
+        return _in_step(plan, trials, alive, idle=idle)
+    return None
+
+
+def better(plan: Plan, trials: Sequence[Trial], rung: int) -> list[Trial]:
+    """Returns the trials that have reached a rung, the best there first; of equals the older."""
+    sign = -1 if plan.higher else 1
+    there = [one for one in trials if len(one.reached) > rung]
+    return sorted(there, key=lambda one: (sign * one.reached[rung], one.number))
+
+
+def best(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
+    """Returns the best of those trials that have come farthest."""
+    farthest = max((len(one.reached) for one in trials), default=0)
+    return better(plan, trials, farthest - 1)[0] if farthest else None
+
+
+def _promoted(
+    plan: Plan, trials: Sequence[Trial], idle: Sequence[Trial], *, running: Collection[int]
+) -> Action | None:
+    waiting = {one.number for one in idle}
+    under_way = [len(one.reached) for one in trials if one.number in running]
+    for rung in range(plan.rungs - 1):
+        ranked = better(plan, trials, rung)
+        quota = len(ranked) // plan.reduction
+        # Of few trials the best goes on, once no other can come to this rung.
+        if not any(reached <= rung for reached in under_way) and not _comes(plan, trials, rung):
+            quota = max(1, quota)
+        for one in ranked[:quota]:
+            if one.number in waiting and len(one.reached) == rung + 1:
+                return Continue(one.number, rung + 1)
+    return None
+
+
+def _comes(plan: Plan, trials: Sequence[Trial], rung: int) -> bool:
+    """True if a trial is still to be promoted from a rung below `rung`."""
+    for below in range(rung):
+        ranked = better(plan, trials, below)
+        quota = max(1, len(ranked) // plan.reduction)
+        if any(len(one.reached) == below + 1 and one.state == "open" for one in ranked[:quota]):
+            return True
+    return False
+
+
+def _by_median(plan: Plan, trials: Sequence[Trial], idle: Sequence[Trial]) -> Action | None:
+    for one in idle:
+        rung = len(one.reached) - 1
+        if rung < 0:
+            continue
+        others = [o.reached[rung] for o in trials if len(o.reached) > rung and o is not one]
+        if len(others) >= _OF_MEDIAN:
+            margin = one.reached[rung] - statistics.median(others)
+            if margin < 0 if plan.higher else margin > 0:
+                return Prune(one.number)
+        return Continue(one.number, rung + 1)
+    return None
+
+
+def _in_step(
+    plan: Plan, trials: Sequence[Trial], alive: Sequence[Trial], *, idle: Sequence[Trial]
+) -> Action | None:
+    rung = min((len(one.reached) for one in alive), default=0) - 1
+    if rung < 0:
+        return None
+    copies = [one for one in trials if one.copied_at == rung]
+    if len(copies) < _share(alive):
+        together = all(len(one.reached) == rung + 1 for one in alive) and len(idle) == len(alive)
+        originals = [one for one in alive if one.copied_at != rung]
+        return _exploit(plan, originals, rung) if together else None
+    first = next((one for one in idle if len(one.reached) == rung + 1), None)
+    return None if first is None else Continue(first.number, rung + 1)
+
+
+def _share(alive: Sequence[Trial]) -> int:
+    """Returns how many of a population are replaced at a rung."""
+    return max(1, len(alive) // _REPLACED) if len(alive) > 1 else 0
+
+
+def _exploit(plan: Plan, originals: Sequence[Trial], rung: int) -> Copy:
+    ranked = better(plan, originals, rung)
+    worst = ranked[-1]
+    rng = random.Random(f"{plan.seed} {rung} {worst.number}")
+    parent = rng.choice(ranked[: min(_share(originals), len(ranked) - 1)])
+    values = {one.key: one.perturbed(parent.values[one.key], rng) for one in plan.space}
+    return Copy(parent.number, worst.number, values)

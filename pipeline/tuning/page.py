@@ -1,0 +1,284 @@
+"""The result of a search as one HTML page: how it went, what matters, and every trial."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import urllib.parse
+from collections.abc import Sequence
+
+from pipeline import storage
+from pipeline.console.figures import figure
+from pipeline.pages import charts, document
+from pipeline.pages.charts import BLUE, COLORS, GREEN, ORANGE, Frame
+from pipeline.pages.document import Markup
+from pipeline.tuning import methods, space
+from pipeline.tuning.methods import Trial
+from pipeline.tuning.result import Result, same_records
+
+FILE_NAME = "tune.html"
+_GREY = "#8a8a8a"
+_BAR, _LABELS = 22, 250
+_AXIS, _HEIGHT, _TOP, _SIDE = 150, 260, 44, 70
+
+
+def render(result: Result, storage_root: str) -> str:
+    """Returns the page; links are relative to its folder, `<storage>/tune/<name>`."""
+    best = result.best
+    lead = f"{len(result.trials)} trials of {html.escape(result.config)}, method "
+    lead += f"{result.plan.method}, sampler {result.sampler}, seed {result.plan.seed}"
+    sections = [
+        document.tiles(_tiles(result)),
+        _best(result) if best is not None else document.section("Best", "<p>No trial yet.</p>"),
+        document.section(
+            "How it went",
+            document.figures(
+                document.figure(
+                    "Best so far",
+                    _history(result),
+                    "Each dot is a trial at its last rung, in the order they were begun. The line "
+                    "is the best of those that have come farthest by then.",
+                ),
+                document.figure(
+                    f"{result.metric} by examples",
+                    _curves(result),
+                    "Each line is a trial, from rung to rung; the best one is orange.",
+                ),
+            ),
+        ),
+        _importance(result),
+        document.section(
+            "Parallel coordinates",
+            _parallel(result),
+            '<p class="note">A line for each trial; darker is better, and the best is orange. '
+            "Values are of the last rung a trial has reached: compare lines of one rung.</p>",
+        ),
+        document.section(
+            "The same records",
+            "".join(f"<p>{html.escape(str(one))}</p>" for one in same_records(result)),
+        ),
+        document.section("Trials", _table(result, storage_root)),
+    ]
+    return document.document(f"Search {result.name}", lead, sections)
+
+
+def _tiles(result: Result) -> list[tuple[str, str]]:
+    best = result.best
+    states = [one.state for one in result.trials]
+    return [
+        (f"best {result.metric}", figure(best.reached[-1]) if best else "none"),
+        ("trials", f"{len(states):,}"),
+        ("to the end", f"{states.count('done'):,}"),
+        ("failed", f"{states.count('failed'):,}"),
+        ("examples", charts.number(result.examples)),
+    ]
+
+
+def _best(result: Result) -> str:
+    best = result.best
+    assert best is not None
+    rows = [(key, space.text(value)) for key, value in best.values.items()]
+    return document.section(
+        f"Best: trial {best.number}",
+        document.table(["key", "value"], rows),
+        f"<p>Its run is <code>{html.escape(best.run)}</code>. The same from the start:</p>",
+        _wrapped(result.command),
+        _wrapped(result.flags),
+    )
+
+
+def _wrapped(command: str) -> str:
+    return f'<pre style="white-space: pre-wrap">{html.escape(command)}</pre>'
+
+
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    margin = (high - low) * 0.06 or abs(high) * 0.06 or 1.0
+    return low - margin, high + margin
+
+
+def _history(result: Result) -> str:
+    trials = [one for one in result.trials if one.reached]
+    if not trials:
+        return "<p>none</p>"
+    frame = Frame(
+        (-0.5, len(result.trials) - 0.5),
+        _span([one.reached[-1] for one in trials]),
+        "trial",
+        result.metric,
+        width=480,
+    )
+    so_far = []
+    for count in range(1, len(result.trials) + 1):
+        best = methods.best(result.plan, result.trials[:count])
+        if best is not None:
+            so_far.append((count - 1.0, best.reached[-1]))
+    last = len(result.rungs)
+    dots = [
+        frame.dots(
+            [(one.number, one.reached[-1]) for one in trials if len(one.reached) == rung + 1],
+            BLUE if rung == last - 1 else _GREY,
+        )
+        for rung in range(last)
+    ]
+    names = [(BLUE, "trained to the end"), (_GREY, "paused"), (ORANGE, "best so far")]
+    return frame.draw(*dots, frame.line(_stairs(so_far), ORANGE)) + charts.key(names)
+
+
+def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    found = [*points[:1]]
+    for before, after in itertools.pairwise(points):
+        found += [(after[0], before[1]), after]
+    return found
+
+
+def _curves(result: Result) -> str:
+    trials = [one for one in result.trials if one.reached]
+    if not trials:
+        return "<p>none</p>"
+    values = [value for one in trials for value in one.reached]
+    frame = Frame((0, result.rungs[-1] * 1.03), _span(values), "examples", result.metric, width=480)
+    best = result.best
+    marks = []
+    for one in sorted(trials, key=lambda one: one is best):
+        points = list(zip(map(float, result.rungs), one.reached, strict=False))
+        color = ORANGE if one == best else BLUE
+        marks += [frame.line(points, color, thin=one != best), frame.dots(points[-1:], color)]
+    return frame.draw(*marks)
+
+
+def _importance(result: Result) -> str:
+    if not result.importance:
+        text = "Too few trials to tell."
+        return document.section("What matters", f"<p>{text}</p>")
+    rows = sorted(result.importance.items(), key=lambda row: -row[1])
+    drawn = "".join(
+        f'<text x="{_LABELS - 6}" y="{n * _BAR + 15}" text-anchor="end">{html.escape(key)}</text>'
+        f'<rect x="{_LABELS}" y="{n * _BAR + 3}" width="{max(1.0, share * 400):.1f}" '
+        f'height="{_BAR - 6}" fill="{GREEN}"/>'
+        f'<text x="{_LABELS + share * 400 + 6:.1f}" y="{n * _BAR + 15}">{share:.0%}</text>'
+        for n, (key, share) in enumerate(rows)
+    )
+    return document.section(
+        "What matters",
+        charts.svg(_LABELS + 460, len(rows) * _BAR + 4, drawn),
+        '<p class="note">Share of each key in what sets good trials apart from others, by their '
+        "values at the first rung (PED-ANOVA of Optuna).</p>",
+    )
+
+
+def _parallel(result: Result) -> str:
+    trials = [one for one in result.trials if one.reached]
+    if not trials:
+        return "<p>none</p>"
+    keys = result.plan.space
+    low, high = _ends([one.reached[-1] for one in trials])
+    width = 2 * _SIDE + _AXIS * len(keys)
+    marks = []
+    for n, one in enumerate(keys):
+        ends = [space.text(value) for value in (one.choices or (one.low, one.high))]
+        labels = (
+            [(one.place(c), space.text(c)) for c in one.choices]
+            if one.choices
+            else [(0.0, ends[0]), (1.0, ends[-1])]
+        )
+        marks.append(_axis(n, one.key, labels))
+    marks.append(_axis(len(keys), result.metric, [(0.0, figure(low)), (1.0, figure(high))]))
+    best = result.best
+    # The best lines are drawn last, over the others.
+    order = sorted(trials, key=lambda t: _goodness(result, t, (low, high)))
+    for trial in [*(one for one in order if one != best), *([best] if best else [])]:
+        good = _goodness(result, trial, (low, high))
+        places = [one.place(trial.values[one.key]) for one in keys]
+        places.append((trial.reached[-1] - low) / (high - low))
+        drawn = "L".join(f"{_x(n):.1f} {_y(place):.1f}" for n, place in enumerate(places))
+        color, opacity = (ORANGE, 1.0) if trial == best else (COLORS[0], 0.15 + 0.75 * good)
+        title = f"trial {trial.number}: {result.metric} {figure(trial.reached[-1])}"
+        marks.append(
+            f'<path d="M{drawn}" fill="none" stroke="{color}" stroke-opacity="{opacity:.2f}" '
+            f'stroke-width="{2.4 if trial == best else 1.2}"><title>{html.escape(title)}</title>'
+            "</path>"
+        )
+    drawn = charts.svg(width, _HEIGHT + _TOP + 24, "".join(marks))
+    return f'<div class="wide">{drawn}</div>'
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _goodness(result: Result, trial: Trial, ends: tuple[float, float]) -> float:
+    part = (trial.reached[-1] - ends[0]) / (ends[1] - ends[0])
+    return part if result.plan.higher else 1 - part
+
+
+def _x(axis: int) -> float:
+    return _SIDE + axis * _AXIS
+
+
+def _y(place: float) -> float:
+    return _TOP + (1 - place) * _HEIGHT
+
+
+def _axis(number: int, name: str, labels: Sequence[tuple[float, str]]) -> str:
+    x = _x(number)
+    *section, last = name.split(".")
+    drawn = [
+        f'<path class="axis" d="M{x} {_TOP}V{_TOP + _HEIGHT}" stroke="#999" fill="none"/>',
+        f'<text x="{x}" y="11" text-anchor="middle">{html.escape(".".join(section))}</text>',
+        f'<text class="ink" x="{x}" y="24" text-anchor="middle">{html.escape(last)}</text>',
+    ]
+    for place, label in labels:
+        short = label if len(label) <= 16 else f"{label[:15]}…"
+        drawn.append(
+            f'<text x="{x + 5}" y="{_y(place) + (12 if place == 0 else -3):.1f}">'
+            f"{html.escape(short)}</text>"
+        )
+    return "".join(drawn)
+
+
+def _table(result: Result, storage_root: str) -> str:
+    keys = [one.key for one in result.plan.space]
+    ranked = {one.number: n for n, one in enumerate(_ranked(result))}
+    rows = []
+    for one in sorted(result.trials, key=lambda t: (ranked.get(t.number, 1 << 30), t.number)):
+        rows.append(
+            [
+                str(one.number),
+                _linked(one, storage_root),
+                _state(one, result),
+                figure(one.reached[-1]) if one.reached else "",
+                *(space.text(one.values[key]) for key in keys),
+                one.error or (f"copy of trial {one.parent}" if one.parent is not None else ""),
+            ]
+        )
+    head = ["trial", "run", "state", result.metric, *keys, ""]
+    return document.table(head, rows, right={0, 3})
+
+
+def _ranked(result: Result) -> list[Trial]:
+    """Returns the trials that came farthest first, the best of a rung before the others."""
+    found: list[Trial] = []
+    for rung in reversed(range(len(result.rungs))):
+        there = methods.better(result.plan, result.trials, rung)
+        found += [one for one in there if len(one.reached) == rung + 1]
+    return found
+
+
+def _state(trial: Trial, result: Result) -> str:
+    if trial.state == "failed":
+        return Markup('<span class="bad">failed</span>')
+    if trial.state == "done":
+        return Markup('<span class="good">done</span>')
+    if any(one.replaces == trial.number for one in result.trials):
+        return "replaced"
+    return f"paused at rung {len(trial.reached)}" if trial.reached else "begun"
+
+
+def _linked(trial: Trial, storage_root: str) -> str:
+    report = storage.join(storage_root, "runs", trial.run, "report.html")
+    if not storage.exists(report):
+        return trial.run
+    link = urllib.parse.quote(f"../../runs/{trial.run}/report.html")
+    return Markup(f'<a href="{link}">{html.escape(trial.run)}</a>')

@@ -1,0 +1,136 @@
+"""What came of a search: for `tune.json`, for the page, and in lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.console.figures import figure
+from pipeline.tuning import methods, search, trial_jobs
+from pipeline.tuning.methods import Plan, Trial
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A search: what was asked, its trials, and how much each key matters, by key.
+
+    `settings` are those that make the best trial again, and `best` may be missing: no trial has
+    reached a rung. `elsewhere` is what a command on the runs needs besides, such as STORAGE=.
+    """
+
+    name: str
+    config: str
+    metric: str
+    plan: Plan
+    sampler: str
+    rungs: tuple[int, ...]
+    trials: Sequence[Trial]
+    importance: Mapping[str, float]
+    settings: Sequence[str] = ()
+    config_given: str = ""
+    elsewhere: str = ""
+
+    @property
+    def best(self) -> Trial | None:
+        """The best trial of those that have come farthest."""
+        return methods.best(self.plan, self.trials)
+
+    @property
+    def examples(self) -> int:
+        """On how many examples all trials have been trained."""
+        return search.examples(self.trials, self.rungs)
+
+    @property
+    def command(self) -> str:
+        """The command that trains the best trial from the start, as a run of its own."""
+        given = shlex.quote(" ".join(self.settings))
+        return f"make train CONFIG={shlex.quote(self.config_given)} SET={given}{self.elsewhere}"
+
+    @property
+    def flags(self) -> str:
+        """The same settings as flags of `estimator-pipeline`."""
+        return " ".join(f"--set={shlex.quote(one)}" for one in self.settings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the result for machines."""
+        best = self.best
+        return {
+            "name": self.name,
+            "config": self.config,
+            "metric": self.metric,
+            "higher_is_better": self.plan.higher,
+            "method": self.plan.method,
+            "sampler": self.sampler,
+            "seed": self.plan.seed,
+            "space": {one.key: one.to_json() for one in self.plan.space},
+            "rungs": [*self.rungs],
+            "examples": self.examples,
+            "best": None
+            if best is None
+            else {
+                "trial": best.number,
+                "run": best.run,
+                "value": best.reached[-1],
+                "rung": len(best.reached),
+                "values": dict(best.values),
+                "settings": [*self.settings],
+                "command": self.command,
+            },
+            "importance": dict(self.importance),
+            "records": [dataclasses.asdict(one) for one in same_records(self)],
+            "trials": [trial_jobs.to_json(one, self.rungs) for one in self.trials],
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class SameRecords:
+    """What the ledgers of the trials at a rung say: how many `trials` there were, how many of them
+    have a ledger, and how many `different` ledgers these are. One means that all of them were
+    trained on the same records, each as often."""
+
+    rung: int
+    trials: int
+    counted: int
+    different: int
+
+    def __str__(self) -> str:
+        where = f"rung {self.rung}"
+        if not self.counted:
+            return f"{where}: the input of these trials is not counted"
+        if self.counted == 1:
+            return f"{where}: one trial, with a ledger"
+        if self.different == 1:
+            return f"{where}: all {self.counted} ledgers are equal: trained on the same records"
+        return f"{where}: {self.different} different ledgers of {self.counted} trials"
+
+
+def same_records(result: Result) -> list[SameRecords]:
+    """Returns what the ledgers say, for each rung that a trial has reached by itself."""
+    found = []
+    for rung in range(len(result.rungs)):
+        facts = [one.facts[rung] for one in result.trials if rung in one.facts]
+        digests = [one["input_sha256"] for one in facts if one.get("input_sha256")]
+        if facts:
+            different = len(set(digests))
+            found.append(SameRecords(rung + 1, len(facts), len(digests), different))
+    return found
+
+
+def lines(result: Result) -> list[str]:
+    """Returns the result for people."""
+    states = [one.state for one in result.trials]
+    paused = sum(state in ("open", "pruned") for state in states)
+    counts = f"{states.count('done')} trained to the end, {paused} paused"
+    counts += f", {states.count('failed')} failed" if "failed" in states else ""
+    found = [f"{len(result.trials)} trials: {counts}; {result.examples:,} examples"]
+    found += [str(one) for one in same_records(result)]
+    best = result.best
+    if best is not None:
+        found += [
+            f"best     {result.metric} {figure(best.reached[-1])}, trial {best.number}, run "
+            f"{best.run}",
+            f"again    {result.command}",
+        ]
+    return found

@@ -1,0 +1,70 @@
+"""The command that trains a trial: `train`, as a person would give it, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from pipeline.processes import parent_death
+
+_LAST = 65536  # bytes of the log that may hold why it ended
+
+
+class Process(Protocol):
+    """A trial that trains."""
+
+    def poll(self) -> int | None:
+        """Returns the exit code, `None` while it runs."""
+
+    def stop(self) -> None:
+        """Asks it to save and to end."""
+
+    def kill(self) -> None:
+        """Ends it at once, and waits until it is gone."""
+
+    def error(self) -> str:
+        """Returns the one line on why it has failed."""
+
+
+class TrialProcess:
+    """`estimator-pipeline train` with `words`; what it prints is appended to `log`. On this machine
+    it ends with the process that started it, which must be a main thread."""
+
+    def __init__(self, words: Sequence[str], log: str) -> None:
+        self._log = log
+        with open(log, "ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "pipeline", "train", *words],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                # A Ctrl-C of the terminal is for the search, which then asks it to stop.
+                start_new_session=True,
+                preexec_fn=parent_death.arrange(),
+            )
+
+    def poll(self) -> int | None:
+        """Returns the exit code, `None` while it runs."""
+        return self._process.poll()
+
+    def stop(self) -> None:
+        """Asks it to save and to end."""
+        self._process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Ends it at once, and waits until it is gone."""
+        self._process.kill()
+        self._process.wait()
+
+    def error(self) -> str:
+        """Returns the line of its last error, or the last line at all."""
+        with open(self._log, "rb") as file:
+            file.seek(max(0, os.path.getsize(self._log) - _LAST))
+            lines = file.read().decode(errors="replace").splitlines()
+        found = [line for line in lines if line.startswith("error: ")]
+        last = next((line for line in reversed(lines) if line.strip()), "it printed nothing")
+        return found[-1].removeprefix("error: ") if found else last.strip()

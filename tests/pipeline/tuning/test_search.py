@@ -1,0 +1,219 @@
+"""Searches whose trials are not trained: order, kills, failures, and what is written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipeline import errors
+from pipeline.tuning import methods, page, result, search
+from tests.pipeline.tuning.trials import (
+    EXAMPLES,
+    SPACE,
+    FakeJobs,
+    FakeProcess,
+    opened,
+    plan,
+    searched,
+    value,
+)
+
+
+def outcome(trials):
+    return [(one.values, one.reached, one.state, one.parent) for one in trials]
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("method", ["asha", "median", "pbt"])
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_a_search_that_is_killed_again_and_again_has_the_same_trials(tmp_path, method, sampler):
+    wanted, whole, broken = plan(method), tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    broken.mkdir()
+    expected = searched(whole, wanted, FakeJobs(), sampler=sampler)
+    starts = 0
+    while True:
+        starts += 1
+        budget = starts % 3 + 1
+
+        def launch(trial, words):
+            nonlocal budget
+            budget -= 1
+            if budget < 0:
+                raise Killed
+            return FakeProcess()
+
+        try:
+            found = searched(broken, wanted, FakeJobs(), launch=launch, sampler=sampler)
+            break
+        except Killed:
+            assert starts < 60
+    assert starts > 3
+    assert outcome(found) == outcome(expected)
+
+
+def test_asha_finds_the_best_of_all_for_a_third_of_the_examples(tmp_path):
+    wanted = plan(trials=18)
+    trials = searched(tmp_path, wanted, FakeJobs())
+    spent = search.examples(trials, EXAMPLES)
+    assert spent <= 18 * EXAMPLES[-1] / 3
+    assert spent == search.planned(wanted, EXAMPLES)
+    best = max(trials, key=lambda one: value(one.values, 2))
+    assert methods.best(wanted, trials).number == best.number
+
+
+def test_as_many_train_at_a_time_as_are_asked_for(tmp_path):
+    alive, most = set(), 0
+
+    class Counted(FakeProcess):
+        def poll(self):
+            code = super().poll()
+            if code is not None:
+                alive.discard(self)
+            return code
+
+    def launch(trial, words):
+        nonlocal most
+        process = Counted(looks=trial.number % 3 + 1)
+        alive.add(process)
+        most = max(most, len(alive))
+        return process
+
+    trials = searched(tmp_path, plan(), FakeJobs(), launch=launch, parallel=2)
+    assert most == 2
+    assert sum(one.state == "done" for one in trials) >= 1
+
+
+def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path):
+    said: list[str] = []
+    jobs = FakeJobs(broken={1: "auc is nan at step 100"})
+    trials = searched(tmp_path, plan(), jobs, said=said)
+    assert trials[1].state == "failed"
+    assert trials[1].error == "auc is nan at step 100"
+    assert sum(one.state == "done" for one in trials) == 1
+    assert any(line.startswith("trial 1: failed: auc is nan") for line in said)
+
+
+def test_trials_that_all_fail_end_the_search(tmp_path):
+    def launch(trial, words):
+        return FakeProcess(code=65, error="raw data: no such file")
+
+    with pytest.raises(errors.DataError, match="5 trials in a row have failed, the last one, run "):
+        searched(tmp_path, plan(), FakeJobs(), launch=launch)
+    assert len(opened(tmp_path, plan()).trials()) == 5
+
+
+def test_what_is_hit_from_outside_is_tried_again_and_then_left_for_the_next_start(tmp_path):
+    codes = iter([75, -9])
+
+    def launch(trial, words):
+        return FakeProcess(code=next(codes, 0), error="the disk is full")
+
+    assert not any(one.error for one in searched(tmp_path, plan(), FakeJobs(), launch=launch))
+
+    other = tmp_path / "other"
+    other.mkdir()
+
+    def full(trial, words):
+        return FakeProcess(code=75, error="the disk is full")
+
+    with pytest.raises(errors.RetryableError, match=r"was stopped 3 times: the disk is full"):
+        searched(other, plan(), FakeJobs(), launch=full)
+    assert [one.state for one in opened(other, plan()).trials()] == ["open"]
+
+
+def test_an_interrupt_stops_the_trials_and_says_what_is_done(tmp_path):
+    started = []
+
+    def launch(trial, words):
+        if trial.number == 2:
+            raise KeyboardInterrupt
+        process = FakeProcess(looks=99)
+        started.append(process)
+        return process
+
+    with pytest.raises(errors.RetryableError, match="stopped with 0 of 9 trials done"):
+        searched(tmp_path, plan(), FakeJobs(), launch=launch, parallel=3)
+    assert all(process.stopped for process in started)
+
+
+def test_copies_are_made_once_and_before_their_parent_trains_on(tmp_path):
+    jobs = FakeJobs()
+    trials = searched(tmp_path, plan("pbt"), jobs)
+    copies = [one for one in trials if one.parent is not None]
+    assert copies
+    assert [(one.number, one.parent) for one in copies] == jobs.copies
+    assert all(one.reached[0] == trials[one.parent].reached[0] for one in copies)
+
+
+def test_another_space_is_refused(tmp_path):
+    searched(tmp_path, plan(), FakeJobs())
+    other = methods.Plan("asha", 9, 3, 3, seed=5, higher=True, space=SPACE[:1])
+    with pytest.raises(errors.UsageError, match=r"begun otherwise \(space model.params.hidden_un"):
+        opened(tmp_path, other)
+
+
+def test_a_line_that_was_written_in_part_is_dropped(tmp_path):
+    expected = outcome(searched(tmp_path, plan(), FakeJobs()))
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text(journal.read_text() + '{"op_code": 4, "wor')
+    assert outcome(opened(tmp_path, plan()).trials()) == expected
+    journal.write_text("rubbish\n" + journal.read_text())
+    with pytest.raises(errors.DataError, match="line 1: not a line of a search"):
+        opened(tmp_path, plan())
+
+
+@pytest.fixture
+def found(tmp_path):
+    wanted = plan(trials=12)
+    trials = searched(tmp_path, wanted, FakeJobs(broken={3: "auc is nan <&>"}))
+    study = opened(tmp_path, wanted)
+    return result.Result(
+        name="s",
+        config="flights",
+        metric="auc",
+        plan=wanted,
+        sampler="random",
+        rungs=EXAMPLES,
+        trials=trials,
+        importance=study.importance(),
+        settings=["train.steps=9", "model.params.hidden_units=[128, 64]"],
+        config_given="flights",
+    )
+
+
+def test_the_result_names_the_best_and_how_to_make_it_again(found):
+    lines = result.lines(found)
+    assert "rung 1: all 11 ledgers are equal: trained on the same records" in lines
+    again = "make train CONFIG=flights SET='train.steps=9 model.params.hidden_units=[128, 64]'"
+    assert f"again    {again}" in lines
+    content = json.loads(json.dumps(found.to_json()))
+    assert content["best"]["value"] == max(
+        one["rungs"][-1]["value"] for one in content["trials"] if one["state"] == "done"
+    )
+    assert content["examples"] == sum(
+        one["rungs"][-1]["examples"] for one in content["trials"] if one["rungs"]
+    )
+    assert sum(found.importance.values()) == pytest.approx(1)
+
+
+def test_the_page_shows_every_trial_and_escapes_what_it_quotes(found, tmp_path):
+    text = page.render(found, str(tmp_path))
+    assert text.count("s-0") >= len(found.trials)
+    assert "auc is nan &lt;&amp;&gt;" in text
+    for title in ("Best so far", "What matters", "Parallel coordinates", "The same records"):
+        assert title in text
+    assert "<script" not in text
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_pages_of_nothing_can_be_written(found, tmp_path, count):
+    import dataclasses
+
+    few = dataclasses.replace(found, trials=found.trials[:count], importance={})
+    assert "Search s" in page.render(few, str(tmp_path))
+    json.dumps(few.to_json())
