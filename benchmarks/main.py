@@ -32,6 +32,7 @@ BENCHMARKS = (
     "wide",
     "tables",
     "remote",
+    "tune",
 )
 
 _ONLY = flags.DEFINE_string("only", "", "Name of the one benchmark to run. Default: all.")

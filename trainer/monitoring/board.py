@@ -19,6 +19,7 @@ import yaml
 
 from pipeline import config, errors, redaction, versions
 from pipeline.cluster import topology
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 
 # Settings that are compared between any two runs. Of the sections a run differs by there is more,
@@ -34,13 +35,16 @@ _ALWAYS = (
     "train.steps",
 )
 _SECTIONS = ("cluster", "eval", "model", "train")
+# But not how far it was to train at its first start.
+_PAUSE = "train.pause_step"
 _SPLIT = ("compute", "exchange", "input", "other", "between_steps")
 # What a missing plugin, a full disk or a storage that is away raises.
 _FORESEEN = (ImportError, OSError, tf.errors.OpError, errors.PipelineError)
 
 
 class BoardHook(tf.compat.v1.train.SessionRunHook):
-    """Writes settings and layout of a run that begins, and how it has ended."""
+    """Writes settings and layout of a run that begins, from nothing or as a copy of another one
+    that has left its events behind; and how it has ended."""
 
     def __init__(self, job: config.Config, run: RunFolder) -> None:
         self._job, self._run = job, run
@@ -52,7 +56,7 @@ class BoardHook(tf.compat.v1.train.SessionRunHook):
         with _survived("the settings"):
             # Made here, where the graph is that it writes.
             self._writer = tf.compat.v1.summary.FileWriterCache.get(self._run.path)
-            if step == 0:
+            if step == (self._run.read(run_folder.COPIED) or {"step": 0})["step"]:
                 self._write(*_start(self._job, self._run))
 
     def write_end(self) -> None:
@@ -103,7 +107,7 @@ def hyperparameters(job: config.Config) -> dict[str, bool | float | str]:
     return {
         name: value if isinstance(value, bool | int | float) else _plain(name, value)
         for name, value in sorted(shown.items())
-        if value is not None
+        if value is not None and name != _PAUSE
     }
 
 

@@ -27,6 +27,7 @@ FIELDS = {
     "sha256",
     "restarts",
     "input",
+    "input_sha256",
     "readers",
     "left_out",
     "seconds",
@@ -165,6 +166,17 @@ def test_when_a_run_has_nothing_left_to_do(run, job, published, status, step, fi
     assert run_record.finished(job, run) is None  # no result yet
     run.write(run_folder.RESULT, {**RESULT, "final_step": step})
     assert (run_record.finished(job, run) is not None) is finished
+
+
+def test_a_paused_run_is_finished_until_it_is_to_train_on(run, job, published):
+    record = run_record.begin(job, run).model_copy(update={"status": "done"})
+    run_record.write(run, record)
+    run.write(run_folder.RESULT, {**RESULT, "final_step": 100})
+    finished = [
+        run_record.finished(config_file.load("mnist", settings), run) is not None
+        for settings in (["train.pause_step=100"], ["train.pause_step=101"], [])
+    ]
+    assert finished == [True, False, False]
 
 
 def test_a_model_that_was_removed_is_something_left_to_do(run, job, published):

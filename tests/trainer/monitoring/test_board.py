@@ -84,6 +84,11 @@ def test_secrets_are_no_hyperparameters():
     assert not any(name.startswith("data.") for name in found)
 
 
+def test_a_pause_is_no_hyperparameter():
+    job = config_file.load("mnist", ["train.pause_step=5"])
+    assert "train.pause_step" not in board.hyperparameters(job)
+
+
 class Broken:
     """A writer that fails."""
 
@@ -121,8 +126,11 @@ def test_a_fault_of_our_own_is_not_hidden(tmp_path, monkeypatch):
         _train_with(RunFolder(str(tmp_path)), monkeypatch, ZeroDivisionError())
 
 
-def test_a_resumed_run_keeps_its_first_settings(tmp_path):
-    """The plugin reads the first there are."""
+@pytest.mark.parametrize(("copied", "written"), [(None, False), (5, True), (4, False)])
+def test_only_a_run_that_begins_writes_settings(tmp_path, copied, written):
+    """The plugin reads the first there are; a copied run has none of them."""
+    if copied is not None:
+        RunFolder(str(tmp_path)).write("copied.json", {"of": "other", "step": copied})
     hook = board.BoardHook(config_file.load("mnist"), RunFolder(str(tmp_path)))
     with tf.Graph().as_default():
         v1.train.get_or_create_global_step()
@@ -134,7 +142,7 @@ def test_a_resumed_run_keeps_its_first_settings(tmp_path):
     v1.summary.FileWriterCache.clear()
     found = event_accumulator.EventAccumulator(str(tmp_path))
     found.Reload()
-    assert found.Tags()["tensors"] == []
+    assert bool(found.Tags()["tensors"]) is written
 
 
 class Server:

@@ -1,0 +1,72 @@
+"""What `make tune` refuses before anything is written or started, and what it would do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.pipeline.process_help import ROOT, child_environment
+
+SPACE = "train.optimizer.learning_rate: {low: 1e-4, high: 1e-1, log: true}\n"
+
+
+def run(tmp_path, *words, space=SPACE, before=""):
+    (tmp_path / "space.yaml").write_text(space)
+    code = f"{before}\nfrom pipeline import cli, tune\ncli.run(tune.main)"
+    given = [f"--storage={tmp_path / 'out'}", f"--space={tmp_path / 'space.yaml'}", *words]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--config=flights", *given],
+        cwd=ROOT,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not (tmp_path / "out").exists()
+    return done
+
+
+@pytest.mark.parametrize(
+    ("space", "words", "message"),
+    [
+        ("", (), "is empty; give keys of the config"),
+        (SPACE.replace("rate", "rat"), (), "(did you mean 'learning_rate'?)"),
+        (SPACE, ("--trials=0",), "--trials=0: 0 is not a positive integer"),
+        (SPACE, ("--method=asah",), "--method=asah: value should be one of <asha|median|pbt|full>"),
+        (SPACE, ("--run=A B",), "the name of a search must be up to 36 lower-case letters"),
+        (SPACE, ("--set=train.stpes=5",), "unknown key 'train.stpes' (did you mean 'steps'?)"),
+        (
+            "model.params.dropout: {low: 0.0, high: 0.5}",
+            ("--method=pbt",),
+            "model.params.dropout: METHOD=pbt continues checkpoints with other settings",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, space, words, message):
+    done = run(tmp_path, *words, space=space)
+    assert done.returncode == 64
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_without_optuna_the_line_says_what_to_install(tmp_path):
+    before = (
+        "import importlib.util\n"
+        "find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name: None if name == 'optuna' else find(name)"
+    )
+    done = run(tmp_path, before=before)
+    assert done.returncode == 64
+    assert done.stderr == (
+        "error: tune needs Optuna, which is not installed: use make tune, which installs it, or "
+        "pip install 'estimator-pipeline[tune]'\n"
+    )
+
+
+def test_a_dry_run_shows_the_plan(tmp_path):
+    done = run(tmp_path, "--dry_run", "--trials=9")
+    assert done.returncode == 0, done.stderr
+    assert "9 trials of flights, method asha, 3 rungs, sampler random, seed 1" in done.stdout
+    assert "train.optimizer.learning_rate: {high: 0.1, log: true, low: 0.0001}" in done.stdout
