@@ -14,10 +14,10 @@ SPACE = "train.optimizer.learning_rate: {low: 1e-4, high: 1e-1, log: true}\n"
 
 def run(tmp_path, *words, space=SPACE, before=""):
     (tmp_path / "space.yaml").write_text(space)
-    code = f"{before}\nfrom pipeline import cli, tune\ncli.run(tune.main)"
+    starts = "from pipeline import cli\nfrom pipeline.commands import tune\ncli.run(tune.main)"
     given = [f"--storage={tmp_path / 'out'}", f"--space={tmp_path / 'space.yaml'}", *words]
     done = subprocess.run(
-        [sys.executable, "-c", code, "--config=flights", *given],
+        [sys.executable, "-c", f"{before}\n{starts}", "--config=flights", *given],
         cwd=ROOT,
         env=child_environment(),
         capture_output=True,
