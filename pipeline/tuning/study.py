@@ -54,7 +54,8 @@ class Study:
         self._space = space
         self._distributions = {one.key: _distribution(one) for one in space}
         self._sampler, self._seed = str(settings["sampler"]), int(settings["seed"])
-        self._direction = "maximize" if settings["higher_is_better"] else "minimize"
+        direction = optuna.study.StudyDirection
+        self._direction = direction.MAXIMIZE if settings["higher_is_better"] else direction.MINIMIZE
         self._storage = optuna.storages.JournalStorage(journal.Journal(path))
         self._study = optuna.create_study(
             storage=self._storage,
