@@ -28,10 +28,10 @@ def _client_of(pid: int) -> Any:
     """Returns the client of this process; one made before a fork must not be used after it."""
     # How long to wait for a server that only machines of Google have.
     os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
-    from google.cloud import storage  # type: ignore[attr-defined]
+    import google.cloud.storage
 
     # A project is only needed to make buckets.
-    return storage.Client(project="none")
+    return google.cloud.storage.Client(project="none")
 
 
 @contextlib.contextmanager
