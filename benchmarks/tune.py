@@ -1,8 +1,8 @@
 """Successive halving against a full random search, on the sample of flights, in examples.
 
-Both try the same trials: values are drawn by one seed. A trial of one process that is paused and
-continued ends with the checkpoint that it has without a pause, so `asha` reaches the best of the
-full search exactly if it does not stop that trial. Figures are examples, not seconds.
+Both try the same trials: values are drawn by one seed, and trials read the same records in the
+same order. Dropout draws other numbers after a pause, so the value of a trial may differ a little
+between the two searches. Figures are examples, not seconds.
 """
 
 from __future__ import annotations
