@@ -20,8 +20,9 @@ PROGRAM = "estimator-pipeline"
 # fmt: off
 SETTINGS = (
     *(name.upper() for name in table.KEYS),
-    "A", "B", "BASELINE", "CHECKPOINT", "CLUSTER", "CONFIG", "DATA", "DRY_RUN", "ERROR_BUDGET",
-    "EXPORT", "FAIL_IF", "FAULTS", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP", "HEADER", "INPUT",
+    "A", "B", "BASELINE", "BUILDER", "CHECKPOINT", "CLUSTER", "CONFIG", "CUDA", "DATA", "DRY_RUN",
+    "ERROR_BUDGET", "EXPORT", "FAIL_IF", "FAULTS", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP",
+    "HEADER", "INPUT",
     "KINDS", "LABEL", "METHOD", "METRIC", "NUM_WORKERS", "OUT", "OUTPUT", "PAGE", "PARALLEL",
     "PORT", "PS", "RECORDS", "REDUCTION", "REPAIR", "ROLE", "ROWS", "RUN", "RUNGS", "SAMPLER",
     "SCHEMA", "SECONDS", "SEED", "SET", "SIGNATURE", "SLICES", "SORT", "SPACE", "SPLIT", "STATUS",

@@ -26,6 +26,7 @@ FIELDS = {
     "exports",
     "sha256",
     "restarts",
+    "scalings",
     "input",
     "input_sha256",
     "readers",
