@@ -1,8 +1,8 @@
 """Successive halving against a full random search, on the sample of flights, in examples.
 
-Both try the same trials: values are drawn by one seed, and trials read the same records in the
-same order. Dropout draws other numbers after a pause, so the value of a trial may differ a little
-between the two searches. Figures are examples, not seconds.
+Both try the same trials: values are drawn by one seed. After a pause records are mixed again and
+dropout draws other numbers, so the value of a trial may differ a little between the two searches.
+Figures are examples, not seconds.
 """
 
 from __future__ import annotations

@@ -280,7 +280,10 @@ def _run(
         )
     if found.best is None:
         last = next((trial.error for trial in reversed(found.trials) if trial.error), "")
-        raise errors.ModelError(f"no trial of {asked.name} has reached a rung: {last}")
+        raise errors.ModelError(
+            f"no trial of {asked.name} has reached a rung: {last}. They are not tried again; once "
+            "that is fixed, use another RUN="
+        )
 
 
 def _result(asked: _Asked, study: Study, trials: trial_jobs.TrialJobs) -> result.Result:
