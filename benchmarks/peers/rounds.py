@@ -38,8 +38,8 @@ def run(
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(json.dumps(suite.prepare(root)), encoding="utf-8")
     for program in programs:
-        kept.setdefault(program.name, {"rounds": []})
-        kept[program.name] |= {"title": program.title, "versions": {}, "failure": program.without}
+        kept.setdefault(program.name, {"rounds": [], "versions": {}})
+        kept[program.name] |= {"title": program.title, "failure": program.without}
     for number in range(rounds):
         for program in programs:
             of_program = kept[program.name]

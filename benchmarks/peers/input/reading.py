@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import pickle
@@ -75,9 +76,11 @@ def _after_a_kill() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         command = [sys.executable, "-m", sys.modules["__main__"].__spec__.name, sys.argv[1]]
-        died = subprocess.run([*command, "read", name], stdout=sys.stderr)
-        if died.returncode != -signal.SIGKILL:
+        died = subprocess.Popen([*command, "read", name], stdout=sys.stderr, start_new_session=True)
+        if died.wait() != -signal.SIGKILL:
             raise RuntimeError(f"the reader to kill has ended by itself, with {died.returncode}")
+        with contextlib.suppress(ProcessLookupError):  # its loaders would wait for it for ever
+            os.killpg(died.pid, signal.SIGKILL)
         subprocess.run([*command, "resume", name], check=True, stdout=sys.stderr)
         seconds, total = pickle.loads((folder / "resumed").read_bytes())
         saved = pickle.loads((folder / "state").read_bytes())["used"]

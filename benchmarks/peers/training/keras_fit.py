@@ -12,7 +12,7 @@ from benchmarks.peers.training import tf_input
 layers = tf.keras.layers
 
 
-def model(given: dict[str, Any], *, steps_per_execution: int = 1) -> tf.keras.Model:
+def model(given: dict[str, Any]) -> tf.keras.Model:
     """Returns wide & deep, compiled. Of lists, the vectors of the items are averaged."""
     numbers = layers.Input([2 * len(given["numbers"])], name="numbers")
     inputs, wide, deep = {"numbers": numbers}, [], [numbers]
@@ -32,11 +32,7 @@ def model(given: dict[str, Any], *, steps_per_execution: int = 1) -> tf.keras.Mo
     logit = layers.Add()([layers.Dense(1)(x), *wide])
     made = tf.keras.Model(inputs, logit)
     loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
-    made.compile(
-        tf.keras.optimizers.Adam(given["learning_rate"]),
-        loss,
-        steps_per_execution=steps_per_execution,
-    )
+    made.compile(tf.keras.optimizers.Adam(given["learning_rate"]), loss)
     return made
 
 

@@ -35,11 +35,10 @@ def train(given: dict[str, Any], *flags: str) -> dict[str, float]:
         subprocess.run(command, check=True, env=environment, stdout=sys.stderr)
         first, last = (measure.Mark(**one) for one in json.loads(marks.read_text()))
         [result] = run.glob("runs/*/RESULT.json")
-        print(result.read_text(), file=sys.stderr)
         found = json.loads(result.read_text())
     return {
         **measure.of_marks(first, last, given["batch_size"]),
-        "auc": found["test"]["auc"],
+        "auc": found["metrics"]["test"]["auc"],
     }
 
 

@@ -1,1 +1,0 @@
-"""Wide & deep with its tables on servers, or copied to each process."""
