@@ -306,8 +306,11 @@ def _files(checkpoint: str) -> list[str]:
     """Returns the names of a checkpoint's files, the index last: with it a copy is whole."""
     folder, _, name = checkpoint.rpartition("/")
     files = [file for file in storage.listdir(folder) if file.startswith(f"{name}.")]
-    if f"{name}.index" not in files:
-        raise FileNotFoundError(checkpoint)
+    if (index := f"{name}.index") not in files:
+        # A listing may be older than a file; the index is written last, so the parts are there.
+        if not files or not storage.exists(storage.join(folder, index)):
+            raise FileNotFoundError(checkpoint)
+        files.append(index)
     return sorted(files, key=lambda file: file.endswith(".index"))
 
 
