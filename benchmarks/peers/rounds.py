@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks.peers import environments
 from benchmarks.peers.environments import PeerError
 from benchmarks.peers.suites import Program, Suite
+from pipeline.storage import strict_json
 
 _TIMEOUT = 1200  # seconds, of one program
 # Threads of OpenMP that wait would spin, which costs whoever shares the machine more than the work.
@@ -36,7 +37,7 @@ def run(
     not run again."""
     settings = root / "peers" / f"{suite.name}.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(json.dumps(suite.prepare(root)), encoding="utf-8")
+    settings.write_text(strict_json.dumps(suite.prepare(root)), encoding="utf-8")
     for program in programs:
         kept.setdefault(program.name, {"rounds": [], "versions": {}})
         kept[program.name] |= {"title": program.title, "failure": program.without}

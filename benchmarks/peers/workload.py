@@ -6,7 +6,6 @@ that read no TFRecords get the same rows as NumPy arrays, with ids for strings.
 
 from __future__ import annotations
 
-import json
 import pathlib
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pipeline import config
 from pipeline.config import config_file
 from pipeline.records import builds, feature_plan, manifest
 from pipeline.runs import run_folder
+from pipeline.storage import strict_json
 
 JOB = "ranking"
 WIDTH, HIDDEN_UNITS, BATCH = 16, (1024, 512, 256), 512
@@ -131,7 +131,7 @@ def _write_arrays(folder: pathlib.Path, given: dict[str, Any]) -> None:
         np.save(of_split / "ids.npy", np.stack(ids, axis=1))
         for of in given["lists"]:
             np.save(of_split / f"{of['name']}.npy", _padded(rows[of["name"]], of))
-    (folder / "done").write_text(json.dumps(list(_SPLITS)))
+    (folder / "done").write_text(strict_json.dumps(list(_SPLITS)))
 
 
 def _numbers(rows: Any, numbers: list[dict[str, Any]]) -> np.ndarray:

@@ -168,7 +168,7 @@ def test_exports_take_what_the_exporter_says_and_that_is_told(script):
         ("", ["train.stpes=5"], "{}", "config 'settings of trainer.run': "),
         ("", ['eval.metric="auc"'], "{}", "eval.metric 'auc': the model reports error, loss"),
         ("", ['cluster.strategy="x"'], "{}", "config 'settings of trainer.run': cluster.strategy"),
-        ("", [], config_of("master", task=("master", 0)), "unknown role 'master'; call it 'chief'"),
+        ("", [], config_of("chief", "wroker"), "TF_CONFIG: unknown role 'wroker'"),
         (
             "",
             [],

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from benchmarks.peers import measure
 from pipeline.cluster import topology
+from pipeline.storage import strict_json
 
 FILE, STEPS = "PYTHON_BENCH_PEERS_MARKS", "PYTHON_BENCH_PEERS_STEPS"
 
@@ -40,4 +41,6 @@ class Marks(tf.compat.v1.train.SessionRunHook):
     def _write(self):
         role = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {}).get("type")
         if role in (None, topology.CHIEF):
-            pathlib.Path(os.environ[FILE]).write_text(json.dumps(self._marks), encoding="utf-8")
+            pathlib.Path(os.environ[FILE]).write_text(
+                strict_json.dumps(self._marks), encoding="utf-8"
+            )

@@ -251,7 +251,7 @@ def test_a_checkpoint_of_other_code(tmp_path):
     job = config_file.load(str(tmp_path / "table.yaml"), ["model={name: dnn}"])
     storage.write_text(table.run.config_path, config_file.dump(job))
     changed = migration.Migration(table.run, table.records_path)
-    with pytest.raises(errors.ModelError, match=r"has no 'dnn/.*', which the model as a Keras"):
+    with pytest.raises(errors.ModelError, match=r"has no 'dnn/.*', which its Keras form"):
         changed.publish(checkpoint)
 
 
