@@ -40,27 +40,8 @@ def newest(model_dir: str) -> str | None:
 
 
 def chosen(model_dir: str, wanted: str | None) -> list[str]:
-    """Returns the newest checkpoint, or that of a step, or the `best`, or `all` that are still
-    there. Raises `UsageError` if there is none, `DataError` if one is damaged.
-
-    Asynchronous workers train while one is saved: it may hold a later step than it is named after.
-    """
-    listed = checkpoint_list.read(model_dir)
-    there = [path for path in listed if storage.exists(f"{path}.index")]
-    if not there and wanted != "best":
-        raise errors.UsageError(f"run {model_dir.rpartition('/')[2]!r}: has no checkpoint yet")
-    kept = {path.rpartition("-")[2]: path for path in reversed(there)}
-    if wanted not in (None, "best", "all", *kept):
-        kept = {str(step_of(path)): path for path in kept.values()}
-    if wanted not in (None, "best", "all", *kept):
-        raise errors.UsageError(
-            f"--checkpoint {wanted!r}: must be best, all or one of {', '.join(kept)}"
-        )
-    if wanted == "best":
-        found = [_best(model_dir)]
-    else:
-        found = [kept[wanted]] if wanted in kept else list(kept.values())
-        found = found[-1:] if wanted is None else found
+    """Returns what `named` does, proved to be whole. Raises `DataError` if one is damaged."""
+    found = named(model_dir, wanted)
     for path in found:
         problem = problem_of(path)
         if problem is not None and wanted in (None, "all") and not storage.exists(f"{path}.index"):
@@ -68,9 +49,40 @@ def chosen(model_dir: str, wanted: str | None) -> list[str]:
         if problem is not None:
             raise errors.DataError(
                 f"checkpoint {path!r}: is damaged ({problem}). Remove it, or take another with "
-                f"--checkpoint; there are {', '.join(kept)}"
+                f"--checkpoint; there are {', '.join(_kept(model_dir))}"
             )
     return found
+
+
+def named(model_dir: str, wanted: str | None) -> list[str]:
+    """Returns the newest checkpoint, or that of a step, or the `best`, or `all` that are still
+    there. Raises `UsageError` if there is none.
+
+    Asynchronous workers train while one is saved: it may hold a later step than it is named after.
+    """
+    if wanted == "best":
+        return [_best(model_dir)]
+    kept = _kept(model_dir)
+    if not kept:
+        raise errors.UsageError(f"run {model_dir.rpartition('/')[2]!r}: has no checkpoint yet")
+    if wanted is None:
+        return list(kept.values())[-1:]
+    if wanted == "all":
+        return list(kept.values())
+    if wanted not in kept and wanted.isdecimal():
+        kept = {str(step_of(path)): path for path in kept.values()}
+    if wanted not in kept:
+        raise errors.UsageError(
+            f"--checkpoint {wanted!r}: must be best, all or one of {', '.join(kept)}"
+        )
+    return [kept[wanted]]
+
+
+def _kept(model_dir: str) -> dict[str, str]:
+    """Returns the checkpoints that are still there by the step in their name, the oldest first."""
+    listed = reversed(checkpoint_list.read(model_dir))
+    there = [path for path in listed if storage.exists(f"{path}.index")]
+    return {path.rpartition("-")[2]: path for path in there}
 
 
 def _best(model_dir: str) -> str:

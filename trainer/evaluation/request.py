@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from pipeline import config, errors, storage
+from pipeline import config, errors
 from pipeline.config import slices as slices_of
 from pipeline.records import manifest
-from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-
-_INDEX = re.compile(r"model\.ckpt-(\d+)\.index")
+from trainer.checkpoints import checkpoint_files
 
 
 def check_slices(slices: Sequence[str], job: config.Config) -> None:
@@ -47,15 +44,5 @@ def splits(wanted: str | None, contents: manifest.Manifest) -> list[str]:
 
 
 def check_checkpoint(run: RunFolder, wanted: str | None) -> None:
-    """Raises `UsageError` if a run has no checkpoint, or for a name that none can have. A step is
-    looked for later: a checkpoint may hold a later one than it is named after."""
-    if wanted == "best":
-        return
-    names = storage.listdir(run.path) if run_folder.saved_step(run) is not None else []
-    steps = sorted({int(found[1]) for found in map(_INDEX.fullmatch, names) if found})
-    if not steps:
-        raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
-    if wanted not in (None, "all") and not wanted.isdecimal():
-        raise errors.UsageError(
-            f"--checkpoint {wanted!r}: must be best, all or one of {', '.join(map(str, steps))}"
-        )
+    """Raises `UsageError` if a run has no checkpoint, or none of that step."""
+    checkpoint_files.named(run.path, wanted)

@@ -12,24 +12,9 @@ from pipeline import errors
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import patience
 from tests.pipeline.read_faults import faults
+from tests.trainer.small_checkpoints import save
 from trainer.checkpoints import checkpoint_files, checkpoint_list
 from trainer.checkpoints.cleanup import Janitor
-
-
-def save(folder: pathlib.Path, *steps: int) -> list[str]:
-    """Saves one variable and the global step, once for each of `steps`."""
-    v1 = tf.compat.v1
-    with tf.Graph().as_default():
-        step = v1.train.get_or_create_global_step()
-        v1.get_variable("weights", [100], initializer=v1.zeros_initializer())
-        saver = v1.train.Saver()
-        with v1.Session() as session:
-            session.run(v1.global_variables_initializer())
-            paths = []
-            for number in steps:
-                session.run(step.assign(number))
-                paths.append(saver.save(session, str(folder / "model.ckpt"), global_step=step))
-    return paths
 
 
 def test_the_newest_is_found_and_its_step_read(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from pipeline.config import config_file
 from pipeline.records.manifest import Manifest
 from pipeline.runs.run_folder import RunFolder
 from tests.pipeline.process_help import ROOT, child_environment
+from tests.trainer import small_checkpoints
 from trainer.evaluation import request
 
 
@@ -22,11 +24,9 @@ def run(tmp_path):
 
 @pytest.fixture
 def saved(run):
-    storage.write_text(
-        f"{run.path}/checkpoint", 'model_checkpoint_path: "model.ckpt-7"\n', parents=True
-    )
-    for step in (7, 12):
-        storage.write_text(f"{run.path}/model.ckpt-{step}.index", "")
+    folder = pathlib.Path(run.path)
+    folder.mkdir(parents=True)
+    small_checkpoints.save(folder, 7, 12)
     return run
 
 
@@ -43,14 +43,20 @@ def test_a_run_without_a_checkpoint(run):
         request.check_checkpoint(run, None)
 
 
-@pytest.mark.parametrize("wanted", [None, "all", "best", "7", "13"])
+@pytest.mark.parametrize("wanted", [None, "all", "7", "12"])
 def test_a_checkpoint_that_there_may_be(saved, wanted):
     request.check_checkpoint(saved, wanted)
 
 
-def test_a_checkpoint_that_cannot_be(saved):
-    with pytest.raises(errors.UsageError, match="'newest': must be best, all or one of 7, 12"):
-        request.check_checkpoint(saved, "newest")
+@pytest.mark.parametrize("wanted", ["newest", "8", "13"])
+def test_a_checkpoint_that_there_is_not(saved, wanted):
+    with pytest.raises(errors.UsageError, match=f"'{wanted}': must be best, all or one of 7, 12$"):
+        request.check_checkpoint(saved, wanted)
+
+
+def test_a_best_checkpoint_that_was_not_kept(saved):
+    with pytest.raises(errors.UsageError, match="run 'r': has kept no best checkpoint yet"):
+        request.check_checkpoint(saved, "best")
 
 
 def test_a_column_that_does_not_exist():
@@ -74,6 +80,7 @@ def test_a_split_without_records():
         (["evaluate", "--slices=nonesuch"], "--slices 'nonesuch': not one of the columns"),
         (["evaluate", "--group=labl"], "--group 'labl': not one of the columns"),
         (["evaluate", "--checkpoint=newest"], "must be best, all or one of 7"),
+        (["evaluate", "--checkpoint=8"], "--checkpoint '8': must be best, all or one of 7, 12"),
         (["evaluate", "--run=q"], "run 'q': not in"),
         (["ledger", "--run=q"], "run 'q': not in"),
         (["replay", "--run=q"], "run 'q': not in"),
