@@ -15,7 +15,7 @@ import time
 from absl import flags
 
 from pipeline import cli, places, versions
-from pipeline.config import own_input
+from pipeline.config import own_input, raw_data
 from pipeline.jobs import display, job
 from pipeline.launchers import base
 from pipeline.processes import isolation
@@ -66,6 +66,8 @@ def main() -> None:
     if record is not None:
         print(f"run {wanted.name} is already finished; nothing to do")
     else:
+        if _CLUSTER.value == places.HERE:
+            raw_data.require(wanted.config.data, _CONFIG.value)
         gcs_preflight.check(wanted.storage_root)
         record = launcher.run(wanted, started=started)
     print(display.summary(wanted, record))

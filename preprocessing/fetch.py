@@ -25,15 +25,16 @@ _SET = flags.DEFINE_multi_string(
 
 def main() -> None:
     """Loads the config and hands over."""
-    data = config_file.load(_CONFIG.value, _SET.value).data
+    wanted = config_file.load(_CONFIG.value, _SET.value)
+    data = wanted.data
     if data.download is not None:
         download.fetch(data.download)
     elif data.generate is not None:
         generate.write(data.generate)
     else:
         print(
-            "this config has no data.download and no data.generate: its data come with it, or "
-            "are your own"
+            f"config {wanted.name!r} has no data.download and no data.generate: its data come with "
+            "it, or are your own"
         )
 
 

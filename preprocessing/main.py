@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from absl import flags
 
 from pipeline import cli, places
-from pipeline.config import config_file, own_input
+from pipeline.config import config_file, own_input, raw_data
 from pipeline.launchers.preprocessing import Request
 from pipeline.runs import run_folder
 from preprocessing.build import job
@@ -45,6 +45,8 @@ def main() -> None:
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     wanted = config_file.load(_CONFIG.value, _SET.value)
     own_input.refuse(wanted, "preprocess")
+    if _CLUSTER.value == places.HERE:
+        raw_data.require(wanted.data, _CONFIG.value)
     request = Request(
         wanted,
         _STORAGE.value,
