@@ -27,6 +27,7 @@ from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import ALL_STEPS, RunRecord
 
 _DEFAULT = "mnist"  # what make takes without CONFIG=
+_MARGIN = 10  # columns of the summary before its text, and one that stays empty
 _BETWEEN_STEPS = ("evaluating", "exporting")  # of a process that also trains
 # Metrics in the result line; the report has all of them.
 _SHOWN = ("accuracy", "loss", "normalized_entropy", "grouped_auc")
@@ -217,19 +218,31 @@ def summary(job: Job, record: RunRecord) -> str:
 
 
 def _next_steps(job: Job) -> list[str]:
+    """Returns commands that can be typed as they are, each with what it does."""
     root = terminal.shown(job.storage_root)
     where = "" if root == "output" else f" STORAGE={shlex.quote(root)}"
-    steps = {f"make predict{where}": "predictions of the exported model on the test split"}
-    if not job.config.data.has_records:
-        steps = {}
+    steps = {}
+    if job.config.data.has_records:
+        predict = f"make predict RUN={shlex.quote(job.name)}{where}"
+        steps[predict] = "predictions of the exported model on the test split"
     steps[f"make tensorboard{where}"] = "curves of loss and accuracy"
     name = job.config.name
-    shipped = (config_file.SHIPPED / f"{name}.yaml").is_file()  # others may be anywhere
-    if topology.STRATEGIES[job.config.cluster.strategy].own_evaluator and shipped:
+    if topology.STRATEGIES[job.config.cluster.strategy].own_evaluator and _is_shipped(job.config):
         given = f" CONFIG={name}" if name != _DEFAULT or hints.via_command() else ""
         steps[f"make train STRATEGY=none{given}{where}"] = "the same job in a single process"
     rows = [(hints.as_typed(command), meaning) for command, meaning in steps.items()]
-    return text_table.lines(rows)
+    lines = text_table.lines(rows)
+    if not sys.stdout.isatty() or max(map(len, lines)) < terminal.width(sys.stdout) - _MARGIN:
+        return lines
+    return [line for command, meaning in rows for line in (command, f"  {meaning}")]
+
+
+def _is_shipped(wanted: config.Config) -> bool:
+    """Tells if a job is that of a shipped config, which its name stands for, wherever it runs."""
+    if not (config_file.SHIPPED / f"{wanted.name}.yaml").is_file():
+        return False
+    shipped = config_file.load(wanted.name)
+    return wanted.model_copy(update={"cluster": shipped.cluster}) == shipped
 
 
 def _result(record: RunRecord) -> str:

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from pipeline.console import terminal
 from pipeline.console.progress import Progress
 from pipeline.jobs import display, job
 from pipeline.jobs.display import Display
@@ -166,7 +167,7 @@ def test_the_summary_says_result_time_places_and_what_to_try(wanted, record, tmp
     assert f"logs     {tmp_path}/runs/r1/logs" in lines
     assert f"export   {tmp_path}/runs/r1/export/final/1501 (final)" in lines
     assert not any("best)" in line for line in lines)
-    for command in ("make predict", "make tensorboard", "make train STRATEGY=none"):
+    for command in ("make predict RUN=r1", "make tensorboard", "make train STRATEGY=none"):
         assert f"{command} STORAGE={tmp_path}" in text
 
 
@@ -210,7 +211,29 @@ def test_what_to_try_is_of_this_job_and_can_be_typed(wanted, record, tmp_path):
     assert f"make train STRATEGY=none CONFIG=flights STORAGE='{root}'" in text
     own = job.plan("flights", ["name=ours"], run="r1", storage_root=root)
     text = display.summary(own, record)
-    assert f"make predict STORAGE='{root}'" in text and "make train" not in text
+    assert f"make predict RUN=r1 STORAGE='{root}'" in text and "make train" not in text
+
+
+def test_a_changed_setting_is_not_left_out_of_the_same_job(record, tmp_path):
+    for given, same in (["cluster.workers=2"], True), (["train.batch_size=64"], False):
+        one = job.plan("mnist", given, run="r1", storage_root=str(tmp_path))
+        assert ("make train STRATEGY=none" in display.summary(one, record)) is same
+
+
+@pytest.mark.parametrize("columns", [79, 200])
+def test_each_command_to_try_is_in_one_line(wanted, record, monkeypatch, columns):
+    """Broken lines cannot be copied."""
+    monkeypatch.setattr(terminal, "width", lambda stream: columns)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    wanted = dataclasses.replace(wanted, storage_root="/data/of the team")
+    lines = [line[9:] for line in display.summary(wanted, record).splitlines()]
+    (at,) = (n for n, line in enumerate(lines) if line.startswith("make predict"))
+    command = "make predict RUN=r1 STORAGE='/data/of the team'"
+    if columns == 79:
+        assert lines[at] == command
+        assert lines[at + 1].strip() == "predictions of the exported model on the test split"
+    else:
+        assert lines[at].startswith(f"{command}  ") and lines[at].endswith("the test split")
 
 
 def test_where_nothing_was_trained_only_the_whole_time_is_told(wanted, record):
