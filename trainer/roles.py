@@ -234,11 +234,7 @@ def _train(process: Process, parts: experiment.Experiment) -> None:
     if not task.is_chief:
         storage.remove(saving.own_folder(run.path, task))
     if signals.stop_requested.is_set():
-        step = checkpoint_files.current_step(run.path)
-        reporter.note(step=step)
-        raise errors.RetryableError(
-            f"stopped, saved at step {step}. Run the same command to resume."
-        )
+        raise stopped(run, task, reporter)
     if parts.stop.failure is not None:
         raise parts.stop.failure
     if task.is_chief:
@@ -310,6 +306,16 @@ def _await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> N
         time.sleep(pause)
         pause = min(pause * _GROWTH, _MOST)
     raise errors.RetryableError("stopped before training began. Run the same command to resume.")
+
+
+def stopped(run: RunFolder, task: topology.Task, reporter: Reporter) -> errors.RetryableError:
+    """Returns what a training process says when it was asked to stop. Only the chief knows what is
+    saved: a worker may end before it has."""
+    if not task.is_chief:
+        return errors.RetryableError("stopped; the chief saves. Run the same command to resume.")
+    step = checkpoint_files.current_step(run.path)
+    reporter.note(step=step)
+    return errors.RetryableError(f"stopped, saved at step {step}. Run the same command to resume.")
 
 
 def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None:

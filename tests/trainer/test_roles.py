@@ -85,6 +85,19 @@ def test_a_role_asked_to_stop_has_not_failed(run, raised):
     assert (status.state, status.exit_code) == ("stopped", 75)
 
 
+def test_only_the_chief_says_what_is_saved(run):
+    """A worker that ends before the chief has saved would say step 0."""
+    cluster = {"chief": ("h:1",), "worker": ("h:2",)}
+    said = {
+        role: str(roles.stopped(run, topology.Task(role, 0, cluster), Reporter(run, role, 10)))
+        for role in cluster
+    }
+    assert said == {
+        "chief": "stopped, saved at step 0. Run the same command to resume.",
+        "worker": "stopped; the chief saves. Run the same command to resume.",
+    }
+
+
 def test_an_interrupt_before_training_is_a_stop_too(run):
     reporter = Reporter(run, "worker-0", 10)
     with pytest.raises(KeyboardInterrupt), roles._explained(reporter):
