@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 from pipeline import errors, storage
 from pipeline.runs.run_folder import RunFolder
 
 _SUFFIX = ".log"
 _PART = 1 << 20  # bytes read at a time
+# What TensorFlow says of every run as an error, and is none; the files have it.
+_NOISE = re.compile(
+    "Unable to register cu(DNN|FFT|BLAS) factory|GPU trace was not collected|"
+    "graph that escaped type checking"
+)
 
 
 class Logs:
@@ -26,12 +32,13 @@ class Logs:
         self._begun: dict[str, bytes] = {}
 
     def names(self) -> list[str]:
-        """Returns the processes that have a log, sorted.
+        """Returns the processes that have a log, sorted; those without a number, which start the
+        others, first.
 
         Raises `UsageError` if there are logs, but none of the role.
         """
         found = [name for name in storage.listdir(self._folder) if name.endswith(_SUFFIX)]
-        known = sorted(name.removesuffix(_SUFFIX) for name in found)
+        known = sorted((name.removesuffix(_SUFFIX) for name in found), key=_order)
         wanted = [name for name in known if self._role in (None, name, name.rpartition("-")[0])]
         if known and not wanted:
             raise errors.UsageError(
@@ -40,7 +47,8 @@ class Logs:
         return wanted
 
     def new_lines(self, *, last: bool = False) -> Iterator[str]:
-        """Yields what has been added since it was called before, process by process.
+        """Yields what has been added since it was called before, process by process, less noise of
+        TensorFlow's.
 
         Lines begin with the name of their process, unless only one was asked for. The beginning
         of a line waits for its rest, unless it is the `last` call.
@@ -52,9 +60,9 @@ class Logs:
             for part in self._parts(name):
                 *whole, rest = (self._begun.get(name, b"") + part).split(b"\n")
                 self._begun[name] = rest
-                yield from (head + line.decode(errors="replace") for line in whole)
+                yield from (head + line for line in _worth_reading(whole))
             if last and (rest := self._begun.pop(name, b"")):
-                yield head + rest.decode(errors="replace")
+                yield from (head + line for line in _worth_reading([rest]))
 
     def _parts(self, name: str) -> Iterator[bytes]:
         path = storage.join(self._folder, name + _SUFFIX)
@@ -69,6 +77,15 @@ class Logs:
             while start < size and (part := file.read(min(self._part_bytes, size - start))):
                 start += len(part)
                 yield part
+
+
+def _order(name: str) -> tuple[bool, str]:
+    return name.rpartition("-")[2].isdecimal(), name
+
+
+def _worth_reading(lines: Iterable[bytes]) -> Iterator[str]:
+    decoded = (line.decode(errors="replace") for line in lines)
+    return (line for line in decoded if not _NOISE.search(line))
 
 
 def follow(

@@ -28,6 +28,19 @@ def test_every_line_says_who_said_it(run):
     ]
 
 
+def test_the_last_lines_are_of_a_process_and_no_noise(run):
+    """A failure is the last that a role has said; it is looked for at the end."""
+    cuda = "E external/local_xla/cuda_fft.cc:607] Unable to register cuFFT factory: Attempting to"
+    write(run, "fork-server", f"{cuda}\nready\n{cuda}")
+    write(run, "worker-1", "error: no loss\nW GPU trace was not collected.\n")
+    assert list(log_reader.Logs(run).new_lines(last=True)) == [
+        "fork-server | ready",
+        "chief-0     | one",
+        "chief-0     | two",
+        "worker-1    | error: no loss",
+    ]
+
+
 @pytest.mark.parametrize(
     ("role", "lines"), [("worker", ["worker-1 | three"]), ("worker-1", ["three"])]
 )
