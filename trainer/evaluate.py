@@ -26,6 +26,7 @@ from trainer.evaluation import request
 
 if TYPE_CHECKING:
     from trainer.metrics.slice_metrics import Judgement
+    from trainer.reevaluation import Judged
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -56,16 +57,14 @@ def main() -> None:
     tf_logging.configure_logging(verbose=False)
     judged = Judged(run, folder, _SPLIT.value or None, slices=slices, job=job)
     found: dict[str, slice_metrics.Judgement] = {}
-    here: dict[str, slice_metrics.Judgement] = {}
+    here: Mapping[str, slice_metrics.Judgement] = {}
     metrics: dict[str, Mapping[str, float]] = {}
     for checkpoint in judged.checkpoints(_CHECKPOINT.value or None):
-        by_split = judged.metrics(checkpoint)
-        print(judged.table(by_split))
-        here = judged.judgements(checkpoint)
+        here, of_model = look_at(judged, checkpoint)
         found |= here
-        metrics |= {of: by_split[of.split(" ", 1)[1]] for of in here}
+        metrics |= of_model
     machine = storage.join(run.path, report_page.CONTENT_NAME)
-    storage.write_text(machine, strict_json.dumps(_content(found, metrics), indent=1) + "\n")
+    storage.write_text(machine, strict_json.dumps(content(found, metrics), indent=1) + "\n")
     rows = {of: one.rows for of, one in found.items()}
     if any(rows.values()):
         print("\n".join(["", report_page.table(rows), *report_page.told(found), ""]))
@@ -78,23 +77,35 @@ def main() -> None:
             print(f"warning: step {warned}")
 
 
+def look_at(
+    judged: Judged, checkpoint: str
+) -> tuple[Mapping[str, Judgement], Mapping[str, Mapping[str, float]]]:
+    """Prints the model's own metrics of a checkpoint; returns its slices, and these metrics, by
+    step, split and, where there are several, label."""
+    by_split = judged.metrics(checkpoint)
+    print(judged.table(by_split))
+    here = judged.judgements(checkpoint)
+    return here, {of: by_split[of.split(" ", 2)[1]] for of in here}
+
+
+def content(
+    found: Mapping[str, Judgement], metrics: Mapping[str, Mapping[str, float]]
+) -> list[dict[str, Any]]:
+    """Returns what was found for JSON: an object for each step, split and label."""
+    from trainer.metrics import report_page
+
+    contents = []
+    for of, one in found.items():
+        step, split, *label = of.split(" ", 2)
+        about = {"step": int(step), "split": split, **({"label": label[0]} if label else {})}
+        contents.append({**about, "metrics": metrics[of], **report_page.content(one)})
+    return contents
+
+
 def _by_step(found: Mapping[str, Judgement]) -> dict[str, Any]:
     from trainer.metrics import report_page
 
     return {of: report_page.content(one)["slices"] for of, one in found.items()}
-
-
-def _content(
-    found: Mapping[str, Judgement], metrics: Mapping[str, Mapping[str, float]]
-) -> list[dict[str, Any]]:
-    """Returns what was found for JSON: an object for each step and split."""
-    from trainer.metrics import report_page
-
-    return [
-        {"step": int(step), "split": split, "metrics": metrics[of], **report_page.content(one)}
-        for of, one in found.items()
-        for step, split in (of.split(" ", 1),)
-    ]
 
 
 if __name__ == "__main__":

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import types
 
 import pytest
 
 from pipeline.runs import exported, run_folder
 from tests.trainer.commands import error_line
+from trainer import evaluate
+from trainer.metrics.slice_metrics import Judgement
 
 EVALUATE = "trainer.evaluate"
 
@@ -85,3 +88,36 @@ def test_an_unknown_run_names_the_nearest(commands, finished, small_records):
     flags = (f"--storage={small_records.storage}", "--run=finishedd")
     line = error_line(commands.run(EVALUATE, *flags, code=64))
     assert re.search(r"run 'finishedd': not in .* \(did you mean 'finished'\?\)", line)
+
+
+def test_of_several_labels_each_has_its_own_part(capsys):
+    """Metrics of the model are of all labels at once."""
+    of_model = {"eval": {"loss": 0.5}, "test": {"loss": 0.7}}
+    judged = types.SimpleNamespace(
+        metrics=lambda checkpoint: of_model,
+        table=lambda found: "table",
+        judgements=lambda checkpoint: {
+            f"60 {split} {label}": Judgement([], notes=(label,))
+            for split in of_model
+            for label in ("clicked", "time spent")
+        },
+    )
+    found, metrics = evaluate.look_at(judged, "model.ckpt-60")
+    assert capsys.readouterr().out == "table\n"
+    assert evaluate.content(found, metrics) == [
+        {
+            "step": 60,
+            "split": split,
+            "label": label,
+            "metrics": of_model[split],
+            "slices": [],
+            "notes": [label],
+        }
+        for split in ("eval", "test")
+        for label in ("clicked", "time spent")
+    ]
+
+
+def test_a_single_label_is_not_named():
+    (one,) = evaluate.content({"60 eval": Judgement([])}, {"60 eval": {"loss": 0.5}})
+    assert one == {"step": 60, "split": "eval", "metrics": {"loss": 0.5}, "slices": [], "notes": []}
