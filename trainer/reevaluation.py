@@ -62,24 +62,12 @@ class Judged:
         }
 
     def table(self, found: Mapping[str, Mapping[str, float]]) -> str:
-        """Returns the metrics of a checkpoint as a table, a row a split."""
+        """Returns the metrics of a checkpoint as a table, a row a metric: there may be many."""
         names = sorted({name for metrics in found.values() for name in metrics} - {"global_step"})
         step = next(iter(found.values()))["global_step"]
-        return "\n".join(
-            [
-                f"run {self._run.name}, step {step:.0f}",
-                *text_table.lines(
-                    [
-                        ("split", *names),
-                        *(
-                            (split, *(figure(metrics[name], 5) for name in names))
-                            for split, metrics in found.items()
-                        ),
-                    ],
-                    right=range(1, 1 + len(names)),
-                ),
-            ]
-        )
+        values = [(name, *(figure(of[name], 5) for of in found.values())) for name in names]
+        rows = text_table.lines([("metric", *found), *values], right=range(1, 1 + len(found)))
+        return "\n".join([f"run {self._run.name}, step {step:.0f}", *rows])
 
     def judgements(self, checkpoint: str) -> dict[str, slice_metrics.Judgement]:
         """Returns slices with intervals, and what plots need, by step and split."""

@@ -33,15 +33,19 @@ def test_flags_are_a_contract(commands):
 def test_it_prints_what_the_run_found(commands, finished, small_records):
     output = commands.run(EVALUATE, f"--storage={small_records.storage}", "--run=finished")
     title, head, *rows = output.splitlines()
-    rows, table = rows[:2], rows[2:]
+    rows, table = rows[: rows.index("")], rows[rows.index("") :]
     assert max(map(len, [head, *rows, *table[:-1]])) <= 80
     assert title == "run finished, step 300"
-    names = head.split()
-    assert names[0] == "split" and {"accuracy", "loss"} <= set(names)
-    found = {row.split()[0]: dict(zip(names[1:], row.split()[1:], strict=True)) for row in rows}
-    assert set(found) == {"eval", "test"}
+    assert head.split() == ["metric", "eval", "test"]
+    columns = list(zip(*map(str.split, rows), strict=True))
+    names = columns[0]
+    assert {"accuracy", "loss"} <= set(names)
+    found = {
+        split: dict(zip(names, column, strict=True))
+        for split, column in zip(("eval", "test"), columns[1:], strict=True)
+    }
     for split, metrics in finished.result["metrics"].items():
-        for name in names[1:]:
+        for name in names:
             assert float(found[split][name]) == pytest.approx(metrics[name], abs=1e-5)
     of_test = next(line for line in table if line.split()[:3] == ["300", "test", "all"])
     content = json.loads((finished.path / "evaluation.json").read_text())
