@@ -15,7 +15,7 @@ import os
 
 from absl import flags
 
-from pipeline import cli, versions
+from pipeline import cli, storage, versions
 from pipeline.command_line import hints
 from pipeline.config import own_input
 from pipeline.console import terminal
@@ -82,9 +82,12 @@ def _name_a_better_one(run: run_folder.RunFolder, export: exported.Export) -> No
     if export.kind != "final" or not (run.read(run_folder.BEST) or {}).get("export"):
         return
     best = exported.find(run, "best")
-    if best.step != export.step:
-        said = f"note: export/best is of step {best.step:,} and did better on eval: "
-        print(hints.as_typed(f"{said}make predict EXPORT=best"))
+    if best.step == export.step:
+        return
+    of_run = hints.of_run(run.name, terminal.shown(storage.absolute(_STORAGE.value)))
+    command = f"make predict EXPORT=best{of_run}"
+    said = f"note: export/best is of step {best.step:,} and did better on eval: {command}"
+    print(hints.as_typed(said))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 
 from pipeline.command_line import table
@@ -42,6 +43,16 @@ def via_make() -> bool:
 def via_command() -> bool:
     """True if `estimator-pipeline` has started this process, or one that has started it."""
     return os.environ.get(VIA) == "command"
+
+
+def elsewhere(storage_root: str) -> str:
+    """Returns what a command that works below `storage_root` is given; a space comes first."""
+    return "" if storage_root == "output" else f" STORAGE={shlex.quote(storage_root)}"
+
+
+def of_run(name: str, storage_root: str) -> str:
+    """Returns what a command that works on a run is given; a space comes first."""
+    return f" RUN={shlex.quote(name)}{elsewhere(storage_root)}"
 
 
 def as_typed(text: str, argv: Sequence[str] = ()) -> str:

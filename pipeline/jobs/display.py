@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -220,10 +219,10 @@ def summary(job: Job, record: RunRecord) -> str:
 def _next_steps(job: Job) -> list[str]:
     """Returns commands that can be typed as they are, each with what it does."""
     root = terminal.shown(job.storage_root)
-    where = "" if root == "output" else f" STORAGE={shlex.quote(root)}"
+    where = hints.elsewhere(root)
     steps = {}
     if job.config.data.has_records:
-        predict = f"make predict RUN={shlex.quote(job.name)}{where}"
+        predict = f"make predict{hints.of_run(job.name, root)}"
         steps[predict] = "predictions of the exported model on the test split"
     steps[f"make tensorboard{where}"] = "curves of loss and accuracy"
     name = job.config.name

@@ -60,7 +60,7 @@ def test_the_test_split_of_the_newest_run(classifier):
     lines = [line for line in said if not line.startswith("predicting: ")]  # of slow machines
     assert lines[0] == f"model {classifier.export.path}"
     better = "note: export/best is of step 40 and did better on eval: make predict EXPORT=best"
-    assert lines[1] == better
+    assert lines[1] == f"{better} RUN={classifier.run.name} STORAGE={classifier.storage}"
     assert lines[3].split() == ["record", "id", "label", "prediction", "probability"]
     wanted = classifier.predicted()["class_ids"][:, 0]
     labels = _labels(classifier)
