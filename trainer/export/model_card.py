@@ -18,6 +18,7 @@ from trainer.metrics.slice_metrics import Judgement
 
 # Split to metric to value.
 Metrics = Mapping[str, Mapping[str, float]]
+_FEW = 5  # values of a list that are shown
 
 
 def render(
@@ -92,17 +93,25 @@ def _features(plan: feature_plan.Plan) -> str:
     if not plan.features:
         return "The columns as they are."
     rows = (
-        (feature.name, ", ".join(feature.inputs), ", ".join(map(_step, feature.feature.steps)))
+        (feature.name, ", ".join(feature.inputs), ", ".join(map(_step, feature.steps)))
         for feature in plan.features
     )
     return _table(("feature", "of", "steps"), rows)
 
 
 def _step(step: Any) -> str:
-    """As the config has it; what statistics filled in may be long."""
-    given = step.model_dump(mode="json", exclude_unset=True, exclude={"step"})
-    settings = ", ".join(f"{name}: {value}" for name, value in given.items())
-    return f"`{step.step} {{{settings}}}`" if settings else f"`{step.step}`"
+    """Returns a step as the graph has it, with what statistics filled in."""
+    hidden = {"step", "stand_in"}  # its name, and what is of the records
+    settings = step.model_dump(mode="json", exclude_unset=True, exclude_none=True, exclude=hidden)
+    told = ", ".join(f"{name}: {_setting(value)}" for name, value in settings.items())
+    return f"`{step.step} {{{told}}}`" if told else f"`{step.step}`"
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, list):
+        more = f", … {len(value):,} in all" if len(value) > _FEW else ""
+        return f"[{', '.join(map(_setting, value[:_FEW]))}{more}]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _metrics(metrics: Metrics) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from pipeline.steps import categories, numbers
 from tests.trainer import small_table
 from trainer.export import model_card
 from trainer.metrics import intervals, slice_metrics
@@ -31,13 +34,35 @@ def test_it_says_what_is_known(card):
     assert "| `late` | int64 |  | label |" in text
     assert "| `unused` | string |  | not used |" in text
     assert "| `size` | float32 [2] |  | size |" in text
-    steps = "`missing {fill: 0, indicator: True}`, `z_score {mean: 600.0, deviation: 300.0}`"
+    steps = "`missing {fill: 0, indicator: True}`, `z_score {mean: 600, deviation: 300}`"
     assert f"| dep time | dep time | {steps} |" in text
     assert "| split | accuracy | loss |" in text
     assert "| eval | 0.75000 |  |" in text
     assert "`day` 1 to 31" in text
     assert "no test split" in text
     assert "## Metrics by slice\n\nNone: `eval.slices` names no column." in text
+
+
+@pytest.mark.parametrize(
+    ("step", "filled", "told"),
+    [
+        (numbers.ZScore(), {"mean": 2 / 3, "deviation": 0.5}, "{mean: 0.666667, deviation: 0.5}"),
+        (categories.Vocabulary(oov=2), {"values": tuple("ab")}, "{oov: 2, values: [a, b]}"),
+        (
+            categories.Vocabulary(),
+            {"values": tuple("abcdefg")},
+            "{values: [a, b, c, d, e, … 7 in all]}",
+        ),
+    ],
+)
+def test_what_statistics_filled_in_is_told(tmp_path, step, filled, told):
+    """And not the settings of the config, in which it is None."""
+    table = small_table.Table(tmp_path)
+    plan = table.records.transforms.plan
+    first = dataclasses.replace(plan.features[0], steps=(step.model_copy(update=filled),))
+    plan = dataclasses.replace(plan, features=(first,))
+    text = model_card.render(table.job, table.contents, plan, step=20, metrics=METRICS, judged={})
+    assert f"`{step.step} {told}` |" in text
 
 
 def test_slices_are_in_a_table_with_their_baseline(tmp_path):
