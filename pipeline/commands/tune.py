@@ -106,8 +106,8 @@ def main() -> None:
 def _require_optuna() -> None:
     if importlib.util.find_spec("optuna") is None:
         raise errors.UsageError(
-            "tune needs Optuna, which is not installed: use make tune, which installs it, or pip "
-            "install 'estimator-pipeline[tune]'"
+            "tune needs Optuna, which is not installed: pip install 'estimator-pipeline[tune]'; in "
+            "a checkout, the target tune of make installs it"
         )
 
 

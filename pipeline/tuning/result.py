@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.command_line import hints
 from pipeline.console.figures import figure
 from pipeline.tuning import methods, search, trial_jobs
 from pipeline.tuning.methods import Plan, Trial
@@ -131,6 +132,6 @@ def lines(result: Result) -> list[str]:
         found += [
             f"best     {result.metric} {figure(best.reached[-1])}, trial {best.number}, run "
             f"{best.run}",
-            f"again    {result.command}",
+            f"again    {hints.as_typed(result.command)}",
         ]
     return found

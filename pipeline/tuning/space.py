@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import math
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,18 +29,21 @@ _RANGE, _CHOICES = ("low", "high", "step", "log"), "choices"
 _SHAPES = "{low: 1e-4, high: 1e-1, log: true}, {low: 8, high: 64, step: 8} or {choices: [a, b]}"
 # Digits of a sampled number: more would only make it longer to paste.
 _DIGITS = 4
-# Keys, or beginnings of keys, that would make trials something else than trials of one job.
+# Keys that, like all keys below them, would make trials something else than trials of one job.
 _FIXED = {
     "name": "all trials are of one config",
-    "data.": "all trials are trained on the same records",
+    "data": "all trials are trained on the same records",
     "label": "trials with different labels cannot be compared",
-    "eval.": "all trials are evaluated in the same way",
+    "labels": "trials with different labels cannot be compared",
+    "eval": "all trials are evaluated in the same way",
     "train.seed": "it decides the order of records, which is the same in all trials",
     "train.steps": "the search decides how long trials train",
     "train.epochs": "the search decides how long trials train",
     "train.pause_step": "the search decides how long trials train",
     "train.max_seconds": "the search decides how long trials train",
 }
+# How much the loss of one of several labels counts: the label stays what it is.
+_FREE = re.compile(r"labels\.[^.]+\.weight")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,8 +97,12 @@ class Parameter:
         """Returns the values as the file gives them."""
         if self.choices:
             return {"choices": [*self.choices]}
-        found = {"low": self.low, "high": self.high, "step": self.step, "log": self.log}
-        return {name: value for name, value in found.items() if value not in (None, False)}
+        found: dict[str, Any] = {"low": self.low, "high": self.high}
+        if self.step is not None:
+            found["step"] = self.step
+        if self.log:
+            found["log"] = True
+        return found
 
 
 Space = tuple[Parameter, ...]
@@ -124,6 +132,7 @@ def read(path: str, load: Load) -> Space:
             f"{_SHAPES}"
         )
     with _placed(path):
+        _refuse_overlap([str(key) for key in tree])
         return tuple(_checked(_parameter(str(key), given), load) for key, given in tree.items())
 
 
@@ -135,10 +144,31 @@ def _placed(path: str) -> Any:
         raise errors.UsageError(f"space {path!r}: {error}") from None
 
 
-def _parameter(key: str, given: Any) -> Parameter:
+def _refuse_overlap(keys: Sequence[str]) -> None:
+    """Raises `UsageError` if one key holds another: a trial would have the value of one only."""
+    for key in keys:
+        for other in keys:
+            if other.startswith(f"{key}."):
+                raise errors.UsageError(
+                    f"{other}: is a part of {key}, which has values to try, too; give one of them"
+                )
+
+
+def _refuse_fixed(key: str) -> None:
+    """Raises `UsageError` for a key that must be the same in all trials, or holds such a key."""
+    if _FREE.fullmatch(key):
+        return
     for fixed, why in _FIXED.items():
-        if key == fixed or key.startswith(fixed if fixed.endswith(".") else f"{fixed}."):
+        if f"{key}.".startswith(f"{fixed}."):
             raise errors.UsageError(f"{key}: cannot be searched: {why}")
+        if fixed.startswith(f"{key}."):
+            raise errors.UsageError(
+                f"{key}: cannot be searched, because of {fixed}: {why}; give single keys below it"
+            )
+
+
+def _parameter(key: str, given: Any) -> Parameter:
+    _refuse_fixed(key)
     if not isinstance(given, dict) or not given:
         raise errors.UsageError(f"{key}: must be {_SHAPES}, got {given!r}")
     if _CHOICES in given:

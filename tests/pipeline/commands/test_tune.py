@@ -60,8 +60,8 @@ def test_without_optuna_the_line_says_what_to_install(tmp_path):
     done = run(tmp_path, before=before)
     assert done.returncode == 64
     assert done.stderr == (
-        "error: tune needs Optuna, which is not installed: use make tune, which installs it, or "
-        "pip install 'estimator-pipeline[tune]'\n"
+        "error: tune needs Optuna, which is not installed: pip install 'estimator-pipeline[tune]'; "
+        "in a checkout, the target tune of make installs it\n"
     )
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from pipeline import errors
+from pipeline.command_line import hints
 from pipeline.tuning import methods, page, result, search
 from tests.pipeline.tuning.trials import (
     EXAMPLES,
@@ -191,6 +192,13 @@ def test_the_result_names_the_best_and_how_to_make_it_again(found):
     assert "rung 1: all 11 ledgers are equal: trained on the same records" in lines
     again = "make train CONFIG=flights SET='train.steps=9 model.params.hidden_units=[128, 64]'"
     assert f"again    {again}" in lines
+
+
+def test_the_result_names_commands_as_the_search_was_started(found, monkeypatch):
+    monkeypatch.setenv(hints.VIA, "command")
+    settings = "'train.steps=9 model.params.hidden_units=[128, 64]'"
+    again = f"estimator-pipeline train --config=flights --set={settings}"
+    assert f"again    {again}" in result.lines(found)
     content = json.loads(json.dumps(found.to_json()))
     assert content["best"]["value"] == max(
         one["rungs"][-1]["value"] for one in content["trials"] if one["state"] == "done"

@@ -41,6 +41,24 @@ def test_a_key_of_fractions_between_whole_ends_is_not_whole(tmp_path):
     assert not found.whole
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"low": 0.0, "high": 0.5},
+        {"low": -1, "high": 0},
+        {"low": 1e-4, "high": 1.0, "log": True},
+        {"low": 0, "high": 64, "step": 8},
+        {"choices": [0, False, None]},
+    ],
+)
+def test_the_plan_shows_values_as_the_file_gives_them(given):
+    if "choices" in given:
+        found = Parameter("a", choices=tuple(given["choices"]))
+    else:
+        found = Parameter("a", **given)
+    assert found.to_json() == given
+
+
 @pytest.mark.parametrize("value", [1e-5, 0.001234, 3, [128, 64], "adam", "1e-4", True, None])
 def test_settings_are_read_back_as_they_were(value):
     (setting,) = space.settings({"a.b": value})
@@ -76,6 +94,14 @@ def test_settings_are_read_back_as_they_were(value):
         ("train.seed: {low: 1, high: 9}", "cannot be searched: it decides the order of records"),
         ("train.steps: {low: 1, high: 9}", "cannot be searched: the search decides how long"),
         ("data.shards.train: {low: 1, high: 9}", "cannot be searched: all trials are trained on"),
+        ("data: {choices: [{}, {a: 1}]}", "data: cannot be searched: all trials are trained on"),
+        ("eval: {choices: [{metric: auc}]}", "eval: cannot be searched: all trials are evaluated"),
+        ("labels.a: {choices: [{}]}", "labels.a: cannot be searched: trials with different labels"),
+        ("train: {choices: [{seed: 1}]}", "train: cannot be searched, because of train.seed: it"),
+        (
+            "model.params: {choices: [{}]}\nmodel.params.dropout: {low: 0.0, high: 0.5}",
+            "model.params.dropout: is a part of model.params, which has values to try, too",
+        ),
     ],
 )
 def test_bad_spaces_are_one_line(tmp_path, text, message):
