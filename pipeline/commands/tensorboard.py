@@ -15,14 +15,18 @@ from absl import flags
 from pipeline import cli, storage
 
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+# TensorFlow's banners, some of them called errors, would come before the address to open.
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
+_WARNING = "-Wignore:pkg_resources is deprecated:UserWarning"  # of TensorBoard itself
 _PORT = flags.DEFINE_string("port", "6006", "Where to listen.")
 
 
 def main() -> None:
     """Becomes TensorBoard."""
     folder = storage.join(_STORAGE.value, "runs")
-    command = [sys.executable, "-m", "tensorboard.main"]
-    os.execv(sys.executable, [*command, f"--logdir={folder}", f"--port={_PORT.value}"])
+    command = [sys.executable, _WARNING, "-m", "tensorboard.main"]
+    command += [f"--logdir={folder}", f"--port={_PORT.value}"]
+    os.execve(sys.executable, command, {**_QUIET, **os.environ})
 
 
 if __name__ == "__main__":
