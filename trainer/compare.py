@@ -21,7 +21,7 @@ from pipeline.console import terminal
 from pipeline.records import builds, manifest, quarantine, shard_check
 from pipeline.reports import differences
 from pipeline.reports import facts as facts_of
-from pipeline.runs import run_folder
+from pipeline.runs import resuming, run_folder
 from trainer.comparison import pairing
 from trainer.comparison.pairing import Side
 from trainer.evaluation import request
@@ -103,8 +103,8 @@ def _side(name: str) -> Side:
     own_input.refuse(job, "compare", instead="make report has the evaluations made")
     if not storage.exists(run.record_path):
         raise errors.UsageError(
-            f"run {name!r}: has no run.json, so it has never begun. Train it with make train "
-            f"RUN={name}."
+            f"run {name!r}: has no run.json, so it has never begun. Train it with "
+            f"{resuming.command(run)}"
         )
     request.check_checkpoint(run, _one(_CHECKPOINT.value or None))
     folder = builds.of_run(_STORAGE.value, run, job.name)

@@ -11,7 +11,7 @@ from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.reports import events, goodput
 from pipeline.reports.events import Events
-from pipeline.runs import accounts, history, liveness, run_folder, run_record
+from pipeline.runs import accounts, history, liveness, resuming, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
@@ -53,7 +53,7 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
     if record is None:
         raise errors.UsageError(
             f"run {run.name!r}: has no {run_record.FILE_NAME}, so it has never begun. Train it "
-            f"with make train RUN={run.name}."
+            f"with {resuming.command(run)}"
         )
     now = time.time() if now is None else now
     statuses = run_folder.read_statuses(run)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from pipeline import errors, storage
-from pipeline.runs import export_files, run_folder
+from pipeline.runs import export_files, resuming, run_folder
 from pipeline.runs.run_folder import RunFolder
 
 KINDS = ("final", "best")
@@ -89,7 +89,8 @@ def find(run: RunFolder, kind: str) -> Export:
         replacement = None
     if not path:
         raise errors.UsageError(
-            f"run {run.name!r}: has no {kind} export yet; let it finish with make train"
+            f"run {run.name!r}: has no {kind} export yet; let it finish with "
+            f"{resuming.command(run)}"
         )
     step = path.rstrip("/").rpartition("/")[2]
     target = storage.join(run.exports, kind, step)

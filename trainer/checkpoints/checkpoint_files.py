@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 
 from pipeline import errors, storage
-from pipeline.runs import run_folder
+from pipeline.runs import resuming, run_folder
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import scratch
 from trainer.checkpoints import bundle, checkpoint_list
@@ -90,7 +90,8 @@ def _best(model_dir: str) -> str:
     path = (run.read(run_folder.BEST) or {}).get("checkpoint")
     if path is None or not storage.exists(storage.join(model_dir, f"{path}.index")):
         raise errors.UsageError(
-            f"run {run.name!r}: has kept no best checkpoint yet; let it finish with make train"
+            f"run {run.name!r}: has kept no best checkpoint yet; let it finish with "
+            f"{resuming.command(run)}"
         )
     return storage.join(model_dir, path)
 

@@ -34,5 +34,6 @@ def test_bad_input_is_one_line(tmp_path):
     assert "run 'rr': not in" in line and "did you mean 'r'?" in line and line.count("\n") == 1
     (pathlib.Path(run.path) / "run.json").unlink()
     line = _report(f"--storage={tmp_path}", "--run=r", code=64)
-    assert "has no run.json, so it has never begun. Train it with make train RUN=r." in line
+    assert "has no run.json, so it has never begun. Train it with make train CONFIG=" in line
+    assert "/r/config.yaml RUN=r" in line
     assert line.count("\n") == 1

@@ -35,7 +35,10 @@ def test_a_run_that_was_moved_is_found_where_it_is(classifier, tmp_path):
 
 @pytest.mark.parametrize("kind", exported.KINDS)
 def test_without_an_export_it_says_how_to_get_one(tmp_path, kind):
-    with pytest.raises(errors.UsageError, match=f"has no {kind} export yet; let it finish with"):
+    with pytest.raises(
+        errors.UsageError,
+        match=f"has no {kind} export yet; let it finish with make train CONFIG=.*/config.yaml RUN=",
+    ):
         exported.find(RunFolder(str(tmp_path)), kind)
 
 
