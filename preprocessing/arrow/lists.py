@@ -49,10 +49,17 @@ def summed(sizes: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 def of_json(texts: pa.Array) -> tuple[pa.ListArray, np.ndarray]:
     """Returns the items of arrays of JSON as texts, numbers as they are written, none of an empty
-    text; and `[rows]` bool, which texts are no array of single values."""
-    found = [None if text is None else _items(text) for text in texts.to_pylist()]
-    bad = np.array([text is None for text in found]) & is_there(texts)
-    return pa.array(found, pa.list_(pa.string())), bad
+    text and a null of the text `null`; and `[rows]` bool, which texts are no array of single
+    values."""
+    written = [None if is_null(text) else text for text in texts.to_pylist()]
+    found = [None if text is None else _items(text) for text in written]
+    bad = [text is not None and items is None for text, items in zip(written, found, strict=True)]
+    return pa.array(found, pa.list_(pa.string())), np.array(bad, bool)
+
+
+def is_null(text: str | None) -> bool:
+    """Tells if a text is the null of JSON, as programs write a list that is missing."""
+    return text is not None and text.strip() == "null"
 
 
 def _items(text: str) -> list[str | None] | None:

@@ -150,6 +150,8 @@ class Found:
             texts = texts.drop_null()
             as_json = self.separator == JSON
             present = (lists.of_json(texts) if as_json else lists.cut(texts, self.separator))[0]
+            self.missing += present.null_count
+            present = present.drop_null()
         if any(is_one(present.type) for is_one in _LISTS):
             self.lengths |= set(pc.unique(pc.list_value_length(present)).to_pylist())
             present = present.flatten()

@@ -29,8 +29,9 @@ def separator(found: Found) -> str | None:
     if found.kind != "string" or found.lengths or found.as_dates.form:
         return None
     counts = {text: n for text, n in found.counted_texts() if text}
-    if counts and all(text.startswith("[") for text in counts):
-        _, no_arrays = lists.of_json(pa.array(counts, pa.string()))
+    arrays = [text for text in counts if not lists.is_null(text)]
+    if arrays and all(text.startswith("[") for text in arrays):
+        _, no_arrays = lists.of_json(pa.array(arrays, pa.string()))
         if not no_arrays.any():
             return JSON
     return next((one for one in _SEPARATORS if _separates(one, counts)), None)

@@ -208,6 +208,9 @@ def _list(kind, **rules):
         (_list("string", separator="json"), [b"a", b'["a"', b'{"a": 1}', b'[["a"]]', b"1"], [
             None, None, None, None, None,
         ], {"json": [0, 1, 2, 3, 4]}),
+        (_list("string", separator="json"), [b"null", b" null ", b'["null"]', b"NULL"], [
+            None, None, ["null"], None,
+        ], {"json": [3]}),
         (_list("string", separator="json"), [b'["a", null]', b"[1.50, true]"], [
             None, ["1.50", "true"],
         ], {"type": [0]}),

@@ -45,6 +45,8 @@ def _found(*texts):
         (["a|b|", "a|b", "b"], None),  # an item would be empty
         (['["a", "b"]', "[]", '["a, b"]'], "json"),
         (["[1, 2]", "[3]"], "json"),
+        (["[1, 2]", "null"], "json"),
+        (["null"], None),
         (["[a]", "[b]"], None),
         (["[2024]", "[[1]]"], None),
         (["2024-01-02", "2024-01-03"], None),
@@ -74,6 +76,16 @@ def _write(folder, kind):
         lines = [",".join(map(_cell, row.values())) for row in ROWS]
         path.write_text("\n".join([",".join(ROWS[0]), *lines, ""]))
     return str(path)
+
+
+def test_a_null_of_json_is_a_list_that_is_missing(tmp_path):
+    path = tmp_path / "t.csv"
+    cells = ('"[""a"", ""b""]"', '"[""a""]"', "null", "[]")
+    rows = [f"{n},{cells[n % 4]},{n % 2}" for n in range(40)]
+    path.write_text("\n".join(["id,tags,y", *rows, ""]))
+    text = write_config.propose(str(path), str(tmp_path / "t.yaml")).text
+    tags = config_file.validate(yaml.safe_load(text), where="test").data.columns["tags"]
+    assert (tags.list, tags.separator, tags.missing, tags.max_items) == (True, "json", "allow", 2)
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
