@@ -147,8 +147,11 @@ def _of_length(count: int, columns: Mapping[str, Column]) -> dict[str, tf.train.
 
 def _lists(column: Column, edges: Sequence[_Changed]) -> _Found:
     yield "empty list", True, tf.train.Feature(**{_LISTS[column.type]: {}})
-    for change, allowed, feature in edges[:1]:
-        longest, kind = tf.train.Feature(), _LISTS[column.type]
+    kind = _LISTS[column.type]
+    # Of a split where all lists are empty, there is no value that was seen.
+    having = [edge for edge in edges if getattr(edge[2], kind).value]
+    for change, allowed, feature in having[:1]:
+        longest = tf.train.Feature()
         item = getattr(feature, kind).value[0]
         getattr(longest, kind).value.extend([item] * (column.max_items or 1))
         yield f"longest list of {change}", allowed, longest

@@ -132,3 +132,10 @@ def test_lists_that_belong_together_are_changed_to_one_length():
     assert list(made["seen"].bytes_list.value) == [b"??"] * 2
     assert list(made["dwell"].float_list.value) == [0, 0]
     assert list(made["rank"].int64_list.value) == [9, 9]  # -1 stands for none
+
+
+def test_a_list_that_is_always_empty_has_no_longest_list():
+    column = Column(type="string", list=True, max_items=3)
+    nothing = ("most frequent", True, tf.train.Feature(bytes_list=tf.train.BytesList()))
+    changes = [change for change, _, _ in parity_rows._lists(column, [nothing])]
+    assert changes == ["empty list"]
