@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -40,7 +41,9 @@ def test_a_trial_is_trained_and_its_result_written(small_records, tmp_path):
     found = json.loads((tmp_path / "tune" / "s" / "tune.json").read_text())
     assert found["best"]["run"] == "s-000"
     assert found["trials"][0]["rungs"][0]["step"] == 18
-    assert found["best"]["command"] in output
+    (again,) = [line for line in output.splitlines() if line.startswith("again ")]
+    settings = re.search("'(train.steps=.*?)'", found["best"]["command"])[1]
+    assert "estimator-pipeline train --config=" in again and settings in again
     assert tags.read(RunFolder(str(tmp_path / "runs" / "s-000"))) == ("s",)
 
 
