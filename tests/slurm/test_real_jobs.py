@@ -26,8 +26,8 @@ ASYNCHRONOUS = (
 GANG = (
     "cluster.strategy=multi_worker_mirrored",
     "cluster.workers=1",
-    "train.save_steps=50",
-    "train.steps=300",
+    "train.save_steps=200",
+    "train.steps=3000",
     "train.epochs=null",
 )
 
@@ -145,7 +145,7 @@ def test_a_gang_is_started_again_as_one(run):
         )
     )
     said = ended(run, process)
-    check_done(run, 300)
+    check_done(run, 3000)
     assert "starting all processes again" in said
 
 
