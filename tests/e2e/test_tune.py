@@ -37,7 +37,7 @@ def finished(words, code=0):
 
 
 def assert_best_is_printed(output, found):
-    """The command that trains the best trial again, in the spelling of the command that was called."""
+    """The command that trains the best trial again is said as it would be typed."""
     (again,) = [line for line in output.splitlines() if line.startswith("again ")]
     settings = re.search("'(train.steps=.*?)'", found["best"]["command"])[1]
     assert "estimator-pipeline train --config=" in again and settings in again
