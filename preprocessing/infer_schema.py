@@ -9,6 +9,8 @@ folder of classes.
 
 from __future__ import annotations
 
+import sys
+
 from absl import flags
 
 from pipeline import cli
@@ -39,7 +41,11 @@ def main() -> None:
         print(f"{path}: {found.seen}. Look it over, then:")
         print(hints.as_typed(f"  make train CONFIG={path}"))
     if found.label and not _LABEL.value:
-        print(hints.as_typed(f"label: {found.label}, {found.why}; another: make schema LABEL="))
+        print(
+            hints.as_typed(
+                f"label: {found.label}, {found.why}; another: make schema LABEL=", sys.argv
+            )
+        )
     for name in found.telling:
         print(
             f"warning: each value of {name!r} has one label only. If it is not known before the "

@@ -1,7 +1,8 @@
 """Calls commands and settings in messages by the names they were typed by.
 
 Messages are written for make: `make train CONFIG=flights`. `estimator-pipeline` has the same
-commands, and settings in lower case after two dashes.
+commands, and settings in lower case after two dashes. A command that a message names gets the
+config, data, run and storage that the command at hand was given, so that it can be typed as it is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from pipeline.command_line import table
+from pipeline.command_line import declared, table
 
 # How this process was started: by "make", by "command" (estimator-pipeline), or, if it is not set,
 # as a module.
@@ -32,6 +33,15 @@ SETTINGS = (
 # fmt: on
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")
 _SWITCH = re.compile(r"\b(DRY_RUN|FOLLOW|FORCE|PAGE|REPAIR|SCHEMA)=1\b")
+# Settings that name what a command works on; each is left out where another one names it.
+_SUBJECTS = {
+    "config": ("RECORDS", "A"),
+    "data": (),
+    "run": ("CONFIG",),
+    "storage": ("RECORDS",),
+}
+_TRAIN = "train"
+_CLAUSE_END = re.compile(r"[.;:](?: |$)|\n")
 _SETTING = re.compile(rf"(?<![\w-])({'|'.join(sorted(SETTINGS, key=len, reverse=True))})=")
 
 
@@ -58,6 +68,7 @@ def of_run(name: str, storage_root: str) -> str:
 def as_typed(text: str, argv: Sequence[str] = ()) -> str:
     """Returns a message with commands and settings in the form of this process's start; `argv` are
     the flags it was given."""
+    text = _completed(text, _subjects(argv))
     if via_make():
         for flag in {word.partition("=")[0] for word in argv if word.startswith("--")}:
             text = re.sub(rf"{flag}(?:=| (?=['\"])|(?![\w-]))", f"{flag[2:].upper()}=", text)
@@ -67,3 +78,45 @@ def as_typed(text: str, argv: Sequence[str] = ()) -> str:
         text = _SWITCH.sub(lambda found: f"--{found[1].lower()}", text)
         text = _SETTING.sub(lambda found: f"--{found[1].lower()}=", text)
     return text
+
+
+def _subjects(argv: Sequence[str]) -> dict[str, str]:
+    """Returns what the flags say the command at hand works on, by the name of the setting."""
+    found = {}
+    for word in argv:
+        flag, _, value = word.partition("=")
+        name = flag.removeprefix("--")
+        if flag.startswith("--") and name in _SUBJECTS and value:
+            found[name] = value
+    return found
+
+
+def _completed(text: str, subjects: dict[str, str]) -> str:
+    """Returns a message whose commands name what they work on, as `subjects` have it."""
+    parts, done = [], 0
+    for found in _COMMAND.finditer(text) if subjects else ():
+        parts.append(text[done : found.end()])
+        done = found.end()
+        parts.append(_missing(found[1], _clause(text, done), subjects))
+    return "".join(parts) + text[done:]
+
+
+def _clause(text: str, start: int) -> str:
+    """Returns what follows a command up to the next one, or to the end of its clause."""
+    ends = [
+        found.start() for find in (_COMMAND, _CLAUSE_END) if (found := find.search(text, start))
+    ]
+    return text[start : min(ends, default=len(text))]
+
+
+def _missing(command: str, clause: str, subjects: dict[str, str]) -> str:
+    """Returns what a command is to be given beside what follows it; a space comes first."""
+    taken = declared.read(table.COMMANDS[command].module).settings
+    if "RUN=" in clause and command != _TRAIN:  # elsewhere a config stands for its newest run
+        subjects = {name: value for name, value in subjects.items() if name != "config"}
+    return "".join(
+        f" {name.upper()}={shlex.quote(value)}"
+        for name, value in subjects.items()
+        if name in taken
+        and not any(f"{one}=" in clause for one in (name.upper(), *_SUBJECTS[name]))
+    )
