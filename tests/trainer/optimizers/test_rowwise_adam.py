@@ -13,6 +13,8 @@ from pipeline.cluster import topology
 from pipeline.config.optimizer_config import Optimizer
 from trainer import optimizers
 from trainer.distribution import strategies
+from trainer.models import embedding
+from trainer.optimizers import rowwise_adam
 
 RATE = 0.1
 ROWS, WIDTH = 6, 2
@@ -179,3 +181,23 @@ def test_replicas_of_one_process_change_the_rows_of_their_batches_only(name):
             changed = np.flatnonzero((s.run(variable) != start).any(axis=1))
             assert changed.tolist() == [0, 1, 2], variable.name
     assert len(variables) > 1
+
+
+def test_rows_that_are_looked_up_once_are_not_added_up_again():
+    """And those that two lookups ask for are."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        table = tf.compat.v1.get_variable("table", initializer=np.ones((4, 2), np.float32))
+        ids = tf.compat.v1.placeholder(tf.int64, [None])
+        once = embedding.of_one(table, ids, tf.range(tf.size(ids)))
+        twice = once + embedding.of_one(table, ids + 1, tf.range(tf.size(ids)))
+        trained, steps = [], []
+        for found in (once, twice):
+            loss = tf.reduce_sum(found)
+            before = len(tf.compat.v1.get_default_graph().get_operations())
+            steps.append(rowwise_adam.RowwiseAdam(0.1).minimize(loss))
+            made = tf.compat.v1.get_default_graph().get_operations()[before:]
+            trained.append([op.type for op in made].count("Unique"))
+        assert trained == [0, 1]
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(steps[0], {ids: [1, 1, 3]})
+        np.testing.assert_allclose(session.run(table)[:, 0], [1, 0.9, 1, 0.9], rtol=1e-6)
