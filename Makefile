@@ -5,9 +5,9 @@ SHELL       := /bin/bash
 
 # Every variable that can be given. From here on each holds its text as it was given: make would
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
-VARIABLES := A B BASELINE BUCKET BUILDER CHECKPOINT CLUSTER CONFIG CUDA DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
-	FORMAT GROUP HEADER IMAGE INPUT KILLS KINDS LABEL MATRIX METHOD METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PARALLEL PORT PROJECT PS PYTHON RECORDS \
-	REDUCTION REGION REPAIR ROLE ROWS RUN RUNGS SAMPLER SCHEMA SECONDS SEED SET SIGNATURE SLICES SORT SPACE SPLIT STATUS STORAGE STRATEGY TAG TAGS TRIALS WORKERS
+VARIABLES := A B BASELINE BUCKET BUILDER CHECKPOINT CLUSTER CONFIG CORES CUDA DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
+	FORMAT GROUP HEADER IMAGE INPUT KILLS KINDS LABEL LINK MATRIX MACHINE METHOD METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PARALLEL PORT PREEMPTIONS PROJECT PS PYTHON RECORDS \
+	REDUCTION REGION REPAIR ROLE ROWS RUN RUNGS SAMPLER SCHEMA SECONDS SEED SET SIGNATURE SLICES SORT SPACE SPLIT STATUS STORAGE STRATEGY TAG TAGS TARGET TRIALS WORKERS
 define newline
 
 
@@ -84,7 +84,7 @@ $(if $(filter-out $(TAKEN),$(addsuffix :,$(GOALS))),,$(foreach v,$(filter-out PY
 	for $(call list,$(GOALS)), only for $(call list,$(call takers,$(v))); it must be one of $(call list,$(takes) PYTHON))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare tune chaos ledger tensorboard runs status logs stop scale image doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench bench-peers lock clean
+.PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare tune plan chaos ledger tensorboard runs status logs stop scale image doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench bench-peers lock clean
 
 help: ## list the targets
 	@echo 'estimator-pipeline: raw data to a trained, exported TensorFlow Estimator.  Start with: make train'
@@ -202,6 +202,12 @@ tune: $(VENV)/.installed-tune ## search for settings of CONFIG by SPACE=space.ya
 		$(call given,WORKERS,workers) $(call given,PS,ps) $(call given,SPACE,space) $(call given,TRIALS,trials) \
 		$(call given,PARALLEL,parallel) $(call given,METHOD,method) $(call given,SAMPLER,sampler) $(call given,SEED,seed) \
 		$(call given,RUNGS,rungs) $(call given,REDUCTION,reduction)
+
+plan: $(VENV)/.installed ## how fast CONFIG would train with WORKERS=1,2,4 and PS=1,2, what limits it and costs; TARGET="examples_per_second=9000"
+	@$(if $(OF_CONFIG),:,echo "error: name the job to plan: make plan CONFIG=mnist [WORKERS=1,2,4,8] [PS=1,2] [TARGET=hours=2]" >&2; exit 64)
+	@$(CLI) plan $(OF_CONFIG) $(call given,STORAGE,storage) $(OVERRIDES) $(call given,STRATEGY,strategies) \
+		$(call given,WORKERS,workers) $(call given,PS,ps) $(call given,CORES,cores) $(call given,LINK,link) \
+		$(call given,TARGET,target) $(call given,PREEMPTIONS,preemptions) $(call given,MACHINE,machine) $(call given,SECONDS,seconds)
 
 chaos: $(VENV)/.installed ## break CONFIG's job on purpose, FAULTS=20 by SEED=, in SECONDS=300 of training, and check how it ends
 	@$(if $(OF_CONFIG),:,echo "error: name the job to break: make chaos CONFIG=mnist [FAULTS=20] [SECONDS=300] [SEED=7]" >&2; exit 64)

@@ -32,7 +32,7 @@ LAYERS = {
         ("reports",),
         ("jobs",),
         ("faults", "launchers", "scripts", "tuning"),
-        ("launchers.*",),
+        ("launchers.*", "planning"),
         ("api", "commands", "launch"),
         ("__main__",),
     ),

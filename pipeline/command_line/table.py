@@ -61,6 +61,9 @@ COMMANDS: Mapping[str, Command] = {
         "pipeline.commands.tune",
         "search for the best settings of a config, by trials that are runs",
     ),
+    "plan": Command(
+        "pipeline.commands.plan", "predict speed, cost and limits of a job by workers and servers"
+    ),
     "chaos": Command(
         "pipeline.commands.chaos", "break a job on purpose, and check that it ends right"
     ),

@@ -43,6 +43,9 @@ class Account(pydantic.BaseModel):
     examples: int = 0
     timed: int = 0
     best: float | None = None
+    # Quantiles of the seconds from one step to the next, of the last thousand: from the shortest to
+    # the longest.
+    periods: list[float] = []
     # True once it has made its last step.
     ended: bool = False
 

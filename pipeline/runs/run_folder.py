@@ -347,7 +347,7 @@ class Status:
     # also "checkpoints", what all saves have taken.
     seconds: dict[str, float] | None = None
     # Of each parameter server, what a step of this process asks of it: {"rows": of tables, "bytes":
-    # to and from it}.
+    # to and from it, "pulled": those of them that come from it}.
     servers: list[dict[str, float]] | None = None
     # Of a parameter server: bytes that were free on its host before it held variables.
     memory: int | None = None

@@ -18,16 +18,19 @@ _TOO_MUCH = 1.5
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """The `rows` of tables that one step asks of a server, and the `bytes` to and from it."""
+    """The `rows` of tables that one step asks of a server, and the `bytes` to and from it, of which
+    those from it are `pulled`."""
 
     rows: float = 0.0
     bytes: float = 0.0
+    pulled: float = 0.0
 
 
 def per_server(step_stats: Any) -> dict[int, Load]:
     """Returns the load of each parameter server in the `StepStats` of one step."""
     sent: set[tuple[int, str]] = set()
     bytes_of: dict[int, int] = collections.defaultdict(int)
+    pulled: dict[int, int] = collections.defaultdict(int)
     for device in step_stats.dev_stats:
         for node in device.node_stats:
             edge = _EDGE.match(node.timeline_label)
@@ -38,11 +41,16 @@ def per_server(step_stats: Any) -> dict[int, Load]:
             for server in (source, target):
                 if server is not None:
                     bytes_of[int(server[1])] += size
+            if source is not None:
+                pulled[int(source[1])] += size
             if source is not None and target is None:
                 sent.add((int(source[1]), edge[1]))
     rows_of = _rows(step_stats, sent)
     servers = sorted({*bytes_of, *rows_of})
-    return {server: Load(rows_of.get(server, 0), bytes_of.get(server, 0)) for server in servers}
+    return {
+        server: Load(rows_of.get(server, 0), bytes_of.get(server, 0), pulled.get(server, 0))
+        for server in servers
+    }
 
 
 def _rows(step_stats: Any, sent: set[tuple[int, str]]) -> dict[int, int]:
@@ -90,6 +98,7 @@ class ServerLoads:
             Load(
                 rows=_mean(sample.get(server, Load()).rows for sample in self._samples),
                 bytes=_mean(sample.get(server, Load()).bytes for sample in self._samples),
+                pulled=_mean(sample.get(server, Load()).pulled for sample in self._samples),
             )
             for server in range(count)
         ]

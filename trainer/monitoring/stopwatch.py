@@ -11,7 +11,7 @@ import collections
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pipeline.cluster.tolerance import Tolerance
 from pipeline.runs import accounts
@@ -23,6 +23,7 @@ from pipeline.runs.run_folder import RunFolder
 _SUSTAINED, _MOST = 5.0, 100
 _BEST_SHARE = 0.1
 _TRACES = 5
+_PERIODS, _QUANTILES = 1000, 20
 # Left only by a step that is made, or by the end.
 _STICKY = ("start", "recovery")
 _AFTER_STEP = ("between", "saving", "evaluation")
@@ -53,6 +54,8 @@ class Stopwatch:
         self._open_steps, self._open_seconds = 0, 0.0
         self._exchange: collections.deque[float] = collections.deque(maxlen=_TRACES)
         self._paces = Paces()
+        self._periods: collections.deque[float] = collections.deque(maxlen=_PERIODS)
+        self._stepped_at: float | None = None
         self._trains, self._written = False, clock()
 
     @property
@@ -93,6 +96,7 @@ class Stopwatch:
         """Training begins in a new session. A step that did not come back is part of recovering."""
         with self._lock:
             self._trains = True
+            self._stepped_at = None
             if self._examples and self._state != "recovery":
                 self._state = "recovery"  # the time since the state was entered, too
 
@@ -103,6 +107,9 @@ class Stopwatch:
             timed = self._state == "step"
             self._switch("between")
             self._examples += examples
+            if self._stepped_at is not None:
+                self._periods.append(self._since - self._stepped_at)
+            self._stepped_at = self._since
             self._at_step = {state: self._seconds[state] for state in _AFTER_STEP}
             if not timed:
                 return
@@ -165,6 +172,7 @@ class Stopwatch:
                 examples=self._examples,
                 timed=self._timed,
                 best=self._paces.best,
+                periods=_quantiles(self._periods),
                 ended=self._state == "end",
             )
 
@@ -177,6 +185,14 @@ class Stopwatch:
             account = self.account
         with self._writing.survived():
             accounts.write(self._run, account)
+
+
+def _quantiles(values: Iterable[float]) -> list[float]:
+    """Returns the smallest, the largest, and values between them in equal distances of rank."""
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    ranks = [round(last * n / _QUANTILES) for n in range(_QUANTILES + 1)] if ordered else []
+    return [round(ordered[rank], 6) for rank in ranks]
 
 
 class Paces:

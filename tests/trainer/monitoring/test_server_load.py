@@ -124,7 +124,7 @@ def test_bytes_are_those_of_both_directions():
         node.timeline_label = f"[{size}B] [0.498539Mb/s] {edge}"
         description = node.output.add().tensor_description.allocation_description
         description.requested_bytes = size
-    assert server_load.per_server(stats) == {0: Load(0, 76), 1: Load(0, 4)}
+    assert server_load.per_server(stats) == {0: Load(0, 76, 68), 1: Load(0, 4)}
 
 
 def test_without_servers_there_is_nothing_to_tell():

@@ -1,0 +1,226 @@
+"""Predicts how fast a job would train with other numbers of workers and servers, and its limits.
+
+    estimator-pipeline plan --config=mnist --workers=1,2,4,8 --ps=1,2
+    make plan CONFIG=mnist [WORKERS=1,2,4,8] [PS=1,2] [TARGET="examples_per_second=9000"]
+
+Calibrates for about a minute: one worker, then two, next to the chief, with one server. What is
+predicted is for processes that share this machine's cores, or, with --cores, for a machine of so
+many cores each; --link is what the network of each can send. Writes plan.html and plan.json to
+<storage>/plan/<job>. Exits with 64 if no topology that was asked for is sure to reach --target.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+
+from absl import flags
+
+from pipeline import cli, config, errors, storage, versions
+from pipeline.cluster import topology
+from pipeline.config import raw_data
+from pipeline.console import terminal
+from pipeline.jobs import job as jobs
+from pipeline.launchers.gcp import price_list
+from pipeline.planning import calibration, costs, page, prediction, target
+from pipeline.planning.calibration import Bench
+from pipeline.planning.costs import Outlook
+from pipeline.planning.demands import Calibration, Machines
+from pipeline.runs import run_folder
+from pipeline.storage import strict_json
+
+_CONFIG = flags.DEFINE_string(
+    "config", None, "Shipped config name, or path of a YAML file.", required=True
+)
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local.")
+_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.batch_size=64. Repeatable.")
+_STRATEGIES = flags.DEFINE_list(
+    "strategies", [], "Strategies of several processes. Default: the config's, or parameter_server."
+)
+_WORKERS = flags.DEFINE_list("workers", ["1", "2", "4", "8"], "Workers besides the chief.")
+_PS = flags.DEFINE_list("ps", ["1", "2"], "Parameter servers.")
+_CORES = flags.DEFINE_float(
+    "cores",
+    None,
+    "Each process has a machine of so many cores. Default: all share this one.",
+    lower_bound=0.1,
+)
+_LINK = flags.DEFINE_float(
+    "link",
+    None,
+    "Megabits a second that each machine can send. Default: no limit.",
+    lower_bound=0.001,
+)
+_DISK = flags.DEFINE_float(
+    "disk",
+    None,
+    "MB a second that storage gives to all together. Default: no limit.",
+    lower_bound=0.001,
+)
+_TARGET = flags.DEFINE_string("target", None, "examples_per_second=…, hours=… or usd=…")
+_PREEMPTIONS = flags.DEFINE_float(
+    "preemptions", 0.0, "How often each machine is lost in a day.", lower_bound=0.0
+)
+_MACHINE = flags.DEFINE_string("machine", None, "A name of the price table: USD for each process.")
+_SECONDS = flags.DEFINE_integer(
+    "seconds", 12, "Seconds that each calibration run is measured for.", lower_bound=4
+)
+_CALIBRATE_WORKERS = flags.DEFINE_integer(
+    "calibrate_workers", 2, "Workers of the larger calibration run.", lower_bound=2
+)
+_CALIBRATE_PS = flags.DEFINE_integer(
+    "calibrate_ps", 1, "Servers of the calibration runs.", lower_bound=1
+)
+
+_USUAL = "parameter_server"
+
+
+def main() -> None:
+    """Calibrates, predicts, and shows the plan."""
+    versions.require_estimators()
+    wanted = target.parse(_TARGET.value) if _TARGET.value is not None else None
+    workers, servers = _counts("workers", _WORKERS.value), _counts("ps", _PS.value)
+    usd = _usd()
+    planned = jobs.plan(
+        _CONFIG.value, _SET.value, run=None, storage_root=_STORAGE.value, look=False
+    ).config
+    strategies = _strategies(planned)
+    root = storage.absolute(_STORAGE.value)
+    if storage.is_remote(root):
+        raise errors.UsageError(f"--storage {root!r}: calibration runs here; give a local folder")
+    raw_data.require(planned.data, _CONFIG.value)
+    folder = pathlib.Path(root, "plan", run_folder.run_name(planned))
+    words = [f"--config={_CONFIG.value}", *(f"--set={one}" for one in _SET.value)]
+    bench = Bench(planned, words, folder, root, _SECONDS.value)
+    prediction.check_size("workers", workers, _CALIBRATE_WORKERS.value)
+    if any(topology.STRATEGIES[strategy].servers for strategy in strategies):
+        prediction.check_size("ps", servers, _CALIBRATE_PS.value)
+    found = [_calibrate(bench, strategy) for strategy in strategies]
+    asked = _job(planned, str(folder), usd)
+    outlooks = [
+        costs.outlook(one, asked, prediction.predict(one, _machines(), count, servers=ps))
+        for one in found
+        for ps in (servers if one.has_servers else [0])
+        for count in workers
+    ]
+    _show(folder, found, outlooks, wanted=wanted)
+
+
+def _counts(name: str, given: list[str]) -> list[int]:
+    try:
+        counts = sorted({int(one) for one in given})
+    except ValueError:
+        counts = []
+    if not counts or counts[0] < 1:
+        raise errors.UsageError(
+            f"--{name}={','.join(given)}: must be whole numbers from 1, with commas between them"
+        )
+    return counts
+
+
+def _strategies(planned: config.Config) -> list[str]:
+    """Returns the strategies asked for. Raises `UsageError` for what has no cluster to plan."""
+    own = planned.cluster.strategy
+    several = [name for name, one in topology.STRATEGIES.items() if one.own_evaluator]
+    given = _STRATEGIES.value or [own if own in several else _USUAL]
+    for name in given:
+        if name not in several:
+            hint = errors.nearest(name, several)
+            raise errors.UsageError(
+                f"--strategies={name}: must be among {', '.join(several)}{hint}"
+            )
+        together = topology.STRATEGIES[name].synchronous
+        if together and planned.train.batch_size_is == "global":
+            raise errors.UsageError(
+                f"--strategies={name}: with train.batch_size_is=global each number of workers has "
+                "other batches; plan with train.batch_size_is=per_replica"
+            )
+    return list(dict.fromkeys(given))
+
+
+def _usd() -> float | None:
+    if _MACHINE.value is None:
+        return None
+    prices = price_list.read().usd
+    if _MACHINE.value not in prices:
+        hint = errors.nearest(_MACHINE.value, prices)
+        raise errors.UsageError(
+            f"--machine={_MACHINE.value}: must be among {', '.join(prices)}{hint}"
+        )
+    return prices[_MACHINE.value]
+
+
+def _here() -> Machines:
+    return Machines(shared=float(len(os.sched_getaffinity(0))))
+
+
+def _machines() -> Machines:
+    """Returns what is planned for: this machine, or one for each process."""
+    link = None if _LINK.value is None else _LINK.value * 1e6 / 8
+    disk = None if _DISK.value is None else _DISK.value * 1e6
+    cores = _CORES.value
+    return Machines(
+        shared=_here().shared if cores is None else None,
+        server=cores,
+        worker=cores,
+        server_link=link,
+        worker_link=link,
+        disk=disk,
+    )
+
+
+def _calibrate(bench: Bench, strategy: str) -> Calibration:
+    servers = _CALIBRATE_PS.value if topology.STRATEGIES[strategy].servers else 0
+    sizes = [(workers, servers) for workers in (1, _CALIBRATE_WORKERS.value)]
+    return calibration.calibrate(bench, strategy, sizes, machines=_here())
+
+
+def _job(planned: config.Config, root: str, usd: float | None) -> costs.Job:
+    """Returns how much the job is to do."""
+    train, batch = planned.train, topology.batch_per_replica(planned)
+    examples = None if train.steps is None else float(train.steps * batch)
+    records = calibration.train_records(planned, root)[0]
+    if train.epochs is not None and records:
+        examples = train.epochs * records
+    per_day = _PREEMPTIONS.value / 24
+    return costs.Job(examples, float(train.save_steps * batch), usd, per_day)
+
+
+def _show(
+    folder: pathlib.Path,
+    found: list[Calibration],
+    outlooks: list[Outlook],
+    *,
+    wanted: target.Target | None,
+) -> None:
+    """Prints the plan and writes it, then says what meets the target."""
+    print("\n".join(line for one in found for line in page.measured_lines(one)))
+    print("\n".join(page.lines(outlooks)))
+    print("\n".join(page.knees(outlooks)))
+    refused: errors.UsageError | None = None
+    chosen = None
+    try:
+        chosen = target.choose(wanted, outlooks) if wanted else target.fastest(outlooks)
+    except errors.UsageError as error:
+        refused = error
+    lead = f"{_CONFIG.value}, calibrated on {_here().shared:g} cores"
+    title = f"Plan: {found[0].config}"
+    text = page.render(title, outlooks, found, lead=lead, chosen=chosen)
+    path = str(folder / "plan.html")
+    storage.write_text(path, text)
+    content = {
+        "calibration": [one.model_dump(mode="json") for one in found],
+        "machines": _machines().model_dump(mode="json"),
+        "topologies": [dataclasses.asdict(one) for one in outlooks],
+    }
+    storage.write_text(str(folder / "plan.json"), strict_json.dumps(content, indent=1) + "\n")
+    if chosen is not None:
+        print(f"{chosen.name}:\n{page.settings(chosen)}")
+    print(f"page in {terminal.shown(path)}")
+    if refused is not None:
+        raise refused
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,278 @@
+"""Trains a job for some seconds in runs of its own, and measures what a step takes of what."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pathlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pipeline import config, errors, storage
+from pipeline.cluster import topology
+from pipeline.console import progress
+from pipeline.faults.launched import LaunchedRun
+from pipeline.faults.trial import share_records
+from pipeline.planning import observing
+from pipeline.planning.demands import Calibration, Machines, Measured
+from pipeline.planning.observing import Snapshot
+from pipeline.records import builds, manifest
+from pipeline.runs import run_folder, run_record
+from pipeline.runs.run_record import RunRecord
+
+_PARTS, _POLL = 4, 0.1
+# Seconds that a start and an end may take.
+_START, _END = 600.0, 120.0
+_SAVES = 2  # of a run: the first and the last
+_FOREVER = 10**9  # steps
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Where calibration runs are: the job with the `words` of its command, a folder of their own,
+    and the seconds that each is measured for. `started` is called with a run that has begun to
+    train, before it is measured."""
+
+    job: config.Config
+    words: Sequence[str]
+    folder: pathlib.Path
+    storage_root: str
+    seconds: float
+    started: Callable[[LaunchedRun], None] = lambda run: None
+
+
+def measure(bench: Bench, strategy: str, workers: int, *, servers: int) -> Measured:
+    """Trains with so many processes, measures, and ends the run. Raises what it fails with."""
+    bench.folder.mkdir(parents=True, exist_ok=True)
+    share_records(bench.storage_root, str(bench.folder), bench.job.name)
+    name = f"{strategy}-{workers}-{servers}"
+    storage.remove(run_folder.run_folder(str(bench.folder), name))
+    run = LaunchedRun(bench.folder, name, [*bench.words, *_settings(strategy, workers, servers)])
+    label = f"{strategy}, {workers} workers" + (f", {servers} servers" if servers else "")
+    began = time.time()
+    run.start()
+    try:
+        with progress.Progress(label, None, unit="steps") as shown:
+            _start(run, shown, workers)
+            start = time.time() - began
+            bench.started(run)
+            snapshots = list(_observed(run, bench.seconds, shown))
+        record = _end(run)
+    finally:
+        run.close()
+    job = with_processes(bench.job, strategy, workers, servers=servers)
+    measured = _measured(job, snapshots, workers=workers, servers=servers)
+    update = {"start_seconds": start, **_of_whole(run, record, snapshots[-1])}
+    return measured.model_copy(update=update)
+
+
+def with_processes(
+    job: config.Config, strategy: str, workers: int, *, servers: int
+) -> config.Config:
+    """Returns the job with another strategy and numbers of processes."""
+    ps = servers if topology.STRATEGIES[strategy].servers else None
+    update = {"strategy": strategy, "workers": workers, "ps": ps}
+    return job.model_copy(update={"cluster": job.cluster.model_copy(update=update)})
+
+
+def calibrate(
+    bench: Bench, strategy: str, sizes: Sequence[tuple[int, int]], *, machines: Machines
+) -> Calibration:
+    """Measures a strategy with each of some numbers of workers and servers, on `machines`."""
+    runs = [measure(bench, strategy, workers, servers=ps) for workers, ps in sizes]
+    job = with_processes(bench.job, strategy, sizes[0][0], servers=sizes[0][1])
+    return Calibration(
+        config=bench.job.name,
+        strategy=strategy,
+        machines=machines,
+        examples_per_process=topology.examples_per_process(job),
+        record_bytes=train_records(bench.job, str(bench.folder))[1],
+        runs=runs,
+    )
+
+
+def _settings(strategy: str, workers: int, servers: int) -> list[str]:
+    """Returns the words that make a job a run that trains on until it is ended."""
+    settings = {
+        "train.epochs": "null",
+        "train.steps": _FOREVER,
+        "train.save_steps": _FOREVER,
+        "train.max_seconds": "null",
+        "train.pause_step": "null",
+        "eval.throttle_seconds": 100_000,
+        "cluster.strategy": strategy,
+        "cluster.workers": workers,
+        "cluster.ps": servers if topology.STRATEGIES[strategy].servers else "null",
+    }
+    return [f"--set={key}={value}" for key, value in settings.items()]
+
+
+def _start(run: LaunchedRun, shown: progress.Progress, workers: int) -> None:
+    """Waits until all that train are past their first steps, which start things up."""
+    tasks = ["chief-0", *(f"worker-{n}" for n in range(workers))]
+    deadline = time.monotonic() + _START
+    while not all(_is_warm(observing.look(run.run), task) for task in tasks):
+        _refuse_end(run, shown)
+        if time.monotonic() > deadline:
+            raise errors.RetryableError(
+                f"calibration: not all processes of {run.run.path!r} have trained within "
+                f"{_START:g} s. See {str(run.log)!r}"
+            )
+        time.sleep(_POLL)
+
+
+def _end(run: LaunchedRun) -> RunRecord | None:
+    """Asks a run to save, evaluate and end, as `make stop` does. Returns its record."""
+    run.run.write(run_folder.STOP, {"reason": "calibrated"})
+    deadline = time.monotonic() + _END
+    while run.look() and time.monotonic() < deadline:
+        time.sleep(_POLL)
+    return run_record.read(run.run)
+
+
+def _is_warm(snapshot: Snapshot, task: str) -> bool:
+    account = snapshot.accounts.get(task)
+    return account is not None and len(account.periods) > 0 and account.timed > 0
+
+
+def _refuse_end(run: LaunchedRun, shown: progress.Progress) -> None:
+    """Raises what a run has failed with, if it has ended."""
+    if run.look():
+        if run.top_step > shown.done:
+            shown.reach(run.top_step)
+        return
+    code = run.ended()
+    line = run.last_line().removeprefix("error: ")
+    if code > 0:
+        raise errors.of_exit_code(code, f"the job cannot be calibrated: {line}")
+    raise errors.DataError(
+        f"the job cannot be calibrated: it ended by itself after {run.top_step:,} steps. See "
+        f"{str(run.log)!r}"
+    )
+
+
+def _observed(run: LaunchedRun, seconds: float, shown: progress.Progress) -> Iterator[Snapshot]:
+    """Yields snapshots at equal distances. Restarts would be measured as slow steps."""
+    yield observing.look(run.run)
+    for _ in range(_PARTS):
+        until = time.monotonic() + seconds / _PARTS
+        while time.monotonic() < until:
+            _refuse_end(run, shown)
+            time.sleep(_POLL)
+        yield observing.look(run.run)
+    if run.restarts:
+        raise errors.RetryableError(
+            f"calibration: {run.restarts[0].role}-{run.restarts[0].index} was restarted "
+            f"({run.restarts[0].cause}). Run the same command again."
+        )
+
+
+def _measured(
+    job: config.Config, snapshots: Sequence[Snapshot], *, workers: int, servers: int
+) -> Measured:
+    first, last = snapshots[0], snapshots[-1]
+    tasks = [task for task in last.accounts if task in first.accounts]
+    batch = topology.examples_per_process(job)
+    rates = [
+        sum(_rate(a, b, task) for task in tasks) / len(tasks) / batch
+        for a, b in itertools.pairwise(snapshots)
+    ]
+    rate = sum(_rate(first, last, task) for task in tasks) / len(tasks) / batch
+    if not rate:
+        raise errors.RetryableError(
+            "calibration: no step was made while it was measured. Give more SECONDS="
+        )
+    elapsed, steps = last.time - first.time, rate * len(tasks)
+    pulled, pushed, rows = _traffic(first, last, steps=steps * elapsed)
+    return Measured(
+        workers=workers,
+        servers=servers,
+        rate=rate,
+        rates=[one for one in rates if one] or [rate],
+        worker_cpu=_cpu(first, last, topology.TRAINING_ROLES) / elapsed / steps,
+        server_cpu=_cpu(first, last, (topology.PS,)) / elapsed / steps,
+        pulled=pulled,
+        pushed=pushed,
+        counted_bytes=last.network is not None,
+        rows=rows,
+        seconds={state: share / rate for state, share in _shares(first, last, tasks).items()},
+        periods=sorted(p for task in tasks for p in last.accounts[task].periods),
+        staleness=_staleness(last),
+        start_seconds=0.0,
+        save_seconds=0.0,
+    )
+
+
+def _rate(first: Snapshot, last: Snapshot, task: str) -> float:
+    """Returns the examples a second of a process between two of its accounts."""
+    a, b = first.accounts[task], last.accounts[task]
+    return (b.examples - a.examples) / (b.until - a.until) if b.until > a.until else 0.0
+
+
+def _cpu(first: Snapshot, last: Snapshot, roles: Sequence[str]) -> float:
+    return sum(
+        seconds - first.cpu[task]
+        for task, seconds in last.cpu.items()
+        if task.rpartition("-")[0] in roles and task in first.cpu
+    )
+
+
+def _shares(first: Snapshot, last: Snapshot, tasks: Sequence[str]) -> dict[str, float]:
+    """Returns the share of the time that processes have spent in each state."""
+    spent: dict[str, float] = {}
+    for task in tasks:
+        a, b = first.accounts[task], last.accounts[task]
+        for state, seconds in b.seconds.items():
+            spent[state] = spent.get(state, 0.0) + seconds - a.seconds.get(state, 0.0)
+    whole = sum(last.accounts[task].until - first.accounts[task].until for task in tasks)
+    return {state: seconds / whole for state, seconds in spent.items()} if whole else {}
+
+
+def _traffic(first: Snapshot, last: Snapshot, *, steps: float) -> tuple[float, float, float]:
+    """Returns bytes from and to all servers and rows of tables, a step. Traces of steps tell the
+    directions apart; a network of the run's own has counted all bytes, with those of the
+    protocol."""
+    loads = [load for status in last.statuses.values() for load in [status.servers] if load]
+    if not loads:
+        return 0.0, 0.0, 0.0
+    pulled, both, rows = (
+        sum(server.get(key, 0.0) for load in loads for server in load) / len(loads)
+        for key in ("pulled", "bytes", "rows")
+    )
+    if first.network is not None and last.network is not None and both:
+        counted = (last.network - first.network) / steps
+        pulled, both = pulled * counted / both, counted
+    return pulled, both - pulled, rows
+
+
+def _staleness(last: Snapshot) -> float | None:
+    counts: dict[str, int] = {}
+    for status in last.statuses.values():
+        for late, count in (status.staleness or {}).items():
+            counts[late] = counts.get(late, 0) + count
+    total = sum(counts.values())
+    return sum(int(late) * count for late, count in counts.items()) / total if total else None
+
+
+def _of_whole(run: LaunchedRun, record: RunRecord | None, last: Snapshot) -> Mapping[str, object]:
+    """Returns what is known of the run as a whole: saves, the evaluation, memory."""
+    sizes = [storage.size(path) for path in storage.glob(f"{run.run.path}/model.ckpt-*.data-*")]
+    seconds = record.seconds if record is not None else {}
+    servers = [size for task, size in last.memory.items() if task.startswith(topology.PS)]
+    others = [size for task, size in last.memory.items() if not task.startswith(topology.PS)]
+    return {
+        "checkpoint_bytes": max(sizes, default=0),
+        "save_seconds": seconds.get("checkpoints", 0.0) / _SAVES,
+        "evaluation_seconds": seconds.get("evaluation"),
+        "server_memory": max(servers, default=0),
+        "worker_memory": max(others, default=0),
+    }
+
+
+def train_records(job: config.Config, root: str) -> tuple[int, float]:
+    """Returns the number of train records and the mean bytes of one on storage; none of an input
+    without records."""
+    if not job.data.has_records:
+        return 0, 0.0
+    split = manifest.read(builds.current(run_folder.records_folder(root, job.name))).split("train")
+    return split.records, sum(one.bytes for one in split.shards) / max(1, split.records)

@@ -1,0 +1,190 @@
+"""A plan for people: the table, the lines to paste, and one page with a plot."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from pipeline.console import figures, text_table
+from pipeline.pages import charts, document
+from pipeline.pages.charts import Frame
+from pipeline.planning import costs
+from pipeline.planning.costs import Outlook
+from pipeline.planning.demands import Calibration
+
+_COLUMNS = (
+    "strategy",
+    "workers",
+    "ps",
+    "examples/s",
+    "limited by",
+    "busy",
+    "staleness",
+    "memory per ps",
+    "goodput",
+    "hours",
+    "USD",
+)
+_NUMBERS = (1, 2, 3, 5, 6, 7, 8, 9, 10)
+_WIDTH, _HEIGHT = 520, 320
+
+
+def lines(outlooks: Sequence[Outlook]) -> list[str]:
+    """Returns the plan as a table for the terminal."""
+    return text_table.lines([_COLUMNS, *map(_row, outlooks)], right=_NUMBERS)
+
+
+def _row(one: Outlook) -> tuple[str, ...]:
+    found = one.predicted
+    busy = found.busy.get(found.bottleneck)
+    return (
+        found.strategy,
+        str(found.workers),
+        str(found.servers or "-"),
+        f"at most {found.high:,.0f}" if found.is_bound else _range((found.low, found.high), 0),
+        found.bottleneck,
+        "-" if busy is None else f"{busy:.0%}",
+        "-" if found.staleness is None else f"{found.staleness:.1f}",
+        figures.size(round(found.server_memory)) if found.servers else "-",
+        f"{one.goodput:.1%}",
+        _at_least(one.hours) if found.is_bound else _range(one.hours, 2),
+        _at_least(one.usd) if found.is_bound else _range(one.usd, 2),
+    )
+
+
+def _range(span: tuple[float, float] | None, decimals: int) -> str:
+    return "-" if span is None else f"{span[0]:,.{decimals}f} to {span[1]:,.{decimals}f}"
+
+
+def _at_least(span: tuple[float, float] | None) -> str:
+    return "-" if span is None else f"over {span[0]:,.2f}"
+
+
+def measured_lines(found: Calibration) -> list[str]:
+    """Returns what a step was measured to take, a line each."""
+    counted = (
+        "counted in the run's own network" if found.runs[-1].counted_bytes else "by traces of steps"
+    )
+    run = found.runs[-1]
+    rows = [
+        f"{found.strategy}: a step of {found.examples_per_process:,} examples takes "
+        f"{1e3 * found.mean('worker_cpu'):,.2f} ms of a training process's processor"
+    ]
+    if found.has_servers:
+        rows[0] += f" and {1e3 * found.mean('server_cpu'):,.2f} ms of the servers'"
+        rows.append(
+            f"  it pulls {figures.size(round(found.mean('pulled')))} and pushes "
+            f"{figures.size(round(found.mean('pushed')))} ({counted}), "
+            f"{found.mean('rows'):,.0f} rows of tables"
+        )
+    parts = ", ".join(
+        f"{state} {1e3 * seconds:,.2f} ms" for state, seconds in run.seconds.items() if seconds > 0
+    )
+    rows.append(f"  with {run.workers} workers its time went to {parts}")
+    evaluation = run.evaluation_seconds
+    shown = "not seen" if evaluation is None else f"{evaluation:,.1f} s"
+    rows.append(
+        f"  start {run.start_seconds:,.1f} s, a save {run.save_seconds:,.2f} s, "
+        f"an evaluation {shown}"
+    )
+    return rows
+
+
+def settings(one: Outlook) -> str:
+    """Returns the lines of a config that ask for a topology."""
+    found = one.predicted
+    ps = f"\n  ps: {found.servers}" if found.servers else ""
+    return f"cluster:\n  strategy: {found.strategy}\n  workers: {found.workers}{ps}"
+
+
+def knees(outlooks: Sequence[Outlook]) -> list[str]:
+    """Returns for each strategy and number of servers how many workers are worth their while."""
+    found = []
+    for strategy, servers in _groups(outlooks):
+        of = [one.predicted for one in outlooks if _group(one) == (strategy, servers)]
+        last = costs.knee(of)
+        ratio = f"{servers} servers: " if servers else ""
+        if last.workers == max(one.workers for one in of):
+            found.append(f"{strategy}, {ratio}each worker still helps at {last.workers}")
+        else:
+            found.append(
+                f"{strategy}, {ratio}beyond {last.workers} workers one adds less than half"
+            )
+    return found
+
+
+def _group(one: Outlook) -> tuple[str, int]:
+    return one.predicted.strategy, one.predicted.servers
+
+
+def _groups(outlooks: Sequence[Outlook]) -> list[tuple[str, int]]:
+    return list(dict.fromkeys(_group(one) for one in outlooks))
+
+
+def render(
+    title: str,
+    outlooks: Sequence[Outlook],
+    found: Sequence[Calibration],
+    *,
+    lead: str,
+    chosen: Outlook | None,
+) -> str:
+    """Returns the plan as one page."""
+    parts = [
+        document.section(
+            "Throughput", document.figure("Examples a second", _plot(outlooks), _NOTE)
+        ),
+        document.section(
+            "Topologies", document.table(_COLUMNS, map(_row, outlooks), right=_NUMBERS)
+        ),
+        document.section("Knee", *(f"<p>{html.escape(line)}</p>" for line in knees(outlooks))),
+        document.section(
+            "Measured",
+            *(f"<p>{html.escape(line)}</p>" for one in found for line in measured_lines(one)),
+        ),
+    ]
+    if chosen is not None:
+        parts.insert(
+            0,
+            document.section(
+                "Config",
+                f"<p>{html.escape(chosen.name)}</p><pre>{html.escape(settings(chosen))}</pre>",
+            ),
+        )
+    return document.document(title, html.escape(lead), parts)
+
+
+_NOTE = (
+    "Bands are ranges; a dashed line is where a resource is busier than it was in any calibration "
+    "run, so that only an upper bound is known."
+)
+
+
+def _plot(outlooks: Sequence[Outlook]) -> str:
+    predicted = [one.predicted for one in outlooks]
+    frame = Frame(
+        (0, max(one.workers for one in predicted) + 1),
+        (0, 1.05 * max(one.high for one in predicted)),
+        "workers besides the chief",
+        "examples/s",
+        width=_WIDTH,
+        height=_HEIGHT,
+    )
+    marks, names = [], []
+    for (strategy, servers), color in zip(_groups(outlooks), _colors(), strict=False):
+        of = sorted(
+            (one.predicted for one in outlooks if _group(one) == (strategy, servers)),
+            key=lambda one: one.workers,
+        )
+        known = [one for one in of if not one.is_bound]
+        marks.append(frame.band([(one.workers, one.low, one.high) for one in known], color))
+        marks.append(frame.line([(one.workers, one.rate) for one in known], color))
+        marks.append(frame.dots([(one.workers, one.rate) for one in known], color))
+        beyond = known[-1:] + [one for one in of if one.is_bound]
+        marks.append(frame.line([(one.workers, one.rate) for one in beyond], color, dashed=True))
+        names.append((color, f"{strategy}, {servers} ps" if servers else strategy))
+    return charts.key(names) + frame.draw(*marks)
+
+
+def _colors() -> Sequence[str]:
+    return charts.COLORS * 8

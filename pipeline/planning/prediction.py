@@ -1,0 +1,240 @@
+"""How many examples a second other numbers of processes would train on, and what limits them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from pipeline import errors
+from pipeline.planning import demands, queueing
+from pipeline.planning.demands import Calibration, Machines, Measured
+
+# Beyond this share a station is saturated; and what a range is at least, on either side.
+_SATURATED, _LEAST_SPREAD = 0.9, 0.05
+_FURTHEST = 4  # times the calibrated number of processes
+_NO_OVERLAP, _MUCH_OVERLAP = 1.0, 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Predicted:
+    """A topology, `workers` besides the chief: examples a second with a range, and what limits it.
+
+    `busy` are the shares of the time that shared resources are in use. `is_bound` if the limiting
+    one is used more than it was in any calibration run: then it is only known that the rate is at
+    most `high`.
+    """
+
+    strategy: str
+    workers: int
+    servers: int
+    rate: float
+    low: float
+    high: float
+    bottleneck: str
+    busy: dict[str, float]
+    is_bound: bool
+    staleness: float | None
+    server_memory: float
+
+    @property
+    def processes(self) -> int:
+        """All that the run has: the evaluator, too."""
+        return self.workers + self.servers + 2
+
+
+def predict(found: Calibration, machines: Machines, workers: int, *, servers: int) -> Predicted:
+    """Returns what a topology reaches. `check_size` says how far that can be
+    trusted."""
+    if found.has_servers and not found.is_synchronous:
+        rate, busy, limit = _asynchronous(found, machines, workers + 1, servers=servers)
+        spread = _spread(found, machines)
+        low, high = rate * (1 - spread), rate * (1 + spread)
+    else:
+        model = _synchronous if found.has_servers else _all_reduced
+        rate, high, busy, limit = model(found, machines, workers + 1, servers=servers)
+        spread = _LEAST_SPREAD + _noise(found)
+        low, high = rate * (1 - spread), high * (1 + spread)
+    wider = 1 + math.log2(max(1.0, (workers + 1) / max(run.processes for run in found.runs)))
+    low, high = max(0.0, rate - (rate - low) * wider), rate + (high - rate) * wider
+    scale = found.examples_per_process
+    memory = _server_memory(found, servers) if servers else 0.0
+    return Predicted(
+        strategy=found.strategy,
+        workers=workers,
+        servers=servers,
+        rate=rate * scale,
+        low=low * scale,
+        high=high * scale,
+        bottleneck=limit,
+        busy=busy,
+        is_bound=_beyond_measured(found, busy),
+        staleness=_staleness(found, workers),
+        server_memory=memory,
+    )
+
+
+def check_size(name: str, asked: Sequence[int], measured: int) -> None:
+    """Raises `UsageError` for more processes of a role, `workers` or `ps`, than four times those
+    that are measured."""
+    # The chief trains, too.
+    chief = int(name == "workers")
+    most = _FURTHEST * (measured + chief) - chief
+    if max(asked) > most:
+        needed = math.ceil((max(asked) + chief) / _FURTHEST) - chief
+        raise errors.UsageError(
+            f"--{name}={','.join(map(str, asked))}: {max(asked)} is more than four times what is "
+            f"calibrated; ask for at most {most}, or give --calibrate_{name}={needed}"
+        )
+
+
+def _asynchronous(
+    found: Calibration, machines: Machines, processes: int, *, servers: int
+) -> tuple[float, dict[str, float], str]:
+    think = sum(_think(found, run) for run in found.runs) / len(found.runs)
+    stations = demands.stations(found, machines, servers)
+    sending = demands.link_delay(found, machines)
+    own = think + sending + (0.0 if machines.shared is not None else found.mean("worker_cpu"))
+    solved = queueing.solve(own, stations, processes)
+    rate, busy = solved.rate, solved.busy
+    limit = demands.largest([(demands.COMPUTE, own - sending), (demands.WORKER_LINK, sending)])
+    most = max(stations, key=lambda station: station.busy, default=None)
+    if most is not None and processes * most.busy >= own + sum(one.demand for one in stations):
+        limit = most.name
+    period = _input_period(found)
+    if period is not None and processes / period < rate:
+        rate, limit = processes / period, demands.INPUT
+        busy = {station.name: rate * station.busy for station in stations}
+    return rate, busy, limit
+
+
+def _think(found: Calibration, run: Measured) -> float:
+    """Returns what is left of a measured step without shared resources, and without what it waits
+    for its input: computing, TensorFlow and Python."""
+    machines = found.machines
+    stations = demands.stations(found, machines, run.servers)
+    cycle = 1 / run.rate - run.seconds.get("input", 0.0) * (_input_period(found) is not None)
+    think = queueing.think_time(run.processes / cycle, stations, run.processes)
+    own = 0.0 if machines.shared is not None else found.mean("worker_cpu")
+    return max(0.0, think - own - demands.link_delay(found, machines))
+
+
+def _input_period(found: Calibration) -> float | None:
+    periods = [demands.input_period(run) for run in found.runs]
+    known = [period for period in periods if period is not None]
+    return sum(known) / len(known) if len(known) == len(periods) else None
+
+
+def _spread(found: Calibration, machines: Machines) -> float:
+    """Returns how far off the model is where it was measured, and how much these rates vary."""
+    off = [
+        abs(
+            _asynchronous(found, found.machines, run.processes, servers=run.servers)[0]
+            / run.total_rate
+            - 1
+        )
+        for run in found.runs
+    ]
+    return max(_LEAST_SPREAD, *off) + _noise(found)
+
+
+def _noise(found: Calibration) -> float:
+    """Returns the largest relative standard error of the measured rates."""
+    errors_ = []
+    for run in found.runs:
+        mean = sum(run.rates) / len(run.rates)
+        variance = sum((rate - mean) ** 2 for rate in run.rates) / max(1, len(run.rates) - 1)
+        errors_.append(math.sqrt(variance / len(run.rates)) / mean)
+    return max(errors_)
+
+
+def _synchronous(
+    found: Calibration, machines: Machines, processes: int, *, servers: int
+) -> tuple[float, float, dict[str, float], str]:
+    """A step takes as long as the slowest process, and the slowest resource for all of them."""
+    run = max(found.runs, key=lambda one: one.processes)
+    measured = queueing.expected_maximum(run.periods, 1.0)
+    slowest = queueing.expected_maximum(run.periods, processes / run.processes)
+    there, here = (
+        _exchange(demands.stations(found, at, count), number)
+        for at, count, number in (
+            (found.machines, run.servers, run.processes),
+            (machines, servers, processes),
+        )
+    )
+    seconds = max(here, slowest - there + here)
+    stations = demands.stations(found, machines, servers)
+    rate = processes / seconds
+    busy = {station.name: rate * station.busy for station in stations}
+    most = max(stations, key=lambda station: station.busy, default=None)
+    waits = most is not None and processes * most.busy > seconds / 2
+    limit = most.name if most is not None and waits else demands.COMPUTE
+    return rate, processes / max(here, measured - there + here), busy, limit
+
+
+def _exchange(stations: Sequence[queueing.Station], processes: int) -> float:
+    """Returns the seconds in which all processes have been at each station, one after the other at
+    the slowest."""
+    slowest = max((station.busy for station in stations), default=0.0)
+    return sum(station.demand for station in stations) + (processes - 1) * slowest
+
+
+def _all_reduced(
+    found: Calibration, machines: Machines, processes: int, *, servers: int
+) -> tuple[float, float, dict[str, float], str]:
+    small, large = found.runs[0], found.runs[-1]
+    visible = [
+        run.seconds.get("exchange", 0.0) + run.seconds.get("waiting", 0.0) for run in (small, large)
+    ]
+    compute = 1 / small.rate - visible[0]
+    more = max(0.0, 1 / large.rate - 1 / small.rate) / max(1, large.processes - small.processes)
+    exchange = visible[0] + more * max(0, processes - small.processes)
+    floor = 0.0
+    stations = demands.stations(found, machines, 0)
+    if stations:
+        floor = processes * max(station.busy for station in stations)
+    alone, hidden = (
+        max(floor, queueing.all_reduce_seconds(compute, exchange, overlap))
+        for overlap in (_NO_OVERLAP, _MUCH_OVERLAP)
+    )
+    rate = processes / alone
+    busy = {station.name: rate * station.busy for station in stations}
+    limit = "exchange" if exchange > compute else demands.COMPUTE
+    saturated = max(busy, key=lambda name: busy[name], default="")
+    if saturated and busy[saturated] > _SATURATED:
+        limit = saturated
+    return rate, processes / hidden, busy, limit
+
+
+def _beyond_measured(found: Calibration, busy: dict[str, float]) -> bool:
+    """True if a station is saturated, and was not in any of the calibration runs."""
+    for name, share in busy.items():
+        if share <= _SATURATED:
+            continue
+        measured = [
+            run.total_rate * station.busy
+            for run in found.runs
+            for station in demands.stations(found, found.machines, run.servers)
+            if station.name == name
+        ]
+        if max(measured, default=0.0) <= _SATURATED:
+            return True
+    return False
+
+
+def _staleness(found: Calibration, workers: int) -> float | None:
+    """Returns the updates of others that come between reading and writing: one of each at most, in
+    the share that was measured."""
+    if not found.has_servers:
+        return None
+    if found.is_synchronous:
+        return 0.0
+    shares = [run.staleness / run.workers for run in found.runs if run.staleness and run.workers]
+    return workers * (sum(shares) / len(shares) if shares else 1.0)
+
+
+def _server_memory(found: Calibration, servers: int) -> float:
+    """Returns bytes: of a process, and of the parameters that it holds."""
+    run = found.runs[-1]
+    base = max(0.0, run.server_memory - run.checkpoint_bytes / run.servers) if run.servers else 0.0
+    return base + run.checkpoint_bytes / servers

@@ -1,0 +1,89 @@
+"""Targets: which are understood, and which topology is chosen."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from pipeline.planning import costs, page, prediction, target
+from pipeline.planning.demands import Machines
+from tests.pipeline.planning.measured import calibration
+
+_MACHINES = Machines(server=8, worker=8)
+
+
+def outlooks(workers=(1, 2, 4, 8), machines=_MACHINES, **job):
+    found = calibration()
+    asked = costs.Job(**{"examples": 1e7, "save_examples": 1e5, "usd_per_machine": 0.5, **job})
+    return [
+        costs.outlook(found, asked, prediction.predict(found, machines, count, servers=1))
+        for count in workers
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("examples_per_secnd=5", "must be one of examples_per_second=…, hours=…, usd=… .did you"),
+        ("hours", "must be one of"),
+        ("hours=soon", "'soon' must be a number above 0"),
+        ("usd=-1", "'-1' must be a number above 0"),
+        ("usd=nan", "'nan' must be a number above 0"),
+    ],
+)
+def test_other_targets_are_refused(text, message):
+    with pytest.raises(errors.UsageError, match=message):
+        target.parse(text)
+
+
+def test_the_smallest_that_is_fast_enough_is_chosen():
+    found = outlooks()
+    wanted = target.Target("examples_per_second", found[2].useful_low)
+    assert target.choose(wanted, found) is found[2]
+
+
+def test_hours_and_money_go_by_the_cautious_end():
+    found = outlooks()
+    assert target.choose(target.Target("hours", found[1].hours[1]), found) is found[1]
+    cheapest = min(one.usd[1] for one in found)
+    assert target.choose(target.Target("usd", cheapest), found).usd[1] == cheapest
+
+
+def test_a_target_out_of_reach_names_the_nearest():
+    with pytest.raises(
+        errors.UsageError,
+        match=r"none of the 4 topologies is sure to reach it; the fastest, parameter_server with 8 "
+        r"workers, 1 servers, reaches [\d,]+ examples/s, [\d.]+ hours, [\d.]+ USD, limited by",
+    ):
+        target.choose(target.parse("hours=0.001"), outlooks())
+
+
+def test_what_was_not_measured_meets_no_target():
+    slow = Machines(server=8, worker=8, server_link=200e6)
+    found = outlooks([2, 60], slow)
+    assert found[1].predicted.is_bound
+    assert target.choose(target.parse("examples_per_second=1"), found) is found[0]
+    assert target.fastest(found) is found[0]
+
+
+def test_preemptions_take_their_share():
+    calm, shaken = (outlooks(preemptions=rate)[0] for rate in (0.0, 2.0))
+    assert shaken.goodput < calm.goodput < 1
+    assert shaken.hours[0] > calm.hours[0]
+
+
+def test_the_knee_is_where_workers_stop_helping():
+    slow = Machines(server=8, worker=8, server_link=100e6)
+    found = [one.predicted for one in outlooks([1, 2, 4, 8, 16], slow)]
+    assert costs.knee(found).workers == 4
+    assert costs.knee(found[:2]).workers == 2
+
+
+def test_the_page_has_a_row_for_each_and_the_lines_to_paste():
+    found = outlooks()
+    text = page.render("Plan", found, [calibration()], lead="a <b>", chosen=found[1])
+    assert text.count("<tr>") == 5
+    assert "cluster:\n  strategy: parameter_server\n  workers: 2\n  ps: 1" in text
+    assert "a &lt;b&gt;" in text
+    for line in page.lines(found)[1:]:
+        assert " to " in line  # never a bare number
