@@ -5,7 +5,7 @@ SHELL       := /bin/bash
 
 # Every variable that can be given. From here on each holds its text as it was given: make would
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
-VARIABLES := A B BASELINE BUCKET BUILDER CHECKPOINT CLUSTER CONFIG CORES CUDA DATA DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
+VARIABLES := A B BASELINE BUCKET BUILDER CALIBRATE_PS CALIBRATE_WORKERS CHECKPOINT CLUSTER CONFIG CORES CUDA DATA DISK DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
 	FORMAT GROUP HEADER IMAGE INPUT KILLS KINDS LABEL LINK MATRIX MACHINE METHOD METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PARALLEL PORT PREEMPTIONS PROJECT PS PYTHON RECORDS \
 	REDUCTION REGION REPAIR ROLE ROWS RUN RUNGS SAMPLER SCHEMA SECONDS SEED SET SIGNATURE SLICES SORT SPACE SPLIT STATUS STORAGE STRATEGY TAG TAGS TARGET TRIALS WORKERS
 define newline
@@ -205,9 +205,10 @@ tune: $(VENV)/.installed-tune ## search for settings of CONFIG by SPACE=space.ya
 
 plan: $(VENV)/.installed ## how fast CONFIG would train with WORKERS=1,2,4 and PS=1,2, what limits it and costs; TARGET="examples_per_second=9000"
 	@$(if $(OF_CONFIG),:,echo "error: name the job to plan: make plan CONFIG=mnist [WORKERS=1,2,4,8] [PS=1,2] [TARGET=hours=2]" >&2; exit 64)
-	@$(CLI) plan $(OF_CONFIG) $(call given,STORAGE,storage) $(OVERRIDES) $(call given,STRATEGY,strategies) \
-		$(call given,WORKERS,workers) $(call given,PS,ps) $(call given,CORES,cores) $(call given,LINK,link) \
-		$(call given,TARGET,target) $(call given,PREEMPTIONS,preemptions) $(call given,MACHINE,machine) $(call given,SECONDS,seconds)
+	@$(CLI) plan $(OF_CONFIG) $(call given,STORAGE,storage) $(OVERRIDES) $(call given,STRATEGY,strategy) \
+		$(call given,WORKERS,workers) $(call given,PS,ps) $(call given,CORES,cores) $(call given,LINK,link) $(call given,DISK,disk) \
+		$(call given,TARGET,target) $(call given,PREEMPTIONS,preemptions) $(call given,MACHINE,machine) $(call given,SECONDS,seconds) \
+		$(call given,CALIBRATE_WORKERS,calibrate_workers) $(call given,CALIBRATE_PS,calibrate_ps)
 
 chaos: $(VENV)/.installed ## break CONFIG's job on purpose, FAULTS=20 by SEED=, in SECONDS=300 of training, and check how it ends
 	@$(if $(OF_CONFIG),:,echo "error: name the job to break: make chaos CONFIG=mnist [FAULTS=20] [SECONDS=300] [SEED=7]" >&2; exit 64)

@@ -19,10 +19,9 @@ from absl import flags
 
 from pipeline import cli, config, errors, storage, versions
 from pipeline.cluster import topology
-from pipeline.config import raw_data
+from pipeline.config import price_table, raw_data
 from pipeline.console import terminal
 from pipeline.jobs import job as jobs
-from pipeline.launchers.gcp import price_list
 from pipeline.planning import calibration, costs, page, prediction, target
 from pipeline.planning.calibration import Bench
 from pipeline.planning.costs import Outlook
@@ -36,7 +35,7 @@ _CONFIG = flags.DEFINE_string(
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local.")
 _SET = flags.DEFINE_multi_string("set", [], "Override, such as train.batch_size=64. Repeatable.")
 _STRATEGIES = flags.DEFINE_list(
-    "strategies", [], "Strategies of several processes. Default: the config's, or parameter_server."
+    "strategy", [], "Strategies of several processes. Default: the config's, or parameter_server."
 )
 _WORKERS = flags.DEFINE_list("workers", ["1", "2", "4", "8"], "Workers besides the chief.")
 _PS = flags.DEFINE_list("ps", ["1", "2"], "Parameter servers.")
@@ -127,13 +126,11 @@ def _strategies(planned: config.Config) -> list[str]:
     for name in given:
         if name not in several:
             hint = errors.nearest(name, several)
-            raise errors.UsageError(
-                f"--strategies={name}: must be among {', '.join(several)}{hint}"
-            )
+            raise errors.UsageError(f"--strategy={name}: must be among {', '.join(several)}{hint}")
         together = topology.STRATEGIES[name].synchronous
         if together and planned.train.batch_size_is == "global":
             raise errors.UsageError(
-                f"--strategies={name}: with train.batch_size_is=global each number of workers has "
+                f"--strategy={name}: with train.batch_size_is=global each number of workers has "
                 "other batches; plan with train.batch_size_is=per_replica"
             )
     return list(dict.fromkeys(given))
@@ -142,7 +139,7 @@ def _strategies(planned: config.Config) -> list[str]:
 def _usd() -> float | None:
     if _MACHINE.value is None:
         return None
-    prices = price_list.read().usd
+    prices = price_table.read().usd
     if _MACHINE.value not in prices:
         hint = errors.nearest(_MACHINE.value, prices)
         raise errors.UsageError(

@@ -241,7 +241,9 @@ def _traffic(first: Snapshot, last: Snapshot, *, steps: float) -> tuple[float, f
     )
     if first.network is not None and last.network is not None and both:
         counted = (last.network - first.network) / steps
-        pulled, both = pulled * counted / both, counted
+        # Traces miss transfers now and then; of what they have not seen half goes either way.
+        missed = max(0.0, counted - both)
+        pulled, both = min(pulled, counted) + missed / 2, counted
     return pulled, both - pulled, rows
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pipeline import errors
-from pipeline.config import own_code
+from pipeline.config import own_code, price_table
 from pipeline.jobs.job import Job
 from pipeline.launchers import base, image, remote_records
 from pipeline.launchers.gcp import job_spec, price_list, service_client
@@ -109,7 +109,7 @@ class GcpLauncher(RemoteLauncher):
         body = json.dumps(job_spec.render(job, _SHOWN), indent=2)
         url = f"https://{gcp.region}-aiplatform.googleapis.com/v1"
         head = f"POST {url}/projects/{gcp.project}/locations/{gcp.region}/customJobs"
-        cost = price_list.estimate(job.counts, gcp, price_list.read())
+        cost = price_list.estimate(job.counts, gcp, price_table.read())
         notes = [f"would {head}, with the JSON above", image.described(), cost]
         return base.Shown(body, "\n\n".join(notes))
 

@@ -22,15 +22,15 @@ def run(tmp_path, *words):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "--config must have a value other than None"),
+        ((), "--config=... is missing"),
         (("--config=mnst",), "mnst"),
         (("--config=mnist", "--workers=0"), "--workers=0: must be whole numbers from 1, with"),
         (("--config=mnist", "--workers=2,x"), "--workers=2,x: must be whole numbers from 1"),
         (("--config=mnist", "--workers=64"), "--workers=64: 64 is more than four times what is"),
         (("--config=mnist", "--ps=8"), "at most 4, or give --calibrate_ps=2"),
-        (("--config=mnist", "--strategies=none"), "--strategies=none: must be among multi_worker_"),
+        (("--config=mnist", "--strategy=none"), "--strategy=none: must be among multi_worker_"),
         (
-            ("--config=mnist", "--strategies=parameter_servr"),
+            ("--config=mnist", "--strategy=parameter_servr"),
             "(did you mean 'parameter_server'?)",
         ),
         (("--config=mnist", "--target=speed=9"), "--target='speed=9': must be one of examples_per"),

@@ -1,21 +1,22 @@
 import re
 
+from pipeline.config import price_table
 from pipeline.launchers.gcp import price_list, settings
 
-PRICES = price_list.Prices("2026-01-02", {"n1-standard-4": 0.25, "NVIDIA_TESLA_T4": 0.5})
+PRICES = price_table.Prices("2026-01-02", {"n1-standard-4": 0.25, "NVIDIA_TESLA_T4": 0.5})
 WITH_GPUS = settings.Machine(type="n1-standard-4", accelerator="NVIDIA_TESLA_T4", accelerators=2)
 
 
 def test_the_shipped_table_has_a_date_and_the_default_machine():
-    prices = price_list.read()
+    prices = price_table.read()
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", prices.date)
-    assert prices.of(settings.Machine()) > 0
+    assert price_list.price(settings.Machine(), prices) > 0
     assert all(0 < price < 50 for price in prices.usd.values())
 
 
 def test_accelerators_are_counted():
-    assert PRICES.of(WITH_GPUS) == 1.25
-    assert PRICES.of(settings.Machine(type="n2-standard-8")) is None
+    assert price_list.price(WITH_GPUS, PRICES) == 1.25
+    assert price_list.price(settings.Machine(type="n2-standard-8"), PRICES) is None
 
 
 def test_the_estimate_says_that_it_is_one_and_of_when():
