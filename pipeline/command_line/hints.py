@@ -22,13 +22,14 @@ PROGRAM = "estimator-pipeline"
 # fmt: off
 SETTINGS = (
     *(name.upper() for name in table.KEYS),
-    "A", "B", "BASELINE", "BUILDER", "CHECKPOINT", "CLUSTER", "CONFIG", "CUDA", "DATA", "DRY_RUN",
+    "A", "B", "BASELINE", "BUILDER", "CALIBRATE_PS", "CALIBRATE_WORKERS", "CHECKPOINT", "CLUSTER",
+    "CONFIG", "CORES", "CUDA", "DATA", "DISK", "DRY_RUN",
     "ERROR_BUDGET", "EXPORT", "FAIL_IF", "FAULTS", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP",
     "HEADER", "INPUT",
-    "KINDS", "LABEL", "METHOD", "METRIC", "NUM_WORKERS", "OUT", "OUTPUT", "PAGE", "PARALLEL",
-    "PORT", "PS", "RECORDS", "REDUCTION", "REPAIR", "ROLE", "ROWS", "RUN", "RUNGS", "SAMPLER",
+    "KINDS", "LABEL", "LINK", "MACHINE", "METHOD", "METRIC", "NUM_WORKERS", "OUT", "OUTPUT", "PAGE", "PARALLEL",
+    "PORT", "PREEMPTIONS", "PS", "RECORDS", "REDUCTION", "REPAIR", "ROLE", "ROWS", "RUN", "RUNGS", "SAMPLER",
     "SCHEMA", "SECONDS", "SEED", "SET", "SIGNATURE", "SLICES", "SORT", "SPACE", "SPLIT", "STATUS",
-    "STORAGE", "STRATEGY", "TAG", "TAGS", "TRIALS", "WORKERS",
+    "STORAGE", "STRATEGY", "TAG", "TAGS", "TARGET", "TRIALS", "WORKERS",
 )
 # fmt: on
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")
