@@ -33,6 +33,7 @@ BENCHMARKS = (
     "tables",
     "remote",
     "tune",
+    "plan",
 )
 
 _ONLY = flags.DEFINE_string("only", "", "Name of the one benchmark to run. Default: all.")

@@ -31,7 +31,7 @@ _FOREVER = 10**9  # steps
 class Bench:
     """Where calibration runs are: the job with the `words` of its command, a folder of their own,
     and the seconds that each is measured for. `started` is called with a run that has begun to
-    train, before it is measured."""
+    train, before it is measured; unless it `ends` as others do, it is killed afterwards."""
 
     job: config.Config
     words: Sequence[str]
@@ -39,6 +39,7 @@ class Bench:
     storage_root: str
     seconds: float
     started: Callable[[LaunchedRun], None] = lambda run: None
+    ends: bool = True
 
 
 def measure(bench: Bench, strategy: str, workers: int, *, servers: int) -> Measured:
@@ -57,7 +58,7 @@ def measure(bench: Bench, strategy: str, workers: int, *, servers: int) -> Measu
             start = time.time() - began
             bench.started(run)
             snapshots = list(_observed(run, bench.seconds, shown))
-        record = _end(run)
+        record = _end(run) if bench.ends else None
     finally:
         run.close()
     job = with_processes(bench.job, strategy, workers, servers=servers)

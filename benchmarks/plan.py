@@ -1,0 +1,305 @@
+"""Topologies that really train, against what a plan from two small runs predicts of them.
+
+Compute sleeps, so that many processes fit on a few cores; links are shaped by `tc` in the network
+of the run, and servers kept on one core by their affinity. Each job is calibrated with one worker
+and with two, next to a chief and one server, without limits. Of each topology the predicted rate
+and the resource that limits it are compared with what is measured. Takes about 15 minutes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+
+import yaml
+
+from benchmarks.result import Result
+from pipeline import errors
+from pipeline.config import config_file
+from pipeline.console import text_table
+from pipeline.faults.launched import LaunchedRun
+from pipeline.planning import calibration, demands, prediction
+from pipeline.planning.calibration import Bench
+from pipeline.planning.demands import Calibration, Machines
+from pipeline.planning.prediction import Predicted
+from pipeline.processes import isolation
+from pipeline.storage import strict_json
+
+_SECONDS, _SETTLE = 8.0, 4.0
+_PARAMS = {"floats": 250_000, "server_floats": 0, "seconds": 0.2, "input_seconds": 0.0}
+# What differs from that, by job.
+JOBS: Mapping[str, Mapping[str, float]] = {
+    "slow": {},
+    "quick": {"seconds": 0.02},
+    "update": {"floats": 8, "server_floats": 8_000_000, "seconds": 0.2},
+    "starved": {"seconds": 0.05, "input_seconds": 0.25},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A topology of a job, `workers` besides the chief, that one resource should limit."""
+
+    job: str
+    workers: int
+    servers: int
+    limit: str
+    server_link: float | None = None
+    worker_link: float | None = None
+    one_core: bool = False
+
+    def machines(self, cores: float) -> Machines:
+        """Returns what its processes have to share."""
+        if self.one_core:
+            return Machines(shared=cores - 1, server=1 / self.servers)
+        return Machines(shared=cores, server_link=self.server_link, worker_link=self.worker_link)
+
+
+CASES = (
+    Case("slow", 4, 1, demands.COMPUTE),
+    Case("slow", 8, 2, demands.COMPUTE),
+    Case("slow", 11, 4, demands.COMPUTE),
+    Case("slow", 4, 1, demands.SERVER_LINK, server_link=10e6),
+    Case("slow", 8, 2, demands.SERVER_LINK, server_link=10e6),
+    Case("slow", 16, 4, demands.SERVER_LINK, server_link=10e6),
+    Case("slow", 2, 1, demands.WORKER_LINK, worker_link=2.5e6),
+    Case("slow", 4, 2, demands.WORKER_LINK, worker_link=2.5e6),
+    Case("slow", 8, 4, demands.WORKER_LINK, worker_link=2.5e6),
+    Case("quick", 8, 1, demands.HOST),
+    Case("quick", 11, 2, demands.HOST),
+    Case("update", 8, 1, demands.SERVER, one_core=True),
+    Case("update", 11, 1, demands.SERVER, one_core=True),
+    Case("update", 11, 2, demands.SERVER, one_core=True),
+    Case("starved", 4, 1, demands.INPUT),
+    Case("starved", 8, 2, demands.INPUT),
+    Case("starved", 16, 4, demands.INPUT),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """What was predicted of a case, and what it reached, in steps a second."""
+
+    case: Case
+    predicted: Predicted
+    measured: float
+
+    @property
+    def error(self) -> float:
+        """How far the prediction is off, as a share of what was measured."""
+        return self.predicted.rate / self.measured - 1
+
+    @property
+    def is_named(self) -> bool:
+        """True if the resource that limits it is the one that was predicted."""
+        return self.predicted.bottleneck == self.case.limit
+
+
+def run(storage_root: str) -> list[Result]:
+    """Measures all cases, and compares them."""
+    found = compare(storage_root, list(JOBS))
+    errors_ = [abs(one.error) for one in found]
+    named = sum(one.is_named for one in found)
+    worst = max(found, key=lambda one: abs(one.error))
+    what = f"limit, over {len(found)} topologies"
+    gap = f"worst: {worst.case}"
+    middle = 100 * statistics.median(errors_)
+    return [
+        Result("plan median error", middle, "%", against=10, goal="<= 1", peer=what, gap=gap),
+        Result(
+            "plan worst error", 100 * max(errors_), "%", against=20, goal="<= 1", peer=what, gap=gap
+        ),
+        Result(
+            "plan bottleneck named",
+            named,
+            "topologies",
+            against=len(found),
+            goal=">= 1",
+            peer="all of them",
+            gap="; ".join(_misnamed(one) for one in found if not one.is_named),
+        ),
+    ]
+
+
+def _misnamed(one: Compared) -> str:
+    return f"{one.case.workers} x {one.case.servers} of {one.case.job}: {one.predicted.bottleneck}"
+
+
+def compare(storage_root: str, names: list[str]) -> list[Compared]:
+    """Calibrates jobs and measures their cases. Raises `UsageError` without the right to shape
+    links."""
+    _require_links()
+    cores = float(len(os.sched_getaffinity(0)))
+    compared = []
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=storage_root) as folder:
+        for name in names:
+            bench = _bench(pathlib.Path(folder, name), JOBS[name])
+            sizes = [(1, 1), (2, 1)]
+            here = Machines(shared=cores)
+            found = calibration.calibrate(bench, "parameter_server", sizes, machines=here)
+            for case in (case for case in CASES if case.job == name):
+                compared.append(_compared(bench, found, case, cores=cores))
+                print("\n".join(table(compared[-1:])[1:]), flush=True)
+    print("\n".join(table(compared)))
+    path = pathlib.Path(storage_root, f"plan-{'-'.join(names)}.json")
+    path.write_text(strict_json.dumps([dataclasses.asdict(one) for one in compared], indent=1))
+    return compared
+
+
+def _require_links() -> None:
+    why = isolation.why_not()
+    if why is None:
+        command = [
+            "unshare",
+            "-rn",
+            "tc",
+            "qdisc",
+            "add",
+            "dev",
+            "lo",
+            "root",
+            "handle",
+            "1:",
+            "htb",
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            why = (
+                (done.stderr.strip().splitlines() or ["tc fails"])[-1] if done.returncode else None
+            )
+        except FileNotFoundError as error:
+            why = f"{error.filename!r} is not installed"
+    if why:
+        raise errors.UsageError(
+            f"plan: links cannot be shaped here: {why}. Install iproute2 and util-linux, and "
+            "permit network namespaces"
+        )
+
+
+def _bench(folder: pathlib.Path, params: Mapping[str, float]) -> Bench:
+    folder.mkdir(parents=True)
+    job = {
+        "name": "plan_job",
+        "data": {"input_fn": "benchmarks.plan_job:rows"},
+        "model": {"name": "benchmarks.plan_job:model_fn", "params": {**_PARAMS, **params}},
+        "train": {
+            "steps": 10**6,
+            "batch_size": 4,
+            "optimizer": {"name": "momentum", "learning_rate": 1e-9},
+        },
+        "eval": {"metric": "loss"},
+        "cluster": {"strategy": "parameter_server", "workers": 1, "ps": 1},
+    }
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(job))
+    os.environ["PYTHONPATH"] = os.getcwd()
+    return Bench(
+        config_file.load(str(path)), [f"--config={path}"], folder, str(folder), _SECONDS, ends=True
+    )
+
+
+def _compared(bench: Bench, found: Calibration, case: Case, *, cores: float) -> Compared:
+    def started(run: LaunchedRun) -> None:
+        if case.server_link:
+            shape(run, "ps", case.server_link)
+        if case.worker_link:
+            shape(run, "worker", case.worker_link)
+            shape(run, "chief", case.worker_link)
+        if case.one_core:
+            _pin(run)
+        time.sleep(_SETTLE)
+
+    real = dataclasses.replace(bench, started=started, ends=False)
+    measured = calibration.measure(real, found.strategy, case.workers, servers=case.servers)
+    predicted = prediction.predict(found, case.machines(cores), case.workers, servers=case.servers)
+    return Compared(case, predicted, measured.total_rate * found.examples_per_process)
+
+
+def _pin(run: LaunchedRun) -> None:
+    """Leaves the servers one core, and all others the rest."""
+    first, *others = sorted(os.sched_getaffinity(0))
+    for task, status in run.statuses.items():
+        own = {first} if task.startswith("ps") else set(others)
+        for thread in pathlib.Path(f"/proc/{status.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), own)
+
+
+def shape(run: LaunchedRun, role: str, rate: float) -> None:
+    """Limits what each process of a role sends to `rate` bytes a second, by the ports that it
+    listens on. Whoever receives a tensor asks for it there."""
+    tasks = sorted(task for task in run.statuses if task.rpartition("-")[0] == role)
+    for number, task in enumerate(tasks):
+        pid = run.statuses[task].pid
+        if not _has_root(pid):
+            _tc(pid, "qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb")
+        flow = f"1:{100 * (1 + len(role)) + number}"
+        limit = [f"{rate:.0f}bps", "burst", "128k", "cburst", "128k", "quantum", "66000"]
+        _tc(
+            pid, "class", "add", "dev", "lo", "parent", "1:", "classid", flow, "htb", "rate", *limit
+        )
+        for port in _ports(pid):
+            for kind, prio, match in (("ip", "1", "ip"), ("ipv6", "2", "ip6")):
+                where = ["dev", "lo", "parent", "1:", "protocol", kind, "prio", prio]
+                what = ["u32", "match", match, "sport", str(port), "0xffff", "flowid", flow]
+                _tc(pid, "filter", "add", *where, *what)
+
+
+def _has_root(pid: int) -> bool:
+    return "htb" in _tc(pid, "qdisc", "show", "dev", "lo")
+
+
+def _tc(pid: int, *words: str) -> str:
+    command = ["nsenter", f"--net=/proc/{pid}/ns/net", "tc", *words]
+    if os.getuid():
+        command = ["nsenter", f"--target={pid}", "--user", "--preserve-credentials", *command[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise errors.UsageError(f"plan: links cannot be shaped here: {done.stderr.strip()}")
+    return done.stdout
+
+
+_LISTENING = re.compile(r"^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A (?:\S+\s+){5}(\d+)", re.MULTILINE)
+
+
+def _ports(pid: int) -> set[int]:
+    """Returns the ports that a process listens on."""
+    own = {os.readlink(one) for one in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+    found = set()
+    for name in ("tcp", "tcp6"):
+        text = pathlib.Path(f"/proc/{pid}/net/{name}").read_text()
+        found |= {
+            int(port, 16) for port, inode in _LISTENING.findall(text) if f"socket:[{inode}]" in own
+        }
+    return found
+
+
+def table(compared: list[Compared]) -> list[str]:
+    """Returns the cases as the docs have them."""
+    rows = [("job", "workers", "ps", "limits", "predicted", "measured", "error", "limited by")]
+    for one in compared:
+        case = one.case
+        links = [
+            f"{what} {rate / 1e6:g} MB/s"
+            for what, rate in (("ps link", case.server_link), ("worker link", case.worker_link))
+            if rate
+        ] + ["ps on one core"] * case.one_core
+        rows.append(
+            (
+                case.job,
+                str(case.workers),
+                str(case.servers),
+                ", ".join(links) or "-",
+                f"{one.predicted.rate / 4:.1f}",
+                f"{one.measured / 4:.1f}",
+                f"{one.error:+.1%}",
+                f"{one.predicted.bottleneck}{'' if one.is_named else f' (meant: {case.limit})'}",
+            )
+        )
+    return text_table.lines(rows, right=(1, 2, 4, 5, 6))
