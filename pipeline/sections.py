@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import pydantic
 import pydantic_core
@@ -45,6 +45,32 @@ class Section(pydantic.BaseModel):
     """
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _no_switch_is_a_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        """Refuses `yes` and `true`, which pydantic would take for 1, where a number is wanted."""
+        switches = [v for v in _items(value) if isinstance(v, bool)]
+        wanted = _parts(cls.model_fields[info.field_name or ""].annotation)
+        if switches and {int, float} & wanted and not {bool, Any} & wanted:
+            word = str(switches[0]).lower()
+            raise ValueError(
+                f"got {word}, which is neither a number nor a text: YAML reads yes, no, on and off "
+                "as true and false. Write 1 or 0, or put the word in quotes"
+            )
+        return value
+
+
+def _items(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _parts(annotation: Any) -> set[Any]:
+    """Returns the types that an annotation is made of, that of a literal value among them."""
+    inner = get_args(annotation)
+    if inner:
+        return {part for one in inner for part in _parts(one)}
+    return {annotation if isinstance(annotation, type) or annotation is Any else type(annotation)}
 
 
 _P = TypeVar("_P", bound="PlaceSection")

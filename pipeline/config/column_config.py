@@ -161,6 +161,10 @@ class Column(Section):
             raise ValueError(f"{self.type} takes neither missing: allow, allowed, nor a vocabulary")
         if self.type == "image" and not (self.shape == () and self.min is None is self.max):
             raise ValueError("image takes no shape, min or max: its size is in its bytes")
+        for least, most in (("min", "max"), ("min_length", "max_length")):
+            low, high = getattr(self, least), getattr(self, most)
+            if low is not None and high is not None and low > high:
+                raise ValueError(f"{least} {low} is above {most} {high}: no value would be valid")
         for value in (*self.allowed, *(() if self.default is None else (self.default,))):
             whole = self.type != "int64" or isinstance(value, int)
             if isinstance(value, str) != text or not whole:

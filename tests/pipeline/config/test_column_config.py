@@ -30,6 +30,13 @@ def test_the_size_of_a_column(shape, size):
             {"type": "int64", "allowed": [0, 1.0]},
             r"1\.0 in allowed or default is not of type int64",
         ),
+        ({"type": "float32", "min": 2, "max": 1.5}, r"min 2\S* is above max 1\.5: no value"),
+        (
+            {"type": "string", "min_length": 3, "max_length": 2},
+            "min_length 3 is above max_length 2",
+        ),
+        ({"type": "string", "allowed": [True, False]}, "got true, which is neither .* in quotes"),
+        ({"type": "int64", "min": False}, "got false, which is neither a number nor a text"),
         ({"type": "string", "default": 0}, "0 in allowed or default is not of type string"),
     ],
 )
