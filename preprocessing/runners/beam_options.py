@@ -34,12 +34,16 @@ _UNFIT = {
     "ray": "is not part of Beam",
 }
 
+# Local processes for one processor; each takes some 200 MB.
+_EACH = 32
+
 
 def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     """Returns the options of a run on `num_workers` local processes.
 
     `arguments` are Beam's own flags, such as `--runner=DataflowRunner`; they win over ours.
-    Raises `UsageError` for one that Beam does not know or cannot read.
+    Raises `UsageError` for one that Beam does not know or cannot read, and for far more processes
+    than there are processors.
     """
     options = _parse(arguments)
     standard = options.view_as(StandardOptions)
@@ -49,6 +53,8 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
         direct.direct_num_workers = num_workers
     if direct.direct_num_workers == 0:
         direct.direct_num_workers = multiprocessing.cpu_count()
+    if is_local(options):
+        _check_workers(direct.direct_num_workers, multiprocessing.cpu_count())
     if direct.direct_running_mode == "multi_processing" and direct.direct_num_workers > 1:
         # Else Beam's workers would write to the terminal; `runner` knows how to start them.
         direct.direct_running_mode = "in_memory"
@@ -56,6 +62,16 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     # (docs/tensorflow-pitfalls.md#pickled-main-session).
     options.view_as(SetupOptions).save_main_session = False
     return options
+
+
+def _check_workers(count: int, processors: int) -> None:
+    """Refuses what would fill the memory with processes that wait for a processor."""
+    most = _EACH * processors
+    if count > most:
+        raise errors.UsageError(
+            f"{count} local workers: with {processors} processors there can be at most {most}, and "
+            "more than one a processor is seldom faster"
+        )
 
 
 def _known_runner(given: str) -> str:

@@ -70,6 +70,18 @@ def test_the_options_the_docs_give_are_those_of_beam(runner):
     create_runner(runner)
 
 
+def test_far_more_workers_than_processors_are_refused(monkeypatch):
+    monkeypatch.setattr(multiprocessing, "cpu_count", lambda: 2)
+    assert beam_options.workers(beam_options.build([], 64)) == 64
+    elsewhere = beam_options.build(["--runner=DataflowRunner"], 65)
+    assert not beam_options.is_local(elsewhere)
+    said = "65 local workers: with 2 processors there can be at most 64"
+    with pytest.raises(errors.UsageError, match=said):
+        beam_options.build([], 65)
+    with pytest.raises(errors.UsageError, match=said):
+        beam_options.build(["--direct_num_workers=65"], 1)
+
+
 def test_flags_of_the_user_win():
     options = beam_options.build(["--runner=DataflowRunner", "--region=europe-west1"], 1)
     assert beam_options.runner(options) == "DataflowRunner"
