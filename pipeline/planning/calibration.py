@@ -49,7 +49,7 @@ def measure(bench: Bench, strategy: str, workers: int, *, servers: int) -> Measu
     name = f"{strategy}-{workers}-{servers}"
     storage.remove(run_folder.run_folder(str(bench.folder), name))
     run = LaunchedRun(bench.folder, name, [*bench.words, *_settings(strategy, workers, servers)])
-    label = f"{strategy}, {workers} workers" + (f", {servers} servers" if servers else "")
+    label = f"{strategy} {workers} + {servers}" if servers else f"{strategy} {workers}"
     began = time.time()
     run.start()
     try:

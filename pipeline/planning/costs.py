@@ -44,8 +44,13 @@ class Outlook:
     def name(self) -> str:
         """What people call it."""
         one = self.predicted
-        servers = f", {one.servers} servers" if one.servers else ""
-        return f"{one.strategy} with {one.workers} workers{servers}"
+        servers = f", {counted(one.servers, 'server')}" if one.servers else ""
+        return f"{one.strategy} with {counted(one.workers, 'worker')}{servers}"
+
+
+def counted(number: int, what: str) -> str:
+    """Returns a number of processes for people."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def outlook(found: Calibration, job: Job, predicted: Predicted) -> Outlook:

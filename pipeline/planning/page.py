@@ -80,7 +80,7 @@ def measured_lines(found: Calibration) -> list[str]:
     parts = ", ".join(
         f"{state} {1e3 * seconds:,.2f} ms" for state, seconds in run.seconds.items() if seconds > 0
     )
-    rows.append(f"  with {run.workers} workers its time went to {parts}")
+    rows.append(f"  with {costs.counted(run.workers, 'worker')} its time went to {parts}")
     evaluation = run.evaluation_seconds
     shown = "not seen" if evaluation is None else f"{evaluation:,.1f} s"
     rows.append(
@@ -103,12 +103,13 @@ def knees(outlooks: Sequence[Outlook]) -> list[str]:
     for strategy, servers in _groups(outlooks):
         of = [one.predicted for one in outlooks if _group(one) == (strategy, servers)]
         last = costs.knee(of)
-        ratio = f"{servers} servers: " if servers else ""
+        ratio = f"{costs.counted(servers, 'server')}: " if servers else ""
         if last.workers == max(one.workers for one in of):
             found.append(f"{strategy}, {ratio}each worker still helps at {last.workers}")
         else:
             found.append(
-                f"{strategy}, {ratio}beyond {last.workers} workers one adds less than half"
+                f"{strategy}, {ratio}beyond {costs.counted(last.workers, 'worker')} each adds less "
+                "than half of what the first do"
             )
     return found
 

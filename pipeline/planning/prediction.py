@@ -57,6 +57,9 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
         low, high = rate * (1 - spread), high * (1 + spread)
     wider = 1 + math.log2(max(1.0, (workers + 1) / max(run.processes for run in found.runs)))
     low, high = max(0.0, rate - (rate - low) * wider), rate + (high - rate) * wider
+    if any(busy.values()):
+        # A resource that is in use all the time limits all of them, whatever waits.
+        high = max(rate, min(high, rate / max(busy.values()) * (1 + spread)))
     scale = found.examples_per_process
     memory = _server_memory(found, servers) if servers else 0.0
     return Predicted(

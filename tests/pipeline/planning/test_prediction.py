@@ -122,3 +122,9 @@ def test_four_times_the_calibrated_size_is_the_limit():
         prediction.check_size("workers", [1, 16], 2)
     with pytest.raises(errors.UsageError, match="--ps=8: 8 is more than four times what is"):
         prediction.check_size("ps", [8], 1)
+
+
+def test_no_range_goes_beyond_what_a_full_resource_gives():
+    found = calibration()
+    predicted = prediction.predict(found, Machines(shared=1), 60, servers=1)
+    assert predicted.rate <= predicted.high <= 100 * 100 * 1.06

@@ -53,7 +53,7 @@ def test_a_target_out_of_reach_names_the_nearest():
     with pytest.raises(
         errors.UsageError,
         match=r"none of the 4 topologies is sure to reach it; the fastest, parameter_server with 8 "
-        r"workers, 1 servers, reaches [\d,]+ examples/s, [\d.]+ hours, [\d.]+ USD, limited by",
+        r"workers, 1 server, reaches [\d,]+ examples/s, [\d.]+ hours, [\d.]+ USD, limited by",
     ):
         target.choose(target.parse("hours=0.001"), outlooks())
 
