@@ -70,7 +70,8 @@ def _kept(number: int, size: int) -> Any:
         with tf.device(weights.device):
             return tf.reduce_sum(value), gradient
 
-    return on_server(weights.read_value())
+    with tf.device(weights.device):  # or what it is given would go to the worker and back
+        return on_server(weights.read_value())
 
 
 def _slow(loss: Any, seconds: float) -> Any:
