@@ -103,7 +103,9 @@ $(VENV)/.installed: requirements.lock setup.py
 	@$(RUN_PYTHON) -c 'import sys; v = sys.version_info[:2]; v in ((3, 10), (3, 11)) or sys.exit("error: Python %d.%d: this needs 3.10 or 3.11, because TensorFlow 2.15, the last with Estimators, has builds for no newer one. Name one: make setup PYTHON=/path/to/python3.11" % v)'
 	@$(RUN_PYTHON) -c 'import ensurepip' 2>/dev/null || { echo error: $(RUN_PYTHON) "cannot make virtual environments; install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 64; }
 	@echo "installing into $(VENV) (TensorFlow is 450 MB; a few minutes the first time)"
-	@$(RUN_PYTHON) -m venv --clear $(VENV)
+	@# Into the one there is, if it works: jobs may be running from it.
+	@found=$$($(PY) -c 'import pip, sys; print(*sys.version_info[:2])' 2>/dev/null || true); \
+		test "$$found" = "$$($(RUN_PYTHON) -c 'import sys; print(*sys.version_info[:2])')" || $(RUN_PYTHON) -m venv --clear $(VENV)
 	@$(call pip_install,requirements.lock)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

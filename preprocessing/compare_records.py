@@ -1,7 +1,9 @@
 """Compares two sets of records column by column, and fails if they differ more than they may.
 
     estimator-pipeline drift --a=flights --b=flights_june
-    estimator-pipeline drift --a=flights:train --b=flights:eval --config=flights
+    estimator-pipeline drift --a=flights:train --b=flights:eval
+
+Limits are those of --config; of two splits of a shipped config's records, those of that config.
 
 It takes a second: only the statistics in the manifests are read. Exits with 65 if a column drifted.
 """
@@ -22,14 +24,15 @@ _A = flags.DEFINE_string(
     "a", None, "One set of records: NAME or FOLDER/, and :SPLIT.", required=True
 )
 _B = flags.DEFINE_string("b", None, "Record set to compare with --a.", required=True)
-_CONFIG = flags.DEFINE_string("config", "", "Config with the limits. Default: common ones.")
+_CONFIG = flags.DEFINE_string("config", "", "Config with the limits. Default: see above.")
 _SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
 
 
 def main() -> None:
     """Prints the table, writes the page, and judges."""
-    limits = config_file.load(_CONFIG.value, _SET.value).drift if _CONFIG.value else Drift()
+    of = _CONFIG.value or _shipped(_A.value, _B.value)
+    limits = config_file.load(of, _SET.value).drift if of else Drift()
     a, b = (drift.find(name, _STORAGE.value) for name in (_A.value, _B.value))
     found = drift.compare(a, b, limits)
     print(drift.table(found, a, b))
@@ -38,6 +41,13 @@ def main() -> None:
     storage.makedirs(storage.parent(page))
     storage.write_text(page, drift_page.render(found, a, b))
     print(drift.check(found, terminal.shown(page)))
+
+
+def _shipped(a: str, b: str) -> str:
+    """Returns the name of the shipped config whose records both sets are of, or nothing."""
+    names = {given.partition(":")[0] for given in (a, b)}
+    known = {path.stem for path in config_file.SHIPPED.glob("*.yaml")}
+    return names.pop() if len(names) == 1 and names <= known else ""
 
 
 if __name__ == "__main__":

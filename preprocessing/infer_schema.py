@@ -9,18 +9,15 @@ folder of classes.
 
 from __future__ import annotations
 
-import sys
-
 from absl import flags
 
 from pipeline import cli
 from pipeline.command_line import hints
-from pipeline.config import config_file
 from preprocessing.schema_inference import write_config
 
 _DATA = flags.DEFINE_string("data", None, "File, pattern or folder to read.", required=True)
 _OUT = flags.DEFINE_string(
-    "out", "", "Config to write. Default: <name of the data>.yaml, in configs/ of a checkout."
+    "out", "", "Config to write. Default: <name of the data>.yaml, in the current folder."
 )
 _HEADER = flags.DEFINE_enum(
     "header", None, ["0", "1"], "Whether the first row of CSV names its columns. Default: a guess."
@@ -30,34 +27,32 @@ _LABEL = flags.DEFINE_string("label", "", "Column to predict, or several: a,b. D
 
 def main() -> None:
     """Reads the data, writes the config, and says where it is."""
-    path = _OUT.value or config_file.path_of_new(write_config.name_of(_DATA.value))
+    path = _OUT.value or f"{write_config.name_of(_DATA.value)}.yaml"
     header = None if _HEADER.value is None else _HEADER.value == "1"
     found = write_config.propose(_DATA.value, path, _LABEL.value, has_header=header)
     write_config.write(path, found.text)
+    given = [f"--data={_DATA.value}", f"--out={_OUT.value}", f"--config={path}"]
     if found.nothing:
         print(f"{path}: {found.seen}")
-        print(hints.as_typed(f"warning: {found.nothing}"))
+        print(hints.as_typed(f"warning: {found.nothing}", given))
     else:
         print(f"{path}: {found.seen}. Look it over, then:")
-        print(hints.as_typed(f"  make train CONFIG={path}"))
+        print(hints.as_typed("  make train", given))
     if found.label and not _LABEL.value:
-        print(
-            hints.as_typed(
-                f"label: {found.label}, {found.why}; another: make schema LABEL=", sys.argv
-            )
-        )
+        other = "another: make schema LABEL=column"
+        print(hints.as_typed(f"label: {found.label}, {found.why}; {other}", given))
     for name in found.telling:
         print(
             f"warning: each value of {name!r} has one label only. If it is not known before the "
             f"label is, remove it from features: the model would be good in tests only"
         )
     for remark in found.remarks:
-        print(hints.as_typed(f"warning: {remark}"))
+        print(hints.as_typed(f"warning: {remark}", given))
     if found.damage:
         stops = (
             f"{found.damage}. make preprocess will stop at them: fix the data, or allow that many"
         )
-        print(hints.as_typed(f"{stops} dead letters (error_budget in {path})"))
+        print(hints.as_typed(f"{stops} dead letters (error_budget in {path})", given))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ config, data, run and storage that the command at hand was given, so that it can
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline.command_line import declared, table
 
@@ -34,16 +36,17 @@ SETTINGS = (
 )
 # fmt: on
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")
+# The commands in a message, each with the settings that follow it.
+_VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s'"]*[^\s'",;.:)])+"""
+_WHOLE = re.compile(rf"{_COMMAND.pattern}((?: [A-Z_]+=(?:{_VALUE})?)*)(?=( with the same RUN=)?)")
+_GIVEN = re.compile(r"\b([A-Z_]+)=")
+# What a command that is printed must be given again, by command-line name; its value without that.
+_CARRIED = {"data": "", "out": "", "config": "mnist", "run": "", "storage": "output"}
+# Commands whose run or config chooses what is listed, or has another use.
+_CHOOSES = {"preprocess": ("run",), "runs": ("run", "config"), "drift": ("config",)}
+# Commands that make a run, of a config.
+_MAKE_RUNS = ("train", "tune")
 _SWITCH = re.compile(r"\b(DRY_RUN|FOLLOW|FORCE|PAGE|REPAIR|SCHEMA)=1\b")
-# Settings that name what a command works on; each is left out where another one names it.
-_SUBJECTS = {
-    "config": ("RECORDS", "A"),
-    "data": (),
-    "run": ("CONFIG",),
-    "storage": ("RECORDS",),
-}
-_TRAIN = "train"
-_CLAUSE_END = re.compile(r"[.;:](?: |$)|\n")
 _SETTING = re.compile(rf"(?<![\w-])({'|'.join(sorted(SETTINGS, key=len, reverse=True))})=")
 
 
@@ -67,10 +70,51 @@ def of_run(name: str, storage_root: str) -> str:
     return f" RUN={shlex.quote(name)}{elsewhere(storage_root)}"
 
 
+def completed(text: str, given: Mapping[str, str]) -> str:
+    """Returns a message whose commands can be typed as they are: each has the data, config, run and
+    storage that this process was `given`, by command-line name, if it takes them."""
+    wanted = {name: value for name, value in given.items() if _CARRIED.get(name, value) != value}
+    return _WHOLE.sub(lambda found: found[0] + _lacking(found, wanted), text) if wanted else text
+
+
+def lacks_config(text: str) -> bool:
+    """True if a message has a command that works on a config, and does not say on which."""
+    return any(
+        "config" in _missing(one) and not _is_of_run(one[1]) for one in _WHOLE.finditer(text)
+    )
+
+
+def _lacking(found: re.Match[str], wanted: Mapping[str, str]) -> str:
+    values = {name: wanted[name] for name in _missing(found) if name in wanted}
+    if _is_of_run(found[1]) and ("run" in values or " RUN=" in found[2]):
+        values.pop("config", None)  # it would only choose among runs
+    return "".join(f" {name.upper()}={shlex.quote(value)}" for name, value in values.items())
+
+
+def _missing(found: re.Match[str]) -> list[str]:
+    """Returns those of `_CARRIED` that a command takes, and is not given."""
+    command, settings = found[1], found[2]
+    typed = {name.lower() for name in _GIVEN.findall(settings + (found[3] or ""))}
+    if "records" in typed:  # instead of those of a config
+        return []
+    takes = _takes(command) - typed - {*_CHOOSES.get(command, ())}
+    return [name for name in _CARRIED if name in takes]
+
+
+def _is_of_run(command: str) -> bool:
+    """True if the config of a command says only of what the newest run is meant."""
+    return command not in (*_MAKE_RUNS, *_CHOOSES) and "run" in _takes(command)
+
+
+@functools.cache
+def _takes(command: str) -> frozenset[str]:
+    return frozenset(declared.read(table.COMMANDS[command].module).settings)
+
+
 def as_typed(text: str, argv: Sequence[str] = ()) -> str:
     """Returns a message with commands and settings in the form of this process's start; `argv` are
     the flags it was given."""
-    text = _completed(text, _subjects(argv))
+    text = completed(text, _given(argv))
     if via_make():
         for flag in {word.partition("=")[0] for word in argv if word.startswith("--")}:
             text = re.sub(rf"{flag}(?:=| (?=['\"])|(?![\w-]))", f"{flag[2:].upper()}=", text)
@@ -82,43 +126,9 @@ def as_typed(text: str, argv: Sequence[str] = ()) -> str:
     return text
 
 
-def _subjects(argv: Sequence[str]) -> dict[str, str]:
-    """Returns what the flags say the command at hand works on, by the name of the setting."""
-    found = {}
-    for word in argv:
-        flag, _, value = word.partition("=")
-        name = flag.removeprefix("--")
-        if flag.startswith("--") and name in _SUBJECTS and value:
-            found[name] = value
-    return found
-
-
-def _completed(text: str, subjects: dict[str, str]) -> str:
-    """Returns a message whose commands name what they work on, as `subjects` have it."""
-    parts, done = [], 0
-    for found in _COMMAND.finditer(text) if subjects else ():
-        parts.append(text[done : found.end()])
-        done = found.end()
-        parts.append(_missing(found[1], _clause(text, done), subjects))
-    return "".join(parts) + text[done:]
-
-
-def _clause(text: str, start: int) -> str:
-    """Returns what follows a command up to the next one, or to the end of its clause."""
-    ends = [
-        found.start() for find in (_COMMAND, _CLAUSE_END) if (found := find.search(text, start))
-    ]
-    return text[start : min(ends, default=len(text))]
-
-
-def _missing(command: str, clause: str, subjects: dict[str, str]) -> str:
-    """Returns what a command is to be given beside what follows it; a space comes first."""
-    taken = declared.read(table.COMMANDS[command].module).settings
-    if "RUN=" in clause and command != _TRAIN:  # elsewhere a config stands for its newest run
-        subjects = {name: value for name, value in subjects.items() if name != "config"}
-    return "".join(
-        f" {name.upper()}={shlex.quote(value)}"
-        for name, value in subjects.items()
-        if name in taken
-        and not any(f"{one}=" in clause for one in (name.upper(), *_SUBJECTS[name]))
-    )
+def _given(argv: Sequence[str]) -> dict[str, str]:
+    """Returns the values of flags that were given, by name."""
+    words = list(argv)
+    found = dict(word[2:].split("=", 1) for word in words if re.match(r"--\w+=", word))
+    pairs = itertools.pairwise(words)
+    return found | {a[2:]: b for a, b in pairs if re.fullmatch(r"--\w+", a) and b[:2] != "--"}

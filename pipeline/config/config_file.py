@@ -122,11 +122,6 @@ def _is_name(name_or_path: str) -> bool:
     return "/" not in name_or_path and not name_or_path.endswith((".yaml", ".yml"))
 
 
-def path_of_new(name: str) -> str:
-    """Returns where a config of this name is written by default."""
-    return f"{name}.yaml" if IS_WHEEL else str(SHIPPED / f"{name}.yaml")
-
-
 def _not_sections(where: str, tree: Any) -> errors.UsageError:
     text = repr(tree)
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"

@@ -49,13 +49,17 @@ def contents() -> Iterator[tuple[str, int]]:
 
 
 def described() -> str:
-    """Returns the files as text, a line each."""
+    """Returns how much an image holds, as text: a line for each file or folder at the top."""
     if config_file.IS_WHEEL:
         return "package: an image is built from a checkout, by its Dockerfile"
-    files = list(contents())
-    total = sum(size for _, size in files)
-    lines = [f"package: {len(files)} files, {total:,} bytes, on the locked requirements"]
-    return "\n".join([*lines, *(f"  {size:>9,}  {name}" for name, size in files)])
+    sizes: dict[str, list[int]] = {}
+    for name, size in contents():
+        sizes.setdefault(name.partition("/")[0], []).append(size)
+    count, total = sum(map(len, sizes.values())), sum(map(sum, sizes.values()))
+    lines = [f"package: {count} files, {total:,} bytes, on the locked requirements"]
+    return "\n".join(
+        [*lines, *(f"  {sum(of):>9,}  {top} ({len(of)} files)" for top, of in sizes.items())]
+    )
 
 
 def _is_left_out(file: pathlib.Path) -> bool:

@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -65,7 +66,8 @@ def find_run(
         newest = _newest_first(root, wanted, scripts=scripts and wanted is None)
         if (first := next(newest, None)) is None:
             raise errors.UsageError(
-                f"no run of {wanted!r} in {root!r}. Train one with make train CONFIG={wanted}."
+                f"no run of {wanted!r} in {root!r}. Train one with make train "
+                f"CONFIG={shlex.quote(str(config_name))}."
             )
         alive = (f for f in itertools.chain([first], newest) if not _is_dead(f))
         return next(alive, first) if trained else first

@@ -16,6 +16,13 @@ from pipeline.runs.run_record import Restart
 _GANG = "gang"
 # What TensorFlow's server and the system say when a port is taken.
 _PORT_TAKEN = ("could not start grpc server", "address already in use", "address in use")
+# Errors of TensorFlow that come of other processes and of the network, by how a cause begins.
+_OF_OTHERS = tuple(
+    f"{name}Error:"
+    for name in ("Cancelled", "DeadlineExceeded", "FailedPrecondition", "Internal", "Unknown")
+)
+# The exit code of Python after an exception that nothing has caught.
+_UNCAUGHT = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +47,11 @@ class Loss:
         """True if another program listens on the port of this process."""
         return any(words in self.cause.lower() for words in _PORT_TAKEN)
 
+    @property
+    def is_bug(self) -> bool:
+        """True if an exception ended it that other processes have no part in."""
+        return self.code == _UNCAUGHT and not self.cause.startswith(_OF_OTHERS)
+
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
@@ -57,8 +69,9 @@ class Policy:
 
     At most `most` restarts in a row bring nothing new: no step (of the evaluator, no evaluation)
     after the newest there was. What fails by itself at the same place ends the run by that; what is
-    killed from outside now and then does not. An error before any step was made will most
-    likely come again: it is tried once more only.
+    killed from outside now and then does not. The same exception twice in a row, without a new step
+    in between, comes of the code or the data: the run ends by the second. An error before any step
+    was made will most likely come again: it is tried once more only.
     """
 
     def __init__(
@@ -79,6 +92,8 @@ class Policy:
         self._reached: dict[str, int] = {}
         self._idle: collections.Counter[str] = collections.Counter()
         self._useless: collections.Counter[str] = collections.Counter()
+        # By task: the exception that ended it last, if one did.
+        self._bugs: dict[str, str] = {}
         self._port_changes = 0
 
     def decide(self, loss: Loss, now: float) -> Decision:
@@ -86,7 +101,11 @@ class Policy:
         if loss.code in errors.FINAL_CODES:
             return Decision("fail", code=loss.code)
         name = self._restarted(loss)
-        self._note_progress(name, loss)
+        went_on = self._note_progress(name, loss)
+        if self._comes_again(loss) and not went_on:
+            note = f"the same error twice in a row, at step {loss.reached}: fix the cause, then run"
+            note = f"{note} the same command to resume"
+            return Decision("fail", code=errors.ModelError.exit_code, note=note)
         if loss.port_taken:
             self._port_changes += 1
             if self._port_changes > self._most_port_changes:
@@ -115,11 +134,22 @@ class Policy:
             return loss.task.name
         return _GANG if loss.stalled or self.unit == "gang" else loss.task.name
 
-    def _note_progress(self, name: str, loss: Loss) -> None:
-        if loss.reached is not None and loss.reached > self._reached.get(name, -1):
-            self._reached[name] = loss.reached
-            self._idle[name] = 0
-            self._port_changes = 0
+    def _note_progress(self, name: str, loss: Loss) -> bool:
+        """Returns whether there were new steps (evaluations) before `loss`."""
+        if loss.reached is None or loss.reached <= self._reached.get(name, -1):
+            return False
+        self._reached[name] = loss.reached
+        self._idle[name] = 0
+        self._port_changes = 0
+        return True
+
+    def _comes_again(self, loss: Loss) -> bool:
+        """Returns whether a task that had worked ends by the exception that ended it before."""
+        task = loss.task.name
+        before = self._bugs.pop(task, None)
+        if loss.is_bug and loss.worked and loss.reached is not None:
+            self._bugs[task] = loss.cause
+        return before is not None and before == self._bugs.get(task)
 
 
 class Recovery:

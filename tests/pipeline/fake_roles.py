@@ -178,6 +178,13 @@ def _crash(run, task):
     raise KeyError("a bug")
 
 
+def _crash_at(run, task, step):
+    """Fails by an exception of its own code, after some steps."""
+    say(run, task, "training", step=int(step), loss=1.0)
+    say(run, task, "failed", step=int(step), loss=1.0, error="KeyError: 'a bug'", exit_code=1)
+    raise KeyError("a bug")
+
+
 def _die(run, task, step="5"):
     """Is killed after some steps."""
     say(run, task, "training", step=int(step), loss=1.0)

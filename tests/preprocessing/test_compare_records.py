@@ -49,9 +49,19 @@ def test_folders_with_long_names(root, tmp_path):
     assert list((root / "drift").glob("*x-eval.html"))
 
 
+def test_splits_of_a_shipped_config_have_its_limits(tmp_path):
+    """Its days are held out, so the columns that say the day are not compared."""
+    columns = config_file.load("flights").drift.ignore
+    assert columns == ("month", "day", "time_hour")
+    done = _run(tmp_path, "--a=flights:train", "--b=flights:eval", "--set=drift.numbers=9")
+    assert done.returncode == 64 and "drift.numbers" in done.stderr  # so the config was read
+    done = _run(tmp_path, "--a=flights:train", "--b=other:eval", "--set=drift.numbers=9")
+    assert "drift.numbers" not in done.stderr
+
+
 def test_limits_of_a_config(root):
     config = config_file.SHIPPED / "flights.yaml"
-    flags = ("--a=before", "--b=after", f"--config={config}")
+    flags = ("--a=before", "--b=after", f"--config={config}", "--set=drift.ignore=[]")
     assert _run(root, *flags, "--set=drift.numbers=0.9").returncode == 0
     done = _run(root, *flags, "--set=drift.numbers=9")
     assert done.returncode == 64 and "drift.numbers" in done.stderr

@@ -97,7 +97,7 @@ def test_whether_there_is_a_header_is_said_and_can_be_given(tmp_path):
     flags = (f"--data={tmp_path / 'n.csv'}", f"--out={out}")
     done = _run("preprocessing.infer_schema", *flags)
     doubt = "the first row ('0.000', '0', '5') is taken for values; if it is names: make schema "
-    assert f"warning: taken as without a header: {doubt}HEADER=1\n" in done.stdout
+    assert f"warning: taken as without a header: {doubt}HEADER=1 DATA=" in done.stdout
     out.unlink()
     done = _run("preprocessing.infer_schema", *flags, "--header=1")
     assert done.returncode == 0 and f"{out}: 3 columns of 98 rows" in done.stdout

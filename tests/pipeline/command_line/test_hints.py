@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -38,10 +40,10 @@ def test_hints_are_of_the_command_that_was_typed(monkeypatch, text, typed):
         ("Run make preprocess.", "Run make preprocess CONFIG=flights STORAGE='/my data'."),
         (
             "Run make preprocess SET=data.in_place=values",
-            "Run make preprocess CONFIG=flights STORAGE='/my data' SET=data.in_place=values",
+            "Run make preprocess SET=data.in_place=values CONFIG=flights STORAGE='/my data'",
         ),
-        ("make train CONFIG=x.yaml", "make train STORAGE='/my data' CONFIG=x.yaml"),
-        ("make replay RUN=r repeats it", "make replay STORAGE='/my data' RUN=r repeats it"),
+        ("make train CONFIG=x.yaml", "make train CONFIG=x.yaml STORAGE='/my data'"),
+        ("make replay RUN=r repeats it", "make replay RUN=r STORAGE='/my data' repeats it"),
         (
             "make train with the same RUN= continues",
             "make train CONFIG=flights STORAGE='/my data' with the same RUN= continues",
@@ -49,7 +51,7 @@ def test_hints_are_of_the_command_that_was_typed(monkeypatch, text, typed):
         ("make verify RECORDS=/r REPAIR=1", "make verify RECORDS=/r REPAIR=1"),
         (
             "make preprocess FORCE=1; make verify RECORDS=/r",
-            "make preprocess CONFIG=flights STORAGE='/my data' FORCE=1; make verify RECORDS=/r",
+            "make preprocess FORCE=1 CONFIG=flights STORAGE='/my data'; make verify RECORDS=/r",
         ),
         ("make schema suggests one", "make schema suggests one"),
         ("make room for 2 GiB", "make room for 2 GiB"),
@@ -64,8 +66,88 @@ def test_a_hint_names_the_run_that_was_given(monkeypatch):
     monkeypatch.setenv(hints.VIA, "command")
     typed = hints.as_typed("see make logs ROLE=chief. make status", ["", "--run=r", "--set=a=1"])
     assert typed == (
-        "see estimator-pipeline logs --run=r --role=chief. estimator-pipeline status --run=r"
+        "see estimator-pipeline logs --role=chief --run=r. estimator-pipeline status --run=r"
     )
+
+
+GIVEN = {"config": "my job.yaml", "run": "r1", "storage": "gs://b/x", "data": "a b.csv"}
+
+
+@pytest.mark.parametrize(
+    ("text", "completed"),
+    [
+        ("Run make preprocess.", "Run make preprocess CONFIG='my job.yaml' STORAGE=gs://b/x."),
+        ("make replay RUN=x repeats it", "make replay RUN=x STORAGE=gs://b/x repeats it"),
+        ("make verify RECORDS=/a REPAIR=1", "make verify RECORDS=/a REPAIR=1"),
+        ("make runs lists them", "make runs STORAGE=gs://b/x lists them"),
+        ("see make logs ROLE=chief. No", "see make logs ROLE=chief RUN=r1 STORAGE=gs://b/x. No"),
+        (
+            "make train with the same RUN=",
+            "make train CONFIG='my job.yaml' STORAGE=gs://b/x with the same RUN=",
+        ),
+        ("make schema HEADER=0", "make schema HEADER=0 DATA='a b.csv'"),
+        ("make data CONFIG=x.yaml, or", "make data CONFIG=x.yaml, or"),
+    ],
+)
+def test_commands_are_given_what_this_process_was_given(text, completed):
+    assert hints.completed(text, GIVEN) == completed
+    assert hints.completed(completed, GIVEN) == completed
+
+
+def test_what_is_the_default_is_not_given_again():
+    given = {"config": "mnist", "storage": "output", "out": ""}
+    assert hints.completed("Run make preprocess.", given) == "Run make preprocess."
+
+
+def _printed() -> Iterator[tuple[str, str]]:
+    """Yields where each message of the packages names a command, and its text."""
+    for package in ("pipeline", "preprocessing", "serving", "trainer"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if "make " not in (source := path.read_text()):
+                continue
+            nodes = list(ast.walk(ast.parse(source)))
+            within = {id(part) for node in nodes for part in _within(node)}
+            for node in nodes:
+                if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in within:
+                    text = _text(node)
+                    if "make " in text:
+                        yield f"{path.relative_to(ROOT)}:{node.lineno}", text
+
+
+def _within(node: ast.AST) -> Sequence[ast.AST]:
+    """Returns the docstring of a node, and the parts of a text."""
+    if isinstance(node, ast.JoinedStr):
+        return [part for value in node.values for part in ast.walk(value)]
+    body = getattr(node, "body", None)
+    said = body[0] if isinstance(body, list) and body else None
+    return [said.value] if isinstance(said, ast.Expr) else []
+
+
+def _text(node: ast.Constant | ast.JoinedStr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    parts = [p.value if isinstance(p, ast.Constant) else "x" for p in node.values]
+    return "".join(map(str, parts))
+
+
+def test_every_command_in_a_message_exists_and_takes_what_it_is_given():
+    """Once completed, too: with a config, run and storage as they were given."""
+    seen = 0
+    for where, text in _printed():
+        for shown in (text, hints.completed(text, GIVEN)):
+            for found in re.finditer(
+                r"\bmake ([a-z-]+)((?: [A-Z_]+=(?:'[^']*'|[^\s'\"]*))*)", shown
+            ):
+                command, given = found.groups()
+                if command not in table.COMMANDS:
+                    continue
+                seen += 1
+                known = {
+                    name.upper() for name in declared.read(table.COMMANDS[command].module).settings
+                }
+                names = set(re.findall(r" ([A-Z_]+)=", given))
+                assert names <= known | {n.upper() for n in table.KEYS}, where
+    assert seen > 80
 
 
 def test_the_settings_that_messages_name_are_those_of_the_commands():

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from pipeline import errors
@@ -87,6 +89,36 @@ def test_an_error_before_any_step_is_tried_once_more_only():
     assert policy.decide(loss(1, worked=False), 2.0).action == "task"
     decision = policy.decide(loss(1, worked=False), 3.0)
     assert (decision.action, decision.code) == ("fail", 1)
+
+
+def test_the_same_exception_twice_without_a_new_step_ends_the_run():
+    policy = Policy("task")
+    again = loss(1, "KeyError: 'x'", reached=17)
+    assert policy.decide(again, 0.0).action == "task"
+    decision = policy.decide(dataclasses.replace(again, reached=16), 1.0)  # it fell back
+    assert (decision.action, decision.code) == ("fail", 70)
+    assert "the same error twice in a row, at step 16: fix the cause" in decision.note
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        loss(1, "KeyError: 'x'", reached=18),  # it got further
+        loss(1, "KeyError: 'y'", reached=17),
+        loss(75, "KeyError: 'x'", reached=17),
+        loss(-9, "KeyError: 'x'", reached=17),
+    ],
+)
+def test_another_end_than_the_last_is_tried_again(second):
+    policy = Policy("gang")
+    assert policy.decide(loss(1, "KeyError: 'x'", reached=17), 0.0).action == "gang"
+    assert policy.decide(second, 1.0).action == "gang"
+
+
+def test_what_comes_of_other_processes_is_tried_again():
+    policy = Policy("gang")
+    lost = loss(1, "InternalError: connection reset by peer", reached=17)
+    assert {policy.decide(lost, float(time)).action for time in range(5)} == {"gang"}
 
 
 def test_a_taken_port_moves_the_whole_cluster_a_few_times():

@@ -152,6 +152,13 @@ def test_a_bug_is_tried_once_more_and_shown_with_its_traceback(stage):
     assert "worker-0 | KeyError: 'a bug'" in stage.notes.lines
 
 
+def test_a_chief_that_fails_the_same_way_at_the_same_step_ends_the_run(stage):
+    twice = r"^chief-0: KeyError: 'a bug'; the same error twice in a row, at step 17: fix the cause"
+    with pytest.raises(errors.ModelError, match=twice):
+        stage.run(chief_0=["crash_at:17"])
+    assert len(stage.attempts("chief-0")) == 2
+
+
 def test_a_taken_port_gets_the_whole_cluster_new_ports(stage):
     reservations = []
     with socket.socket() as occupant:
