@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -132,6 +133,20 @@ def test_a_python_that_is_named_is_not_run_as_a_command_line(sandbox):
         assert done.returncode == 2
         assert "cannot be run; give the path of a Python 3.10 or 3.11" in done.stderr
         assert not list(sandbox.ran.iterdir())
+
+
+def test_an_environment_that_works_is_installed_into(sandbox):
+    """Jobs may be running from it when a lock file gets newer."""
+    of_job = sandbox.folder / ".venv" / "lib" / "of_a_job.py"
+    of_job.parent.mkdir()
+    of_job.touch()
+    python = sandbox.folder / ".venv" / "bin" / "python"
+    version = "{} {}".format(*sys.version_info[:2])
+    python.write_text(f'#!/bin/sh\ncase "$*" in *"import pip"*) echo {version};; esac\n')
+    (sandbox.folder / ".venv" / ".installed").unlink()
+    done = sandbox.make("setup", f"PYTHON={sys.executable}")
+    assert done.returncode == 0, done.stderr
+    assert of_job.exists() and python.read_text().startswith("#!/bin/sh")
 
 
 @pytest.mark.parametrize("port", ["6006; touch {ran}/x", "$(shell touch {ran}/x)"])
