@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -74,24 +73,10 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
 
 def _tell(error: errors.PipelineError, argv: list[str]) -> int:
     """Prints the line of an error, and returns its exit code."""
-    text = hints.as_typed(str(error), [*argv, *_config_of_run(str(error), argv)])
+    text = hints.as_typed(str(error), argv)
     text = redaction.redact(text).replace(f"'{os.getcwd()}/", "'")
     print(f"error: {text}", file=sys.stderr)
     return error.exit_code
-
-
-def _config_of_run(text: str, argv: list[str]) -> list[str]:
-    """Returns a flag for the config of the run that a command is about, if the message needs it."""
-    known = flags.FLAGS.is_parsed() and {"run", "storage"} <= set(flags.FLAGS)
-    given = any(word.startswith("--config") for word in argv)
-    if not known or given or not hints.lacks_config(text):
-        return []
-    from pipeline.runs import run_folder
-
-    with contextlib.suppress(errors.PipelineError, OSError):
-        run = run_folder.find_run(flags.FLAGS.storage, flags.FLAGS.run or None)
-        return [f"--config={terminal.shown(run.config_path)}"]
-    return []
 
 
 def _parse_flags(argv: list[str]) -> None:

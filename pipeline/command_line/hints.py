@@ -77,13 +77,6 @@ def completed(text: str, given: Mapping[str, str]) -> str:
     return _WHOLE.sub(lambda found: found[0] + _lacking(found, wanted), text) if wanted else text
 
 
-def lacks_config(text: str) -> bool:
-    """True if a message has a command that works on a config, and does not say on which."""
-    return any(
-        "config" in _missing(one) and not _is_of_run(one[1]) for one in _WHOLE.finditer(text)
-    )
-
-
 def _lacking(found: re.Match[str], wanted: Mapping[str, str]) -> str:
     values = {name: wanted[name] for name in _missing(found) if name in wanted}
     if _is_of_run(found[1]) and ("run" in values or " RUN=" in found[2]):
@@ -131,4 +124,7 @@ def _given(argv: Sequence[str]) -> dict[str, str]:
     words = list(argv)
     found = dict(word[2:].split("=", 1) for word in words if re.match(r"--\w+=", word))
     pairs = itertools.pairwise(words)
-    return found | {a[2:]: b for a, b in pairs if re.fullmatch(r"--\w+", a) and b[:2] != "--"}
+    found |= {a[2:]: b for a, b in pairs if re.fullmatch(r"--\w+", a) and b[:2] != "--"}
+    if "run" in found and "config" not in found:  # records, say, are of the config that it keeps
+        found["config"] = f"{found.get('storage', 'output')}/runs/{found['run']}/config.yaml"
+    return found

@@ -94,6 +94,13 @@ def test_commands_are_given_what_this_process_was_given(text, completed):
     assert hints.completed(completed, GIVEN) == completed
 
 
+def test_records_of_a_run_are_of_the_config_that_it_keeps(monkeypatch):
+    monkeypatch.setenv(hints.VIA, "make")
+    typed = hints.as_typed("Run make preprocess, see make status", ["", "--run=r"])
+    kept = "CONFIG=output/runs/r/config.yaml"
+    assert typed == f"Run make preprocess {kept}, see make status RUN=r"
+
+
 def test_what_is_the_default_is_not_given_again():
     given = {"config": "mnist", "storage": "output", "out": ""}
     assert hints.completed("Run make preprocess.", given) == "Run make preprocess."
