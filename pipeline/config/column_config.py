@@ -61,7 +61,7 @@ class Column(Section):
     items, such as the latest clicks."""
     separator: Separator = "|"
     """One ASCII character between items, where a list is written as one text; `json`: the text is a
-    JSON array, such as `["a", "b"]`."""
+    JSON array, such as `["a", "b"]`, or a list as Python prints it: `['a', None]`."""
     same_length_as: str | None = None
     """Another list, for each of whose items this one has one, such as the seconds that each clicked
     item was looked at. A row where the lengths differ becomes a dead letter. Both have the same

@@ -108,6 +108,8 @@ def _lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault
     items, found = convert(raw, column.item)
     found.append(("type", ~lists.is_there(raw)))
     found.append(("item", _stand_ins(items, column)))
+    if column.type == "float32":
+        found.append(("finite", _flags(pc.is_inf(items))))
     faults += [(reason, lists.having(bad, sizes)) for reason, bad in found]
     faults = [(reason, bad) for reason, bad in faults if bad.any()]
     for _, bad in faults:
@@ -128,6 +130,10 @@ def _stand_ins(items: pa.Array, column: config.Column) -> np.ndarray:
         found = pc.is_nan(items)
     else:
         found = pc.equal(items, pa.scalar(stand_in).cast(items.type))
+    return _flags(found)
+
+
+def _flags(found: pa.Array) -> np.ndarray:
     return found.fill_null(False).to_numpy(zero_copy_only=False)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +13,11 @@ import pyarrow.compute as pc
 _QUOTE = '"'
 # Leaves numbers as they are written: a column says what they become.
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+# A list as Python prints it, and so pandas in a cell: quotes are single ones. Of its items only
+# texts are evaluated.
+_PRINTED_ITEM = re.compile(
+    r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[-+]?\d[\w.+-]*|None|True|False)\s*(,|$)"""
+)
 
 
 def lengths(array: pa.Array) -> np.ndarray:
@@ -50,7 +57,7 @@ def summed(sizes: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def of_json(texts: pa.Array) -> tuple[pa.ListArray, np.ndarray]:
     """Returns the items of arrays of JSON as texts, numbers as they are written, none of an empty
     text and a null of the text `null`; and `[rows]` bool, which texts are no array of single
-    values."""
+    values. Lists as Python prints them are taken, too: `['a', 'b']`."""
     written = [None if is_null(text) else text for text in texts.to_pylist()]
     found = [None if text is None else _items(text) for text in written]
     bad = [text is not None and items is None for text, items in zip(written, found, strict=True)]
@@ -69,10 +76,34 @@ def _items(text: str) -> list[str | None] | None:
     try:
         found = _DECODER.decode(text)
     except (ValueError, RecursionError):
-        return None
+        return _printed(text.strip())
     if not isinstance(found, list) or any(isinstance(item, list | dict) for item in found):
         return None
     return [str(item).lower() if isinstance(item, bool) else item for item in found]
+
+
+def _printed(text: str) -> list[str | None] | None:
+    """Returns the items of a list as Python prints it, `None` if it is none."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    inside, items, at = text[1:-1], list[str | None](), 0
+    while found := _PRINTED_ITEM.match(inside, at):
+        try:
+            items.append(_plain(found[1]))
+        except SyntaxError:  # of an escape that is none
+            return None
+        at = found.end()
+        if not found[2]:
+            return items
+    return None
+
+
+def _plain(item: str) -> str | None:
+    if item == "None":
+        return None
+    if item in ("True", "False"):
+        return item.lower()
+    return str(ast.literal_eval(item)) if item[0] in "'\"" else item
 
 
 def cut(texts: pa.Array, separator: str) -> tuple[pa.ListArray, np.ndarray]:

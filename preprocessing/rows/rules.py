@@ -80,7 +80,8 @@ def problem(reason: str, value: object, column: config.Column) -> str:
     if reason == "image":
         return f"is {value}, no PNG or JPEG that can be decoded"
     if reason == "finite":
-        return f"is {value!r}, not a finite number, which a label must be"
+        what = "each item of a list" if column.list else "a label"
+        return f"is {value!r}, not a finite number, which {what} must be"
     if reason == "time":
         such = "2013-12-01 or 2013-12-01T06:00:00Z"
         return f"is {value!r}, no time such as {such}; set the column's dates for another form"

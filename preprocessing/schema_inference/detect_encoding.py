@@ -135,7 +135,7 @@ def find(head: bytes, path: str) -> Encoding:
         if (not readings and escaped) or (few and len(readings) != 1):
             return UTF_8
         if len(readings) != 1:
-            raise errors.DataError(f"{path!r}: {_doubt(readings)}")
+            raise errors.DataError(f"{path!r}: {_doubt(readings, name if latin else None)}")
     (name, words), *others = _words(readings).items()
     return Encoding(name, words, tuple(others[:_SHOWN]), few=few)
 
@@ -231,9 +231,13 @@ def _readings(data: bytes, names: Sequence[str]) -> list[_Reading]:
     return readings
 
 
-def _doubt(readings: Sequence[_Reading]) -> str:
+def _doubt(readings: Sequence[_Reading], mostly: str | None) -> str:
+    """Says why text is refused; nearly all of it may be in the encoding `mostly`."""
     if not readings:
-        return "is not UTF-8, nor text in another known encoding; write it as UTF-8"
+        how = (
+            f", such as by {to_utf8(mostly)} -c, which leaves out what is damaged" if mostly else ""
+        )
+        return f"is not UTF-8, nor text in another known encoding; write it as UTF-8{how}"
     makes = "; ".join(
         f"{name} makes {_list(words)} of it"
         for name, words in list(_words(readings).items())[:_SHOWN]

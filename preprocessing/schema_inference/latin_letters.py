@@ -8,7 +8,7 @@ do not tell names and places of a table apart.
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 # What is no letter, but stands in text all the same.
 _SIGNS = "²³°"
@@ -41,7 +41,7 @@ _ALPHABETS: Mapping[str, Sequence[str]] = {
     "cp1257": ("ąčęėįšūųž", "āčēģīķļņšūž", "äöõüšž"),  # Lithuanian, Latvian, Estonian
 }
 # Of all letters beyond ASCII a language has at least these, and no western one as many; so many
-# different letters must speak for it.
+# different letters must speak for it, or all that it has and no western one: Hungarian has ő and ű.
 _ALL, _TOO_FEW, _DIFFERENT = 0.98, 0.95, 3
 
 
@@ -55,9 +55,16 @@ def other_than(western: str, sample: bytes) -> str | None:
     for name, alphabets in _ALPHABETS.items():
         letters = {byte: bytes([byte]).decode(name, "replace") for byte in counts}
         apart = {one for byte, one in letters.items() if one != plain[byte] and one.isalpha()}
-        if len(apart) >= _DIFFERENT and _share(counts, letters, alphabets) >= _ALL:
+        alike = [one for one in alphabets if _share(counts, letters, [one]) >= _ALL]
+        if any(len(apart) >= _DIFFERENT or _speaks(apart, alphabet) for alphabet in alike):
             return name
     return None
+
+
+def _speaks(letters: Collection[str], alphabet: str) -> bool:
+    """Tells if these are all the letters of an alphabet that no western one has, and several."""
+    own = set(alphabet) - set("".join(_WESTERN))
+    return len(own) > 1 and own <= {one.lower() for one in letters}
 
 
 def _share(

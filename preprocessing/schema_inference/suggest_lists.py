@@ -54,7 +54,9 @@ def _separates(mark: str, counts: Mapping[str, int]) -> bool:
 
 def rules(found: Found) -> dict[str, Any]:
     """Returns the keys of a column that is a list."""
+    # Tomorrow's rows may have longer ones.
     made: dict[str, Any] = {"list": True, "max_items": max(1, *found.lengths)}
+    made["on_longer"] = "truncate"
     if found.separator not in ("", "|"):
         made["separator"] = found.separator
     about = found.about
@@ -69,7 +71,7 @@ def rules(found: Found) -> dict[str, Any]:
 def feature(found: Found) -> tuple[list[Any], dict[str, Any] | None, str]:
     """Returns the steps of a list, its embedding if it has ids, and a note about it."""
     longest = max(found.lengths)
-    note = f"lists of {min(found.lengths):,} to {longest:,} items"
+    note = f"lists of {min(found.lengths):,} to {longest:,} items; of a longer one the first stay"
     if found.kind == "float32":
         return [{"pool": {"by": "mean"}}], None, note
     different = found.count_of_different

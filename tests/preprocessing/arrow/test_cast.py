@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline import config
 from preprocessing.arrow import arrow_types, cast
+from preprocessing.rows import rules
 
 
 def _convert(values, column: config.Column, kind: pa.DataType | None = None):
@@ -272,3 +273,20 @@ def test_decimals_become_the_nearest_float32(kind):
 def test_booleans_are_written_as_texts_are_allowed_to_be(allowed, words):
     column = config.Column(type="string", allowed=tuple(allowed))
     assert _convert([True, False, None], column, pa.bool_()) == (words, {})
+
+
+@pytest.mark.parametrize(
+    ("source", "separator"),
+    [
+        ([[1.0, math.inf], [2.0]], "|"),
+        (["1|inf", "2"], "|"),
+        (["[1, -Infinity]", "[2]"], "json"),
+    ],
+)
+def test_an_item_of_a_list_is_finite(source, separator):
+    column = config.Column(type="float32", list=True, max_items=3, separator=separator)
+    made, faults = cast.convert(pa.array(source), column)
+    assert [(reason, bad.tolist()) for reason, bad in faults] == [("finite", [True, False])]
+    assert made.to_pylist() == [None, [2.0]]
+    problem = rules.problem("finite", source[0], column)
+    assert problem.endswith(", not a finite number, which each item of a list must be")

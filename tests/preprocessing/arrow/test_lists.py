@@ -62,3 +62,27 @@ def test_rows_of_items():
     chosen = np.array([False, False, True, False, True])
     assert lists.having(chosen, sizes).tolist() == [False, False, True]
     assert lists.summed(np.array([1, 2, 3, 4, 5]), sizes).tolist() == [3, 0, 12]
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("['a', 'b']", ["a", "b"]),
+        ("['it\\'s', \"a, 'b'\"]", ["it's", "a, 'b'"]),
+        (" [ 'a' ,'b' ] ", ["a", "b"]),
+        ("[1, -2.50, 1e5, True, None, 'x']", ["1", "-2.50", "1e5", "true", None, "x"]),
+        ("[-Infinity, None]", None),
+        ("[1, Infinity, NaN]", ["1", "Infinity", "NaN"]),
+        ("[1, nan]", None),
+        ("['a' 'b']", None),
+        ("['a', ['b']]", None),
+        ("['a', ,]", None),
+        ("['a]", None),
+        ("['\\x']", None),
+        ("[f('a')]", None),
+        ("[" + "'a\\'" * 50_000, None),
+    ],
+)
+def test_lists_as_python_prints_them_and_what_no_list_is(text, items):
+    found, bad = lists.of_json(pa.array([text]))
+    assert (found.to_pylist(), bad.tolist()) == ([items], [items is None])

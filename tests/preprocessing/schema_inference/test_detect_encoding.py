@@ -22,6 +22,7 @@ ROWS = {
     "Spanish": "nombre,ciudad\nNúñez,Cáceres\nMuñoz,León\n",
     "Polish": "nazwisko,miasto\nWójcik,Łódź\nŻak,Kraków\nKozioł,Częstochowa\nŚwiątek,Gdańsk\n",
     "Czech": "jméno,město\nDvořák,Děčín\nŠťastný,České Budějovice\nRůžička,Plzeň\n",
+    "Hungarian": "név,város\nSzűcs,Győr\nKovács,Pécs\nTóth,Köröshegy\n",
     "Turkish": "ad,şehir\nYılmaz,İstanbul\nŞahin,Muğla\nÖztürk,Çanakkale\nIşık,Ağrı\n",
     "Romanian": "nume,oraş\nIonuţ,Timişoara\nCătălin,Braşov\nBâlă,Constanţa\n",
     "Lithuanian": "vardas,miestas\nŽydrūnas,Šiauliai\nRūta,Panevėžys\nČesnauskas,Kėdainiai\n",
@@ -48,8 +49,8 @@ def _found(content: bytes) -> detect_encoding.Encoding:
     [
         *((name, "cp1252") for name in ("German", "French", "Finnish", "Spanish", "units")),
         *((name, "cp1252") for name in ("Icelandic", "countries")),
-        *((name, "cp1250") for name in ("Polish", "Czech", "Romanian")),
-        *((name, "iso8859-2") for name in ("Polish", "Czech", "Romanian")),
+        *((name, "cp1250") for name in ("Polish", "Czech", "Romanian", "Hungarian")),
+        *((name, "iso8859-2") for name in ("Polish", "Czech", "Romanian", "Hungarian")),
         *(("Turkish", name) for name in ("cp1254", "iso8859-9")),
         ("Lithuanian", "cp1257"),
         *((name, "latin-1") for name in ("German", "French", "Finnish", "Spanish")),
@@ -108,7 +109,7 @@ def test_what_has_zero_bytes_for_another_reason(content):
 
 @pytest.mark.parametrize(
     ("rows", "written"),
-    [("Jiří,Plzeň\nTomáš,Brno\n", "cp1250"), ("Szűcs,Győr\nKovács,Pécs\n", "cp1250")],
+    [("Jiří,Plzeň\nTomáš,Brno\n", "cp1250"), ("Szűcs,Eger\nKovács,Pécs\n", "cp1250")],
 )
 def test_the_words_of_others_are_shown_where_they_differ(rows, written):
     """Between encodings of Latin letters little text does not decide: a person does."""
@@ -131,7 +132,11 @@ def test_words_that_all_read_alike_are_not_those_that_are_shown():
             r"^'x\.csv': is not UTF-8, and its encoding is in doubt \(cp\d+ makes '.' of it; .*\); "
             r"convert it, such as by iconv -f CP\d+ -t UTF-8$",
         ),
-        (bytes(range(256)), "is not UTF-8, nor text in another known encoding; write it as UTF-8"),
+        (bytes(range(256)), "is not UTF-8, nor text in another known encoding; write it as UTF-8$"),
+        (
+            (ROWS["Polish"] * 20).encode("cp1250") + b"\x81\x83\x88\x90\x98\x81\x8f,x\xd8\n" * 2,
+            r"another known encoding; write it as UTF-8, such as by iconv -f CP1250 -t UTF-8 -c,",
+        ),
     ],
 )
 def test_where_nothing_speaks_for_an_encoding_text_is_refused(content, message):

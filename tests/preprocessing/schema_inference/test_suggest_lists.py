@@ -46,6 +46,7 @@ def _found(*texts):
         (['["a", "b"]', "[]", '["a, b"]'], "json"),
         (["[1, 2]", "[3]"], "json"),
         (["[1, 2]", "null"], "json"),
+        (["['a', 'b']", "[]", '["it\'s"]'], "json"),  # as pandas prints lists
         (["null"], None),
         (["[a]", "[b]"], None),
         (["[2024]", "[[1]]"], None),
@@ -86,6 +87,7 @@ def test_a_null_of_json_is_a_list_that_is_missing(tmp_path):
     text = write_config.propose(str(path), str(tmp_path / "t.yaml")).text
     tags = config_file.validate(yaml.safe_load(text), where="test").data.columns["tags"]
     assert (tags.list, tags.separator, tags.missing, tags.max_items) == (True, "json", "allow", 2)
+    assert tags.on_longer == "truncate"
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
@@ -97,13 +99,16 @@ def test_the_same_lists_are_proposed_of_every_source(tmp_path, kind):
     assert (seen.type, seen.list, seen.max_items) == ("int64", True, 5)
     assert (seen.min, seen.max, seen.missing) == (None, None, "reject")
     assert job.features["genres"].combiner == job.features["seen"].combiner == "mean"
-    assert "lists of 1 to 4 items" in text
+    assert "lists of 1 to 4 items; of a longer one the first stay" in text
 
 
 def test_items_are_never_what_stands_for_none():
     found = profile.Found()
     found.see(pa.array([[1, -1], [], [-3]]))
-    assert suggest_lists.rules(found) == {"list": True, "max_items": 2, "default": -4}
+    assert suggest_lists.rules(found) == {
+        **{"list": True, "max_items": 2, "on_longer": "truncate"},
+        "default": -4,
+    }
     found = profile.Found()
     found.see(pa.array([["a", ""], []]))
     assert suggest_lists.rules(found)["default"] == "(none)"
@@ -115,7 +120,7 @@ def test_numbers_are_pooled_and_many_items_hashed():
     assert suggest_lists.feature(found) == (
         [{"pool": {"by": "mean"}}],
         None,
-        "lists of 0 to 2 items",
+        "lists of 0 to 2 items; of a longer one the first stay",
     )
     found = profile.Found()
     found.see(pa.array([[f"w{n}", f"w{n + 1}"] for n in range(20_000)] + [[]]))
