@@ -38,7 +38,7 @@ _PARAMS = {"floats": 250_000, "server_floats": 0, "seconds": 0.2, "input_seconds
 JOBS: Mapping[str, Mapping[str, float]] = {
     "slow": {},
     "quick": {"seconds": 0.02},
-    "update": {"floats": 8, "server_floats": 8_000_000, "seconds": 0.2},
+    "update": {"floats": 8, "server_floats": 32_000_000, "seconds": 0.1},
     "starved": {"seconds": 0.05, "input_seconds": 0.25},
 }
 
