@@ -27,6 +27,11 @@ def settings() -> dict[str, Any]:
     return found
 
 
+def sizes() -> list[int]:
+    """Returns the numbers that the driver has given as argument, such as `2,1`."""
+    return [int(number) for number in sys.argv[2].split(",")]
+
+
 def report(**result: Any) -> None:
     """Prints the result."""
     print(json.dumps(result), flush=True)

@@ -48,7 +48,7 @@ def _bars(rows: list[summary.Row], key: str, form: str) -> str:
     drawn = []
     for number, row in enumerate(shown):
         top, value = number * _BAR, row.medians[key]
-        color = charts.ORANGE if row.program.name == "ours" else charts.BLUE
+        color = charts.ORANGE if row.program.title.startswith("this project") else charts.BLUE
         drawn.append(
             f'<text class="ink" x="{_NAMES - 6}" y="{top + 15}" text-anchor="end">'
             f"{html.escape(row.program.title[:48])}</text>"

@@ -62,6 +62,7 @@ def _run(suite: Suite, program: Program, kept: Kept, *, settings: pathlib.Path) 
     found = environments.make(program.environment, settings.parent / "environments")
     kept["versions"] = found.versions()
     command = [found.python, "-m", suite.module(program), str(settings)]
+    command += [program.argument] if program.argument else []
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT, env=os.environ | _QUIET

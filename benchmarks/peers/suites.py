@@ -23,13 +23,19 @@ class Figure:
 @dataclasses.dataclass(frozen=True)
 class Program:
     """A program of a suite: a module of its package, what it is, and the environment it runs in.
-    `goal` is how many times its main figure ours should be; `without` says why there is none."""
+    A module that stands for several programs is named by `module`, with the `argument` of each.
+
+    `against` is the program of ours that it is compared with, the first one if empty; `goal` is how
+    many times its main figure that one's should be; `without` says why there is none."""
 
     name: str
     title: str
     environment: str = OWN
     goal: float | None = None
     without: str = ""
+    module: str = ""
+    argument: str = ""
+    against: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +52,8 @@ class Suite:
 
     def module(self, program: Program) -> str:
         """Returns the name of a program's module."""
-        return f"{self.package or f'benchmarks.peers.{self.name}'}.{program.name}"
+        package = self.package or f"benchmarks.peers.{self.name}"
+        return f"{package}.{program.module or program.name}"
 
 
 _CPU = Figure("cpu", "processor s per 1,000", "{:.4f}")
@@ -83,4 +90,76 @@ _INPUT = Suite(
         Figure("doubled", "rows doubled"),
     ),
 )
-SUITES = {suite.name: suite for suite in (_TRAINING, _INPUT)}
+
+
+def _on_servers() -> tuple[Program, ...]:
+    """Returns ours and each peer with one to three processes that train and as many servers; of
+    peers without servers, and of ours with two processes that train and one server, once each."""
+    first = ("ours_2_1", 2, 1)
+    others = [(f"ours_{n}_{m}", n, m) for n in (1, 2, 3) for m in (1, 2, 3) if (n, m) != (2, 1)]
+    found = []
+    for ours, n, m in (first, *others):
+        trainers = f"{n} {'trains' if n == 1 else 'train'}, {m} {'serves' if m == 1 else 'serve'}"
+        sizes = f"{n},{m}"
+        found.append(
+            Program(ours, f"this project: {trainers}", module="ours", argument=sizes, against=ours)
+        )
+        found.append(
+            Program(
+                f"keras_{n}_{m}",
+                f"tf.keras, ParameterServerStrategy: {trainers}",
+                goal=1.0,
+                module="keras_servers",
+                argument=sizes,
+                against=ours,
+            )
+        )
+    one = Program("one", "this project, one process", goal=0.88, module="ours", argument="1,0")
+    torch = [
+        Program(
+            f"torch_{n}",
+            f"PyTorch, DDP by gloo: {n} {'trains' if n == 1 else 'train'}",
+            "torch",
+            goal=1.0,
+            module="torch_ddp",
+            argument=str(n),
+            against=f"ours_{n}_1",
+        )
+        for n in (1, 2, 3)
+    ]
+    torchrec = Program("torchrec", "TorchRec", without="its fbgemm does not load beside this torch")
+    return (*found[:1], one, *found[1:], *torch, torchrec)
+
+
+_SERVERS = Suite(
+    "servers",
+    "Wide & deep on servers",
+    workload.prepare_for_servers,
+    _on_servers(),
+    (Figure("rate", "examples/s"), _CPU, Figure("auc", "test AUC", "{:.4f}")),
+)
+_TABLE = Suite(
+    "table",
+    "From a raw table to records",
+    workload.prepare_table,
+    (
+        Program("ours", "this project, make preprocess: rules, statistics, checksums"),
+        Program("pyarrow_by_hand", "pyarrow and tf.train.Example, no checks", goal=0.5),
+        Program("pandas_by_hand", "pandas and tf.train.Example, no checks", goal=0.5),
+    ),
+    (Figure("rate", "rows/s"), _CPU),
+)
+_QUALITY = Suite(
+    "quality",
+    "Other kinds of models on the ranking table",
+    workload.prepare,
+    (
+        Program("ours", "this project, make train CONFIG=ranking"),
+        Program("lightgbm_trees", "LightGBM, categories as they are, lists left out", "lightgbm"),
+        Program(
+            "logistic", "scikit-learn, logistic regression on numbers and ids, one-hot", "lightgbm"
+        ),
+    ),
+    (Figure("auc", "test AUC", "{:.4f}"), Figure("seconds", "s to train", "{:.0f}")),
+)
+SUITES = {suite.name: suite for suite in (_TRAINING, _SERVERS, _INPUT, _TABLE, _QUALITY)}

@@ -34,19 +34,14 @@ class Row:
 def rows(suite: Suite, kept: dict[str, Any]) -> list[Row]:
     """Returns a row for each program that has run or has failed, in the order of the suite."""
     main, found = suite.figures[0].key, []
-    ours: float | None = None
+    medians_of = {name: _medians(suite, of["rounds"]) for name, of in kept.items()}
     for program in suite.programs:
         of = kept.get(program.name)
         if of is None:
             continue
-        done = of["rounds"]
-        medians = {
-            figure.key: statistics.median(values)
-            for figure in suite.figures
-            if (values := [one[figure.key] for one in done if one.get(figure.key) is not None])
-        }
+        done, medians = of["rounds"], medians_of[program.name]
         value = medians.get(main)
-        ours = value if program is suite.programs[0] else ours
+        ours = medians_of.get(program.against or suite.programs[0].name, {}).get(main)
         every = [one[main] for one in done if main in one] or [0.0]
         found.append(
             Row(
@@ -60,6 +55,14 @@ def rows(suite: Suite, kept: dict[str, Any]) -> list[Row]:
             )
         )
     return found
+
+
+def _medians(suite: Suite, done: list[dict[str, float]]) -> dict[str, float]:
+    return {
+        figure.key: statistics.median(values)
+        for figure in suite.figures
+        if (values := [one[figure.key] for one in done if one.get(figure.key) is not None])
+    }
 
 
 def head(suite: Suite) -> list[str]:

@@ -65,6 +65,24 @@ def prepare(storage: pathlib.Path) -> dict[str, Any]:
     return {**given, "storage": str(storage), "arrays": str(arrays), "best": _best(given)}
 
 
+def prepare_for_servers(storage: pathlib.Path) -> dict[str, Any]:
+    """Returns the same with more steps before those that are measured: the first checkpoint is
+    evaluated by a process of its own meanwhile."""
+    return {**prepare(storage), "warm_up": 2 * WARM_UP, "steps": STEPS + WARM_UP}
+
+
+def prepare_table(storage: pathlib.Path) -> dict[str, Any]:
+    """Returns the settings of programs that turn the table into records: the columns that these
+    have, and the days of each split."""
+    given = prepare(storage)
+    job = config_file.load(JOB)
+    columns = {
+        name: {"kind": column.type, "list": column.list}
+        for name, column in job.data.columns.items()
+    }
+    return {**given, "columns": columns, "shards": dict(job.data.shards)}
+
+
 def _command(*of_pipeline: str) -> None:
     command = [sys.executable, "-m", "pipeline", of_pipeline[0], f"--config={JOB}"]
     subprocess.run([*command, *of_pipeline[1:]], check=True)

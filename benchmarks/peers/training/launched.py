@@ -23,7 +23,7 @@ def train(given: dict[str, Any], *flags: str) -> dict[str, float]:
         run.mkdir()
         (run / "records").symlink_to(storage / "records")
         command = [sys.executable, "-m", "pipeline", "train", f"--config={workload.JOB}"]
-        settings = [*workload.overrides(), *_measured()]
+        settings = [*workload.overrides(), f"train.steps={given['steps']}", *_measured()]
         command += [f"--storage={run}", *(f"--set={one}" for one in settings), *flags]
         environment = {
             **os.environ,

@@ -74,7 +74,7 @@ def test_processor_seconds_are_those_of_descendants_too(monkeypatch):
 def test_every_program_and_every_environment_exists(suite):
     folder = environments.REQUIREMENTS.parent / suite.name
     for program in suite.programs:
-        assert program.without or (folder / f"{program.name}.py").is_file()
+        assert program.without or (folder / f"{program.module or program.name}.py").is_file()
         if program.environment != environments.OWN:
             pinned = (environments.REQUIREMENTS / f"{program.environment}.txt").read_text().split()
             assert all("==" in line for line in pinned)

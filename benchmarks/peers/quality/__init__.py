@@ -1,0 +1,1 @@
+"""How good other kinds of models are on the same rows."""

@@ -1,0 +1,1 @@
+"""Wide & deep in several processes, most with parameter servers."""

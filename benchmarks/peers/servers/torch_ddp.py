@@ -1,0 +1,57 @@
+"""PyTorch, `DistributedDataParallel` over gloo: every process holds the whole model, and
+gradients are added up in each step. The features lie in memory, ready made. It writes no checkpoints."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+import torch
+from torch import multiprocessing
+from torch.nn.parallel import DistributedDataParallel
+
+from benchmarks.peers import measure
+from benchmarks.peers.training import torch_loop
+
+
+def main(given: dict[str, Any], trainers: int) -> None:
+    """Trains in as many processes."""
+    os.environ.setdefault(measure.ROOT, str(os.getpid()))
+    with tempfile.TemporaryDirectory() as folder:
+        place = f"file://{folder}/rendezvous"
+        multiprocessing.spawn(train, (given, trainers, place), trainers)
+
+
+def train(rank: int, given: dict[str, Any], trainers: int, place: str) -> None:
+    """Trains one process's share of the steps; the first scores the test split."""
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // trainers))
+    torch.distributed.init_process_group("gloo", init_method=place, rank=rank, world_size=trainers)
+    torch.manual_seed(given["seed"])
+    model, rows = torch_loop.WideAndDeep(given), torch_loop.load(given, "train")
+    rows = [x[rank::trainers] for x in rows]
+    updates, loss_of = torch_loop.optimizers(model, given), torch.nn.BCEWithLogitsLoss()
+    together = DistributedDataParallel(model)
+    batch, order, at, marks = given["batch_size"], torch.tensor([]), 0, []
+    for step in range(0, given["steps"], trainers):
+        if at + batch > len(order):
+            order, at = torch.randperm(len(rows[0])), 0
+        *features, label = (x[order[at : at + batch]] for x in rows)
+        at += batch
+        loss = loss_of(together(*features), label)
+        for update in updates:
+            update.zero_grad()
+        loss.backward()
+        for update in updates:
+            update.step()
+        made = step + trainers
+        if (not marks and made >= given["warm_up"]) or made >= given["steps"]:
+            marks.append(measure.mark(made))
+    if rank == 0:
+        found = measure.of_marks(marks[0], marks[-1], batch)
+        measure.report(**found, auc=torch_loop.test_auc(model, given))
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(measure.settings(), *measure.sizes())

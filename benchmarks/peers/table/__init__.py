@@ -1,0 +1,1 @@
+"""From a raw table to records, in one process."""
