@@ -1,5 +1,6 @@
 """PyTorch, `DistributedDataParallel` over gloo: every process holds the whole model, and
-gradients are added up in each step. The features lie in memory, ready made. It writes no checkpoints."""
+gradients are added up in each step. The features lie in memory, ready made. It writes no
+checkpoints."""
 
 from __future__ import annotations
 

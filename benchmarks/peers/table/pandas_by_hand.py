@@ -14,10 +14,7 @@ from benchmarks.peers.table import written
 def _rows(frame: Any) -> Iterator[dict[str, Any]]:
     names = list(frame.columns)
     for values in frame.itertuples(index=False, name=None):
-        yield {
-            name: None if value is None or value != value else value
-            for name, value in zip(names, values, strict=True)
-        }
+        yield dict(zip(names, values, strict=True))
 
 
 def convert(given: dict[str, Any], folder: pathlib.Path) -> None:
@@ -25,7 +22,8 @@ def convert(given: dict[str, Any], folder: pathlib.Path) -> None:
     import pandas as pd
 
     frame = pd.read_parquet(given["table"], columns=list(given["columns"]), dtype_backend="pyarrow")
-    frame = frame.astype(dict.fromkeys(frame.columns, object))
+    whole = frame.astype(dict.fromkeys(frame.columns, object))
+    frame = whole.where(frame.notna(), None)
     written.write(_rows(frame), given, folder)
 
 
