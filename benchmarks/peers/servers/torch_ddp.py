@@ -21,11 +21,12 @@ def main(given: dict[str, Any], trainers: int) -> None:
     os.environ.setdefault(measure.ROOT, str(os.getpid()))
     with tempfile.TemporaryDirectory() as folder:
         place = f"file://{folder}/rendezvous"
-        multiprocessing.spawn(train, (given, trainers, place), trainers)
+        multiprocessing.spawn(train, ((given, trainers, place),), trainers)
 
 
-def train(rank: int, given: dict[str, Any], trainers: int, place: str) -> None:
+def train(rank: int, job: tuple[dict[str, Any], int, str]) -> None:
     """Trains one process's share of the steps; the first scores the test split."""
+    given, trainers, place = job
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // trainers))
     torch.distributed.init_process_group("gloo", init_method=place, rank=rank, world_size=trainers)
     torch.manual_seed(given["seed"])
