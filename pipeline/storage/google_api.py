@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,13 @@ from pipeline.storage import gcs_errors
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _TIMEOUT = 60.0  # seconds for one request
 QUOTA = "The quota is used up: wait, ask for more, or use other machines or another REGION="
+
+# Who submits a job lets it run as another account: iam.serviceAccounts.actAs.
+_MAY_ACT_AS = re.compile(r"\bact\s?as\b", re.IGNORECASE)
+_ACT_AS = (
+    "Grant the account that submits roles/iam.serviceAccountUser on gcp.service_account, or on the "
+    "default account if that is not set"
+)
 
 
 class NotThere(errors.UsageError):
@@ -67,7 +75,9 @@ class Api:
             400: "Correct the gcp: section of the config; DRY_RUN=1 shows what is sent",
             401: "Google does not accept the credentials. Log in with gcloud auth "
             "application-default login, or set GOOGLE_APPLICATION_CREDENTIALS",
-            403: f"Grant the account {self.role}, and enable {self.host}",
+            403: _ACT_AS
+            if _MAY_ACT_AS.search(said)
+            else f"Grant the account {self.role}, and enable {self.host}",
             404: "Look at PROJECT= and REGION=",
             429: QUOTA,
         }

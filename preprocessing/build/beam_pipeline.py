@@ -23,7 +23,7 @@ from pipeline import config, errors, storage
 from pipeline.config import date_rules
 from pipeline.config.date_rules import Unruled
 from pipeline.config.splits import SplitName
-from preprocessing.build import copies
+from preprocessing.build import copies, counters
 from preprocessing.dead_letters import letter_files
 from preprocessing.rows import content, placement, provenance, sample, undated, validate
 from preprocessing.rows.split import draw, read_from
@@ -91,6 +91,7 @@ class Spill(beam.DoFn):
                     self._folder, element.split, place, encoded=encoded, sums=sums
                 )
             letter_files.write_tally(self._folder, origin, tally, sums=sums)
+        counters.count(element.split, tally)
         if learned:
             yield column_stats.merge(learned, self._data)
 
@@ -323,8 +324,10 @@ class WriteShard(beam.DoFn):
             raise errors.DataError(str(letters[0]))
         # Letters and counts belong to the input the rows were read from.
         origin = f"{read_from(self._data, split)}-in-{split}-{index:05d}"
+        tally = letter_files.tally(letters)
         letter_files.write(self._folders.temporary, origin, letters)
-        letter_files.write_tally(self._folders.temporary, origin, letter_files.tally(letters))
+        letter_files.write_tally(self._folders.temporary, origin, tally)
+        counters.count(read_from(self._data, split), tally)
 
     def _letter(self, file: str, row: int) -> Letter:
         names = " + ".join(self._data.key)

@@ -8,7 +8,7 @@ import sys
 
 from pipeline import config, errors, storage
 from pipeline.config import own_code
-from pipeline.launchers import image
+from pipeline.launchers import image, image_name
 from pipeline.launchers.gcp.settings import Gcp
 from pipeline.runs import own_package
 from pipeline.storage import gcs_preflight
@@ -22,6 +22,7 @@ def options(name: str, gcp: Gcp) -> list[str]:
     """
     workers = gcp.dataflow
     gcp.check(image=workers.image)
+    image_name.check(str(workers.image or gcp.image), "gcp")
     flags = {
         "runner": "DataflowRunner",
         "project": gcp.project,

@@ -9,6 +9,8 @@ from typing import Any
 
 PLACE = "projects/my-project/locations/europe-west4"
 
+_PAGE = 3  # jobs
+
 
 class Jobs:
     """The custom jobs of one project in one region.
@@ -22,6 +24,7 @@ class Jobs:
         self.states: list[str] = []
         self.on_state: Callable[[str], None] = lambda state: None
         self.error, self.code = "", 3
+        self.pages = 0
         self._reached: list[str] = []
 
     def clear(self) -> None:
@@ -36,9 +39,7 @@ class Jobs:
             self._reached.append("JOB_STATE_QUEUED")
             return self._described(len(self.created) - 1)
         if path == f"/v1/{PLACE}/customJobs":
-            wanted = query["filter"].removeprefix("labels.run=")
-            found = [n for n, job in enumerate(self.created) if job["labels"]["run"] == wanted]
-            return {"customJobs": [self._described(number) for number in found]}
+            return self._listed(query)
         if match := re.fullmatch(rf"/v1/{PLACE}/customJobs/(\d+):cancel", path):
             self._reached[int(match[1]) - 1] = "JOB_STATE_CANCELLED"
             return {}
@@ -49,6 +50,22 @@ class Jobs:
                 self.on_state(self._reached[number])
             return self._described(number)
         return None
+
+    def _listed(self, query: dict[str, str]) -> dict[str, Any]:
+        """Returns one page of the jobs that a filter lets through."""
+        label, *unwanted = query["filter"].split(" AND ")
+        states = {re.fullmatch(r'state!="(\w+)"', one)[1] for one in unwanted}
+        found = [
+            number
+            for number, job in enumerate(self.created)
+            if job["labels"]["run"] == label.removeprefix("labels.run=")
+            and self._reached[number] not in states
+        ]
+        self.pages += 1
+        first = int(query.get("pageToken", 0))
+        after = first + _PAGE
+        more = {"nextPageToken": str(after)} if after < len(found) else {}
+        return {"customJobs": [self._described(n) for n in found[first:after]], **more}
 
     def _described(self, number: int) -> dict[str, Any]:
         failed = self._reached[number] == "JOB_STATE_FAILED" and self.error

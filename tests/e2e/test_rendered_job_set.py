@@ -146,7 +146,7 @@ class Cluster:
 )
 def test_pods_train_and_end_though_one_is_killed(small_records, tmp_path, strategy, starts):
     name = f"k8s-{strategy.replace('_', '-')}"
-    wanted = [f"cluster.strategy={strategy}", "k8s.image=i", "k8s.pvc=data"]
+    wanted = [f"cluster.strategy={strategy}", "k8s.image=i:1", "k8s.pvc=data"]
     wanted += ["train.steps=300", "train.save_steps=100"]
     job = jobs.plan(
         str(small_records.config_path), wanted, run=name, storage_root=str(small_records.storage)

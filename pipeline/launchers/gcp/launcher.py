@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 from pipeline import errors
 from pipeline.config import own_code, price_table
 from pipeline.jobs.job import Job
-from pipeline.launchers import base, image, remote_records
+from pipeline.launchers import base, image, image_name, remote_records
 from pipeline.launchers.gcp import job_spec, price_list, service_client
 from pipeline.launchers.gcp.service_client import ENDED, WAITING, Service
 from pipeline.launchers.gcp.settings import Gcp
@@ -28,6 +29,9 @@ _SHOWN = "dry-run"
 # Canonical codes of what a job has failed with: RESOURCE_EXHAUSTED; and of what its user can fix,
 # INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED and FAILED_PRECONDITION.
 _QUOTA, _OF_USER = 8, (3, 5, 7, 9)
+# States of a job that has done its part, if there is a result.
+_WELL = ("succeeded", "partially_succeeded")
+_PULLING = re.compile(r"\bpull\w*\b[^.]*\bimage\b|\bimage\b[^.]*\bpull", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +45,11 @@ class GcpLauncher(RemoteLauncher):
         """Checks config, storage and records, and returns the job with the build it asks for."""
         gcp = Gcp.of(job.config)
         gcp.check()
+        image_name.check(str(gcp.image), "gcp")
         job_spec.check_storage(job)
         _check_modules(job, gcp)
-        for note in gcs_preflight.check_bucket(job.storage_root, gcp.region):
+        found = gcs_preflight.check_bucket(job.storage_root, gcp.region)
+        for note in [*found, *_notes(gcp)]:
             print(f"note: {note}", flush=True)
         return remote_records.with_records(job)
 
@@ -80,11 +86,20 @@ class GcpLauncher(RemoteLauncher):
 
     def failure(self, job: Job, name: str, state: State) -> errors.PipelineError | None:
         """Returns the error of the process that failed, or else of the service."""
-        if state.word != "succeeded":
+        if state.word not in _WELL:
             return failed_for_good(job) or _of_service(job, state)
         if job.run.read(run_folder.RESULT) is None:
             return errors.PipelineError(f"{name}: ended well, but left no {run_folder.RESULT}")
         return None
+
+    def hopeless(self, job: Job, state: State) -> errors.PipelineError | None:
+        """A paused job would be followed for ever."""
+        if state.word != service_client.word(service_client.PAUSED):
+            return None
+        return errors.RetryableError(
+            f"the job of run {job.name!r} was paused, and is cancelled. The same command continues "
+            "from its last checkpoint"
+        )
 
     def submissions(self, job: Job) -> int:
         """As the config says: machines may be taken away, also those of the whole job."""
@@ -127,6 +142,16 @@ def _check_modules(job: Job, gcp: Gcp) -> None:
         own_package.check(gcp.package, missing, image.packages())
 
 
+def _notes(gcp: Gcp) -> list[str]:
+    """Returns what works, but is not what most people want."""
+    if gcp.service_account is not None:
+        return []
+    return [
+        "gcp.service_account is not set, so processes run as the service's own account, which may "
+        "do more than they need; docs/google-cloud.md lists the roles of one of your own"
+    ]
+
+
 def _service(job: Job) -> Service:
     gcp = Gcp.of(job.config)
     return Service(str(gcp.project), str(gcp.region))
@@ -144,9 +169,10 @@ def _of_service(job: Job, state: State) -> errors.PipelineError:
     line = f"the job {state.word}: {said.splitlines()[0].rstrip('.')}"
     if error.get("code") == _QUOTA:
         return errors.RetryableError(f"{line}. {google_api.QUOTA}")
-    if error.get("code") in _OF_USER and "image" in said.lower():
+    name = str(Gcp.of(job.config).image)
+    if error.get("code") in _OF_USER and (image_name.path(name) in said or _PULLING.search(said)):
         return errors.UsageError(
-            f"{line}. Look that IMAGE={Gcp.of(job.config).image} is pushed, and that the service "
+            f"{line}. Look that IMAGE={name} is pushed, and that the service "
             "agent of Vertex AI may read it (roles/artifactregistry.reader)"
         )
     return errors.RetryableError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.storage import google_api
@@ -17,6 +17,8 @@ ENDED = (
 )
 # No machine is there yet.
 WAITING = ("JOB_STATE_QUEUED", "JOB_STATE_PENDING")
+# Stays as it is until somebody resumes or cancels it.
+PAUSED = "JOB_STATE_PAUSED"
 
 
 class Service:
@@ -50,15 +52,22 @@ class Service:
     def find(self, label: str, run: str) -> str | None:
         """Returns the name of the job with the `label` of a run, in the folder `run`, that has not
         ended, or `None`: runs in other buckets may have the same name."""
-        found = self._api.ask(
-            "GET", f"{self._place}/customJobs", params={"filter": f"labels.run={label}"}
-        )
-        going = [
-            one
-            for one in found.get("customJobs", [])
-            if one.get("state") not in ENDED and _folder(one) == run
-        ]
-        return str(going[0]["name"]) if going else None
+        wanted = " AND ".join([f"labels.run={label}", *(f'state!="{state}"' for state in ENDED)])
+        for one in self._listed(wanted):
+            if one.get("state") not in ENDED and _folder(one) == run:
+                return str(one["name"])
+        return None
+
+    def _listed(self, wanted: str) -> Iterator[dict[str, Any]]:
+        """Yields the jobs that a filter lets through, page by page."""
+        page = ""
+        while True:
+            asked = {"filter": wanted, **({"pageToken": page} if page else {})}
+            found = self._api.ask("GET", f"{self._place}/customJobs", params=asked)
+            yield from found.get("customJobs", [])
+            page = str(found.get("nextPageToken", ""))
+            if not page:
+                return
 
     def cancel(self, name: str) -> None:
         """Ends a job at once; nothing is saved first."""
@@ -81,7 +90,7 @@ def link(job: str) -> str:
     """Returns where a job is in the console."""
     _, project, _, region, _, number = job.split("/")
     return (
-        f"https://console.cloud.google.com/vertex-ai/locations/{region}/training/{number}"
+        f"https://console.cloud.google.com/agent-platform/locations/{region}/training/{number}"
         f"?project={project}"
     )
 

@@ -14,10 +14,11 @@ import re
 from typing import Any
 
 from pipeline import errors, storage
-from pipeline.cluster import topology
+from pipeline.cluster import gpus, topology
 from pipeline.config import config_file
 from pipeline.jobs.job import Job
 from pipeline.launchers import container as containers
+from pipeline.launchers import image_name
 from pipeline.launchers.gcp.settings import Gcp
 from pipeline.launchers.k8s.settings import K8s
 from pipeline.runs import start_patience
@@ -104,10 +105,12 @@ def folder_label(job: Job) -> str:
 
 def check(job: Job) -> None:
     """Raises `UsageError` for a job that pods cannot run."""
-    if image(job) is None:
+    name = image(job)
+    if name is None:
         raise errors.UsageError(
             "CLUSTER=k8s: missing: IMAGE= or k8s.image. Build one with the Dockerfile"
         )
+    image_name.check(name, "k8s")
     settings = K8s.of(job.config)
     if settings.pvc is None and not storage.is_remote(job.run.path):
         raise errors.UsageError(
@@ -181,8 +184,10 @@ def _toleration(one: Any) -> dict[str, Any]:
 
 def _container(wanted: Rendering, role: str, flags: list[str], *, name: str) -> dict[str, Any]:
     settings = wanted.settings
+    promised = settings.of_role(role).gpus
+    given = {gpus.PROMISED: str(promised)} if promised else {}
     env = [
-        *containers.environment(wanted.submission),
+        *containers.environment(wanted.submission, given),
         {"name": start_patience.VARIABLE, "value": str(round(settings.wait_minutes * 60))},
         {"name": "HOME", "value": "/tmp"},  # all else is read only
     ]
@@ -212,8 +217,9 @@ def _resources(wanted: Rendering, role: str) -> dict[str, Any]:
     asked = wanted.settings.of_role(role)
     fixed = {"memory": asked.memory, "ephemeral-storage": asked.disk}
     limits: dict[str, Any] = {"cpu": asked.cpu_limit} if asked.cpu_limit else {}
-    gpus = {"nvidia.com/gpu": str(asked.gpus)} if asked.gpus else {}
-    return {"requests": {"cpu": asked.cpu, **fixed, **gpus}, "limits": {**limits, **fixed, **gpus}}
+    devices = {"nvidia.com/gpu": str(asked.gpus)} if asked.gpus else {}
+    requests = {"cpu": asked.cpu, **fixed, **devices}
+    return {"requests": requests, "limits": {**limits, **fixed, **devices}}
 
 
 def _mounts(wanted: Rendering) -> list[dict[str, Any]]:

@@ -21,8 +21,9 @@ from multiprocessing import connection
 from typing import Any
 
 from pipeline import errors, storage
-from pipeline.cluster import topology
+from pipeline.cluster import gpus, topology
 from pipeline.launchers.slurm import ranks
+from pipeline.launchers.slurm.settings import Slurm
 from pipeline.processes import environment, parent_death
 from pipeline.processes.fork_client import StopRequest
 from pipeline.runs import run_folder
@@ -147,7 +148,9 @@ class Agent:
         role = self._task.job_name
         processors = environment.processors()
         shared = environment.for_role(role, given, processors=processors, trainers=on_this_node)
-        return given | shared | {watchdog.WATCHED: "1"}  # by the job
+        devices = Slurm.of(self._run.read_config()).gpus
+        promised = {gpus.PROMISED: str(devices)} if devices and role != topology.PS else {}
+        return given | shared | promised | {watchdog.WATCHED: "1"}  # by the job
 
     def _is_over(self, code: int) -> bool:
         """True if the process has done its part: it ended well, or there is only left to evaluate.

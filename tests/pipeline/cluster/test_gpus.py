@@ -118,3 +118,15 @@ def test_replicas_of_visible_gpus_count_in_the_step_the_rate_and_the_batch():
 def test_where_the_config_says_it_or_one_is_used_nothing_is_counted(strategy, settings):
     job = load(strategy, *settings)
     assert gpus.with_replicas(job, 4) == job
+
+
+def test_a_promised_gpu_that_is_not_there_is_refused():
+    match = r"^this machine has 2 GPUs by the config, and TensorFlow sees none\. Use an image with"
+    with pytest.raises(errors.UsageError, match=match):
+        gpus.check_promised({gpus.PROMISED: "2"}, 0)
+
+
+@pytest.mark.parametrize(("promised", "seen"), [("2", 1), ("", 0), ("0", 0)])
+def test_a_machine_with_what_was_promised_is_taken(promised, seen):
+    gpus.check_promised({gpus.PROMISED: promised}, seen)
+    gpus.check_promised({}, 0)

@@ -56,7 +56,9 @@ def test_status_says_what_the_service_says(cloud, run, jobs):
     said = command(cloud, "status").stdout
     assert "run r: running" in said
     assert "\nVertex AI: running\n" in said
-    assert "console.cloud.google.com/vertex-ai/locations/europe-west4/training/1?project=" in said
+    assert (
+        "console.cloud.google.com/agent-platform/locations/europe-west4/training/1?project=" in said
+    )
     assert "all logs https://console.cloud.google.com/logs/query;query=resource.type%3D" in said
 
 

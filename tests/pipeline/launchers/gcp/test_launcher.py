@@ -11,6 +11,7 @@ from pipeline.launchers import remote_jobs
 from pipeline.launchers.gcp.launcher import GcpLauncher
 from pipeline.launchers.local.launcher import LocalLauncher
 from pipeline.runs import fatal, run_folder
+from tests.cloud import jobs as jobs_module
 from tests.pipeline.jobs.jobs import PLACE
 
 
@@ -63,7 +64,9 @@ def test_a_job_is_submitted_followed_and_recorded(wanted, jobs, capsys):
     (sent,) = jobs.created
     assert sent["displayName"] == "r.1" and sent["labels"]["run"] == "r_1"
     said = capsys.readouterr().out
-    assert "https://console.cloud.google.com/vertex-ai/locations/europe-west4/training/1?" in said
+    assert (
+        "https://console.cloud.google.com/agent-platform/locations/europe-west4/training/1?" in said
+    )
     order = [said.index(f"Vertex AI: {state}") for state in ("pending", "running", "succeeded")]
     assert order == sorted(order)
     assert json.loads(json.dumps(wanted.run.read("run.json")))["status"] == "done"
@@ -238,12 +241,42 @@ def test_a_job_that_fails_without_words_of_ours_has_those_of_the_service(wanted,
         (8, "The following quotas are exceeded: CPUs", errors.RetryableError, "The quota is used "),
         (5, "Failed to pull image x: not found.", errors.UsageError, r"Look that IMAGE=europe-wes"),
         (13, "Failed to pull image x: 503", errors.RetryableError, "make logs shows more; the s"),
+        (3, "No column named image", errors.RetryableError, "make logs shows more; the same"),
+        (
+            5,
+            "europe-west4-docker.pkg.dev/my-project/images/estimator-pipeline:1 does not exist",
+            errors.UsageError,
+            "Look that IMAGE=europe-west4-docker",
+        ),
     ],
 )
 def test_refusals_that_come_late_say_what_to_do(wanted, jobs, code, said, kind, words):
     jobs.states, jobs.error, jobs.code = ["JOB_STATE_FAILED"], said, code
     with pytest.raises(kind, match=f"^the job failed: {said.rstrip('.')}. {words}"):
         launch(wanted)
+
+
+def test_a_paused_job_is_cancelled_and_can_be_continued(wanted, jobs):
+    jobs.states = ["JOB_STATE_RUNNING", "JOB_STATE_PAUSED"]
+    with pytest.raises(errors.RetryableError, match=r"'r.1' was paused, and is cancelled. The sam"):
+        launch(wanted)
+    assert GcpLauncher().look(f"{jobs_module.PLACE}/customJobs/1").was_cancelled
+    jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
+    assert launch(wanted)["status"] == "done"
+
+
+def test_a_job_that_succeeded_in_part_is_done_if_it_has_a_result(wanted, jobs):
+    jobs.states = ["JOB_STATE_PARTIALLY_SUCCEEDED"]
+    jobs.on_state = lambda _: finishes(wanted)("JOB_STATE_SUCCEEDED")
+    assert launch(wanted)["status"] == "done"
+
+
+@pytest.mark.parametrize("account", [None, "t@p.iam.gserviceaccount.com"])
+def test_a_job_without_an_account_of_its_own_is_noted(cloud, wanted, jobs, capsys, account):
+    jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
+    launch(plan(cloud, *([f"gcp.service_account={account}"] if account else [])))
+    note = "note: gcp.service_account is not set, so processes run as the service's own account"
+    assert (note in capsys.readouterr().out) == (account is None)
 
 
 def test_success_without_a_result_is_none(wanted, jobs):

@@ -3,6 +3,8 @@ import pytest
 from pipeline import errors
 from pipeline.launchers.gcp import service_client
 from pipeline.launchers.gcp.service_client import Service
+from pipeline.storage import google_api
+from tests.cloud.jobs import PLACE
 
 REGION = "europe-west4"
 RUN = "gs://bucket/out/runs/r"
@@ -62,7 +64,7 @@ def test_a_job_can_be_cancelled_by_its_name_alone(jobs):
 def test_the_link_leads_to_the_console():
     link = service_client.link("projects/123/locations/europe-west4/customJobs/456")
     assert link == (
-        "https://console.cloud.google.com/vertex-ai/locations/europe-west4/training/456?project=123"
+        "https://console.cloud.google.com/agent-platform/locations/europe-west4/training/456?project=123"
     )
 
 
@@ -88,3 +90,23 @@ def test_a_region_that_is_not_there_is_reported(cloud, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     with pytest.raises(errors.RetryableError, match=r"cannot be reached .*and the region, then"):
         service().find("r", RUN)
+
+
+def test_a_job_is_found_among_hundreds(jobs):
+    """They come in pages, and those that have ended are not asked for."""
+    for number in range(5):
+        service().create({**BODY, "jobSpec": {"baseOutputDirectory": {}}})
+        if number % 2:
+            service().cancel(f"{PLACE}/customJobs/{number + 1}")
+    name = service().create(BODY)
+    assert service().find("r", RUN) == name
+    assert jobs.pages == 2
+
+
+def test_who_may_not_let_a_job_run_as_another_account_is_told_which_role():
+    said = "You do not have permission to act as service account: t@p.iam.gserviceaccount.com"
+    api = google_api.Api("https://x/v1", "Vertex AI", "projects/p", "x", "roles/aiplatform.user")
+    refusal = api.refusal(403, said)
+    assert type(refusal) is errors.UsageError
+    assert "roles/iam.serviceAccountUser on gcp.service_account" in str(refusal)
+    assert "Grant the account roles/aiplatform.user" in str(api.refusal(403, "exact reason"))

@@ -2,6 +2,7 @@ import dataclasses
 
 import pytest
 
+from pipeline.cluster import gpus
 from pipeline.launchers.k8s import pod
 from tests.pipeline.jobs.jobs import plan
 
@@ -59,3 +60,11 @@ def test_gpus_are_asked_for_as_kubernetes_calls_them():
     )
     assert worker["limits"]["nvidia.com/gpu"] == worker["requests"]["nvidia.com/gpu"] == "2"
     assert "nvidia.com/gpu" not in chief["limits"]
+
+
+def test_processes_are_told_of_the_gpus_they_were_promised():
+    made = pod.Rendering(plan("k8s.resources={worker: {gpus: 2}}"), "s" * 16)
+    for role, promised in (("worker", ["2"]), ("chief", [])):
+        [container] = pod.template(made, role, [])["spec"]["containers"]
+        found = [one["value"] for one in container["env"] if one["name"] == gpus.PROMISED]
+        assert found == promised

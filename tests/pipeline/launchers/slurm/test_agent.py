@@ -28,8 +28,11 @@ def task(tmp_path, monkeypatch):
     for name, value in (("NODEID", "0"), ("STEP_TASKS_PER_NODE", "4"), ("JOB_ID", "7")):
         monkeypatch.setenv(f"SLURM_{name}", value)
 
-    def work(program: str, *, strategy=ASYNCHRONOUS, role="worker", stopped_by=None, **options):
-        job = config_file.load("mnist", [f"cluster.strategy={strategy}", "cluster.ps=null"])
+    def work(
+        program: str, *, strategy=ASYNCHRONOUS, role="worker", stopped_by=None, gpus=0, **options
+    ):
+        settings = [f"cluster.strategy={strategy}", "cluster.ps=null", f"slurm.gpus={gpus}"]
+        job = config_file.load("mnist", settings)
         with open(run.config_path, "w") as file:
             file.write(config_file.dump(job))
         count = tmp_path / "starts"
@@ -149,3 +152,11 @@ def test_the_output_of_libraries_is_kept(task):
     path = f"{task.run.path}/logs/slurm/worker-0.out"
     with open(path) as file:
         assert file.read() == "said\nby a library"
+
+
+@pytest.mark.parametrize(("role", "promised"), [("worker", "2"), ("ps", "none")])
+def test_a_process_is_told_of_the_gpus_it_was_promised(task, role, promised):
+    """A parameter server does not use them."""
+    program = f"sys.exit(0 if os.environ.get('PIPELINE_GPUS', 'none') == {promised!r} else 64)"
+    task.run.write(run_folder.TRAINING_DONE, {})
+    assert task(program, role=role, gpus=2) == (0, 1)
