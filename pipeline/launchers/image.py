@@ -57,9 +57,8 @@ def described() -> str:
         sizes.setdefault(name.partition("/")[0], []).append(size)
     count, total = sum(map(len, sizes.values())), sum(map(sum, sizes.values()))
     lines = [f"package: {count} files, {total:,} bytes, on the locked requirements"]
-    return "\n".join(
-        [*lines, *(f"  {sum(of):>9,}  {top} ({len(of)} files)" for top, of in sizes.items())]
-    )
+    shown = {top: top if len(of) == 1 else f"{top}/ ({len(of)} files)" for top, of in sizes.items()}
+    return "\n".join([*lines, *(f"  {sum(of):>9,}  {shown[top]}" for top, of in sizes.items())])
 
 
 def _is_left_out(file: pathlib.Path) -> bool:

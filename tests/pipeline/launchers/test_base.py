@@ -39,7 +39,7 @@ def test_a_dry_run_needs_neither_credentials_nor_a_network(tmp_path):
         "would POST https://europe-west4-aiplatform.googleapis.com/v1/projects/my-project/"
         "locations/europe-west4/customJobs, with the JSON above\n"
     )
-    assert "trainer/task.py" in done.stderr
+    assert "  trainer/ (" in done.stderr
     assert "an estimate by list prices of" in done.stderr
 
 
@@ -53,7 +53,7 @@ def test_a_tfjob_is_yaml_and_says_that_its_operator_is_a_legacy_one():
     assert shown.document.startswith("# For the Training Operator v1, a legacy one")
     kinds = [document["kind"] for document in yaml.safe_load_all(shown.document)]
     assert kinds == ["ConfigMap", "NetworkPolicy", "TFJob"]
-    assert "trainer/task.py" in shown.notes
+    assert "  trainer/ (" in shown.notes
 
 
 def test_what_is_shown_for_kubernetes_is_a_job_set_of_a_submission_of_its_own():
