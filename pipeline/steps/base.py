@@ -188,6 +188,12 @@ class Step(Section):
         raise NotImplementedError
 
     @property
+    def jumps(self) -> tuple[float, ...]:
+        """Returns the numbers at which the result jumps, so that an exported model is compared
+        there, too."""
+        return ()
+
+    @property
     def filling(self) -> float | int | str | None:
         """What it puts where a value is missing, if it fills gaps."""
         return None

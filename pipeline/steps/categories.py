@@ -61,6 +61,11 @@ class Buckets(Step):
             )
         return self.model_copy(update={"boundaries": boundaries})
 
+    @property
+    def jumps(self) -> tuple[float, ...]:
+        """The boundaries."""
+        return self.boundaries or ()
+
     def categories(self) -> int:
         """One more than there are boundaries."""
         return len(self.boundaries or ()) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from pipeline.config import Column
 from pipeline.records import manifest, tfrecord
+from pipeline.records.feature_plan import Planned
 from pipeline.steps import date_forms
 from trainer.input import epoch_order
 from trainer.input.dataset import Records
@@ -20,6 +21,8 @@ from trainer.input.dataset import Records
 ROWS = 256
 # Of these at most so many: in wide tables several columns are changed in a row.
 CHANGED = 256
+# And at most so many boundaries of a column.
+BOUNDARIES = 32
 _LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 _UNSEEN = "\u241a"  # a text that no vocabulary holds
 
@@ -106,17 +109,42 @@ class _Edge:
 def _edges(source: Records) -> Iterator[_Edge]:
     statistics = source.manifest.statistics.get("train")
     columns = source.transforms.serving_columns
+    jumps = _jumps(source.transforms.plan.features)
     for name, column in columns.items():
         alike = _as_long(name, columns)
         if column.missing == "allow":
             yield _Edge(name, "missing", True, None, _of_length(0, alike))
         seen = statistics.columns.get(name) if statistics else None
         edges = list(_EDGES[column.type](column, seen))
+        edges += _on_boundaries(column, jumps.get(name, []))
         if column.list:
             edges += _lists(column, edges)
         for change, allowed, feature in edges:
             count = len(getattr(feature, _LISTS[column.type]).value) if alike else 0
             yield _Edge(name, change, allowed, feature, _of_length(count, alike))
+
+
+def _jumps(features: Iterable[Planned]) -> dict[str, list[float]]:
+    """Returns where features jump, by column: of steps that get its values as they are."""
+    found: dict[str, list[float]] = {}
+    for feature in features:
+        for step in feature.steps if len(feature.inputs) == 1 else ():
+            found.setdefault(feature.inputs[0], []).extend(step.jumps)
+            if not step.fills_gaps and step.statistics_after() != "unchanged":
+                break
+    return found
+
+
+def _on_boundaries(column: Column, jumps: Sequence[float]) -> _Found:
+    """Yields a value on each boundary: a model that has moved it, or has it belong to the other
+    side, differs there and perhaps nowhere else."""
+    if column.type not in ("int64", "float32"):
+        return
+    values = sorted({math.ceil(x) if column.type == "int64" else float(x) for x in jumps})
+    for number, value in enumerate(values[:: -(-len(values) // BOUNDARIES) or 1]):
+        low = column.min is None or value >= column.min
+        high = column.max is None or value <= column.max
+        yield f"boundary {number + 1}", low and high, _number(column, value)
 
 
 def _as_long(name: str, columns: Mapping[str, Column]) -> dict[str, Column]:

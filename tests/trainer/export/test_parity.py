@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors
+from pipeline.steps import categories
 from tests.trainer import small_table, user_code
 from trainer.export import exporters, parity, rounding
 from trainer.metrics import slice_metrics
@@ -51,14 +52,21 @@ def exported(tmp_path, monkeypatch):
 
 
 def _check(table):
-    checkpoint = table.checkpoint
+    return _compare(table, _export(table))
+
+
+def _export(table):
     written = table.estimator.export_saved_model(
         table.run.path + "/export",
         exporters.serving_input_fn(table.records.transforms),
-        checkpoint_path=checkpoint,
+        checkpoint_path=table.checkpoint,
     ).decode()
     exporters._name_signatures(written)
-    return parity.Gate(table.records).check(table.estimator, checkpoint, written)
+    return written
+
+
+def _compare(table, written):
+    return parity.Gate(table.records).check(table.estimator, table.checkpoint, written)
 
 
 def test_equal_models_pass(tmp_path):
@@ -180,6 +188,24 @@ def _wrong_where(condition):
 def test_the_feature_to_blame_is_named(exported, condition, blamed):
     with pytest.raises(errors.ModelError, match=blamed):
         exported(_wrong_where(condition))
+
+
+@pytest.mark.parametrize(
+    "bucket",
+    [lambda x: tf.cast(x > 1200, tf.int64), lambda x: tf.cast(x >= 1201, tf.int64)],
+    ids=["of the other side", "moved"],
+)
+def test_a_boundary_of_buckets_is_found_where_no_row_lies_near(tmp_path, monkeypatch, bucket):
+    buckets = "[{missing: {fill: 0}}, {buckets: {boundaries: [1200]}}]"
+    text = small_table.CONFIG.replace(
+        "  day: {steps:", f"  late hour: {{of: dep time, steps: {buckets}}}\n  day: {{steps:"
+    )
+    table = small_table.Table(tmp_path, text=text)
+    with monkeypatch.context() as planted:
+        planted.setattr(categories.Buckets, "apply", lambda self, x: bucket(x))
+        written = _export(table)
+    with pytest.raises(errors.ModelError, match=r"differs: 'dep time' \(boundary 1\)\."):
+        _compare(table, written)
 
 
 def test_every_row_is_wrong(exported):

@@ -48,6 +48,31 @@ def test_each_column_is_changed_by_itself(tmp_path):
     assert list(found["dep time", "out of range"]["dep time"].float_list.value) == [4801]
 
 
+def test_rows_lie_on_the_boundaries_of_buckets(tmp_path):
+    """Also behind what fills gaps, and not behind what changes values."""
+    fill, buckets = "{missing: {fill: 0}}", "{buckets: {boundaries: [%s]}}"
+    added = (
+        f"  time: {{of: dep time, steps: [{fill}, {buckets % '300.5, 9000'}]}}\n"
+        f"  first: {{of: day, steps: [{fill}, {buckets % '2.5, 7'}]}}\n"
+        f"  other: {{of: day, steps: [{fill}, log1p, {buckets % '3'}]}}\n"
+    )
+    text = small_table.CONFIG.replace("  day: {steps:", f"{added}  day: {{steps:")
+    rows = parity_rows.rows(small_table.Table(tmp_path, text=text).records, 8)
+    on = {(*row.columns, row.change): row for row in rows if row.change.startswith("boundary")}
+    found = {
+        key: [*_features(row)[key[0]].float_list.value, *_features(row)[key[0]].int64_list.value]
+        for key, row in on.items()
+    }
+    assert found == {
+        ("dep time", "boundary 1"): [300.5],
+        ("dep time", "boundary 2"): [9000],
+        ("day", "boundary 1"): [3],
+        ("day", "boundary 2"): [7],
+    }
+    forbidden = [key for key, row in on.items() if not row.allowed]
+    assert forbidden == [("dep time", "boundary 2")]
+
+
 def test_of_many_columns_several_are_changed_in_a_row():
     edges = [
         parity_rows._Edge(f"c{n}", change, change != "out of range", None)
