@@ -34,7 +34,8 @@ def test_checkpoints(judged, finished):
 
 def test_an_unknown_split(judged):
     with pytest.raises(
-        errors.UsageError, match="--split 'dev': has no records; there are train, eval, test"
+        errors.UsageError,
+        match="--split 'dev': has no records; there are some in train, eval, test",
     ):
         judged("dev")
 

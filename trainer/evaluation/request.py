@@ -37,9 +37,9 @@ def splits(wanted: str | None, contents: manifest.Manifest) -> list[str]:
     held = {name for name, split in contents.splits.items() if split.records > 0}
     found = [name for name in ([wanted] if wanted else ["eval", "test"]) if name in held]
     if not found:
-        raise errors.UsageError(
-            f"--split {wanted!r}: has no records; there are {', '.join(contents.splits)}"
-        )
+        having = ", ".join(name for name in contents.splits if name in held)
+        asked = f"--split {wanted!r}: has" if wanted else "eval and test: have"
+        raise errors.UsageError(f"{asked} no records; there are some in {having}")
     return found
 
 

@@ -70,8 +70,14 @@ def test_a_split_without_records():
     splits = {name: type("Split", (), {"records": n})() for name, n in (("eval", 5), ("test", 0))}
     contents = Manifest.model_construct(splits=splits)
     assert request.splits(None, contents) == ["eval"]
-    with pytest.raises(errors.UsageError, match="'test': has no records; there are eval, test"):
+    with pytest.raises(errors.UsageError, match="'test': has no records; there are some in eval"):
         request.splits("test", contents)
+    splits = {"train": splits["eval"], "eval": splits["test"]}
+    contents = Manifest.model_construct(splits=splits)
+    with pytest.raises(
+        errors.UsageError, match="eval and test: have no records; there are some in train"
+    ):
+        request.splits(None, contents)
 
 
 @pytest.mark.parametrize(
