@@ -264,7 +264,10 @@ def test_a_damaged_shard_is_named(commands, task_flags, tmp_path, own_records, d
     damage(shard)
     output = commands.run(TASK, *task_flags("damaged", storage=str(tmp_path)), code=65)
     line = error_line(output)
-    assert re.search(f"shard {shard}: {message}.* make preprocess FORCE=1; .* REPAIR=1", line), line
+    said = (
+        f"shard {shard}: {message}.* make preprocess FORCE=1 CONFIG=\\S+ STORAGE=\\S+; .* REPAIR=1"
+    )
+    assert re.search(said, line), line
     assert not list((tmp_path / "runs/damaged").glob("model.ckpt*"))
 
 
