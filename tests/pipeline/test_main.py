@@ -66,7 +66,10 @@ def test_nothing_heavy_is_imported_for_help_and_wrong_names(arguments):
         (["train"], "--config=... is missing. "),
         (["train", "--config=mnits"], "config 'mnits': not one of "),
         (["train", "--config=mnist", "--set", "train.stesp=1"], "(did you mean 'steps'?)"),
-        (["status", "STORAGE=/nonesuch"], "Train one with estimator-pipeline train."),
+        (
+            ["status", "STORAGE=/nonesuch"],
+            "Train one with estimator-pipeline train --storage=/nonesuch.",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line_with_code_64(arguments, text):
@@ -78,7 +81,7 @@ def test_what_is_wrong_is_one_line_with_code_64(arguments, text):
 
 def test_hints_are_of_make_if_make_has_called_it():
     done = run("status", "--storage=/nonesuch", PIPELINE_VIA="make")
-    assert done.stderr.endswith("Train one with make train.\n")
+    assert done.stderr.endswith("Train one with make train STORAGE=/nonesuch.\n")
 
 
 def test_a_command_runs_without_settings_if_none_is_required(tmp_path):
