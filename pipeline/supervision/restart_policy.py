@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -16,11 +17,13 @@ from pipeline.runs.run_record import Restart
 _GANG = "gang"
 # What TensorFlow's server and the system say when a port is taken.
 _PORT_TAKEN = ("could not start grpc server", "address already in use", "address in use")
-# Errors of TensorFlow that come of other processes and of the network, by how a cause begins.
-_OF_OTHERS = tuple(
-    f"{name}Error:"
-    for name in ("Cancelled", "DeadlineExceeded", "FailedPrecondition", "Internal", "Unknown")
+# Exceptions that come of other processes, of the network and of storage, by how a cause begins.
+_OF_TENSORFLOW = (
+    "Aborted|Cancelled|DeadlineExceeded|FailedPrecondition|Internal|ResourceExhausted|Unavailable"
+    "|Unknown"
 )
+_OF_PYTHON = r"OS|Timeout|Connection\w*|BrokenPipe|EOF"
+_OF_OTHERS = re.compile(rf"(?:\w+\.)*(?:{_OF_TENSORFLOW}|{_OF_PYTHON})Error\b")
 # The exit code of Python after an exception that nothing has caught.
 _UNCAUGHT = 1
 
@@ -50,7 +53,7 @@ class Loss:
     @property
     def is_bug(self) -> bool:
         """True if an exception ended it that other processes have no part in."""
-        return self.code == _UNCAUGHT and not self.cause.startswith(_OF_OTHERS)
+        return self.code == _UNCAUGHT and not _OF_OTHERS.match(self.cause)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -115,9 +115,18 @@ def test_another_end_than_the_last_is_tried_again(second):
     assert policy.decide(second, 1.0).action == "gang"
 
 
-def test_what_comes_of_other_processes_is_tried_again():
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "InternalError: connection reset by peer",
+        "tensorflow.python.framework.errors_impl.UnavailableError: failed to connect to all",
+        "OSError: [Errno 116] Stale file handle: 'x'",
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+    ],
+)
+def test_what_comes_of_other_processes_and_of_storage_is_tried_again(cause):
     policy = Policy("gang")
-    lost = loss(1, "InternalError: connection reset by peer", reached=17)
+    lost = loss(1, cause, reached=17)
     assert {policy.decide(lost, float(time)).action for time in range(5)} == {"gang"}
 
 
