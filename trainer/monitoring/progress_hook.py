@@ -16,6 +16,7 @@ from trainer.monitoring.status_reporter import Reporter
 
 _train = tf.compat.v1.train
 _RATE = "examples_per_second"
+_TRAINING = "training"
 
 
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
@@ -53,12 +54,17 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         self._since = self._summarised = (self._local_steps, time.perf_counter())
-        self._reporter.say("training", step=int(session.run(self._step)))
+        self._reporter.say(_TRAINING, step=int(session.run(self._step)))
         self._first_reported = False
 
     def before_run(self, run_context: Any) -> Any:
-        wanted = self._reporter.due or self._summary_due or not self._first_reported
+        wanted = self._reporter.due or self._summary_due or self._resumed
         return _train.SessionRunArgs([self._step, self._loss]) if wanted else None
+
+    @property
+    def _resumed(self) -> bool:
+        """True until the first step of a session is reported, and after an evaluation in turn."""
+        return not self._first_reported or self._reporter.status.state != _TRAINING
 
     @property
     def _summary_due(self) -> bool:
@@ -74,18 +80,19 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         if self._summary_due:
             rate, self._summarised = self._rate_since(self._summarised)
             self._write_summary(step, {_RATE: rate, **self._of_peers()})
-        if not self._first_reported:
+        if self._resumed:
             # At once, and not when due: by it the supervisor knows that training continues.
             self._first_reported = True
-            self._reporter.say("training", step=step, loss=loss)
+            self._since = (self._local_steps, time.perf_counter())
+            self._reporter.say(_TRAINING, step=step, loss=loss)
         elif self._reporter.due:
             rate, self._since = self._rate_since(self._since)
-            self._reporter.say("training", step=step, loss=loss, examples_per_second=rate)
+            self._reporter.say(_TRAINING, step=step, loss=loss, examples_per_second=rate)
 
     def end(self, session: Any) -> None:
         # A short run may not have told any loss since its first step.
         step = int(session.run(self._step))
-        self._reporter.say("training", step=step, loss=self._newest_loss)
+        self._reporter.say(_TRAINING, step=step, loss=self._newest_loss)
         if self._model_dir is not None and (rates := self._of_peers(now=True)):
             self._write_summary(step, rates)
 

@@ -71,12 +71,11 @@ class Scene:
 
     def __init__(self, folder, *, writes):
         self.run = RunFolder(str(folder))
-        self.hook = ProgressHook(
-            Reporter(self.run, "chief-0", 100), 32, 5, model_dir=self.run.path if writes else None
-        )
+        self.reporter = Reporter(self.run, "chief-0", 100)
+        self.hook = ProgressHook(self.reporter, 32, 5, model_dir=self.run.path if writes else None)
         self.said = []
 
-    def train(self, steps):
+    def train(self, steps, evaluates_before=None):
         with tf.Graph().as_default():
             step = v1.train.get_or_create_global_step()
             loss = 100.0 - 10.0 * tf.cast(step, tf.float32)
@@ -85,7 +84,9 @@ class Scene:
             with tf.control_dependencies([loss]):
                 train_op = step.assign_add(1)
             with v1.train.SingularMonitoredSession(hooks=[self.hook]) as session:
-                for _ in range(steps):
+                for number in range(steps):
+                    if number == evaluates_before:
+                        self.reporter.say("evaluating")
                     session.run(train_op)
                     self.said.append(run_folder.read_statuses(self.run)["chief-0"])
         v1.summary.FileWriterCache.clear()
@@ -97,6 +98,13 @@ def test_the_first_step_is_told_at_once(tmp_path):
     scene.train(1)
     assert (scene.said[0].state, scene.said[0].max_steps) == ("training", 100)
     assert scene.said[0].loss == pytest.approx(100.0 - 10.0 * scene.said[0].step, abs=10.0)
+
+
+def test_the_first_step_after_an_evaluation_is_told_at_once(tmp_path):
+    scene = Scene(tmp_path, writes=False)
+    scene.train(6, evaluates_before=3)
+    assert [status.state for status in scene.said] == ["training"] * 6
+    assert scene.said[3].step > scene.said[2].step == scene.said[1].step
 
 
 def test_the_last_step_is_told_at_the_end(tmp_path):
