@@ -26,7 +26,7 @@ from benchmarks.first_try_tables import Table
 from benchmarks.result import Result
 from pipeline import config
 from pipeline.records import builds, tfrecord
-from pipeline.runs import run_folder
+from pipeline.runs import run_search
 
 _RUN = "first"
 _LIMIT = 120.0  # seconds
@@ -81,7 +81,7 @@ def attempt(table: Table, folder: str) -> Outcome:
         "--set=data.provenance=true",
     )
     seconds, processor = time.perf_counter() - began, _processor() - used
-    run = run_folder.find_run(folder, name, None)
+    run = run_search.find_run(folder, name, None)
     job = run.read_config()
     rows = {split: _rows(folder, run, job, split=split) for split in ("train", "test")}
     test = rows["test"]

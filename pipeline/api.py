@@ -27,7 +27,7 @@ from typing import Any
 from pipeline import errors, storage
 from pipeline.jobs import job as jobs
 from pipeline.records import builds, manifest
-from pipeline.runs import run_folder, run_list, run_record
+from pipeline.runs import run_folder, run_list, run_record, run_search
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 
@@ -155,7 +155,7 @@ def evaluate(
 ) -> list[Evaluation]:
     """Evaluates a run again (the newest one, or the newest of a config) on the eval and test splits
     or one of them, at its newest checkpoint, a step, `best` or `all`."""
-    found = run_folder.find_run(storage_root, run, config, trained=True)
+    found = run_search.find_run(storage_root, run, config, trained=True)
     given = {"split": split, "checkpoint": checkpoint, "slices": ",".join(slices)}
     arguments = [f"--run={found.name}", f"--storage={storage_root}"]
     arguments += [f"--{name}={value}" for name, value in given.items() if value not in (None, "")]
@@ -180,7 +180,7 @@ def predict(
     """Predicts with the exported model of a run: the raw rows of a file, or the test split without
     an `input`. The `output` is a file that must not exist; without one it is in the run's folder.
     """
-    found = run_folder.find_run(storage_root, run, config, trained=True)
+    found = run_search.find_run(storage_root, run, config, trained=True)
     given = {"input": input, "output": output, "export": export}
     arguments = [f"--run={found.name}", f"--storage={storage_root}"]
     arguments += [f"--{name}={value}" for name, value in given.items() if value]

@@ -20,7 +20,7 @@ from pipeline.command_line import hints
 from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.records import builds
-from pipeline.runs import exported, run_folder
+from pipeline.runs import exported, run_folder, run_search
 from serving.batch import inputs, predictions
 from serving.batch.outputs import FORMATS
 
@@ -47,7 +47,7 @@ _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated b
 def main() -> None:
     """Finds the model and the rows, and hands over."""
     versions.require_estimators()
-    run = run_folder.find_run(
+    run = run_search.find_run(
         _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
     )
     job = run.read_config()

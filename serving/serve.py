@@ -17,7 +17,7 @@ from absl import flags
 from pipeline import cli, versions
 from pipeline.config import own_input
 from pipeline.records import builds
-from pipeline.runs import exported, run_folder
+from pipeline.runs import exported, run_search
 from serving.rest import session
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
@@ -32,7 +32,7 @@ _PORT = flags.DEFINE_integer(
 def main() -> None:
     """Finds the model and hands over."""
     versions.require_estimators()
-    run = run_folder.find_run(
+    run = run_search.find_run(
         _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
     )
     job = run.read_config()

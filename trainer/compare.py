@@ -21,7 +21,7 @@ from pipeline.console import terminal
 from pipeline.records import builds, manifest, quarantine, shard_check
 from pipeline.reports import differences
 from pipeline.reports import facts as facts_of
-from pipeline.runs import resuming, run_folder
+from pipeline.runs import resuming, run_search
 from trainer.comparison import pairing
 from trainer.comparison.pairing import Side
 from trainer.evaluation import request
@@ -98,7 +98,7 @@ def _names() -> list[str]:
 def _side(name: str) -> Side:
     """Returns a run and its records. Raises `UsageError` for a run that does not exist or never
     trained, `DataError` for records that are gone."""
-    run = run_folder.find_run(_STORAGE.value, name)
+    run = run_search.find_run(_STORAGE.value, name)
     job = run.read_config()
     own_input.refuse(job, "compare", instead="make report has the evaluations made")
     if not storage.exists(run.record_path):

@@ -20,7 +20,7 @@ from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.records import builds, manifest
 from pipeline.reports import unlearned
-from pipeline.runs import run_folder
+from pipeline.runs import run_search
 from pipeline.storage import strict_json
 from trainer.evaluation import request
 
@@ -40,7 +40,7 @@ _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the
 def main() -> None:
     """Prints the metrics, a row a checkpoint and split, then a row a slice; writes the page."""
     versions.require_estimators()
-    run = run_folder.find_run(
+    run = run_search.find_run(
         _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
     )
     job, slices = run.read_config(), [s for s in _SLICES.value if s]

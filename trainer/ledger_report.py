@@ -11,7 +11,7 @@ from absl import flags
 from pipeline import cli, errors
 from pipeline.config import own_input
 from pipeline.records import builds, manifest, quarantine
-from pipeline.runs import run_folder, run_record
+from pipeline.runs import run_record, run_search
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import report
 from trainer.input import epoch_order
@@ -23,7 +23,7 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 
 def main() -> None:
     """Prints a row an epoch, and what is not exactly once."""
-    run = run_folder.find_run(
+    run = run_search.find_run(
         _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
     )
     job = run.read_config()

@@ -13,7 +13,7 @@ from absl import flags
 from pipeline import cli, versions
 from pipeline.config import own_input
 from pipeline.records import builds
-from pipeline.runs import run_folder
+from pipeline.runs import run_search
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -24,7 +24,7 @@ _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the
 def main() -> None:
     """Migrates each checkpoint that is wanted, and says where it is."""
     versions.require_estimators()
-    run = run_folder.find_run(
+    run = run_search.find_run(
         _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
     )
     own_input.refuse(run.read_config(), "migrate")

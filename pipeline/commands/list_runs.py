@@ -16,7 +16,7 @@ from absl import flags
 from pipeline import cli, errors
 from pipeline.console import terminal
 from pipeline.reports import runs_page
-from pipeline.runs import run_folder, run_list, tags
+from pipeline.runs import run_list, run_search, tags
 
 _CONFIG = flags.DEFINE_string("config", None, "Only runs of the config of this name.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
@@ -61,7 +61,7 @@ def _tag() -> None:
         raise errors.UsageError(
             "--run and --tags: give both to change the tags of a run; --tag lists runs by tag"
         )
-    run = run_folder.find_run(_STORAGE.value, _RUN.value, scripts=True)
+    run = run_search.find_run(_STORAGE.value, _RUN.value, scripts=True)
     found = tags.change(run, [tag for tag in _TAGS.value if tag])
     print(f"tags of {run.name}: {', '.join(found) or 'none'}")
 

@@ -15,7 +15,7 @@ from absl import flags
 
 from pipeline import cli, storage
 from pipeline.launchers import remote_jobs
-from pipeline.runs import liveness, log_reader, run_folder, run_record
+from pipeline.runs import liveness, log_reader, run_folder, run_record, run_search
 from pipeline.runs.run_folder import RunFolder
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
@@ -30,7 +30,7 @@ _POLL, _REMOTE_POLL = 0.5, 5.0  # seconds
 def main() -> None:
     """Prints the logs, process by process; with --follow as lines come."""
     config = _CONFIG.value or None
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
+    run = run_search.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
     logs = log_reader.Logs(run, _ROLE.value or None)
     record = run_record.read(run)
     link = remote_jobs.logs_link(record.job) if record is not None and record.job else None

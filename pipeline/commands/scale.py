@@ -15,7 +15,7 @@ import time
 from absl import flags
 
 from pipeline import cli
-from pipeline.runs import run_folder, scale_request
+from pipeline.runs import run_search, scale_request
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -28,7 +28,7 @@ _WORKERS = flags.DEFINE_integer(
 def main() -> None:
     """Writes the request, which the launcher of the run carries out."""
     config = _CONFIG.value or None
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
+    run = run_search.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
     print(f"run {run.name}: {scale_request.ask(run, _WORKERS.value, now=time.time())}")
 
 

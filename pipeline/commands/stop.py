@@ -15,7 +15,7 @@ from absl import flags
 
 from pipeline import cli
 from pipeline.launchers import remote_jobs
-from pipeline.runs import run_folder, stopping
+from pipeline.runs import run_search, stopping
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -25,7 +25,7 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Writes the stop file."""
     config = _CONFIG.value or None
-    run = run_folder.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
+    run = run_search.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
     done = remote_jobs.stop(run)
     if done is None:
         done = stopping.ask(run, now=time.time())

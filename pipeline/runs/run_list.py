@@ -14,7 +14,7 @@ from pipeline import errors, storage
 from pipeline.console import text_table
 from pipeline.console.figures import figure
 from pipeline.console.progress import duration
-from pipeline.runs import liveness, run_folder, run_record, tags
+from pipeline.runs import liveness, run_folder, run_record, run_search, tags
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
@@ -48,7 +48,7 @@ def read(storage_root: str, now: float, config: str | None = None) -> list[Row]:
     """Returns a row for each run below a storage root, the newest first; only those of the config
     of that name if one is given. A thread reads each, since a storage elsewhere answers late."""
     root = storage.join(storage.absolute(storage_root), "runs")
-    runs = run_folder.below(root)
+    runs = run_search.below(root)
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         rows = [row for row in pool.map(lambda run: _row(run, now), runs) if row is not None]
     wanted = [row for row in rows if config in (None, row.config)]

@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from pipeline.runs import exported, run_folder
+from pipeline.runs import exported, run_search
 from tests.trainer.commands import error_line
 from trainer import evaluate
 from trainer.metrics.slice_metrics import Judgement
@@ -73,7 +73,7 @@ def test_all_that_was_written_can_be_moved(commands, finished, small_records, tm
     shutil.copytree(small_records.storage / "records", moved / "records")
     shutil.copytree(finished.path, moved / "runs" / "elsewhere")
     commands.run(EVALUATE, f"--storage={moved}", "--run=elsewhere", "--split=eval")
-    run = run_folder.find_run(str(moved), None)
+    run = run_search.find_run(str(moved), None)
     for kind in exported.KINDS:
         export = exported.find(run, kind)
         assert export.path.startswith(f"{moved}/runs/elsewhere/export/{kind}/")

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from pipeline.runs import run_folder, run_record, script_role
+from pipeline.runs import run_folder, run_record, run_search, script_role
 from pipeline.runs.run_folder import RunFolder
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.trainer.commands import error_line
@@ -88,7 +88,7 @@ def test_a_process_of_a_launcher_has_one(commands, tmp_path):
     assert len(re.findall("^returned ", output, re.M)) == 1
     # The run is that of the launcher, and known by the name in the script, too.
     assert os.readlink(tmp_path / "runs" / "r") == "told"
-    assert [one.name for one in run_folder.below(str(tmp_path / "runs"))] == ["r"]
+    assert [one.name for one in run_search.below(str(tmp_path / "runs"))] == ["r"]
     status = run_folder.read_status(role.run, "chief-0")
     assert (status.pid, status.state) == (os.getpid(), "done")
 

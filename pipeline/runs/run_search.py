@@ -1,0 +1,94 @@
+"""Finds runs: by name, or the newest one, of all or of a config."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shlex
+from collections.abc import Iterator
+
+from pipeline import errors, storage
+from pipeline.runs.run_folder import RECORD, RunFolder, run_folder, saved_step
+
+
+def find_run(
+    storage_root: str,
+    run: str | None,
+    config_name: str | None = None,
+    *,
+    scripts: bool = False,
+    trained: bool = False,
+) -> RunFolder:
+    """Returns the run of that name, or the newest one, of a config (its name or path) if that is
+    given. Raises `UsageError` if there is none, or if the named run is of another config.
+
+    Runs of a script, which have no config, are found only if `scripts` is true. With `trained`, one
+    that failed before its first checkpoint is not the newest while there is another.
+    """
+    wanted = _config_name(config_name) if config_name else None
+    if run is None:
+        root = storage.join(storage.absolute(storage_root), "runs")
+        newest = _newest_first(root, wanted, scripts=scripts and wanted is None)
+        if (first := next(newest, None)) is None:
+            raise errors.UsageError(
+                f"no run of {wanted!r} in {root!r}. Train one with make train "
+                f"CONFIG={shlex.quote(str(config_name))}."
+            )
+        alive = (f for f in itertools.chain([first], newest) if not _is_dead(f))
+        return next(alive, first) if trained else first
+    folder = RunFolder(run_folder(storage_root, run))
+    if folder.is_of_script:
+        if scripts and wanted is None:
+            return folder
+        raise errors.UsageError(
+            f"run {run!r}: runs a script and has no config; only status, logs, runs and stop "
+            "work on it"
+        )
+    if not storage.exists(folder.config_path):
+        known = storage.listdir(storage.parent(folder.path))
+        raise errors.UsageError(
+            f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}"
+        )
+    found = folder.read_config().name if wanted else wanted
+    if found != wanted:
+        raise errors.UsageError(
+            f"--config {config_name!r}: is {wanted!r}, but run {run!r} is of {found!r}; give one "
+            "of the two"
+        )
+    return folder
+
+
+def below(root: str) -> list[RunFolder]:
+    """Returns the folders in `root`, of runs or not; one that a link names, by the link."""
+    folders = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
+    if storage.is_remote(root):
+        return folders
+    targets = {os.path.realpath(one.path) for one in folders if os.path.islink(one.path)}
+    kept = [one for one in folders if os.path.islink(one.path) or one.path not in targets]
+    return [one for one in kept if os.path.exists(one.path)]
+
+
+def _is_dead(folder: RunFolder) -> bool:
+    """Tells if a run has failed before there was anything to keep of it."""
+    return (folder.read(RECORD) or {}).get("status") == "failed" and saved_step(folder) is None
+
+
+def _newest_first(root: str, wanted: str | None, *, scripts: bool) -> Iterator[RunFolder]:
+    """Yields the runs of a config, or all. Raises `UsageError` if there is no run at all."""
+    started = [
+        f for f in below(root) if storage.exists(f.config_path) or (scripts and f.is_of_script)
+    ]
+    if not started:
+        raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
+    for folder in sorted(started, key=lambda f: storage.modified(f.begun_path), reverse=True):
+        # One that cannot be read, such as of another version, is of no config that is known.
+        with contextlib.suppress(errors.UsageError, errors.DataError):
+            if wanted is None or folder.read_config().name == wanted:
+                yield folder
+
+
+def _config_name(name_or_path: str) -> str:
+    from pipeline.config import config_file  # commands that only look start without it
+
+    return config_file.load(name_or_path).name
