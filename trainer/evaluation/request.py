@@ -38,8 +38,9 @@ def splits(wanted: str | None, contents: manifest.Manifest) -> list[str]:
     found = [name for name in ([wanted] if wanted else ["eval", "test"]) if name in held]
     if not found:
         having = ", ".join(name for name in contents.splits if name in held)
-        asked = f"--split {wanted!r}: has" if wanted else "eval and test: have"
-        raise errors.UsageError(f"{asked} no records; there are some in {having}")
+        if wanted is None:
+            raise errors.UsageError(f"eval, test: have no records; there are some in {having}")
+        raise errors.UsageError(f"--split {wanted!r}: has no records; there are some in {having}")
     return found
 
 

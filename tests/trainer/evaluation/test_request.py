@@ -75,7 +75,7 @@ def test_a_split_without_records():
     splits = {"train": splits["eval"], "eval": splits["test"]}
     contents = Manifest.model_construct(splits=splits)
     with pytest.raises(
-        errors.UsageError, match="eval and test: have no records; there are some in train"
+        errors.UsageError, match="eval, test: have no records; there are some in train"
     ):
         request.splits(None, contents)
 
