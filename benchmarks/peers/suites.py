@@ -26,7 +26,7 @@ class Program:
     A module that stands for several programs is named by `module`, with the `argument` of each.
 
     `against` is the program of ours that it is compared with, the first one if empty; `goal` is how
-    many times its main figure that one's should be; `without` says why there is none."""
+    many times its main figure that one's should be; `without` says why it has no figures."""
 
     name: str
     title: str

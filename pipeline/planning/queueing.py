@@ -23,13 +23,11 @@ class Station:
     @property
     def busy(self) -> float:
         """Seconds that it is busy for a step: no more than one step in so many can be made."""
-        return (
-            self.demand / max(1.0, self.copies) if self.copies >= 1 else self.demand / self.copies
-        )
+        return self.demand / self.copies
 
     @property
     def delay(self) -> float:
-        """Seconds of a step at it in which nobody else is held up."""
+        """Seconds of a step at it in which the next step may begin."""
         return max(0.0, self.demand - self.busy)
 
 

@@ -20,8 +20,8 @@ class Target:
     value: float
 
     def is_met(self, outlook: Outlook) -> bool:
-        """True if the cautious end of the range meets it. Of a saturation that was not measured
-        there is none."""
+        """True if the cautious end of the range meets it. A rate past a saturation that was
+        not measured meets no target."""
         if outlook.predicted.is_bound:
             return False
         if self.kind == "examples_per_second":

@@ -1,4 +1,4 @@
-"""The command by which a run goes on, for messages."""
+"""The command that resumes a run, for messages."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def is_null(text: str | None) -> bool:
 
 
 def _items(text: str) -> list[str | None] | None:
-    """Returns the items of an array of JSON, `None` if it is none."""
+    """Returns the items of an array of JSON, `None` if the text is something else."""
     if not text:
         return []
     try:
@@ -83,14 +83,14 @@ def _items(text: str) -> list[str | None] | None:
 
 
 def _printed(text: str) -> list[str | None] | None:
-    """Returns the items of a list as Python prints it, `None` if it is none."""
+    """Returns the items of a list as Python prints it, `None` if the text is something else."""
     if not (text.startswith("[") and text.endswith("]")):
         return None
     inside, items, at = text[1:-1], list[str | None](), 0
     while found := _PRINTED_ITEM.match(inside, at):
         try:
             items.append(_plain(found[1]))
-        except SyntaxError:  # of an escape that is none
+        except SyntaxError:  # an invalid escape
             return None
         at = found.end()
         if not found[2]:

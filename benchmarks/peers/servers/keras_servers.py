@@ -47,7 +47,7 @@ def serve() -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports that nobody has now."""
+    """Returns ports that are free now."""
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in held:

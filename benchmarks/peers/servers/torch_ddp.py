@@ -32,23 +32,13 @@ def train(rank: int, job: tuple[dict[str, Any], int, str]) -> None:
     torch.manual_seed(given["seed"])
     model, rows = torch_loop.WideAndDeep(given), torch_loop.load(given, "train")
     rows = [x[rank::trainers] for x in rows]
-    updates, loss_of = torch_loop.optimizers(model, given), torch.nn.BCEWithLogitsLoss()
-    together = DistributedDataParallel(model)
-    batch, order, at, marks = given["batch_size"], torch.tensor([]), 0, []
-    for step in range(0, given["steps"], trainers):
-        if at + batch > len(order):
-            order, at = torch.randperm(len(rows[0])), 0
-        *features, label = (x[order[at : at + batch]] for x in rows)
-        at += batch
-        loss = loss_of(together(*features), label)
-        for update in updates:
-            update.zero_grad()
-        loss.backward()
-        for update in updates:
-            update.step()
-        made = step + trainers
-        if (not marks and made >= given["warm_up"]) or made >= given["steps"]:
-            marks.append(measure.mark(made))
+    updates = torch_loop.optimizers(model, given)
+    together, batch, marks = DistributedDataParallel(model), given["batch_size"], []
+    made = torch_loop.steps(together, updates, rows, batch=batch)
+    for step in range(trainers, given["steps"] + trainers, trainers):
+        next(made)
+        if (not marks and step >= given["warm_up"]) or step >= given["steps"]:
+            marks.append(measure.mark(step))
     if rank == 0:
         found = measure.of_marks(marks[0], marks[-1], batch)
         measure.report(**found, auc=torch_loop.test_auc(model, given))

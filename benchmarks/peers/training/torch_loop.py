@@ -3,7 +3,9 @@ features lie in memory, ready made: nothing is read, parsed or looked up while i
 
 from __future__ import annotations
 
+import itertools
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -76,9 +78,25 @@ def main(given: dict[str, Any]) -> None:
     """Trains, and scores the test split."""
     torch.manual_seed(given["seed"])
     model, rows = WideAndDeep(given), load(given, "train")
-    updates, loss_of = optimizers(model, given), nn.BCEWithLogitsLoss()
-    meter, batch, order, at = measure.Meter(given), given["batch_size"], torch.tensor([]), 0
-    for _ in range(given["steps"]):
+    meter = measure.Meter(given)
+    updates = optimizers(model, given)
+    for _ in itertools.islice(
+        steps(model, updates, rows, batch=given["batch_size"]), given["steps"]
+    ):
+        meter.step()
+    measure.report(**meter.result(), auc=test_auc(model, given))
+
+
+def steps(
+    model: nn.Module,
+    updates: list[torch.optim.Optimizer],
+    rows: list[torch.Tensor],
+    *,
+    batch: int,
+) -> Iterator[None]:
+    """Trains on shuffled batches without end, and yields after each."""
+    loss_of, order, at = nn.BCEWithLogitsLoss(), torch.tensor([]), 0
+    while True:
         if at + batch > len(order):
             order, at = torch.randperm(len(rows[0])), 0
         *features, label = (x[order[at : at + batch]] for x in rows)
@@ -89,8 +107,7 @@ def main(given: dict[str, Any]) -> None:
         loss.backward()
         for update in updates:
             update.step()
-        meter.step()
-    measure.report(**meter.result(), auc=test_auc(model, given))
+        yield
 
 
 def test_auc(model: nn.Module, given: dict[str, Any]) -> float:
