@@ -23,6 +23,7 @@ from tests.cloud.objects import Buckets, Object, Refused
 TOKEN = "token-of-the-tests"
 # Objects in one answer at most; the service itself has 1000.
 _PAGE = 50
+_A_BUCKET = r"/storage/v1/b/[^/?]+(\?.*)?"
 
 
 @dataclasses.dataclass
@@ -98,9 +99,14 @@ class Api:
     def asked_of_storage(self) -> list[Seen]:
         """The requests for objects.
 
-        Google's clients look after their credentials in threads of their own, whenever they like.
+        Google's clients look after their credentials, and after what they know of a bucket
+        (google.cloud.storage._bucket_metadata_cache), in threads of their own, whenever they like.
         """
-        return [seen for seen in self.seen if seen.host == "storage.googleapis.com"]
+        return [
+            seen
+            for seen in self.seen
+            if seen.host == "storage.googleapis.com" and not re.fullmatch(_A_BUCKET, seen.path)
+        ]
 
     def answer(self, request: Request) -> Answer:
         """Does what a request asks for."""
