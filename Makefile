@@ -5,9 +5,9 @@ SHELL       := /bin/bash
 
 # Every variable that can be given. From here on each holds its text as it was given: make would
 # otherwise expand what is in it, so that $(shell …) runs and a $ disappears.
-VARIABLES := A B BASELINE BUCKET BUILDER CALIBRATE_PS CALIBRATE_WORKERS CHECKPOINT CLUSTER CONFIG CORES CUDA DATA DISK DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
+VARIABLES := A B BASELINE BUCKET BUILDER CALIBRATE_PS CALIBRATE_WORKERS CHECKPOINT CLUSTER CONFIG CORES CUDA DATA DEVICE DISK DRY_RUN ERROR_BUDGET EXPORT FAIL_IF FAULTS FIXED FOLLOW FORCE \
 	FORMAT GROUP HEADER IMAGE INPUT KILLS KINDS LABEL LINK MATRIX MACHINE METHOD METRIC MODES NUM_WORKERS ONLY OUT OUTPUT PAGE PARALLEL PORT PREEMPTIONS PROJECT PS PYTHON RECORDS \
-	REDUCTION REGION REPAIR ROLE ROWS RUN RUNGS SAMPLER SCHEMA SECONDS SEED SET SIGNATURE SLICES SORT SPACE SPLIT STATUS STORAGE STRATEGY TAG TAGS TARGET TRIALS WORKERS
+	REDUCTION REGION REPAIR ROLE ROWS RUN RUNGS SAMPLER SCHEMA SECONDS SEED SET SIGNATURE SIZE SLICES SORT SPACE SPLIT STATUS STORAGE STRATEGY TAG TAGS TARGET TRIALS WORKERS
 define newline
 
 
@@ -243,8 +243,8 @@ scale: $(VENV)/.installed ## change the number of workers of RUN to WORKERS=n wh
 image: $(VENV)/.installed ## build and push the images of jobs as IMAGE=registry/path:tag, for GPUs too with CUDA=1; BUILDER=docker|podman|gcloud
 	@$(CLI) image $(call given,IMAGE,image) $(call given,BUILDER,builder) $(if $(call on,CUDA),--cuda)
 
-doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE; what CLUSTER= needs here
-	@$(CLI) doctor $(call given,STORAGE,storage) $(call given,CLUSTER,cluster)
+doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE; what CLUSTER= needs here; matrix products of DEVICE=cpu:0 and SIZE=256,1024
+	@$(CLI) doctor $(call given,STORAGE,storage) $(call given,CLUSTER,cluster) $(call given,DEVICE,device) $(call given,SIZE,size)
 
 # Every test is fast, or else heavy, or slow.
 PYTEST    = $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m

@@ -2,26 +2,46 @@
 
   estimator-pipeline doctor --storage=output
   estimator-pipeline doctor --cluster=slurm     that it can submit jobs there
+  estimator-pipeline doctor --device=cpu:0 --size=256,1024    how fast it multiplies matrices
 
 Takes a few seconds, most of them the import of TensorFlow. Exits with 0, or 64 if there is
-something to fix.
+something to fix. With a device or sizes only matrix products are measured, of several data types;
+each line begins with the device that TensorFlow placed the product on.
 """
 
 from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, errors, places
-from pipeline.launchers import base, checks
+from pipeline import cli, errors, places, versions
+from pipeline.launchers import base, checks, products
 
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
 _CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.training(), "Where jobs are to run.")
+_DEVICE = flags.DEFINE_string("device", None, "Device to multiply on, such as gpu:0. Default: all.")
+_SIZE = flags.DEFINE_list("size", None, "Rows of the square matrices to multiply.")
 
 
 def main() -> None:
     """Prints every finding, and fails if one of them needs fixing."""
+    if _DEVICE.value or _SIZE.value:
+        _multiply()
+        return
     if not checks.report(base.choose(_CLUSTER.value).checks(_STORAGE.value)):
         raise errors.UsageError("some checks failed; see the lines with FIX")
+
+
+def _multiply() -> None:
+    """Prints how fast devices of this machine are. Raises `UsageError` for what there is not."""
+    if _CLUSTER.value != places.HERE:
+        raise errors.UsageError(
+            f"--cluster={_CLUSTER.value}: only devices of this machine can be measured; "
+            "leave out --device and --size"
+        )
+    sizes = products.check_sizes(_SIZE.value) if _SIZE.value else products.SIZES
+    versions.require_estimators()
+    for product in products.measure(products.devices(_DEVICE.value), sizes):
+        print(product, flush=True)
 
 
 if __name__ == "__main__":

@@ -78,6 +78,9 @@ class Train(Section):
     hooks: tuple[str, ...] = ()
     """Your own `SessionRunHook`s, as `package.module:Hook`. Each is called without arguments."""
     profile: Profile | None = None
+    log_device_placement: bool = False
+    """Writes the device of each operation to the logs of the processes that train and evaluate:
+    `make logs ROLE=chief`."""
     max_seconds: Above0 | None = None
     """Seconds of training, over all starts of the run, after which it ends; the result is evaluated
     and exported. Not set: no limit."""

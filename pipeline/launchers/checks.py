@@ -8,9 +8,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from importlib import metadata
-from typing import Any
 
 from pipeline import errors, storage, versions
+from pipeline.launchers import products
 from pipeline.storage import gcs_preflight
 from pipeline.supervision import ports
 
@@ -18,7 +18,6 @@ _GIB = 1 << 30
 # What the records, checkpoints and exports of a small job take, with room to spare.
 _ENOUGH_DISK = 2 * _GIB
 _MATRIX = 1024
-_REPEATS = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,39 +120,15 @@ def check_disk(root: str, free: int) -> Finding:
 
 def check_devices(clock: Callable[[], float] = time.perf_counter) -> Iterator[Finding]:
     """Does each device work, and how fast is it?"""
-    # Without this the import reports three "errors" of GPU libraries on machines without GPUs.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    import tensorflow as tf
-
-    gpus = tf.config.list_logical_devices("GPU")
-    cpus = os.cpu_count() or 1
-    yield Finding(f"{cpus} CPUs, {len(gpus)} GPUs{'' if gpus else ' (none is needed)'}")
-    for device in [*tf.config.list_logical_devices("CPU"), *gpus]:
+    tf = products.tensorflow()
+    names = products.devices()
+    cpus, gpus = os.cpu_count() or 1, sum(name.startswith("GPU") for name in names)
+    yield Finding(f"{cpus} CPUs, {gpus} GPUs{'' if gpus else ' (none is needed)'}")
+    for name in names:
         try:
-            rate = _flops(tf, device.name, clock)
+            yield Finding(str(products.product(name, _MATRIX, "float32", clock=clock)))
         except tf.errors.OpError as error:
-            yield _bad(error, f"{device.name} does not work")
-            continue
-        size = f"{_MATRIX}x{_MATRIX}"
-        yield Finding(f"{_short(device.name)}: {size} matrix product at {rate / 1e9:,.0f} GFLOP/s")
-
-
-def _flops(tf: Any, device: str, clock: Callable[[], float]) -> float:
-    """Returns floating point operations per second of matrix products on one device."""
-    with tf.device(device):
-        matrix = tf.random.stateless_normal([_MATRIX, _MATRIX], seed=[1, 2])
-        tf.linalg.matmul(matrix, matrix).numpy()  # the first one sets the device up
-        start = clock()
-        product = matrix
-        for _ in range(_REPEATS):
-            product = tf.linalg.matmul(matrix, matrix)
-        product.numpy()  # waits for the device
-    return float(_REPEATS * 2 * _MATRIX**3 / max(clock() - start, 1e-9))
-
-
-def _short(device: str) -> str:
-    """Returns `CPU:0` of `/device:CPU:0`."""
-    return device.rpartition("device:")[2]
+            yield _bad(error, f"{name} does not work")
 
 
 def _bad(error: Exception, text: str = "") -> Finding:

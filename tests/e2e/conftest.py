@@ -27,6 +27,7 @@ COMMON = (
     f"train.optimizer={{name: sgd, learning_rate: {RATE}}}",
     "train.hooks=[tests.e2e.first_step:FirstStep]",
     "train.profile={start: 20, stop: 22}",
+    "train.log_device_placement=true",
 )
 MODES = {
     "none": (),

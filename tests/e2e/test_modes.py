@@ -54,6 +54,19 @@ def test_each_record_of_an_epoch_is_applied_once(run_of, small_records, mode):
         assert (row["once"], row["more"], row["never"], row["skipped"]) == (due, 0, 0, 0)
 
 
+@pytest.mark.parametrize("mode", modes("mirrored", "parameter_server"))
+def test_logs_say_where_operations_are_placed(run_of, mode):
+    text = (run_of(mode).path / "logs" / "chief-0.log").read_text()
+    placed = set(re.findall(r"^\S+: \(MatMul\): (\S+)$", text, re.MULTILINE))
+    variables = set(re.findall(r"^global_step/Assign: \(\w+\): (\S+)$", text, re.MULTILINE))
+    if mode == "mirrored":
+        assert {device[-5:] for device in placed} == {"CPU:0", "CPU:1"}
+    else:
+        assert placed == {"/job:chief/replica:0/task:0/device:CPU:0"}
+        assert all(device.startswith("/job:ps/") for device in variables)
+    assert variables
+
+
 @pytest.mark.parametrize("mode", modes(*MODES))
 def test_one_process_writes_train_events(run_of, mode):
     """All others' would be drawn over them (docs/tensorflow-pitfalls.md#summaries)."""

@@ -28,7 +28,9 @@ def session_config(
     (docs/tensorflow-pitfalls.md#device-filters).
     """
     settings = tf.compat.v1.ConfigProto(
-        allow_soft_placement=True, device_count={"CPU": cpu_devices}
+        allow_soft_placement=True,
+        device_count={"CPU": cpu_devices},
+        log_device_placement=train is not None and train.log_device_placement,
     )
     # Other processes may use the same GPU.
     settings.gpu_options.allow_growth = True

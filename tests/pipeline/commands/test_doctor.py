@@ -30,7 +30,7 @@ def test_a_machine_that_can_train(tmp_path):
         r"STORAGE '.*new' can be written$",
         r"\d+\.\d GiB free at '.*new'$",
         rf"{os.cpu_count()} CPUs, \d+ GPUs",
-        r"CPU:0: 1024x1024 matrix product at [\d,]+ GFLOP/s$",
+        r"CPU:0: 1024x1024 float32 matrix product at [\d,.]+ GFLOP/s$",
     ):
         assert any(re.search(pattern, line) for line in lines), (pattern, lines)
     assert os.listdir(tmp_path / "new") == []
@@ -50,3 +50,11 @@ def test_what_is_wrong_is_told_with_what_to_do_and_code_64(tmp_path):
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FIX")]
     assert "cannot be written" in line and "Choose a place you can write to with STORAGE=" in line
     assert done.stderr == "error: some checks failed; see the lines with FIX\n"
+
+
+def test_matrix_products_of_a_device_by_size_and_type():
+    done = run("-m", "pipeline", "doctor", "--device=/cpu:0", "--size=16,33")
+    assert done.returncode == 0, done.stderr
+    lines = [line.partition(" matrix product at ")[0] for line in done.stdout.splitlines()]
+    types = ("float64", "float32", "bfloat16")
+    assert lines == [f"CPU:0: {n}x{n} {dtype}" for n in (16, 33) for dtype in types]
