@@ -84,6 +84,11 @@ $(if $(filter-out $(TAKEN),$(addsuffix :,$(GOALS))),,$(foreach v,$(filter-out PY
 	for $(call list,$(GOALS)), only for $(call list,$(call takers,$(v))); it must be one of $(call list,$(takes) PYTHON))))
 
 .DEFAULT_GOAL := help
+# A goal that is neither a target nor a file.
+.DEFAULT:
+	@found=$$(awk -F : '/^[a-z-]+:.*## / {print $$1}' $(firstword $(MAKEFILE_LIST)) | $(RUN_PYTHON) -c \
+		'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.stdin.read().split(), 1))' $(call quoted,$@)); \
+		echo "error: there is no target" $(call quoted,$@)"$${found:+ (did you mean make $$found?)}; make help lists them" >&2; exit 64
 .PHONY: help setup data config schema preprocess clean-records replay-dead-letter stats drift verify train evaluate migrate replay predict serve report compare tune plan chaos ledger tensorboard runs status logs stop scale image doctor test test-fast test-slow test-matrix test-gcp soak docs lint bench bench-peers lock clean
 
 help: ## list the targets
@@ -142,7 +147,7 @@ data: $(VENV)/.installed ## fetch or make the raw data of CONFIG (flights, ranki
 config: $(VENV)/.installed ## print CONFIG with all its values; with SCHEMA=1 a JSON Schema of configs, for editors
 	@$(CLI) config $(call given,CONFIG,config) $(OVERRIDES) $(if $(call on,SCHEMA),--schema)
 
-schema: $(VENV)/.installed ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder; LABEL=column HEADER=0|1
+schema: $(if $(DATA),$(VENV)/.installed) ## write a first config, OUT=, for the raw data in DATA=file, pattern or folder; LABEL=column HEADER=0|1
 	@$(if $(DATA),:,echo "error: name the raw data: make schema DATA=path [OUT=config.yaml] [LABEL=column] [HEADER=0|1]" >&2; exit 64)
 	@$(CLI) schema $(call given,DATA,data) $(call given,OUT,out) $(call given,LABEL,label) $(call given,HEADER,header)
 
@@ -160,7 +165,7 @@ replay-dead-letter: $(VENV)/.installed ## make CONFIG's records again with the d
 stats: $(VENV)/.installed ## a page with a plot per column and split of CONFIG's records
 	@$(CLI) stats $(COMMON)
 
-drift: $(VENV)/.installed ## compare records A= with B= (names, folders, name:split); limits of CONFIG= if given
+drift: $(if $(and $(A),$(B)),$(VENV)/.installed) ## compare records A= with B= (names, folders, name:split); limits of CONFIG= if given
 	@$(if $(and $(A),$(B)),:,echo "error: name two sets of records: make drift A=flights:train B=flights:eval" >&2; exit 64)
 	@$(CLI) drift $(call given,A,a) $(call given,B,b) $(call given,STORAGE,storage) \
 		$(if $(filter-out file,$(origin CONFIG)),$(call given,CONFIG,config) $(OVERRIDES))
@@ -193,26 +198,26 @@ serve: $(VENV)/.installed ## answer TensorFlow Serving's REST API with RUN's exp
 report: $(VENV)/.installed ## a page on RUN: result, curves, where the time went, what happened when
 	@$(CLI) report $(OF_RUN)
 
-compare: $(VENV)/.installed ## compare runs B= with run A=: metrics on the same records of SPLIT=, config, data, time; FAIL_IF=worse
+compare: $(if $(and $(A),$(B)),$(VENV)/.installed) ## compare runs B= with run A=: metrics on the same records of SPLIT=, config, data, time; FAIL_IF=worse
 	@$(if $(and $(A),$(B)),:,echo "error: name two runs: make compare A=run B=run" >&2; exit 64)
 	@$(CLI) compare $(call given,A,a) $(call given,B,b) $(call given,STORAGE,storage) $(call given,SPLIT,split) \
 		$(call given,SLICES,slices) $(call given,CHECKPOINT,checkpoint) $(call given,METRIC,metric) $(call given,FAIL_IF,fail_if)
 
-tune: $(VENV)/.installed-tune ## search for settings of CONFIG by SPACE=space.yaml: TRIALS=30, PARALLEL=1, METHOD=asha, median, pbt or full
+tune: $(if $(and $(OF_CONFIG),$(SPACE)),$(VENV)/.installed-tune) ## search for settings of CONFIG by SPACE=space.yaml: TRIALS=30, PARALLEL=1, METHOD=asha, median, pbt or full
 	@$(if $(and $(OF_CONFIG),$(SPACE)),:,echo "error: name the job and the values to try: make tune CONFIG=flights SPACE=space.yaml [TRIALS=30] [PARALLEL=1]" >&2; exit 64)
 	@$(CLI) tune $(COMMON) $(CLOUD) $(call given,CLUSTER,cluster) $(call given,RUN,run) $(call given,STRATEGY,strategy) \
 		$(call given,WORKERS,workers) $(call given,PS,ps) $(call given,SPACE,space) $(call given,TRIALS,trials) \
 		$(call given,PARALLEL,parallel) $(call given,METHOD,method) $(call given,SAMPLER,sampler) $(call given,SEED,seed) \
 		$(call given,RUNGS,rungs) $(call given,REDUCTION,reduction)
 
-plan: $(VENV)/.installed ## how fast CONFIG would train with WORKERS=1,2,4 and PS=1,2, what limits it and costs; TARGET="examples_per_second=9000"
+plan: $(if $(OF_CONFIG),$(VENV)/.installed) ## how fast CONFIG would train with WORKERS=1,2,4 and PS=1,2, what limits it and costs; TARGET="examples_per_second=9000"
 	@$(if $(OF_CONFIG),:,echo "error: name the job to plan: make plan CONFIG=mnist [WORKERS=1,2,4,8] [PS=1,2] [TARGET=hours=2]" >&2; exit 64)
 	@$(CLI) plan $(OF_CONFIG) $(call given,STORAGE,storage) $(OVERRIDES) $(call given,STRATEGY,strategy) \
 		$(call given,WORKERS,workers) $(call given,PS,ps) $(call given,CORES,cores) $(call given,LINK,link) $(call given,DISK,disk) \
 		$(call given,TARGET,target) $(call given,PREEMPTIONS,preemptions) $(call given,MACHINE,machine) $(call given,SECONDS,seconds) \
 		$(call given,CALIBRATE_WORKERS,calibrate_workers) $(call given,CALIBRATE_PS,calibrate_ps)
 
-chaos: $(VENV)/.installed ## break CONFIG's job on purpose, FAULTS=20 by SEED=, in SECONDS=300 of training, and check how it ends
+chaos: $(if $(OF_CONFIG),$(VENV)/.installed) ## break CONFIG's job on purpose, FAULTS=20 by SEED=, in SECONDS=300 of training, and check how it ends
 	@$(if $(OF_CONFIG),:,echo "error: name the job to break: make chaos CONFIG=mnist [FAULTS=20] [SECONDS=300] [SEED=7]" >&2; exit 64)
 	@$(CLI) chaos $(OF_CONFIG) $(call given,STORAGE,storage) $(OVERRIDES) $(call given,STRATEGY,strategy) \
 		$(call given,WORKERS,workers) $(call given,PS,ps) $(call given,FAULTS,faults) $(call given,SECONDS,seconds) \

@@ -225,6 +225,30 @@ def test_targets_that_are_no_commands_refuse_too(sandbox, target):
     assert _refused(sandbox, target, "INPUT=x")[:3] == ("INPUT", target, ["predict"])
 
 
+@pytest.mark.parametrize(
+    "goal, hint", [("trian", " (did you mean make train?)"), ("nothing/like-it", "")]
+)
+def test_a_target_that_does_not_exist_is_refused(sandbox, goal, hint):
+    done = sandbox.make(goal)
+    assert done.returncode == 2 and not sandbox.words
+    assert done.stderr.splitlines()[0] == (
+        f"error: there is no target {goal}{hint}; make help lists them"
+    )
+
+
+def test_a_target_that_does_not_exist_is_not_run_by_a_shell(sandbox):
+    sandbox.make(f"x; touch {sandbox.ran}/shell", f"$(shell touch {sandbox.ran}/make)")
+    assert not list(sandbox.ran.iterdir())
+
+
+@pytest.mark.parametrize("target", ["chaos", "compare", "drift", "plan", "schema", "tune"])
+def test_what_is_missing_is_told_before_anything_is_installed(sandbox, target):
+    shutil.rmtree(sandbox.folder / ".venv")
+    done = sandbox.make(target)
+    assert done.returncode == 2 and done.stderr.startswith("error: name ")
+    assert not done.stdout and not (sandbox.folder / ".venv").exists()
+
+
 def test_several_targets_take_what_one_of_them_does(sandbox):
     done = sandbox.make("preprocess", "train", "CONFIG=flights", "FORCE=1", "WORKERS=2")
     assert done.returncode == 0, done.stderr
