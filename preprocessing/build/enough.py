@@ -12,6 +12,8 @@ from preprocessing.rows.split import existing, read_from
 _FEW = 100
 # Of fewer rows for each class, on average, none can be learned.
 _PER_CLASS = 2
+# The root of the largest float32.
+_LARGEST_ROOT = 1.84e19
 
 
 def check(data: config.Data, made: manifest.Manifest) -> None:
@@ -45,6 +47,7 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
         *_without_values(data, made),
         *_of_one_class(data, made),
         *_taken_for_missing(data, made),
+        *_beyond_squares(data, made),
     ]
     total = sum(split.records for split in made.splits.values())
     if 0 < total < _FEW:
@@ -85,6 +88,22 @@ def _of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
                 yield f"label {target!r} is {same} in all {label.count:,} rows of {name}{what}"
                 if name == "train":
                     break
+
+
+def _beyond_squares(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+    """Yields a line for each label whose squared error is infinite in float32."""
+    train = made.statistics.get("train")
+    known = train.columns if train is not None else {}
+    for target in data.every_label:
+        label = known.get(target)
+        if label is None or label.min is None or label.max is None:
+            continue
+        largest = max(abs(label.min), abs(label.max))
+        if largest > _LARGEST_ROOT:
+            yield (
+                f"label {target!r} has values up to {largest:.3g}: squared errors are infinite "
+                f"from {_LARGEST_ROOT:.3g} on, as float32 ends at 3.4e+38. Give it in a larger unit"
+            )
 
 
 def _taken_for_missing(data: config.Data, made: manifest.Manifest) -> Iterator[str]:

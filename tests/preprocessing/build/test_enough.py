@@ -67,6 +67,15 @@ def _warnings(capsys):
             ["label 'label' has {train} classes in {train} rows of train: too few of each"],
         ),
         ([f"{n},n,1,{n}" for n in range(300)], {"columns": NUMBERS}, []),
+        ([f"{n},n,1,{n * 6e16}" for n in range(300)], {"columns": NUMBERS}, []),
+        (
+            [f"{n},n,1,{n and -3e20 / n}" for n in range(300)],
+            {"columns": NUMBERS},
+            [
+                "label 'label' has values up to 3e+20: squared errors are infinite from 1.84e+19 "
+                "on, as float32 ends at 3.4e+38. Give it in a larger unit"
+            ],
+        ),
         (
             [f"{n},n,{'' if n % 3 else 1},{n if n % 3 else ''}" for n in range(300)],
             {
