@@ -82,10 +82,14 @@ def look_at(
 ) -> tuple[Mapping[str, Judgement], Mapping[str, Mapping[str, float]]]:
     """Prints the model's own metrics of a checkpoint; returns its slices, and these metrics, by
     step, split and, where there are several, label."""
-    by_split = judged.metrics(checkpoint)
-    print(judged.table(by_split))
-    here = judged.judgements(checkpoint)
-    return here, {of: by_split[of.split(" ", 2)[1]] for of in here}
+    by_split = judged.evaluate(checkpoint)
+    print(judged.table({split: one.metrics for split, one in by_split.items()}))
+    here, metrics = {}, {}
+    for split, one in by_split.items():
+        for label, judgement in one.judgements.items():
+            of = " ".join(filter(None, (f"{one.metrics['global_step']:.0f}", split, label)))
+            here[of], metrics[of] = judgement, one.metrics
+    return here, metrics
 
 
 def content(

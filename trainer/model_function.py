@@ -15,8 +15,8 @@ from trainer import models, optimizers
 from trainer.checkpoints import checkpoint_files, saving, table_saver, warm_start
 from trainer.distribution import placement
 from trainer.exactly_once.reader import Position
-from trainer.input import grouping, window_feed
-from trainer.metrics import streaming
+from trainer.input import grouping, slicing, window_feed
+from trainer.metrics import one_pass, streaming
 from trainer.models import heads, transforms
 from trainer.monitoring import divergence, staleness, stopwatch_hook
 from trainer.optimizers import averaging
@@ -53,13 +53,15 @@ class ModelFunction:
         names = (window_feed.BLOCK, window_feed.RECORD, window_feed.PLACE)
         marks = features if isinstance(features, dict) else {}  # own input may give a tensor
         origin = _Origin(*(marks.pop(name, None) for name in names))
-        ids = marks.pop(grouping.FEATURE, None)
+        extras = {name: marks.pop(name) for name in list(filter(slicing.is_extra, marks))}
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
         if mode == _MODES.TRAIN:
             spec = self._train(features, offered, origin)
         elif mode == _MODES.EVAL:
             spec = self._averaged(self._build(features, offered), mode)
-            spec = spec if ids is None else self._grouped(spec, ids, labels, features=features)
+            if grouping.FEATURE in extras:
+                spec = self._grouped(spec, extras[grouping.FEATURE], labels, features=features)
+            one_pass.watch(spec.predictions, labels, extras)
         else:
             spec = self._averaged(heads.servable(self._build(features, offered)), mode)
         saving.keep_known(spec.scaffold)

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline import config
 from pipeline.cluster import topology
-from pipeline.console import text_table
+from pipeline.console import progress, text_table, work
 from pipeline.console.figures import figure
 from pipeline.records import manifest, quarantine
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
-from trainer.evaluation import best_exporter, request
+from trainer.evaluation import request
 from trainer.input.dataset import Records
-from trainer.metrics import slice_metrics
+from trainer.metrics import one_pass, slice_metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """A checkpoint on one split: the model's own metrics, and its judgement by each label; of a
+    single label, by `None`."""
+
+    metrics: dict[str, float]
+    judgements: dict[str | None, slice_metrics.Judgement]
 
 
 class Judged:
@@ -48,18 +59,37 @@ class Judged:
         """Returns the newest checkpoint, that of a step, the `best`, or `all`: see `chosen`."""
         return checkpoint_files.chosen(self._run.path, wanted)
 
-    def metrics(self, checkpoint: str) -> dict[str, dict[str, float]]:
-        """Returns the model's own metrics by split."""
-        return {
-            split: best_exporter.plain(
-                self._estimator.evaluate(
-                    self._records.eval_input_fn(split),
-                    checkpoint_path=checkpoint,
-                    name=f"{split}_again",
-                )
+    def evaluate(self, checkpoint: str) -> dict[str, Evaluation]:
+        """Returns a checkpoint evaluated, by split: the model's own metrics, and slices with
+        intervals and what plots need, by label. Shows how far it is."""
+        return {split: self._evaluated(checkpoint, split) for split in self._splits}
+
+    def _evaluated(self, checkpoint: str, split: str) -> Evaluation:
+        step = checkpoint_files.step_of(checkpoint)
+        with self._counted(f"evaluating {split}, step {step}", split):
+            found = one_pass.evaluate(
+                self._records,
+                self._estimator,
+                checkpoint,
+                split=split,
+                slices=self._slices,
+                name=f"{split}_again",
             )
-            for split in self._splits
-        }
+        judgements = found.judgements
+        if judgements is None:
+            # It is known only by what it serves.
+            with self._counted(f"predicting {split}, step {step}", split):
+                judgements = slice_metrics.judge(
+                    self._records, self._estimator, checkpoint, split=split, slices=self._slices
+                )
+        return Evaluation(found.metrics, judgements)
+
+    @contextlib.contextmanager
+    def _counted(self, what: str, split: str) -> Iterator[None]:
+        records = int(self._records.blocks(split).due.sum())
+        with progress.Progress(what, records) as bar, work.counted(bar.advance):
+            bar.advance(0)  # a graph is built before the first record
+            yield
 
     def table(self, found: Mapping[str, Mapping[str, float]]) -> str:
         """Returns the metrics of a checkpoint as a table, a row a metric: there may be many."""
@@ -68,19 +98,3 @@ class Judged:
         values = [(name, *(figure(of[name], 5) for of in found.values())) for name in names]
         rows = text_table.lines([("metric", *found), *values], right=range(1, 1 + len(found)))
         return "\n".join([f"run {self._run.name}, step {step:.0f}", *rows])
-
-    def judgements(self, checkpoint: str) -> dict[str, slice_metrics.Judgement]:
-        """Returns slices with intervals, and what plots need, by step and split."""
-        step = checkpoint_files.step_of(checkpoint)
-        return {
-            " ".join(filter(None, (str(step), split, label))): slice_metrics.judge(
-                self._records,
-                self._estimator,
-                checkpoint,
-                split=split,
-                slices=self._slices,
-                label=label,
-            )
-            for split in self._splits
-            for label in self._records.job.labels or (None,)
-        }

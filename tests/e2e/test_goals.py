@@ -158,8 +158,7 @@ def test_metrics_are_those_of_rows_with_the_label(published):
         checkpoint,
         split="eval",
         slices=["item"],
-        label="bought",
-    )
+    )["bought"]
     assert judged.rows[0].records == bought.sum()
     assert judged.rows[0].metrics["auc"].value == pytest.approx(found["bought/auc"], abs=1e-3)
     assert judged.rows[0].metrics["grouped_auc"].value == pytest.approx(

@@ -13,6 +13,7 @@ from pipeline.runs import exported, run_search
 from tests.trainer.commands import error_line
 from trainer import evaluate
 from trainer.metrics.slice_metrics import Judgement
+from trainer.reevaluation import Evaluation
 
 EVALUATE = "trainer.evaluate"
 
@@ -96,18 +97,22 @@ def test_an_unknown_run_names_the_nearest(commands, finished, small_records):
 
 def test_of_several_labels_each_has_its_own_part(capsys):
     """Metrics of the model are of all labels at once."""
-    of_model = {"eval": {"loss": 0.5}, "test": {"loss": 0.7}}
+    of_model = {
+        "eval": {"loss": 0.5, "global_step": 60.0},
+        "test": {"loss": 0.7, "global_step": 60.0},
+    }
     judged = types.SimpleNamespace(
-        metrics=lambda checkpoint: of_model,
-        table=lambda found: "table",
-        judgements=lambda checkpoint: {
-            f"60 {split} {label}": Judgement([], notes=(label,))
-            for split in of_model
-            for label in ("clicked", "time spent")
+        table=lambda found: f"table of {', '.join(found)}",
+        evaluate=lambda checkpoint: {
+            split: Evaluation(
+                metrics,
+                {label: Judgement([], notes=(label,)) for label in ("clicked", "time spent")},
+            )
+            for split, metrics in of_model.items()
         },
     )
     found, metrics = evaluate.look_at(judged, "model.ckpt-60")
-    assert capsys.readouterr().out == "table\n"
+    assert capsys.readouterr().out == "table of eval, test\n"
     assert evaluate.content(found, metrics) == [
         {
             "step": 60,

@@ -25,7 +25,7 @@ def test_checkpoints(judged, finished):
     best = finished.run.read("best.json")["step"]
     (kept,) = one.checkpoints("best")
     assert kept == f"{finished.run.path}/best/model.ckpt-{best}"
-    assert list(one.judgements(kept)) == [f"{best} eval", f"{best} test"]
+    assert list(one.evaluate(kept)) == ["eval", "test"]
     with pytest.raises(
         errors.UsageError, match=r"--checkpoint '250': must be best, all or one of .*300"
     ):
@@ -45,13 +45,11 @@ def test_a_column_there_is_not(judged):
         judged("test", ["labl"])
 
 
-def test_rows_are_named_by_step_and_split(judged, finished):
+def test_a_slice_for_each_value(judged, capsys):
     one = judged("test", ["label"])
-    found = one.judgements(one.checkpoints("200")[0])
-    assert list(found) == ["200 test"]
-    slices = [row.slice for row in found["200 test"].rows]  # the most frequent first
+    (found,) = one.evaluate(one.checkpoints("200")[0]).values()
+    slices = [row.slice for row in found.judgements[None].rows]  # the most frequent first
     assert slices[0] == "all"
     assert sorted(slices[1:]) == [f"label={n}" for n in range(10)]
-    metrics = one.metrics(one.checkpoints("200")[0])
-    assert list(metrics) == ["test"] and 0 < metrics["test"]["accuracy"] <= 1
-    assert one.table(metrics).splitlines()[0] == "run finished, step 200"
+    assert 0 < found.metrics["accuracy"] <= 1
+    assert one.table({"test": found.metrics}).splitlines()[0] == "run finished, step 200"

@@ -59,6 +59,26 @@ def embedding_model_fn(features, labels, mode):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+def own_head_model_fn(features, labels, mode, config):
+    """As libraries of models for clicks have it: logits of its own, and a head of tf.estimator."""
+    logits = tf.compat.v1.layers.dense(features["size"], 1)
+    return tf.estimator.BinaryClassHead().create_estimator_spec(
+        features=features,
+        mode=mode,
+        logits=logits,
+        labels=labels,
+        train_op_fn=lambda loss: tf.compat.v1.train.GradientDescentOptimizer(0.5).minimize(
+            loss, tf.compat.v1.train.get_or_create_global_step()
+        ),
+    )
+
+
+def small_network():
+    """A Keras network of one feature."""
+    size = tf.keras.Input([2], name="size")
+    return tf.keras.Model(size, tf.keras.layers.Dense(1, "sigmoid")(size))
+
+
 def squared_model_fn(features, labels, mode, params):
     """Its loss has no bounds, so that large steps make it larger."""
     spec = model_fn(features, labels, mode)

@@ -161,7 +161,7 @@ class Publisher(Publishing):
         self._records, self._hooks = records, hooks
         self._gate = parity.Gate(records)
         # Of the newest checkpoint: the best is often the final one, too.
-        self._known: tuple[str, dict[tuple[str, str | None], slice_metrics.Judgement]] = "", {}
+        self._known: tuple[str, dict[str, Mapping[str | None, slice_metrics.Judgement]]] = "", {}
 
     def _receiver(self) -> Any:
         return serving_input_fn(self._records.transforms)
@@ -183,36 +183,28 @@ class Publisher(Publishing):
         }
 
     def _judged(
-        self, estimator: Any, checkpoint: str, split: str, *, label: str | None
-    ) -> slice_metrics.Judgement:
+        self, estimator: Any, checkpoint: str, split: str
+    ) -> Mapping[str | None, slice_metrics.Judgement]:
         by = self._job.eval.slices
         if not by and self._job.eval.group is None:
-            return slice_metrics.Judgement([])
+            return dict.fromkeys(self._job.labels or (None,), slice_metrics.Judgement([]))
         digest = checkpoint_files.digest(checkpoint)
         if self._known[0] != digest:
             self._known = digest, {}
         known = self._known[1]
-        if (split, label) not in known:
-            known[split, label] = slice_metrics.judge(
-                self._records,
-                estimator,
-                checkpoint,
-                split=split,
-                slices=by,
-                hooks=self._hooks,
-                label=label,
+        if split not in known:
+            known[split] = slice_metrics.judge(
+                self._records, estimator, checkpoint, split=split, slices=by, hooks=self._hooks
             )
-        return known[split, label]
+        return known[split]
 
     def _extras(
         self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics
     ) -> dict[str, str]:
         judged = {
-            " ".join(filter(None, (split, label))): self._judged(
-                estimator, checkpoint, split, label=label
-            )
+            " ".join(filter(None, (split, label))): one
             for split in metrics
-            for label in self._job.labels or (None,)
+            for label, one in self._judged(estimator, checkpoint, split).items()
         }
         contents = self._records.manifest
         slices, notes = (

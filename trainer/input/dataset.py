@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.records import manifest, quarantine
 from trainer.distribution import autotuner
-from trainer.input import epoch_order, grouping, parallel, parsing, window_feed
+from trainer.input import epoch_order, grouping, parallel, parsing, slicing, window_feed
 from trainer.input.packing import Packing
 from trainer.input.window_feed import Feed
 from trainer.models.transforms import Transforms
@@ -115,8 +115,9 @@ class Records:
 
         return input_fn
 
-    def eval_input_fn(self, split: str) -> InputFn:
-        """Returns one pass over a split: each record once, the last batch as short as it is.
+    def eval_input_fn(self, split: str, slices: Sequence[str] = ()) -> InputFn:
+        """Returns one pass over a split: each record once, the last batch as short as it is. With
+        the features come those of `slicing.extras`, which are not for the model.
 
         For several evaluating replicas the batches are a multiple of them, and equal but for one
         record: one replica without a batch would end the evaluation of all
@@ -135,16 +136,14 @@ class Records:
                 f"{total} records; use cluster.eval_strategy=none"
             )
 
-        group = self.job.eval.group
         grouping.check(self.job, split, total)
-        grouped = {group: self.job.data.columns[group]} if group else {}
+        extra = slicing.columns(self.job, slices)
 
         def examples(batch: tf.Tensor) -> Any:
             # In one function: the graph of each costs seconds where there are many columns.
-            values = parsing.parse(batch, {**transforms.columns, **grouped})
+            values = parsing.parse(batch, {**transforms.columns, **extra})
             read = {name: values[name] for name in transforms.columns}
-            if group:
-                read[grouping.FEATURE] = grouping.ids(values[group], grouped[group])
+            read |= slicing.extras(values, self.job, transforms, slices=slices)
             return transforms.examples(read, training=False)
 
         def input_fn() -> tf.data.Dataset:

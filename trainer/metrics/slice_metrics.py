@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors
+from pipeline.console import work
 from pipeline.records import feature_plan
-from trainer.input import grouping, parsing
+from trainer.input import grouping, slicing
 from trainer.input.dataset import Records
 from trainer.metrics import class_metrics, intervals
 from trainer.metrics.class_metrics import Answers
@@ -23,11 +24,10 @@ from trainer.models import heads
 ALL = "all"
 # The most frequent values of a column are slices of their own.
 _VALUES = 20
-_OURS = "scored/"
-LABEL = "scored/label"
-SLICE = "scored/slice/"
-GROUP = "scored/group"
-_THERE = "scored/there"
+LABEL = "input/label"
+SLICE, GROUP = slicing.SLICE, grouping.FEATURE
+# What a model predicts that can be judged.
+KINDS = ("class", "prediction")
 # Of two classes: the probability of the second, and of the one that was observed.
 _POSITIVE, _LIKELIHOOD = "positive", "likelihood"
 
@@ -55,6 +55,92 @@ class Judgement:
     notes: tuple[str, ...] = ()
 
 
+class Judging:
+    """A split by one label, judged as its predictions come in: over all of it, and by each column
+    of `slices`.
+
+    There are no rows for a model that predicts neither `class` nor `prediction`, unless slices are
+    asked for: then `add` raises `UsageError`.
+    """
+
+    def __init__(self, records: Records, slices: Sequence[str], label: str | None = None) -> None:
+        """Of several labels it is by one, where that is not missing."""
+        self._records, self._slices, self._label = records, slices, label
+        self._kind: str | None = None
+        self._begun = False
+        self._summary: Summary | None = None
+        # Only what slices need is kept of all records; what plots need is counted.
+        self._kept: list[dict[str, np.ndarray]] = []
+
+    @property
+    def is_over(self) -> bool:
+        """True if no further batch adds anything."""
+        return self._begun and self._kind is None
+
+    def add(self, batch: Mapping[str, np.ndarray]) -> None:
+        """Adds what is predicted of some records, with what `scored` has next to it."""
+        batch = batch if self._label is None else _of_label(batch, self._label)
+        if not len(batch[LABEL]):
+            return
+        if not self._begun:
+            self._begin(batch)
+        if self._kind is not None:
+            _count(self._summary, batch, self._kind)
+            self._kept.append(_needed(batch, self._kind))
+
+    def _begin(self, batch: Mapping[str, np.ndarray]) -> None:
+        self._begun = True
+        kind = next((k for k in KINDS if k in batch), None)
+        if GROUP in batch and not _is_binary(batch):
+            raise errors.UsageError(
+                f"eval.group: {grouping.NEEDS}; the model serves {_served(batch)}"
+            )
+        if kind is not None:
+            self._summary = _summary(self._records, batch, kind, label=self._label)
+        elif self._slices:
+            raise errors.UsageError(
+                f"slices: the model serves neither 'class' nor 'prediction', but {_served(batch)}"
+            )
+        self._kind = kind
+
+    def judgement(self) -> Judgement:
+        """Returns what was found in the batches added so far."""
+        if not self._begun and self._label is not None:
+            return Judgement([], notes=(f"All rows lack the label {self._label}.",))
+        if self._kind is None:
+            return Judgement([])
+        found = {n: np.concatenate([batch[n] for batch in self._kept]) for n in self._kept[0]}
+        masks = slice_masks(found, self._slices, self._records.job.data.columns)
+        if self._kind == "prediction":
+            rows = [Row(name, int(m.sum()), *of_numbers(found, m)) for name, m in masks]
+            return Judgement(rows, self._summary)
+        return self._of_classes(found, masks)
+
+    def _of_classes(
+        self, found: Mapping[str, np.ndarray], masks: Iterator[tuple[str, np.ndarray]]
+    ) -> Judgement:
+        job = self._records.job
+        answers = Answers(
+            found[LABEL],
+            found["class"],
+            found.get(_POSITIVE),
+            found.get(_LIKELIHOOD),
+            class_metrics.grouped(found[GROUP], grouping.MISSING) if GROUP in found else None,
+        )
+        metrics = class_metrics.over(answers, job.eval.top_k)
+        rows = [Row(name, int(mask.sum()), *metrics(mask)) for name, mask in masks]
+        by_slice = [(row.slice, row.metrics) for row in rows]
+        notes = class_metrics.explained(answers, by_slice, job.eval.group, top=job.eval.top_k)
+        names = _planned(self._records, self._label).values or ()
+        return Judgement(rows, self._summary, tuple(map(_shown, names)), tuple(notes))
+
+
+def judging(records: Records, slices: Sequence[str]) -> dict[str | None, Judging]:
+    """Returns what judges a split by each label of the job; a single one is called `None`."""
+    labels: Sequence[str | None] = list(records.job.labels) or [None]
+    return {label: Judging(records, slices, label) for label in labels}
+
+
 def judge(
     records: Records,
     estimator: Any,
@@ -63,60 +149,21 @@ def judge(
     split: str,
     slices: Sequence[str],
     hooks: Sequence[Any] = (),
-    label: str | None = None,
-) -> Judgement:
-    """Returns the split judged, over all of it and by each column of `slices`. Of several labels it
-    is judged by one, where that is not missing.
-
-    There are no rows for a model that serves neither `class` nor `prediction`, unless slices are
-    asked for: then raises `UsageError`.
-    """
-    grouping.check(records.job, split, records.manifest.split(split).records)
-    batches = scored(
-        records, estimator, checkpoint, split=split, slices=slices, hooks=hooks, label=label
-    )
-    if label is not None:
-        batches = _of_label(batches, label)
-    first = next(batches, None)
-    if first is None:
-        return Judgement([], notes=(f"All rows lack the label {label}.",))
-    kind = next((k for k in ("class", "prediction") if k in first), None)
-    if GROUP in first and not _is_binary(first):
-        raise errors.UsageError(f"eval.group: {grouping.NEEDS}; the model serves {_served(first)}")
-    if kind is None:
-        if slices:
-            raise errors.UsageError(
-                f"slices: the model serves neither 'class' nor 'prediction', but {_served(first)}"
-            )
-        return Judgement([])
-    summary = _summary(records, first, kind, label=label)
-    # Only what slices need is kept of all records; what plots need is counted.
-    kept = []
-    for batch in itertools.chain([first], batches):
-        _count(summary, batch, kind)
-        kept.append(_needed(batch, kind))
-    found = {name: np.concatenate([batch[name] for batch in kept]) for name in kept[0]}
-    job, masks = records.job, slice_masks(found, slices, records.job.data.columns)
-    if kind == "prediction":
-        rows = [Row(name, int(m.sum()), *of_numbers(found, m)) for name, m in masks]
-        return Judgement(rows, summary)
-    answers = Answers(
-        found[LABEL],
-        found[kind],
-        found.get(_POSITIVE),
-        found.get(_LIKELIHOOD),
-        class_metrics.grouped(found[GROUP], grouping.MISSING) if GROUP in found else None,
-    )
-    metrics = class_metrics.over(answers, job.eval.top_k)
-    rows = [Row(name, int(mask.sum()), *metrics(mask)) for name, mask in masks]
-    by_slice = [(row.slice, row.metrics) for row in rows]
-    told = class_metrics.explained(answers, by_slice, job.eval.group, top=job.eval.top_k)
-    names = _planned(records, label).values or ()
-    return Judgement(rows, summary, tuple(map(_shown, names)), tuple(told))
+) -> dict[str | None, Judgement]:
+    """Returns the split judged by each label, by what the exported model would serve."""
+    by_label = judging(records, slices)
+    for batch in scored(records, estimator, checkpoint, split=split, slices=slices, hooks=hooks):
+        for one in by_label.values():
+            one.add(batch)
+        work.advance(len(next(iter(batch.values()))))
+        if all(one.is_over for one in by_label.values()):
+            break
+    return {label: one.judgement() for label, one in by_label.items()}
 
 
 def _served(batch: Mapping[str, np.ndarray]) -> str:
-    return ", ".join(name for name in batch if not name.startswith(_OURS))
+    ours = (n for n in batch if n.startswith(LABEL) or slicing.is_extra(n))
+    return ", ".join(n for n in batch if n not in set(ours))
 
 
 def _is_binary(batch: Mapping[str, np.ndarray]) -> bool:
@@ -136,22 +183,19 @@ def _planned(records: Records, label: str | None) -> feature_plan.PlannedLabel:
     return next((goal.label for goal in plan.goals if goal.name == label), plan.label)
 
 
-def _of_label(
-    batches: Iterator[dict[str, np.ndarray]], label: str
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields batches of one of several labels as if it were the only one, without rows that lack
+def _of_label(batch: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarray]:
+    """Returns a batch by one of several labels as if it were the only one, without rows that lack
     it. There are groups only of two classes."""
-    for batch in batches:
-        there = batch.pop(_THERE)
-        found = {
-            name.removeprefix(f"{label}/"): values[there]
-            for name, values in batch.items()
-            if name.startswith((_OURS, f"{label}/"))
-        }
-        if not _is_binary(found):
-            found.pop(GROUP, None)
-        if there.any():
-            yield found
+    there = batch[slicing.THERE + label]
+    found = {
+        name.removeprefix(f"{label}/"): values[there]
+        for name, values in batch.items()
+        if name.startswith((SLICE, GROUP, f"{label}/"))
+    }
+    found[LABEL] = batch[f"{LABEL}/{label}"][there]
+    if not _is_binary(found):
+        found.pop(GROUP, None)
+    return found
 
 
 def _summary(
@@ -191,38 +235,24 @@ def scored(
     split: str,
     slices: Sequence[str],
     hooks: Sequence[Any],
-    label: str | None = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields batches of what the model serves, with labels and what slices are made by."""
-    group = records.job.eval.group
-    known = records.job.data.columns
-    columns = {name: known[name] for name in (*slices, *([group] if group else []))}
-    transforms = records.transforms
-
-    def examples(batch: tf.Tensor) -> parsing.Tensors:
-        parsed = parsing.parse(batch, transforms.columns)
-        made, wanted = transforms.examples(parsed, training=False)
-        values = parsing.parse(batch, columns) if columns else {}
-        ours = {LABEL: wanted if label is None else wanted[label]}
-        if label is not None:
-            ours[_THERE] = transforms.there(parsed, label)
-        ours |= {**{SLICE + name: values[name] for name in slices}}
-        if group:
-            ours[GROUP] = grouping.ids(values[group], known[group])
-        return {**made, **ours}
+    read = records.eval_input_fn(split, slices)
 
     def input_fn() -> tf.data.Dataset:
-        return records.serialized(split).rebatch(records.job.eval.batch_size).map(examples)
+        return read().map(lambda features, labels: {**features, **of_labels(labels)})
 
-    keep = (
-        LABEL,
-        *([_THERE] if label else []),
-        *([GROUP] if group else []),
-        *(SLICE + name for name in slices),
-    )
+    keep = [*of_labels(records.job.labels or None), *slicing.names(records.job, slices)]
     yield from heads.answering(estimator, keep).predict(
         input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
     )
+
+
+def of_labels(labels: Any) -> dict[str, Any]:
+    """Returns the labels of a batch by the names `Judging` knows them by."""
+    if isinstance(labels, Mapping):
+        return {f"{LABEL}/{name}": values for name, values in labels.items()}
+    return {LABEL: labels}
 
 
 def slice_masks(

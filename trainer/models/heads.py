@@ -261,11 +261,19 @@ def servable(spec: Any) -> Any:
     kind = tf.estimator.export.PredictOutput
     kept = {name: out for name, out in spec.export_outputs.items() if isinstance(out, kind)}
     if SERVING not in kept:
-        served, known = spec.predictions, ({"predictions"}, {"class_ids", "probabilities"})
-        if isinstance(served, Mapping) and any(names <= set(served) for names in known):
-            served = answer(served)
-        kept[SERVING] = kind(served)
+        kept[SERVING] = kind(named(spec.predictions))
     return spec._replace(export_outputs=kept)
+
+
+def named(predictions: Any) -> Any:
+    """Returns predictions by the names they are served by; those of no head of `tf.estimator` as
+    they are."""
+    if not isinstance(predictions, Mapping):
+        return predictions
+    column = predictions.get("class_ids", predictions.get("predictions"))
+    of_head = "class_ids" not in predictions or "probabilities" in predictions
+    is_column = column is not None and column.shape.rank == 2 and column.shape[1] == 1
+    return answer(predictions) if of_head and is_column else predictions
 
 
 def export_outputs(served: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,11 +94,11 @@ class _Served:
             labels = labels[:, tf.newaxis]
             labels = tf.cast(labels, tf.float32) if self._settings.task == "regression" else labels
         spec = self._built.model_fn(features, labels, mode, config)
+        output = next(iter(spec.predictions.values()))
+        served = answer(output, regression=self._settings.task == "regression")
         if mode == tf.estimator.ModeKeys.PREDICT:
-            output = next(iter(spec.predictions.values()))
-            served = answer(output, regression=self._settings.task == "regression")
             return spec._replace(predictions=served, export_outputs=heads.export_outputs(served))
-        return spec
+        return spec._replace(predictions=served)
 
 
 def _network(settings: model_config.Keras) -> Any:

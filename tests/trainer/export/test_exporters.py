@@ -213,7 +213,7 @@ def test_slices_are_exported_with_the_model(tmp_path):
     slices = json.loads((extra / "metrics.json").read_text())["slices"]["eval"]
     wanted = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
-    ).rows
+    )[None].rows
     assert slices == json.loads(json.dumps(list(map(dataclasses.asdict, wanted))))
     assert "| eval | carrier=AA | 25 | accuracy |" in (extra / "model_card.md").read_text()
 

@@ -99,7 +99,7 @@ def test_estimators_of_tensorflow_serve_columns(tmp_path, factory, answers):
     assert {"examples", "predict"} < set(signatures)
     rows = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
-    ).rows
+    )[None].rows
     assert rows[0].records == 100
 
 

@@ -23,7 +23,7 @@ def _values(name, kind):
 def test_slices_of_texts(table):
     judged = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
-    )
+    )[None]
     rows = judged.rows
     assert [row.slice for row in rows] == [
         "all",
@@ -56,7 +56,7 @@ def test_slices_of_texts(table):
 def test_accuracy_equals_the_estimator_s(table):
     row = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, split="eval", slices=[]
-    ).rows[0]
+    )[None].rows[0]
     metrics = table.estimator.evaluate(
         table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
     )
@@ -68,7 +68,7 @@ def test_accuracy_equals_the_estimator_s(table):
 def test_numbers_are_cut_into_quarters(table):
     rows = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["dep time"]
-    ).rows
+    )[None].rows
     assert [row.records for row in rows[1:]] == [22, 21, 21, 21, 15]
     assert rows[-1].slice == "dep time missing"
     assert rows[1].slice.startswith("dep time ") and " to " in rows[1].slice
@@ -77,7 +77,7 @@ def test_numbers_are_cut_into_quarters(table):
 def test_whole_numbers_that_are_missing_are_no_values(table):
     rows = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["day"]
-    ).rows
+    )[None].rows
     absent = sum(not value for value in _values("day", "int64_list"))
     assert (rows[-1].slice, rows[-1].records) == ("day missing", absent)
     assert rows[1].slice == f"day 1 to {np.quantile(_present('day'), 0.25):g}"
@@ -91,7 +91,7 @@ def _present(name):
 def test_a_column_the_model_does_not_take(table):
     rows = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["unused"]
-    ).rows
+    )[None].rows
     assert [(row.slice, row.records) for row in rows] == [("all", 100), ("unused=x", 100)]
 
 
@@ -101,7 +101,7 @@ def test_a_regression(tmp_path):
     )
     row = slice_metrics.judge(
         table.records, table.estimator, table.checkpoint, split="eval", slices=[]
-    ).rows[0]
+    )[None].rows[0]
     labels = np.array(_values("late", "int64_list"))[:, 0]
     assert row.baseline["rmse"] == pytest.approx(np.std(labels))
     metrics = table.estimator.evaluate(

@@ -1,0 +1,120 @@
+"""A checkpoint evaluated in one pass: the model's own metrics, and what it predicts of each record.
+
+The graph of an evaluation makes both of the same batch, so that each record is read, parsed and put
+through the model once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.console import work
+from trainer.input.dataset import Records
+from trainer.metrics import slice_metrics
+from trainer.metrics.slice_metrics import Judgement
+from trainer.models import heads
+
+# A collection of a graph: for each replica its index and tensors. Not named by a text, which would
+# have it written with the graph (`Graph.get_all_collection_keys`).
+_PREDICTED = (__name__,)
+# By one of these sets of predictions a model can be judged.
+_ENOUGH = ({"class", "probabilities"}, {"prediction"})
+
+Batch = dict[str, np.ndarray]
+
+
+def watch(predictions: Any, labels: Any, extras: Mapping[str, tf.Tensor]) -> None:
+    """Keeps what one replica predicts of a batch for `Predictions`, with its labels and what slices
+    are made by."""
+    served = heads.named(predictions)
+    known = set().union(*_ENOUGH)
+    given = served.items() if isinstance(served, Mapping) else ()
+    found = {name: values for name, values in given if name.rpartition("/")[2] in known}
+    replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+    entry = replica, {**found, **slice_metrics.of_labels(labels), **extras}
+    tf.compat.v1.add_to_collection(_PREDICTED, entry)
+
+
+class Predictions(tf.compat.v1.train.SessionRunHook):
+    """Hands each batch of an evaluation on, as `slice_metrics.scored` yields it.
+
+    Of a model that predicts in an evaluation none of what it serves, or by other names, it hands on
+    nothing; then `is_enough` is False.
+    """
+
+    def __init__(self, add: Callable[[Batch], None], labels: Sequence[str] = ()) -> None:
+        """`labels` are those of a job with several. Records are counted by `work.advance`."""
+        self._add, self._labels = add, labels
+        self._fetched: list[dict[str, tf.Tensor]] = []
+        self._sizes: list[tf.Tensor] = []
+        self.is_enough = False
+
+    def begin(self) -> None:
+        """Finds the tensors, of each replica in the order of the batches."""
+        found = tf.compat.v1.get_collection(_PREDICTED)
+        of_each = [tensors for _, tensors in sorted(found, key=lambda entry: entry[0])]
+        self.is_enough = all(_is_enough(tensors, self._labels) for tensors in of_each)
+        self._fetched = of_each if self.is_enough else []
+        label = next(iter(slice_metrics.of_labels(dict.fromkeys(self._labels) or None)))
+        self._sizes = [tf.shape(tensors[label])[0] for tensors in of_each]
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for the predictions of the batch that the metrics are updated by."""
+        return tf.compat.v1.train.SessionRunArgs((self._fetched, self._sizes))
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Hands them on."""
+        batches, sizes = run_values.results
+        for batch in batches:
+            self._add(batch)
+        work.advance(int(sum(sizes)))
+
+
+def _is_enough(tensors: Mapping[str, Any], labels: Sequence[str]) -> bool:
+    return all(
+        any({prefix + name for name in names} <= tensors.keys() for names in _ENOUGH)
+        for prefix in [f"{label}/" for label in labels] or [""]
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+    """A checkpoint on a split: the model's own metrics, and the judgement by each label; `None` if
+    the graph of an evaluation does not predict what the model serves."""
+
+    metrics: dict[str, float]
+    judgements: dict[str | None, Judgement] | None
+
+
+def evaluate(
+    records: Records,
+    estimator: Any,
+    checkpoint: str,
+    *,
+    split: str,
+    slices: Sequence[str],
+    name: str,
+) -> Evaluated:
+    """Returns a checkpoint evaluated as `Estimator.evaluate` does, which writes its summaries under
+    `name`, and judged by slices in the same pass."""
+    by_label = slice_metrics.judging(records, slices)
+
+    def add(batch: Batch) -> None:
+        for one in by_label.values():
+            one.add(batch)
+
+    predictions = Predictions(add, list(records.job.labels))
+    found = estimator.evaluate(
+        records.eval_input_fn(split, slices),
+        hooks=[predictions],
+        checkpoint_path=checkpoint,
+        name=name,
+    )
+    judged = {label: one.judgement() for label, one in by_label.items()}
+    metrics = {of: float(value) for of, value in found.items()}
+    return Evaluated(metrics, judged if predictions.is_enough else None)
