@@ -34,6 +34,7 @@ BENCHMARKS = (
     "remote",
     "tune",
     "plan",
+    "reference",
 )
 
 _ONLY = flags.DEFINE_string("only", "", "Name of the one benchmark to run. Default: all.")
