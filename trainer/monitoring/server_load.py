@@ -6,10 +6,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
+import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_EDGE = re.compile(r"^\[\d+B\] \[[^]]*\] edge_\d+_(\S+) from (\S+) to (\S+)$")
+# The label begins with bytes, or from 0.1 MB on with megabytes (worker_cache_logger.cc).
+_EDGE = re.compile(r"^\[[\d.]+M?B\] \[[^]]*\] edge_\d+_(\S+) from (\S+) to (\S+)$")
 _SERVER = re.compile(r"/job:ps(?:/replica:\d+)?/task:(\d+)\b")
 _LOOKUP = " = ResourceGather("
 _SAMPLES, _ENOUGH = 10, 3  # steps: those that a mean is of, and those that a warning takes
@@ -81,7 +83,11 @@ def _bytes(output: Any) -> int:
 
 
 class ServerLoads:
-    """The mean load of each server over the last traces of a process."""
+    """The load of each server over the last traces of a process: mean rows, median bytes.
+
+    A trace may lack transfers, because TensorFlow turns their log on as best it can while the step
+    begins (`SetRPCLogging` in master_session.cc).
+    """
 
     def __init__(self) -> None:
         self._samples: collections.deque[dict[int, Load]] = collections.deque(maxlen=_SAMPLES)
@@ -91,28 +97,28 @@ class ServerLoads:
         self._samples.append(per_server(step_stats))
 
     @property
-    def means(self) -> list[Load]:
+    def per_step(self) -> list[Load]:
         """The load of each server in a step, by its number; of one that was not asked, none."""
         count = max((1 + max(sample) for sample in self._samples if sample), default=0)
         return [
             Load(
                 rows=_mean(sample.get(server, Load()).rows for sample in self._samples),
-                bytes=_mean(sample.get(server, Load()).bytes for sample in self._samples),
-                pulled=_mean(sample.get(server, Load()).pulled for sample in self._samples),
+                bytes=_median(sample.get(server, Load()).bytes for sample in self._samples),
+                pulled=_median(sample.get(server, Load()).pulled for sample in self._samples),
             )
             for server in range(count)
         ]
 
     def warning(self) -> str | None:
         """Returns one line on a server that is asked for much more than the others, if any."""
-        means = [dataclasses.asdict(load) for load in self.means]
+        found = [dataclasses.asdict(load) for load in self.per_step]
         if len(self._samples) < _ENOUGH:
             return None
         for unit in ("rows", "bytes"):
-            ratio, server = most(means, unit)
+            ratio, server = most(found, unit)
             if ratio > _TOO_MUCH:
                 return (
-                    f"ps-{server} is asked for {means[server][unit]:,.0f} {unit} a step, "
+                    f"ps-{server} is asked for {found[server][unit]:,.0f} {unit} a step, "
                     f"{ratio:.1f} times the mean of the servers; a smaller cluster.partition_bytes "
                     "cuts more variables over all of them"
                 )
@@ -134,6 +140,10 @@ def summaries(loads: Iterable[Load]) -> Mapping[str, float]:
         found[f"servers/rows/ps-{server}"] = load.rows
         found[f"servers/bytes/ps-{server}"] = load.bytes
     return found
+
+
+def _median(values: Iterable[float]) -> float:
+    return float(statistics.median(values))
 
 
 def _mean(values: Iterable[float]) -> float:

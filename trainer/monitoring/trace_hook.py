@@ -139,7 +139,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
 
     def _tell(self, found: dict[str, float]) -> None:
         self._reporter.note_seconds(found)
-        loads = self._loads.means
+        loads = self._loads.per_step
         if loads:
             self._reporter.note(servers=[dataclasses.asdict(load) for load in loads])
         warning = None if self._warned else self._loads.warning()

@@ -93,8 +93,33 @@ def test_rows_are_those_of_the_ids_and_each_server_has_its_share(cluster, lookup
         loads.add(trace)
         total += wanted
     assert total.max() <= 1.2 * total.mean()
-    assert [load.rows for load in loads.means] == (total / len(batches)).tolist()
+    assert [load.rows for load in loads.per_step] == (total / len(batches)).tolist()
     assert loads.warning() is None
+
+
+def test_tensors_of_megabytes_are_counted(cluster):
+    """Their labels begin with MB, which those of smaller ones do not."""
+    spec, target, _ = cluster
+    device = placement.device_fn(topology.Task("chief", 0, spec))
+    with tf.Graph().as_default(), v1.device(device):
+        kernel = v1.get_variable("kernel", [500, 500])
+        loss = tf.reduce_sum(tf.matmul(tf.ones([4, 500]), kernel) ** 2)
+        update = optimizers.train_op(loss, optimizers.Updates("sgd", 1e-9))
+    full, metadata = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), v1.RunMetadata()
+    with v1.Session(target, graph=kernel.graph) as session:
+        session.run(v1.variables_initializer([kernel, *v1.global_variables(scope="global_step")]))
+        session.run([update, loss], options=full, run_metadata=metadata)
+    [load] = [load for load in server_load.per_server(metadata.step_stats).values() if load.bytes]
+    assert load.pulled == 500 * 500 * 4
+    # Of servers in one process, traces may lack the gradient.
+    assert load.pulled <= load.bytes <= 2 * load.pulled + 100
+
+
+def test_a_trace_that_lacks_transfers_changes_no_bytes():
+    loads = ServerLoads()
+    for size in (1000, 8, 1000):
+        loads.add(_sent(size))
+    assert loads.per_step == [Load(0, 1000, 1000)]
 
 
 def test_contiguous_parts_would_have_been_warned_of(cluster):
@@ -106,7 +131,7 @@ def test_contiguous_parts_would_have_been_warned_of(cluster):
     warned = loads.warning()
     assert warned.startswith("ps-0 is asked for ")
     assert "times the mean of the servers; a smaller cluster.partition_bytes" in warned
-    rows = [load.rows for load in loads.means]
+    rows = [load.rows for load in loads.per_step]
     assert rows[0] > 2 * np.mean(rows)
 
 
@@ -114,25 +139,34 @@ def test_bytes_are_those_of_both_directions():
     """As servers in processes of their own have them."""
     stats = v1.RunMetadata().step_stats
     chief, ps = (f"/job:{task}/replica:0/task:0/device:CPU:0" for task in ("chief", "ps"))
-    for size, source, target in (
-        (64, ps, chief),
-        (8, chief, ps),
-        (4, ps, ps.replace("0/d", "1/d")),
-    ):
-        node = stats.dev_stats.add(device=target).node_stats.add(node_name="RecvTensor")
-        edge = f"edge_37_lookup/Gather from {source} to {target}"
-        node.timeline_label = f"[{size}B] [0.498539Mb/s] {edge}"
-        description = node.output.add().tensor_description.allocation_description
-        description.requested_bytes = size
+    _add(stats, 64, ps, target=chief)
+    _add(stats, 8, chief, target=ps)
+    _add(stats, 4, ps, target=ps.replace("0/d", "1/d"))
     assert server_load.per_server(stats) == {0: Load(0, 76, 68), 1: Load(0, 4)}
+
+
+def _add(stats, size, source, *, target):
+    node = stats.dev_stats.add(device=target).node_stats.add(node_name="RecvTensor")
+    edge = f"edge_37_lookup/Gather from {source} to {target}"
+    node.timeline_label = f"[{size}B] [0.498539Mb/s] {edge}"
+    description = node.output.add().tensor_description.allocation_description
+    description.requested_bytes = size
+
+
+def _sent(size):
+    """A trace in which a server sends so many bytes."""
+    stats = v1.RunMetadata().step_stats
+    ps, chief = (f"/job:{task}/replica:0/task:0/device:CPU:0" for task in ("ps", "chief"))
+    _add(stats, size, ps, target=chief)
+    return stats
 
 
 def test_without_servers_there_is_nothing_to_tell():
     loads = ServerLoads()
     loads.add(v1.RunMetadata().step_stats)
-    assert loads.means == []
+    assert loads.per_step == []
     assert loads.warning() is None
-    assert server_load.summaries(loads.means) == {}
+    assert server_load.summaries(loads.per_step) == {}
 
 
 def test_what_tensorboard_gets():
