@@ -35,6 +35,7 @@ BENCHMARKS = (
     "tune",
     "plan",
     "reference",
+    "operate",
 )
 
 _ONLY = flags.DEFINE_string("only", "", "Name of the one benchmark to run. Default: all.")
