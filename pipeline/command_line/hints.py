@@ -2,7 +2,8 @@
 
 Messages are written for make: `make train CONFIG=flights`. `estimator-pipeline` has the same
 commands, and settings in lower case after two dashes. A command that a message names gets the
-config, data, run and storage that the command at hand was given, so that it can be typed as it is.
+config, data, run, storage and settings of the config that the command at hand was given, so that it
+can be typed as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from pipeline.command_line import declared, table
+from pipeline.command_line import declared, overrides, table
 
 # How this process was started: by "make", by "command" (estimator-pipeline), or, if it is not set,
 # as a module.
@@ -25,14 +26,14 @@ PROGRAM = "estimator-pipeline"
 SETTINGS = (
     *(name.upper() for name in table.KEYS),
     "A", "B", "BASELINE", "BUILDER", "CALIBRATE_PS", "CALIBRATE_WORKERS", "CHECKPOINT", "CLUSTER",
-    "CONFIG", "CORES", "CUDA", "DATA", "DISK", "DRY_RUN",
+    "CONFIG", "CORES", "CUDA", "DATA", "DEVICE", "DISK", "DRY_RUN",
     "ERROR_BUDGET", "EXPORT", "FAIL_IF", "FAULTS", "FIXED", "FOLLOW", "FORCE", "FORMAT", "GROUP",
     "HEADER", "INPUT", "KINDS", "LABEL", "LINK",
     "MACHINE", "METHOD", "METRIC", "NUM_WORKERS", "OUT", "OUTPUT", "PAGE", "PARALLEL",
     "PORT", "PREEMPTIONS", "PS", "RECORDS", "REDUCTION", "REPAIR", "ROLE", "ROWS", "RUN", "RUNGS",
     "SAMPLER",
-    "SCHEMA", "SECONDS", "SEED", "SET", "SIGNATURE", "SLICES", "SORT", "SPACE", "SPLIT", "STATUS",
-    "STORAGE", "STRATEGY", "TAG", "TAGS", "TARGET", "TRIALS", "WORKERS",
+    "SCHEMA", "SECONDS", "SEED", "SET", "SIGNATURE", "SIZE", "SLICES", "SORT", "SPACE", "SPLIT",
+    "STATUS", "STORAGE", "STRATEGY", "TAG", "TAGS", "TARGET", "TRIALS", "WORKERS",
 )
 # fmt: on
 _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, reverse=True))})\b")
@@ -40,8 +41,9 @@ _COMMAND = re.compile(rf"\bmake ({'|'.join(sorted(table.COMMANDS, key=len, rever
 _VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s'"]*[^\s'",;.:)])+"""
 _WHOLE = re.compile(rf"{_COMMAND.pattern}((?: [A-Z_]+=(?:{_VALUE})?)*)(?=( with the same RUN=)?)")
 _GIVEN = re.compile(r"\b([A-Z_]+)=")
+_SET = re.compile(rf" SET=({_VALUE})")
 # What a command that is printed must be given again, by command-line name; its value without that.
-_CARRIED = {"data": "", "out": "", "config": "mnist", "run": "", "storage": "output"}
+_CARRIED = {"data": "", "out": "", "config": "mnist", "run": "", "storage": "output", "set": ""}
 # Commands whose run or config chooses what is listed, or has another use.
 _CHOOSES = {"preprocess": ("run",), "runs": ("run", "config"), "drift": ("config",)}
 # Commands that make a run, of a config.
@@ -71,17 +73,31 @@ def of_run(name: str, storage_root: str) -> str:
 
 
 def completed(text: str, given: Mapping[str, str]) -> str:
-    """Returns a message whose commands can be typed as they are: each has the data, config, run and
-    storage that this process was `given`, by command-line name, if it takes them."""
+    """Returns a message whose commands can be typed as they are: each has the data, config, run,
+    storage and settings that this process was `given`, by command-line name, if it takes them."""
     wanted = {name: value for name, value in given.items() if _CARRIED.get(name, value) != value}
-    return _WHOLE.sub(lambda found: found[0] + _lacking(found, wanted), text) if wanted else text
+    return _WHOLE.sub(lambda found: _complete(found, wanted), text) if wanted else text
 
 
-def _lacking(found: re.Match[str], wanted: Mapping[str, str]) -> str:
+def _complete(found: re.Match[str], wanted: Mapping[str, str]) -> str:
     values = {name: wanted[name] for name in _missing(found) if name in wanted}
     if _is_of_run(found[1]) and ("run" in values or " RUN=" in found[2]):
         values.pop("config", None)  # it would only choose among runs
-    return "".join(f" {name.upper()}={shlex.quote(value)}" for name, value in values.items())
+    whole = found[0]
+    if (named := _SET.search(found[2])) and "set" in wanted:
+        whole = whole.replace(named[0], f" SET={_both(wanted['set'], named[1])}")
+    return whole + "".join(
+        f" {name.upper()}={shlex.quote(value)}" for name, value in values.items()
+    )
+
+
+def _both(given: str, named: str) -> str:
+    """Returns a value of SET= with the settings that were given, and those a message names, which
+    count where both say something."""
+    own = overrides.split(" ".join(shlex.split(named)))
+    keys = {setting.partition("=")[0] for setting in own}
+    others = [one for one in overrides.split(given) if one.partition("=")[0] not in keys]
+    return shlex.quote(" ".join([*others, *own]))
 
 
 def _missing(found: re.Match[str]) -> list[str]:
@@ -115,8 +131,17 @@ def as_typed(text: str, argv: Sequence[str] = ()) -> str:
         text = text.replace("make setup", f"pip install {PROGRAM}")
         text = _COMMAND.sub(rf"{PROGRAM} \1", text)
         text = _SWITCH.sub(lambda found: f"--{found[1].lower()}", text)
+        text = _SET.sub(_one_by_one, text)
         text = _SETTING.sub(lambda found: f"--{found[1].lower()}=", text)
     return text
+
+
+def _one_by_one(found: re.Match[str]) -> str:
+    """Returns a flag for each setting of SET=, where there are several."""
+    settings = overrides.split(" ".join(shlex.split(found[1])))
+    if len(settings) == 1:
+        return found[0]
+    return "".join(f" --set={shlex.quote(one)}" for one in settings)
 
 
 def _given(argv: Sequence[str]) -> dict[str, str]:
@@ -125,6 +150,12 @@ def _given(argv: Sequence[str]) -> dict[str, str]:
     found = dict(word[2:].split("=", 1) for word in words if re.match(r"--\w+=", word))
     pairs = itertools.pairwise(words)
     found |= {a[2:]: b for a, b in pairs if re.fullmatch(r"--\w+", a) and b[:2] != "--"}
+    given = [word.removeprefix("--set=") for word in words if word.startswith("--set=")]
+    if via_make():  # which gives all in one
+        given = [setting for one in given for setting in overrides.split(one)]
+    found["set"] = " ".join(given)
+    if overrides.split(found["set"]) != given:  # values with spaces of their own
+        found["set"] = ""
     if "run" in found and "config" not in found:  # records, say, are of the config that it keeps
         found["config"] = f"{found.get('storage', 'output')}/runs/{found['run']}/config.yaml"
     return found

@@ -70,6 +70,47 @@ def test_a_hint_names_the_run_that_was_given(monkeypatch):
     )
 
 
+SETTINGS = ["--set=data.generate.rows=10", "--set=train.optimizer={name: sgd}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "by_make", "by_command"),
+    [
+        (
+            "Run make preprocess.",
+            "Run make preprocess SET='data.generate.rows=10 train.optimizer={name: sgd}'.",
+            "Run estimator-pipeline preprocess --set=data.generate.rows=10 "
+            "--set='train.optimizer={name: sgd}'.",
+        ),
+        (
+            "make train SET=data.generate.rows=5",
+            "make train SET='train.optimizer={name: sgd} data.generate.rows=5'",
+            "estimator-pipeline train --set='train.optimizer={name: sgd}' "
+            "--set=data.generate.rows=5",
+        ),
+        (
+            'make train SET="data.label=x y.z=1"',
+            "make train SET='data.generate.rows=10 train.optimizer={name: sgd} data.label=x y.z=1'",
+            "estimator-pipeline train --set=data.generate.rows=10 "
+            "--set='train.optimizer={name: sgd}' --set=data.label=x --set=y.z=1",
+        ),
+        ("make status", "make status", "estimator-pipeline status"),
+    ],
+)
+def test_hints_have_the_settings_that_were_given(monkeypatch, text, by_make, by_command):
+    monkeypatch.setenv(hints.VIA, "command")
+    assert hints.as_typed(text, ["train", *SETTINGS]) == by_command
+    monkeypatch.setenv(hints.VIA, "make")
+    in_one = "--set=" + " ".join(one.removeprefix("--set=") for one in SETTINGS)
+    assert hints.as_typed(text, ["train", in_one]) == by_make
+
+
+def test_one_setting_is_not_quoted(monkeypatch):
+    monkeypatch.setenv(hints.VIA, "make")
+    typed = hints.as_typed("Run make preprocess.", ["train", "--set=train.steps=5"])
+    assert typed == "Run make preprocess SET=train.steps=5."
+
+
 GIVEN = {"config": "my job.yaml", "run": "r1", "storage": "gs://b/x", "data": "a b.csv"}
 
 
