@@ -33,6 +33,18 @@ def scaled(job: config.Config, workers: int) -> config.Config:
     return changed
 
 
+def places(cluster: config.Cluster) -> int:
+    """Returns for how many workers there are addresses, those that may join included; 0 where they
+    cannot, because all others would have to be told."""
+    return topology.worker_places(cluster) if restarts_nothing(cluster) else 0
+
+
+def spare_places(cluster: config.Cluster) -> int:
+    """Returns for how many workers there are addresses besides those that a run starts with."""
+    started = topology.role_counts(cluster)[topology.WORKER]
+    return max(0, places(cluster) - started)
+
+
 def restarts_nothing(cluster: config.Cluster) -> bool:
     """True if workers join and leave while all others train on."""
     return topology.STRATEGIES[cluster.strategy].asynchronous

@@ -323,12 +323,15 @@ def cluster_of(counts: Mapping[str, int], addresses: Sequence[str]) -> dict[str,
 def with_counts(job: config.Config, task: Task) -> config.Config:
     """Returns `job` with the numbers of processes of the cluster that `task` is part of.
 
-    The evaluator may be started without addresses; it takes the config at its word. Raises
+    The evaluator may be started without addresses; it takes the config at its word. Where there
+    are as many addresses as `cluster.max_workers`, some may be of workers that join later. Raises
     `UsageError` if the strategy cannot run with them.
     """
     counts: Mapping[str, int] = {role: len(members) for role, members in task.cluster.items()}
     if task.job_name == EVALUATOR and not task.cluster:
         counts = role_counts(job.cluster)
+    elif job.cluster.max_workers is not None and counts.get(WORKER) == job.cluster.max_workers:
+        counts = {**counts, WORKER: role_counts(job.cluster)[WORKER]}
     update = {key: counts.get(role, 0) for key, role in _COUNTED.items()}
     counted = job.model_copy(update={"cluster": job.cluster.model_copy(update=update)})
     role_counts(counted.cluster)

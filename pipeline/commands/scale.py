@@ -5,7 +5,7 @@
 
 In asynchronous modes workers join, up to cluster.max_workers, or finish their batch and leave; no
 other process is restarted. In synchronous ones all that train save and start again. Works from any
-host that sees the run folder.
+host that sees the run folder; for a job elsewhere, from one that may submit jobs there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from absl import flags
 
 from pipeline import cli
+from pipeline.launchers import remote_jobs
 from pipeline.runs import run_search, scale_request
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
@@ -26,10 +27,14 @@ _WORKERS = flags.DEFINE_integer(
 
 
 def main() -> None:
-    """Writes the request, which the launcher of the run carries out."""
+    """Writes the request, which the launcher of the run carries out, or has the place of its job
+    do so."""
     config = _CONFIG.value or None
     run = run_search.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
-    print(f"run {run.name}: {scale_request.ask(run, _WORKERS.value, now=time.time())}")
+    done = remote_jobs.scale(run, _WORKERS.value, now=time.time())
+    if done is None:
+        done = scale_request.ask(run, _WORKERS.value, now=time.time())
+    print(f"run {run.name}: {done}")
 
 
 if __name__ == "__main__":

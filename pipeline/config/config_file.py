@@ -21,6 +21,8 @@ IS_WHEEL = _IN_WHEEL.is_dir()
 SHIPPED = (_IN_WHEEL if IS_WHEEL else _PACKAGE.parent) / "configs"
 
 
+# With the name of an environment variable behind it: the config is the text of the variable.
+IN_VARIABLE = "env:"
 MOST_VALUES, _DEEPEST = 100_000, 50
 # Characters of what an error shows.
 _SHOWN = 80
@@ -88,7 +90,8 @@ def _values(node: yaml.Node, known: dict[int, int | None]) -> int:
 
 
 def load(name_or_path: str, overrides: list[str] | tuple[str, ...] = ()) -> Config:
-    """Returns the validated config of a shipped name or of any path, local or gs://.
+    """Returns the validated config of a shipped name, of any path, local or gs://, or of an
+    environment variable, `env:NAME`.
 
     `overrides` are `section.key=value` strings, the values written as in YAML. Raises
     `UsageError` with the key path, what was given and what is allowed.
@@ -103,6 +106,8 @@ def load(name_or_path: str, overrides: list[str] | tuple[str, ...] = ()) -> Conf
 
 def locate(name_or_path: str) -> str:
     """Returns the path of a config; a bare name is looked up among the shipped ones."""
+    if name_or_path.startswith(IN_VARIABLE):
+        return name_or_path
     if not _is_name(name_or_path):
         if not storage.exists(name_or_path):
             raise errors.UsageError(f"config {name_or_path!r}: no such file")
@@ -161,11 +166,7 @@ def warnings(config: Config) -> list[str]:
 def read_yaml(path: str, what: str = "config") -> Any:
     """Returns what a YAML file holds. Raises `UsageError` for one that cannot be read, which it
     calls `what`."""
-    try:
-        text = storage.read_text(path)
-    except OSError as error:
-        said = error.strerror or "no such file"
-        raise errors.UsageError(f"{what} {path!r}: cannot be read: {said}") from None
+    text = _text(path, what)
     try:
         tree = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError) as error:  # of invalid dates
@@ -174,6 +175,19 @@ def read_yaml(path: str, what: str = "config") -> Any:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise errors.UsageError(f"{what} {path!r}{line}: not valid YAML: {problem}") from None
     return tree
+
+
+def _text(path: str, what: str) -> str:
+    if path.startswith(IN_VARIABLE):
+        found = os.environ.get(path.removeprefix(IN_VARIABLE))
+        if found is None:
+            raise errors.UsageError(f"{what} {path!r}: there is no such environment variable")
+        return found
+    try:
+        return storage.read_text(path)
+    except OSError as error:
+        said = error.strerror or "no such file"
+        raise errors.UsageError(f"{what} {path!r}: cannot be read: {said}") from None
 
 
 def _with_base(path: str, above: tuple[str, ...]) -> dict[str, Any]:

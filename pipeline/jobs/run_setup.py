@@ -24,10 +24,11 @@ def open_run(job: Job) -> RunRecord:
     record = run_record.begin(job.config, job.run)
     # What earlier processes said of themselves would be taken for news.
     stale = (run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.EXCLUDED)
-    for name in ("status", *stale, run_folder.STOP, run_folder.SCALE):
+    for name in ("status", *stale, run_folder.STOP):
         job.run.remove(name)
     storage.write_text(job.run.config_path, config_file.dump(job.config))
     run_record.write(job.run, record)
+    job.run.remove(run_folder.SCALE)  # by which `make scale` has ended the job before
     print(display.introduction(job, resumes=resumes), flush=True)
     for line in config_file.warnings(job.config):
         print(f"warning: {line}", flush=True)

@@ -21,7 +21,7 @@ from pipeline.console import interrupts
 from pipeline.jobs import display, run_setup
 from pipeline.jobs import job as jobs
 from pipeline.jobs.job import Job
-from pipeline.launchers import base, remote_jobs
+from pipeline.launchers import base, remote_jobs, rescaling
 from pipeline.runs import fatal, run_folder, run_lock, run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
@@ -50,6 +50,16 @@ class State:
     was_cancelled: bool = False
     answer: Any = None
 
+    @property
+    def is_running(self) -> bool:
+        """True if it has machines."""
+        return self.phase is Phase.RUNNING
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it will not run any more."""
+        return self.phase is Phase.ENDED
+
     def __str__(self) -> str:
         return self.text or self.word
 
@@ -73,6 +83,8 @@ class RemoteLauncher(base.Launcher):
     service: ClassVar[str]
     # After so many failed looks in a row it is no longer followed; the job itself continues.
     missed: ClassVar[int] = 20
+    # True if a job can have another number of workers: `resize` and `save_and_end`.
+    scales: ClassVar[bool] = False
 
     @abc.abstractmethod
     def prepare(self, job: Job) -> Job:
@@ -116,6 +128,15 @@ class RemoteLauncher(base.Launcher):
     def show(self, job: Job) -> base.Shown:
         """Returns the job as `base.Launcher` says."""
 
+    def resize(self, run: RunFolder, name: str, workers: int) -> None:
+        """Gives an asynchronous job another number of workers; no other process is restarted. For
+        a place that `scales`."""
+        raise NotImplementedError
+
+    def save_and_end(self, run: RunFolder, name: str) -> None:
+        """Has a job end after all its processes have saved. For a place that `scales`."""
+        raise NotImplementedError
+
     def new_output(self, job: Job) -> Callable[[], list[str]]:
         """Returns what gives the lines that the job itself has put out since the last call."""
         return list
@@ -154,19 +175,22 @@ class RemoteLauncher(base.Launcher):
         with run_lock.held(job.run):  # while it runs, its chief holds it
             name = self._at_work(job)
             if name is None:
-                job, name = self._submitted(job)
+                job, name = self.begun(job)
             else:
                 _note_found(job, name)
                 output()  # has been shown before
         for submitted in itertools.count(1):
             state = self._followed(job, name, output)
+            while (other := rescaling.successor(self, job.run, name)) is not None:
+                name, output = other, self.new_output(job)
+                state = self._followed(job, name, output)
             again = self._again(job, name, state)
             if again is None or submitted >= self.submissions(job):
                 return self._ended(job, name, state, started=started)
             print(f"{again} Submitting it again: {submitted + 1} of {self.submissions(job)}")
             self.sleep(_PAUSE * submitted)
             with run_lock.held(job.run):
-                job, name = self._submitted(job)
+                job, name = self.begun(job)
         raise AssertionError("unreachable")
 
     def _followed(self, job: Job, name: str, output: Callable[[], list[str]]) -> State:
@@ -251,7 +275,7 @@ class RemoteLauncher(base.Launcher):
             remote_jobs.refuse_while_going(job.run)
         return self.find(job)
 
-    def _submitted(self, job: Job) -> tuple[Job, str]:
+    def begun(self, job: Job) -> tuple[Job, str]:
         """Prepares the run folder and submits the job; returns both, and the name of what runs."""
         record = run_setup.open_run(job)
         try:

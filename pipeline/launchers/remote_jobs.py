@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline import errors, places
-from pipeline.runs import run_record
+from pipeline.launchers import rescaling
+from pipeline.runs import run_record, scale_request
 from pipeline.runs.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -32,6 +33,25 @@ def stop(run: RunFolder) -> str | None:
     asked. Raises `UsageError` if it has ended, and its end is not recorded yet."""
     job = run_record.job_at_work(run_record.read(run))
     return None if job is None else launcher(job).stop(run, job)
+
+
+def scale(run: RunFolder, workers: int, now: float) -> str | None:
+    """Gives the job of a run another number of workers, and returns what it does then; `None` if
+    its processes are no job. Raises `UsageError` if it cannot have so many."""
+    job = run_record.job_at_work(run_record.read(run))
+    if job is None:
+        return None
+    place = launcher(job)
+    if not place.scales:
+        name = places.of_job(job)
+        raise errors.UsageError(
+            f"run {run.name!r}: is a job on {places.PLACES[name].summary}, whose size is fixed; "
+            f"make stop, then make train CLUSTER={name} with the same RUN= and "
+            f"WORKERS={workers} continues"
+        )
+    how = scale_request.check(run, workers, now)
+    rescaling.scale(place, run, job, workers=workers)
+    return how
 
 
 def refuse_while_going(run: RunFolder) -> None:

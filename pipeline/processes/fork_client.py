@@ -123,6 +123,11 @@ class StopRequest:
         self.count += 1
         self.name = signal.Signals(number).name
 
+    def wait(self, seconds: float) -> None:
+        """Returns after that many seconds, or when a signal has come."""
+        connection.wait([self.descriptor], seconds)
+        self.drain()
+
     def drain(self) -> None:
         """Makes `descriptor` quiet again."""
         with contextlib.suppress(BlockingIOError):

@@ -42,6 +42,11 @@ def run_folder(storage_root: str, run: str) -> str:
     return storage.child(storage.join(root, "runs"), run, what="--run")
 
 
+def storage_root(run: RunFolder) -> str:
+    """Returns the root that a run lies in."""
+    return storage.parent(storage.parent(run.path))
+
+
 def run_name(job: config.Config) -> str:
     """Names a run after its config, so that the same command finds the same run again. Where it
     runs is not part of the name. A key that a later version adds does not rename older runs."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from pipeline import errors, places
+from pipeline import errors
 from pipeline.cluster import scaling, topology
 from pipeline.runs import liveness, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 
 
 def ask(run: RunFolder, workers: int, now: float) -> str:
-    """Asks the launcher of `run` for `workers` workers, and returns what it does then. Raises
-    `UsageError` if it cannot have so many, has ended, or its processes are not the launcher's."""
+    """Asks the launcher of `run` for `workers` workers, and returns what it does then. Raises as
+    `check`."""
+    how = check(run, workers, now)
+    run.write(run_folder.SCALE, {"workers": workers})
+    return how
+
+
+def check(run: RunFolder, workers: int, now: float) -> str:
+    """Returns what `run` does if it is asked for `workers` workers. Raises `UsageError` if it
+    cannot have so many, has ended, or its processes are not a launcher's."""
     if run.is_of_script:
         raise errors.UsageError(
             f"run {run.name!r}: runs a script, whose processes are those it was started with; "
@@ -19,14 +27,6 @@ def ask(run: RunFolder, workers: int, now: float) -> str:
     record = run_record.read(run)
     _check_is_training(run, record, now)
     assert record is not None
-    job = run_record.job_at_work(record)
-    if job is not None:
-        place = places.of_job(job)
-        raise errors.UsageError(
-            f"run {run.name!r}: is a job on {places.PLACES[place].summary}, whose size is fixed; "
-            f"make stop, then make train CLUSTER={place} with the same RUN= and "
-            f"WORKERS={workers} continues"
-        )
     if record.launcher is None:
         raise errors.UsageError(
             f"run {run.name!r}: its roles were started by hand, so start or stop (SIGTERM) workers "
@@ -37,7 +37,6 @@ def ask(run: RunFolder, workers: int, now: float) -> str:
     before = record.topology.get(topology.WORKER, 0)
     if workers == before:
         raise errors.UsageError(f"run {run.name!r}: has as many workers already ({workers})")
-    run.write(run_folder.SCALE, {"workers": workers})
     if not scaling.restarts_nothing(present.cluster):
         return f"{before} to {workers} workers; all that train save and start again"
     how = "others join" if workers > before else "those that leave hand back their blocks"

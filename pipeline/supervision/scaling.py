@@ -7,6 +7,7 @@ make each step together they save, end, and start again as a gang of another siz
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from pipeline import errors, storage
 from pipeline.cluster import scaling, topology
 from pipeline.config import config_file
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, scalings
 from pipeline.supervision.ending import Ending
 from pipeline.supervision.members import Member
 from pipeline.supervision.observation import Observation
@@ -90,17 +91,14 @@ class Scaling:
 
     def _request(self) -> int | None:
         """Returns the number that is asked for. A request is for a run that still trains."""
-        try:
-            request = self._run.read(run_folder.SCALE)
-            if request is None:
-                return None
-            self._run.remove(run_folder.SCALE)
+        wanted = scalings.take(self._run)
+        if wanted is None:
+            return None
+        with contextlib.suppress(errors.PipelineError, OSError):
             if self._run.read(run_folder.TRAINING_DONE) is not None:
                 self._seen.say("another number of workers: training is over")
                 return None
-            return int(request["workers"])
-        except (errors.PipelineError, OSError, KeyError, TypeError, ValueError):
-            return None
+        return wanted
 
     def _join(self) -> None:
         for index in range(self._workers):

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.config import config_file
 from pipeline.jobs import job
-from pipeline.launchers.gcp import job_spec
+from pipeline.launchers.gcp import job_spec, launcher
 from pipeline.runs import fatal
 from tests.cloud.fixtures import Cloud, of_service
 from tests.cloud.image import Image, made
@@ -33,17 +33,23 @@ def records(service, small_records) -> Cloud:
 
 @pytest.fixture
 def submitted(records, cloud, tmp_path):
-    """Returns a function that does what a submission does, and gives the job."""
+    """Returns a function that does what a submission does, and gives the job; `by_hand`, it gives
+    the one that DRY_RUN=1 prints, and does nothing else."""
 
-    def submit(run: str, *overrides: str, image: Image | None = None) -> Vertex:
+    def submit(
+        run: str, *overrides: str, image: Image | None = None, by_hand: bool = False
+    ) -> Vertex:
         planned = job.plan(
             f"{records.root}/small.yaml",
             [*PLACE, *overrides],
             run=run,
             storage_root=f"{records.root}/out",
         )
-        records.put(f"out/runs/{run}/config.yaml", config_file.dump(planned.config).encode())
-        rendered = json.loads(json.dumps(job_spec.render(planned, f"submission of {run}")))
+        if by_hand:
+            rendered = json.loads(launcher.GcpLauncher().show(planned).document)
+        else:
+            records.put(f"out/runs/{run}/config.yaml", config_file.dump(planned.config).encode())
+            rendered = json.loads(json.dumps(job_spec.render(planned, f"submission of {run}")))
         if image is None:
             return Vertex(rendered, records.environment, tmp_path, ROOT)
         return Vertex(rendered, {**records.environment, **image.environment}, tmp_path, image.work)
@@ -59,7 +65,7 @@ def logs(vertex: Vertex) -> str:
 @pytest.mark.timeout(900)
 def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, records, tmp_path):
     """A worker is killed, and the chief told to go; both are started again by the platform. All
-    of them have the files of the image alone."""
+    of them have the files of the image alone, and the job that DRY_RUN=1 prints."""
     waiting = {"worker-0": signal.SIGKILL, "chief-0": signal.SIGTERM}
 
     def harm(vertex: Vertex) -> None:
@@ -79,6 +85,7 @@ def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, recor
         "gcp.service_account=trainer@my-project.iam.gserviceaccount.com",
         "gcp.tensorboard=projects/7/locations/europe-west4/tensorboards/8",
         image=made(tmp_path / "image"),
+        by_hand=True,
     )
     state = vertex.run(harm)
     assert state == "JOB_STATE_SUCCEEDED", logs(vertex)

@@ -17,13 +17,17 @@ import re
 import shutil
 import subprocess
 import sys
+import types
 
 import pytest
 
 from pipeline.jobs import job as jobs
-from pipeline.launchers.k8s import manifest
+from pipeline.launchers.k8s import launcher, manifest
 from pipeline.runs import fatal, run_folder
 from tests.e2e import hosts
+from tests.faults import injected, witness
+from tests.faults.final import Final
+from tests.pipeline.launchers.k8s import api as apis
 from tests.pipeline.process_help import ROOT, wait_until
 
 IMPOSSIBLE = hosts.why_not()
@@ -60,13 +64,31 @@ class Cluster:
         self.jobs = {
             one["name"]: one["template"]["spec"] for one in self.job_set["spec"]["replicatedJobs"]
         }
+        self._names = f"{name}-{{}}-0-{{}}.{subdomain}"
         self.pods = [
-            Pod(f"{name}-{role}-0-{i}.{subdomain}", role, i, spec["template"]["spec"])
+            self._pod(role, i)
             for role, spec in self.jobs.items()
             for i in range(spec["completions"])
         ]
         self._addresses: dict[str, str] = {}
         self._namespaces: list[str] = []
+
+    def _pod(self, role: str, index: int) -> Pod:
+        return Pod(
+            self._names.format(role, index), role, index, self.jobs[role]["template"]["spec"]
+        )
+
+    def resize(self, role: str, completions: int) -> None:
+        """Does what the Job controller does for another number of completions and pods: it makes
+        those that are missing, and deletes those with the highest indexes, which get SIGTERM."""
+        mine = [pod for pod in self.pods if pod.role == role]
+        for index in range(len(mine), completions):
+            self.pods.append(self._pod(role, index))
+            self.start(self.pods[-1])
+        for pod in mine[completions:]:
+            self.pods.remove(pod)
+            pod.process.terminate()
+            pod.process.wait(timeout=120)
 
     def start(self, pod: Pod) -> None:
         """Starts a pod on the next host, under a name that all pods find."""
@@ -137,6 +159,19 @@ class Cluster:
         )
 
 
+def created_by_hand(shown: str, folder: pathlib.Path) -> list[dict]:
+    """Returns what a double of the API has once kubectl was given what DRY_RUN=1 prints."""
+    file = folder / "job.yaml"
+    file.write_text(shown)
+    with apis.serving() as api:
+        apis.write_kubeconfig(folder / "kubeconfig", api.port)
+        variables = {**os.environ, "KUBECONFIG": str(folder / "kubeconfig"), "HOME": str(folder)}
+        subprocess.run(["kubectl", "create", "-f", file], env=variables, check=True)
+        plurals = ("configmaps", "networkpolicies", "jobsets")
+        return [one for plural in plurals for one in api.of(plural)]
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on this machine")
 @pytest.mark.parametrize(
     ("strategy", "starts"),
     [
@@ -151,10 +186,10 @@ def test_pods_train_and_end_though_one_is_killed(small_records, tmp_path, strate
     job = jobs.plan(
         str(small_records.config_path), wanted, run=name, storage_root=str(small_records.storage)
     )
-    fatal.begin(job.run, SUBMISSION)
+    documents = created_by_hand(launcher.K8sLauncher().show(job).document, tmp_path)
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(hosts.hosts(8))
-        cluster = Cluster(manifest.documents(job, SUBMISSION), made, tmp_path)
+        cluster = Cluster(documents, made, tmp_path)
         stack.callback(cluster.remove)
         for pod in cluster.pods:
             cluster.start(pod)
@@ -179,3 +214,50 @@ def test_pods_train_and_end_though_one_is_killed(small_records, tmp_path, strate
         json.loads((pathlib.Path(job.run.path) / "status/worker-0.json").read_text())["state"]
         == "done"
     )
+
+
+def test_a_pod_joins_and_leaves_and_each_record_is_applied_once(
+    small_records, tmp_path, monkeypatch
+):
+    """Its name is that of no pod when the parameter server starts; the witness counts."""
+    wanted = [*witness.SETTINGS, "k8s.image=i:1", "k8s.pvc=data", "train.batch_size=32"]
+    wanted += ["cluster.strategy=parameter_server", "cluster.workers=1", "cluster.max_workers=2"]
+    wanted += ["train.steps=null", "train.epochs=4", "train.save_steps=2000"]
+    wanted += [f"train.hooks=[{injected.HOOK}]", "k8s.image_modules=[tests]"]
+    job = jobs.plan(
+        str(small_records.config_path), wanted, run="k8s-s", storage_root=str(small_records.storage)
+    )
+    fatal.begin(job.run, SUBMISSION)
+    job.run.write("faults.json", {"faults": [], "pace": 0.5})
+    documents = manifest.documents(job, SUBMISSION)
+    for one in documents[-1]["spec"]["replicatedJobs"]:
+        (container,) = one["template"]["spec"]["template"]["spec"]["containers"]
+        container["env"].append({"name": "PIPELINE_FAULTS", "value": job.run.path})
+    with contextlib.ExitStack() as stack:
+        made = stack.enter_context(hosts.hosts(8))
+        cluster = Cluster(documents, made, tmp_path)
+        stack.callback(cluster.remove)
+        for pod in cluster.pods:
+            cluster.start(pod)
+
+        def steps(task):
+            cluster.look()
+            status = run_folder.read_status(job.run, task)
+            return status is not None and status.has_stepped
+
+        wait_until(lambda: steps("worker-0"), seconds=300)
+        cluster.resize("worker", 2)
+        wait_until(lambda: steps("worker-1"), seconds=300, describe=cluster.outputs)
+        cluster.resize("worker", 1)
+        assert run_folder.read_status(job.run, "worker-1").state == "stopped"
+        job.run.write("pace.json", {"pace": 0.0})
+        wait_until(cluster.look, seconds=400)
+        assert {pod.role: pod.starts for pod in cluster.pods} == dict.fromkeys(cluster.jobs, 1)
+    final = Final(types.SimpleNamespace(path=job.run.path, records=small_records))
+    final.check(twice=0)
+    assert final.applied.exact
+    result = job.run.read(run_folder.RESULT)
+    assert result["readers"]["worker-1"] > 0
+    assert [row["once"] for row in result["input"][:4]] == [
+        row["due"] for row in result["input"][:4]
+    ]

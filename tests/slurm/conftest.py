@@ -31,6 +31,8 @@ class Run:
     config_path: str
     storage: pathlib.Path
     name: str
+    # Besides those by which Slurm's programs find the cluster.
+    variables: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def folder(self) -> run_folder.RunFolder:
@@ -67,19 +69,37 @@ class Run:
                 *(f"--set={one}" for one in overrides),
             ),
             cwd=ROOT,
-            env=real.environment(self.cluster),
+            env=real.environment(self.cluster, self.variables),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
 
+    def shown(self, *overrides: str) -> str:
+        """Returns the script that DRY_RUN=1 prints."""
+        done = subprocess.run(
+            self.command(
+                "pipeline.launch",
+                f"--config={self.config_path}",
+                "--cluster=slurm",
+                "--dry_run",
+                *(f"--set={one}" for one in overrides),
+            ),
+            cwd=ROOT,
+            env=real.environment(self.cluster, self.variables),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
     def call_without_run(self, module: str, *arguments: str) -> str:
         """Returns what a command says that knows no runs."""
         done = subprocess.run(
             [sys.executable, "-m", module, f"--storage={self.storage}", *arguments],
             cwd=ROOT,
-            env=real.environment(self.cluster),
+            env=real.environment(self.cluster, self.variables),
             capture_output=True,
             text=True,
             check=False,

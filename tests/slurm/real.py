@@ -9,6 +9,7 @@ import contextlib
 import os
 import pathlib
 import pwd
+import shlex
 import shutil
 import signal
 import socket
@@ -56,7 +57,8 @@ MinJobAge=3600
 EnforcePartLimits=ALL
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-PartitionName=closed Nodes=ALL AllowGroups=nogroup MaxTime=INFINITE State=UP
+PartitionName=closed Nodes=ALL AllowAccounts=others MaxTime=INFINITE State=UP
+PartitionName=short Nodes=ALL MaxTime=00:10:00 State=UP
 """
 
 
@@ -101,13 +103,18 @@ class Slurm:
         self.start_daemon("slurmctld")
         for node in self.nodes:
             self.start_daemon(node)
-        wait_for(lambda: self.states() == dict.fromkeys(self.nodes, "idle"), self.describe)
+        self.wait_until_idle()
 
-    def start_daemon(self, name: str) -> None:
-        """Starts the controller, or the daemon of a node."""
+    def start_daemon(self, name: str, *, over: Mapping[str, str] | None = None) -> None:
+        """Starts the controller, or the daemon of a node, which sees other folders `over` those of
+        this machine, by path."""
         command = ["slurmctld", "-D", "-f", str(self.config)]
         if name != "slurmctld":
             command = ["slurmd", "-D", "-N", name, "-f", str(self.config)]
+        if over:
+            mounts = [f"mount --bind {shlex.quote(b)} {shlex.quote(a)}" for a, b in over.items()]
+            script = " && ".join([*mounts, f"exec {shlex.join(command)}"])
+            command = ["unshare", "--mount", "sh", "-c", script]
         with open(self._root / f"{name}.out", "ab") as output:
             self._processes[name] = subprocess.Popen(
                 command,
@@ -124,6 +131,27 @@ class Slurm:
         """Kills a daemon that this object has started."""
         self._processes[name].kill()
         self._processes[name].wait()
+
+    @contextlib.contextmanager
+    def other_folders(self, node: str, over: Mapping[str, str]) -> Iterator[None]:
+        """Has a node see other folders over those of this machine, by path, within the block."""
+        self._stop_daemon(node)
+        self.start_daemon(node, over=over)
+        self.wait_until_idle()
+        try:
+            yield
+        finally:
+            self._stop_daemon(node)
+            self.start_daemon(node)
+            self.wait_until_idle()
+
+    def _stop_daemon(self, name: str) -> None:
+        self._processes[name].terminate()
+        self._processes[name].wait(60)
+
+    def wait_until_idle(self) -> None:
+        """Returns when all nodes take jobs and have none."""
+        wait_for(lambda: self.states() == dict.fromkeys(self.nodes, "idle"), self.describe)
 
     def ask(self, *command: str) -> str:
         """Returns what one of Slurm's programs puts out."""

@@ -12,22 +12,23 @@ from typing import Any
 from pipeline import config, errors, storage
 from pipeline.cluster import gpus, topology
 from pipeline.jobs.job import Job
-from pipeline.launchers import container
+from pipeline.launchers import container, inline_config
 from pipeline.launchers.gcp.settings import Gcp, Machine
 from pipeline.processes import exits
 from pipeline.runs import evaluator_patience, own_package, start_patience
 
 
-def render(job: Job, submission: str) -> dict[str, Any]:
+def render(job: Job, submission: str, *, inline: str = "") -> dict[str, Any]:
     """Returns the body of `projects.locations.customJobs.create`.
 
-    Raises `UsageError` for a config without project, region, bucket and image, and for a run that
-    the machines would not find.
+    Processes read the config in the run folder, or the text `inline`, which is then part of the
+    job. Raises `UsageError` for a config without project, region, bucket and image, and for a run
+    that the machines would not find.
     """
     gcp = Gcp.of(job.config)
     gcp.check()
     check_storage(job)
-    pools = [_pool(job, role, submission) for role in topology.ROLES]
+    pools = [_pool(job, role, submission, inline=inline) for role in topology.ROLES]
     while not pools[-1]:
         pools.pop()
     specification = {
@@ -60,7 +61,7 @@ def label(run: str) -> str:
     return run.replace(".", "_")
 
 
-def _pool(job: Job, role: str, submission: str) -> dict[str, Any]:
+def _pool(job: Job, role: str, submission: str, *, inline: str) -> dict[str, Any]:
     count = job.counts.get(role, 0)
     if not count:
         return {}
@@ -73,8 +74,11 @@ def _pool(job: Job, role: str, submission: str) -> dict[str, Any]:
         "containerSpec": {
             "imageUri": gcp.image,
             "command": ["python"],
-            "args": container.arguments(job, job.run.config_path),
-            "env": container.environment(submission, _variables(gcp, machine)),
+            "args": container.arguments(job, inline_config.NAME if inline else job.run.config_path),
+            "env": container.environment(
+                submission,
+                _variables(gcp, machine) | ({inline_config.VARIABLE: inline} if inline else {}),
+            ),
         },
     }
 

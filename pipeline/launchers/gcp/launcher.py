@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import secrets
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from typing import Any, ClassVar
 from pipeline import errors
 from pipeline.config import own_code, price_table
 from pipeline.jobs.job import Job
-from pipeline.launchers import base, image, image_name, remote_records
+from pipeline.launchers import base, image, image_name, inline_config, remote_records
 from pipeline.launchers.gcp import job_spec, price_list, service_client
 from pipeline.launchers.gcp.service_client import ENDED, WAITING, Service
 from pipeline.launchers.gcp.settings import Gcp
@@ -24,8 +25,6 @@ from pipeline.runs import own_package, run_folder
 from pipeline.runs.run_record import RunRecord
 from pipeline.storage import gcs_preflight, google_api
 
-# Stands for what only a submission has.
-_SHOWN = "dry-run"
 # Canonical codes of what a job has failed with: RESOURCE_EXHAUSTED; and of what its user can fix,
 # INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED and FAILED_PRECONDITION.
 _QUOTA, _OF_USER = 8, (3, 5, 7, 9)
@@ -119,13 +118,16 @@ class GcpLauncher(RemoteLauncher):
         )
 
     def show(self, job: Job) -> base.Shown:
-        """Returns the body of the request; notes on what is in its package and what it costs."""
+        """Returns the body of the request, of a submission of its own and with the config in it;
+        notes on what must be there, what is in its package and what it costs."""
         gcp = Gcp.of(job.config)
-        body = json.dumps(job_spec.render(job, _SHOWN), indent=2)
+        rendered = job_spec.render(job, secrets.token_hex(8), inline=inline_config.text(job))
+        body = json.dumps(rendered, indent=2)
         url = f"https://{gcp.region}-aiplatform.googleapis.com/v1"
         head = f"POST {url}/projects/{gcp.project}/locations/{gcp.region}/customJobs"
         cost = price_list.estimate(job.counts, gcp, price_table.read())
-        notes = [f"would {head}, with the JSON above", image.described(), cost]
+        needs = f"IMAGE={gcp.image} and the records in {job.storage_root!r} must be there before"
+        notes = [f"would {head}, with the JSON above", needs, image.described(), cost]
         return base.Shown(body, "\n\n".join(notes))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from pipeline import errors
+from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.jobs.job import Job
 from pipeline.launchers import base, checks, image, remote_records
@@ -21,7 +22,8 @@ from pipeline.launchers.k8s.kubectl import Cluster
 from pipeline.launchers.k8s.progress import Problem, Progress
 from pipeline.launchers.k8s.settings import K8s
 from pipeline.launchers.remote import Phase, RemoteLauncher, State, failed_for_good
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, run_record, scalings
+from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
 
 _LEGACY = "# For the Training Operator v1, a legacy one: its successor has no TFJob.\n"
@@ -54,6 +56,7 @@ class K8sLauncher(RemoteLauncher):
 
     poll: float = 5.0
     service: ClassVar[str] = "Kubernetes"
+    scales: ClassVar[bool] = True
 
     def prepare(self, job: Job) -> Job:
         """Checks config, cluster and records; returns the job with context, namespace and kind as
@@ -138,6 +141,31 @@ class K8sLauncher(RemoteLauncher):
         """Deletes the job: its processes get SIGTERM first."""
         _remove(Name.of(name))
 
+    def resize(self, run: RunFolder, name: str, workers: int) -> None:
+        """Changes the Job of the workers: an Indexed Job may have another number of pods while it
+        runs, if both of its numbers stay equal (Kubernetes 1.27 or later, "Elastic Indexed Jobs").
+        """
+        known = Name.of(name)
+        if known.kind == "tfjob" or not _has_workers(run):
+            raise errors.UsageError(
+                f"run {run.name!r}: {self.title(name)} has no Job of workers that could grow; make "
+                f"stop, then make train CLUSTER=k8s with the same RUN= and WORKERS={workers} "
+                "continues"
+            )
+        numbers = {"spec": {"completions": workers, "parallelism": workers}}
+        job = manifest.job_name(known.name, known.kind, topology.WORKER)
+        known.cluster.ask("patch", f"job/{job}", "--type=merge", f"--patch={json.dumps(numbers)}")
+        record = run_record.read(run)
+        if record is not None:
+            steps = [one.step or 0 for one in run_folder.read_statuses(run).values()]
+            step = max(steps, default=None)
+            scalings.note(record, workers, step=step, now=self.clock())
+            run_record.write(run, record)
+
+    def save_and_end(self, run: RunFolder, name: str) -> None:
+        """Deletes the job, which lasts until its pods have saved."""
+        _remove(Name.of(name), cascade="foreground")
+
     def failure(self, job: Job, name: str, state: State) -> errors.PipelineError | None:
         """Returns the error of the process that failed, or else of the cluster."""
         if state.word == "succeeded":
@@ -188,6 +216,10 @@ class K8sLauncher(RemoteLauncher):
             lambda: _check_may_create(cluster),
             f"you may create jobs in namespace {cluster.namespace!r}",
         )
+
+
+def _has_workers(run: RunFolder) -> bool:
+    return topology.role_counts(run.read_config().cluster)[topology.WORKER] > 0
 
 
 def _check_may_create(cluster: Cluster) -> None:
@@ -259,11 +291,14 @@ def _own(cluster: Cluster, created: list[dict[str, Any]]) -> None:
                 print(f"note: {what} stays after the job: {error}", flush=True)
 
 
-def _remove(name: Name) -> None:
-    """Deletes all objects of a job; those that are gone are no error."""
+def _remove(name: Name, *, cascade: str = "background") -> None:
+    """Deletes all objects of a job; those that are gone are no error. In the `foreground` what runs
+    pods is there until they have ended."""
     resources = ",".join((manifest.RESOURCES[name.kind], *manifest.OTHERS))
     selector = f"--selector={pod.SET}={name.name}"
-    name.cluster.ask("delete", resources, selector, "--wait=false", "--ignore-not-found")
+    name.cluster.ask(
+        "delete", resources, selector, "--wait=false", f"--cascade={cascade}", "--ignore-not-found"
+    )
 
 
 def _refused_pods(name: Name) -> Problem | None:

@@ -118,10 +118,16 @@ def _service(wanted: Rendering) -> dict[str, Any]:
     }
 
 
+def job_name(name: str, kind: str, role: str) -> str:
+    """Returns the name of the Job of a role, to which pods add their index. JobSet numbers the Jobs
+    that it makes of one template."""
+    return f"{name}-{role}-0" if kind == "jobset" else f"{name}-{role}"
+
+
 def _job_set(wanted: Rendering) -> dict[str, Any]:
     hosts = {
-        role: [f"{wanted.name}-{role}-0-{i}.{wanted.name}" for i in range(wanted.job.counts[role])]
-        for role in wanted.roles
+        role: [f"{job_name(wanted.name, 'jobset', role)}-{i}.{wanted.name}" for i in range(count)]
+        for role, count in wanted.addressed.items()
     }
     return {
         "apiVersion": JOBSET_API,
@@ -164,8 +170,8 @@ def _fail(name: str, reason: str) -> dict[str, Any]:
 
 def _plain_job(wanted: Rendering, role: str) -> dict[str, Any]:
     hosts = {
-        one: [f"{wanted.name}-{one}-{i}.{wanted.name}" for i in range(wanted.job.counts[one])]
-        for one in wanted.roles
+        one: [f"{job_name(wanted.name, 'job', one)}-{i}.{wanted.name}" for i in range(count)]
+        for one, count in wanted.addressed.items()
     }
     queued = wanted.queued()
     labels = {**queued["labels"], pod.ROLE: role}
@@ -174,7 +180,7 @@ def _plain_job(wanted: Rendering, role: str) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {**queued, "name": f"{wanted.name}-{role}", "labels": labels},
+        "metadata": {**queued, "name": job_name(wanted.name, "job", role), "labels": labels},
         "spec": spec,
     }
 

@@ -14,10 +14,11 @@ import re
 from typing import Any
 
 from pipeline import errors, storage
-from pipeline.cluster import gpus, topology
-from pipeline.config import config_file
+from pipeline.cluster import gpus, scaling, topology
+from pipeline.config import config_file, own_code
 from pipeline.jobs.job import Job
 from pipeline.launchers import container as containers
+from pipeline.launchers import image as image_contents
 from pipeline.launchers import image_name
 from pipeline.launchers.gcp.settings import Gcp
 from pipeline.launchers.k8s.settings import K8s
@@ -73,6 +74,14 @@ class Rendering:
         strategy = topology.STRATEGIES[self.job.config.cluster.strategy]
         return strategy.restart_unit if strategy.own_evaluator else "task"
 
+    @property
+    def addressed(self) -> dict[str, int]:
+        """How many processes of each role there are addresses for: workers that may join, too."""
+        counts = {role: self.job.counts[role] for role in self.roles}
+        if topology.WORKER in counts:
+            counts[topology.WORKER] += scaling.spare_places(self.job.config.cluster)
+        return counts
+
     def metadata(self) -> dict[str, Any]:
         """Returns the metadata of an object."""
         return {"name": self.name, "labels": self.labels()}
@@ -112,6 +121,13 @@ def check(job: Job) -> None:
         )
     image_name.check(name, "k8s")
     settings = K8s.of(job.config)
+    there = (*settings.image_modules, *Gcp.of(job.config).image_modules)
+    missing = image_contents.lacks(own_code.modules(job.config), there)
+    if missing:
+        raise errors.UsageError(
+            f"CLUSTER=k8s: the config names {', '.join(missing)}, which the image does not have. "
+            "Build an image that has it, and name it in k8s.image_modules"
+        )
     if settings.pvc is None and not storage.is_remote(job.run.path):
         raise errors.UsageError(
             f"CLUSTER=k8s: STORAGE is {job.storage_root!r}, which pods do not see. Use "

@@ -68,6 +68,9 @@ class K8s(PlaceSection):
     image: str | None = None
     """Container image built from the `Dockerfile`. Not set: `gcp.image`, which is also `IMAGE=`.
     Required."""
+    image_modules: tuple[str, ...] = ()
+    """Modules of your own that the image has, in addition to those of this project and to
+    `gcp.image_modules`."""
     image_pull_secrets: tuple[Name, ...] = ()
     """Secrets with which the image is pulled."""
     service_account: Name | None = None

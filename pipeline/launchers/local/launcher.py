@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from pipeline import config, errors, storage
+from pipeline import errors, storage
 from pipeline.cluster import compatibility, gpus, scaling, tolerance, topology
 from pipeline.jobs import display, run_setup
 from pipeline.jobs.job import Job
@@ -19,7 +19,7 @@ from pipeline.launchers import base, checks, remote_jobs
 from pipeline.processes import environment, isolation
 from pipeline.processes.fork_client import ForkServer, StopRequest, run_command
 from pipeline.records import builds
-from pipeline.runs import run_folder, run_lock, run_record
+from pipeline.runs import run_folder, run_lock, run_record, scalings
 from pipeline.runs.run_record import RunRecord
 from pipeline.storage import mirror
 from pipeline.supervision import (
@@ -145,7 +145,7 @@ class LocalLauncher(base.Launcher):
                     records=job.records,
                     entry=self.entry,
                     counts=job.counts,
-                    worker_places=_places(cluster),
+                    worker_places=scaling.places(cluster),
                     gpus=functools.partial(
                         gpus.share,
                         there=there,
@@ -172,21 +172,11 @@ class LocalLauncher(base.Launcher):
                 _book(job, record, boss, started=started, ended=self.clock())
 
 
-def _places(cluster: config.Cluster) -> int:
-    """Workers can join only where the others need not be told."""
-    return topology.worker_places(cluster) if scaling.restarts_nothing(cluster) else 0
-
-
 def _note_scaling(
     beat: run_record.Heartbeat, workers: int, step: int | None, *, clock: Callable[[], float]
 ) -> None:
-    """Puts another number of workers into the record, at once: the next request is compared."""
-    record = beat.record
-    record.topology = {**record.topology, topology.WORKER: workers}
-    record.scalings = [
-        *record.scalings,
-        run_record.Scaling(workers=workers, time=clock(), step=step),
-    ]
+    """Puts another number of workers into the record, at once."""
+    scalings.note(beat.record, workers, step=step, now=clock())
     beat(at_once=True)
 
 

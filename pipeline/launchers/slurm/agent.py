@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from multiprocessing import connection
 from typing import Any
 
 from pipeline import errors, storage
@@ -26,7 +25,7 @@ from pipeline.launchers.slurm import ranks
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.processes import environment, parent_death
 from pipeline.processes.fork_client import StopRequest
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.supervision import restart_policy, watchdog
 from pipeline.supervision.members import Member
@@ -37,6 +36,9 @@ LOST = "slurm/lost.json"
 # The start of the job that the run belongs to: {"start": `start_of`}.
 CURRENT = "slurm/start.json"
 _LOOK = 5.0  # seconds between looks at it
+# Where the processes of the newest step are, for workers that join: {"step": `step_of`,
+# "cluster": {role: [address]}}. There is none between two steps.
+CLUSTER = "slurm/cluster.json"
 # In this folder each task keeps the restarts of its process: {"restarts": [run_record.Restart]}.
 RESTARTS = "slurm/restarts"
 # Where the output of processes goes, libraries' included.
@@ -79,24 +81,47 @@ class Agent:
         self._counts = topology.role_counts(cluster)
         self._restarts: list[dict[str, Any]] = []
         self._log = os.path.join(_local_folder(run), f"{task.name}.out")
+        self._over, self._leaves = False, False
 
     def work(self) -> int:
         """Returns the exit code of the task: 0 if its process has done its part, or was asked to
         stop."""
-        while not self._stop.count:
+        while self._waited_until_wanted():
             member = Member(self._task.job_name, self._task.task_index, self._task, self._log)
             code = self._one_process(member)
             storage.sweep(self._run.path, member.pid)
-            if self._stop.count or (code not in errors.FINAL_CODES and self._is_over(code)):
+            if self._is_asked or (code not in errors.FINAL_CODES and self._is_over(code)):
                 break
+            if self._leaves and code not in errors.FINAL_CODES:
+                print(f"{self._task.name}: has left", flush=True)
+                continue
             loss = member.loss(self._run, code, newest_step=self._newest_step(), unit=self._unit)
             decision = self._policy.decide(loss, time.monotonic())
             if decision.action == "fail" or loss.port_taken or self._unit == "gang":
                 return self._give_up(loss, decision)
             self._note(loss, decision)
-            connection.wait([self._stop.descriptor], decision.delay)
-            self._stop.drain()
+            self._stop.wait(decision.delay)
         return 0
+
+    @property
+    def _is_asked(self) -> bool:
+        """True if the task is to end."""
+        return self._over or bool(self._stop.count)
+
+    def _waited_until_wanted(self) -> bool:
+        """Returns once the process is to run; false if the task is to end instead."""
+        while not self._is_asked and not self._is_wanted():
+            if self._run.read(run_folder.TRAINING_DONE) is not None or self._is_left_over():
+                return False
+            self._stop.wait(self._look_seconds)
+        return not self._is_asked
+
+    def _is_wanted(self) -> bool:
+        """True unless the run was asked for fewer workers."""
+        if self._task.job_name != topology.WORKER or self._unit == "gang":
+            return True
+        record = run_record.read(self._run.impatient)
+        return record is None or self._task.task_index < record.topology.get(topology.WORKER, 0)
 
     def _one_process(self, member: Member) -> int:
         """Runs the process to its end; returns its exit code, or minus the number of a signal."""
@@ -112,16 +137,17 @@ class Agent:
                 preexec_fn=parent_death.arrange(),
             )
         member.pid = process.pid
-        asked, looked = False, time.monotonic()
+        asked, looked, self._leaves = False, time.monotonic(), False
         while process.poll() is None:
-            connection.wait([self._stop.descriptor], 0.2)
-            self._stop.drain()
+            self._stop.wait(0.2)
             if time.monotonic() - looked >= self._look_seconds:
                 looked = time.monotonic()
                 if self._is_left_over():
-                    self._stop.count += 1
-                    asked = True
+                    self._over = True
                     process.kill()
+                elif not asked and not self._is_wanted():
+                    self._leaves = asked = True
+                    process.send_signal(signal.SIGTERM)
             if self._stop.count and not asked:
                 asked = True
                 process.send_signal(signal.SIGKILL if self._is_lost() else signal.SIGTERM)
@@ -144,13 +170,18 @@ class Agent:
 
     def _environment(self) -> dict[str, str]:
         given = environment.for_children(os.environ)
-        on_this_node = _tasks_here(os.environ)
+        on_this_node = self._tasks_here()
         role = self._task.job_name
         processors = environment.processors()
         shared = environment.for_role(role, given, processors=processors, trainers=on_this_node)
         devices = Slurm.of(self._run.read_config()).gpus
         promised = {gpus.PROMISED: str(devices)} if devices and role != topology.PS else {}
         return given | shared | promised | {watchdog.WATCHED: "1"}  # by the job
+
+    def _tasks_here(self) -> int:
+        """Returns how many tasks of the step this node has."""
+        counts = ranks.per_node_counts(os.environ["SLURM_STEP_TASKS_PER_NODE"])
+        return counts[int(os.environ["SLURM_NODEID"])]
 
     def _is_over(self, code: int) -> bool:
         """True if the process has done its part: it ended well, or there is only left to evaluate.
@@ -220,12 +251,6 @@ def step_of(variables: Mapping[str, str]) -> str:
     return f"{start_of(variables)}.{variables.get('SLURM_STEP_ID', '0')}"
 
 
-def _tasks_here(variables: Mapping[str, str]) -> int:
-    """Returns how many tasks of the step this node has."""
-    counts = ranks.per_node_counts(variables["SLURM_STEP_TASKS_PER_NODE"])
-    return counts[int(variables["SLURM_NODEID"])]
-
-
 def _local_folder(run: RunFolder) -> str:
     """Returns where the output of processes goes: next to the logs of the run; of one on gs://, to
     where the job runs."""
@@ -238,6 +263,9 @@ def run_part(run: RunFolder, storage_root: str) -> None:
     """Looks after the process that this task of the step is to be. Raises `ReportedError` with the
     exit code that ends the step."""
     task = ranks.task_of(os.environ)
+    if task.is_chief:
+        cluster = {role: list(members) for role, members in task.cluster.items()}
+        run.write(CLUSTER, {"step": step_of(os.environ), "cluster": cluster})
     with StopRequest().installed() as stop:
         code = Agent(run, storage_root, task, stop=stop).work()
     if code:

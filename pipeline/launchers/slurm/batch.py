@@ -13,15 +13,15 @@ import os
 import subprocess
 import sys
 import time
-from multiprocessing import connection
 from typing import Any
 
 from pipeline import errors, versions
-from pipeline.cluster import tolerance, topology
+from pipeline.cluster import scaling, tolerance, topology
 from pipeline.jobs import job as jobs
 from pipeline.jobs import run_setup
 from pipeline.jobs.job import Job
-from pipeline.launchers.slurm import agent, commands, steps
+from pipeline.launchers import inline_config
+from pipeline.launchers.slurm import agent, commands, extra_workers, places, steps
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.processes import environment
 from pipeline.processes.fork_client import StopRequest, run_command
@@ -69,7 +69,9 @@ class Batch:
             self._job.counts,
             self._number,
             slurm.cpus,
+            scaling.spare_places(self._job.config.cluster),
         )
+        self._places = places.Places(allocation, self._record)
         self._run.write(agent.CURRENT, {"start": agent.start_of(os.environ)})
         names = ", ".join(node.name for node in allocation.nodes)
         print(f"{allocation.processes} processes on {names}", flush=True)
@@ -110,12 +112,16 @@ class Batch:
 
     def _one_step(self, allocation: steps.Allocation, first: int) -> bool:
         """Runs all processes once; returns false if they are to be started again."""
-        for name in (agent.LOST, run_folder.TRAINING_DONE, agent.RESTARTS, "status"):
+        for name in (agent.CLUSTER, agent.LOST, run_folder.TRAINING_DONE, agent.RESTARTS, "status"):
             self._run.remove(name)
         self._noted, self._hang = {}, None
         command = allocation.command(gpus=Slurm.of(self._job.config).gpus)
-        with steps.started(command, allocation.variables(first)) as step:
+        with (
+            self._places.open(first),
+            steps.started(command, allocation.variables(first)) as step,
+        ):
             self._follow(step)
+        self._run.remove(agent.CLUSTER)
         self._observe()
         self._check_stop()
         self._check_fatal()
@@ -133,9 +139,9 @@ class Batch:
         """Returns when the step has ended; asks it to once the job is asked to."""
         asked, looking = False, tolerance.Tolerance("reading what the processes report")
         while step.poll() is None:
-            connection.wait([self._stop.descriptor], _POLL)
-            self._stop.drain()
+            self._stop.wait(_POLL)
             with looking.survived():
+                self._places.look()
                 self._observe()
                 self._end_hanging()
                 self._end_failed()
@@ -147,7 +153,7 @@ class Batch:
     def _observe(self) -> None:
         """Takes note of processes that were started again, and of what it has cost."""
         statuses = run_folder.read_statuses(self._run)
-        for name in self._tasks():
+        for name in (*self._tasks(), *self._places.names):
             found = (self._run.read(f"{agent.RESTARTS}/{name}.json") or {}).get("restarts", [])
             for one in found[self._noted.get(name, 0) :]:
                 self._note_restart(one, name)
@@ -177,10 +183,12 @@ class Batch:
         wanted = () if training_over else topology.TRAINING_ROLES
         statuses = run_folder.read_statuses(self._run)
         roles = (*wanted, topology.EVALUATOR)
-        pids = {
-            name: status.pid
-            for name, status in statuses.items()
-            if name.rpartition("-")[0] in roles and status.state not in run_folder.ENDED
+        pids = {  # workers that have joined look after themselves
+            name: statuses[name].pid
+            for name in self._tasks()
+            if name.rpartition("-")[0] in roles
+            and name in statuses
+            and statuses[name].state not in run_folder.ENDED
         }
         hang = self._watchdog.look(statuses, pids, time.monotonic())
         if hang is not None:
@@ -240,8 +248,7 @@ class Batch:
         self._record.restarts.append(restart)
         self._recoveries = [restart_policy.Recovery(restart, wall_time=time.time(), gang=True)]
         run_record.write(self._run, self._record)
-        connection.wait([self._stop.descriptor], decision.delay)
-        self._stop.drain()
+        self._stop.wait(decision.delay)
         self._check_stop()
 
 
@@ -249,11 +256,11 @@ def _after_stop(job: Job, number: str) -> str | None:
     """Puts the job into the queue again, if Slurm has asked it to end because its time is up; then
     Slurm ends this process.
 
-    Otherwise returns why the run ends here, or `None` if the job was cancelled or requeued by
-    another command: then there is nothing to record.
+    Otherwise returns why the run ends here, or `None` if the job was cancelled, requeued or asked
+    for another number of workers by another command: then there is nothing to record.
     """
     state, _ = commands.state(number)
-    if state != "RUNNING":
+    if state != "RUNNING" or job.run.read(run_folder.SCALE) is not None:
         return None
     if not Slurm.of(job.config).requeue:
         return "slurm.requeue is off"
@@ -268,6 +275,25 @@ def _after_stop(job: Job, number: str) -> str | None:
     commands.ask("scontrol", "requeue", number)
     time.sleep(_END_BY_SLURM)
     return "Slurm has not put it into the queue again"
+
+
+def _begun(job: Job, number: str) -> RunRecord:
+    """Begins a run whose script was submitted by hand, as the submitting command would. Raises
+    `UsageError` if another job of it has not ended."""
+    other = run_record.job_at_work(run_record.read(job.run))
+    if other is not None and commands.state(other.removeprefix(commands.JOB))[0] not in (
+        commands.ENDED
+    ):
+        raise errors.UsageError(
+            f"run {job.name!r}: is running as job {other.removeprefix(commands.JOB)} already. End "
+            "it with make stop, or use another RUN="
+        )
+    record = run_setup.open_run(job)
+    job.run.remove(fatal.MARKER)
+    fatal.begin(job.run, os.environ[fatal.SUBMISSION])
+    record.job = f"{commands.JOB}{number}"
+    run_record.write(job.run, record)
+    return record
 
 
 def _own_record(job: Job, number: str) -> RunRecord:
@@ -298,19 +324,22 @@ def _close(
     record.final_step = max(steps_made, default=None)
     record.seconds["total"] = round(time.time() - started, 3)
     run_setup.close(job, record, error, stopped=stopped)
+    extra_workers.withdraw_all(job.run)
 
 
 def run_part(run: RunFolder, storage_root: str) -> None:
     """Runs the job of a run in the allocation that this process is in."""
     started, number = time.time(), os.environ["SLURM_JOB_ID"]
     versions.require_estimators()
-    job = jobs.plan(run.config_path, [], run=run.name, storage_root=storage_root)
+    again = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+    by_hand = inline_config.VARIABLE in os.environ and not again
+    config = inline_config.NAME if by_hand else run.config_path
+    job = jobs.plan(config, [], run=run.name, storage_root=storage_root)
     patient = dataclasses.replace(run, patience=tolerance.patience(job.config.cluster))
     job = dataclasses.replace(job, run=patient)
-    again = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
     print(f"job {number}" + (f", start {again + 1}" if again else ""), flush=True)
     with StopRequest().installed() as stop:
-        record = _own_record(job, number)
+        record = _begun(job, number) if by_hand else _own_record(job, number)
         record.status, record.reason, record.exit_code = "running", "training", None
         try:
             Batch(job, record, number, stop=stop).work()

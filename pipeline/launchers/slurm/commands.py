@@ -22,6 +22,17 @@ _UNREACHABLE = (
     "zero bytes were transmitted",
     "slurm backup controller",
 )
+# What to do about a refusal, by words that it has.
+_FIXES = {
+    "partition specified": "Choose one that sinfo shows, with slurm.partition",
+    "account": "Choose an account and partition that you may use, with slurm.account and "
+    "slurm.partition",
+    "qos": "Choose a QOS that you may use, with slurm.qos, or ask for less",
+    "time limit": "Ask for less with slurm.time, or choose another slurm.partition",
+    "node": "Ask for less with slurm.nodes, slurm.cpus, slurm.memory_gb or slurm.gpus, or choose "
+    "another slurm.partition",
+    "limit": "Ask for less, or wait until other jobs of yours have ended",
+}
 # States of a job that will not run any more.
 ENDED = (
     "BOOT_FAIL",
@@ -69,7 +80,8 @@ def _refused(name: str, said: str) -> errors.PipelineError:
     words = own_words(said) or "it gives no reason"
     if any(text in said.lower() for text in _UNREACHABLE):
         return errors.RetryableError(f"{name}: {words}. {program.AGAIN}")
-    return errors.UsageError(f"{name}: {words}")
+    fix = next((fix for key, fix in _FIXES.items() if key in words.lower()), None)
+    return errors.UsageError(f"{name}: {words}" + (f". {fix}" if fix else ""))
 
 
 def own_words(said: str) -> str:

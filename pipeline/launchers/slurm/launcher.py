@@ -7,20 +7,20 @@ command has to follow it.
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from pipeline import errors, storage
 from pipeline.config import config_file
 from pipeline.jobs.job import Job
-from pipeline.launchers import base, checks
+from pipeline.launchers import base, checks, inline_config
 from pipeline.launchers.remote import Phase, RemoteLauncher, State
-from pipeline.launchers.slurm import commands, script
-from pipeline.runs import log_reader
+from pipeline.launchers.slurm import commands, extra_workers, script
+from pipeline.runs import log_reader, run_folder
+from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
 
-# Stands for what only a submission has.
-_SHOWN = "dry-run"
 # Slurm's exit code of a job whose output it could not open on the node.
 _NO_OUTPUT = "0:53"
 
@@ -32,11 +32,12 @@ class SlurmLauncher(RemoteLauncher):
     poll: float = 2.0
     service: ClassVar[str] = "Slurm"
     missed: ClassVar[int] = 30
+    scales: ClassVar[bool] = True
 
     def prepare(self, job: Job) -> Job:
         """Checks that Slurm's programs are here, and that a script can hold the job."""
         commands.require()
-        script.render(job, _SHOWN)
+        script.render(job, "")
         return job
 
     def begin(self, job: Job, record: RunRecord) -> Job:
@@ -76,6 +77,17 @@ class SlurmLauncher(RemoteLauncher):
         """Cancels the job: its processes get SIGTERM first."""
         commands.cancel(_number(name))
 
+    def resize(self, run: RunFolder, name: str, workers: int) -> None:
+        """Submits a job for each worker that is to join. The run's own job takes in the rest."""
+        extra_workers.submit(run, run_folder.storage_root(run), workers)
+        extra_workers.withdraw(run, first=workers)
+        run.write(run_folder.SCALE, {"workers": workers})
+
+    def save_and_end(self, run: RunFolder, name: str) -> None:
+        """Has all processes save, as before a time limit; `SCALE.json` keeps the job from going
+        into the queue again."""
+        commands.ask("scancel", "--batch", "--signal=TERM", _number(name))
+
     def failure(self, job: Job, name: str, state: State) -> errors.PipelineError | None:
         """Returns why a job has ended that could not record it."""
         exit_code = commands.exit_of(_number(name))
@@ -114,9 +126,10 @@ class SlurmLauncher(RemoteLauncher):
         return self.title(name)
 
     def show(self, job: Job) -> base.Shown:
-        """Returns the script."""
+        """Returns the script, of a submission of its own and with the config in it."""
         notes = [f"warning: {w}" for w in config_file.warnings(job.config)]
-        document = script.render(job, _SHOWN).rstrip()
+        inline = inline_config.text(job)
+        document = script.render(job, secrets.token_hex(8), inline=inline).rstrip()
         return base.Shown(document, "\n".join(["would give the script above to sbatch", *notes]))
 
     def checks(self, storage_root: str) -> Iterator[checks.Finding]:

@@ -3,7 +3,7 @@
   python -m pipeline.launchers.slurm.main --part=batch --run=… --storage=…
 
 `batch` is what the script runs, on the first node; it has Slurm start `check` on each node, and
-`agent` for each process of the run.
+`agent` for each process of the run. `joined` is a worker that joins from a job of its own.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from __future__ import annotations
 from absl import flags
 
 from pipeline import cli, storage
-from pipeline.launchers.slurm import agent, batch, check
+from pipeline.launchers.slurm import agent, batch, check, joined
 from pipeline.runs import run_folder
 
-_PART = flags.DEFINE_enum("part", None, ["batch", "check", "agent"], "See above.", required=True)
+_PART = flags.DEFINE_enum(
+    "part", None, ["batch", "check", "agent", "joined"], "See above.", required=True
+)
 _RUN = flags.DEFINE_string("run", None, "Name of the run.", required=True)
 _STORAGE = flags.DEFINE_string("storage", None, "Root of everything written.", required=True)
 _PORT = flags.DEFINE_integer("port", 0, "First of the ports to check.")
+_WORKER = flags.DEFINE_integer("worker", 0, "Which worker it is that joins.")
 _PORTS = flags.DEFINE_integer("ports", 0, "How many ports to check.")
 
 
@@ -29,6 +32,8 @@ def main() -> None:
         check.run_part(run, _PORT.value, _PORTS.value)
     elif _PART.value == "agent":
         agent.run_part(run, root)
+    elif _PART.value == "joined":
+        joined.run_part(run, root, _WORKER.value)
     else:
         batch.run_part(run, root)
 

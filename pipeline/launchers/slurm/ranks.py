@@ -11,7 +11,7 @@ from pipeline.cluster import topology
 from pipeline.cluster.topology import EVALUATOR, Task
 
 # What our Slurm job tells its steps: {"hosts": [address of each node], "port": the first of as many
-# as there are processes, "counts": {role: int}}.
+# as there are processes, "counts": {role: int}, "places": [address of each worker that may join]}.
 SLURM = "PIPELINE_SLURM"
 # As Slurm shortens a list of numbers: `4,2(x3)`.
 _REPEATED = re.compile(r"(\d+)(?:\(x(\d+)\))?")
@@ -29,6 +29,7 @@ def task_of(environment: Mapping[str, str]) -> Task:
         rank, node = int(environment["SLURM_PROCID"]), int(environment["SLURM_NODEID"])
         per_node = per_node_counts(environment["SLURM_STEP_TASKS_PER_NODE"])
         hosts, port, counts = told["hosts"], int(told["port"]), told["counts"]
+        joining = tuple(told["places"])
     except (KeyError, ValueError, TypeError) as error:
         raise errors.UsageError(f"{SLURM}: not a step of a job of ours ({error!r})") from None
     places = [host for host, count in zip(hosts, per_node, strict=False) for _ in range(count)]
@@ -40,7 +41,10 @@ def task_of(environment: Mapping[str, str]) -> Task:
         )
     addresses = [f"{host}:{port + number}" for number, host in enumerate(places)]
     members = len(roles) - counts.get(EVALUATOR, 0)
-    return Task(*roles[rank], topology.cluster_of(counts, addresses[:members]))
+    cluster = topology.cluster_of(counts, addresses[:members])
+    if joining:
+        cluster[topology.WORKER] = (*cluster.get(topology.WORKER, ()), *joining)
+    return Task(*roles[rank], cluster)
 
 
 def per_node_counts(text: str) -> list[int]:

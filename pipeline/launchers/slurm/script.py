@@ -7,7 +7,9 @@ import shlex
 import sys
 
 from pipeline import errors, storage
+from pipeline.cluster import topology
 from pipeline.jobs.job import Job
+from pipeline.launchers import inline_config
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.runs import fatal
 from pipeline.runs.run_folder import RunFolder
@@ -15,17 +17,22 @@ from pipeline.runs.run_folder import RunFolder
 MODULE = "pipeline.launchers.slurm.main"
 # What names the output of the script itself in the logs of a run.
 LOG = "slurm"
+_HERE = "slurm-%j.out"
 
 
-def comment(run: RunFolder) -> str:
-    """Returns what the job of a run is found again by."""
-    return f"estimator-pipeline:{run.path}"
+def comment(run: RunFolder, *, worker: int | None = None) -> str:
+    """Returns what the job of a run is found again by, or that of a worker that joins it."""
+    return f"estimator-pipeline{'' if worker is None else f'-worker-{worker}'}:{run.path}"
 
 
-def render(job: Job, submission: str, *, folder: str | None = None) -> str:
+def render(
+    job: Job, submission: str, *, folder: str | None = None, inline: str | None = None
+) -> str:
     """Returns the script of a training job. `folder` is where it runs; by default, here.
 
-    Raises `UsageError` for a run whose name or place a script cannot hold.
+    Its config is in the run folder, or the text `inline`: then it needs nothing that the command
+    makes, and Slurm writes its output to `folder`. Raises `UsageError` for a run whose name or
+    place a script cannot hold.
     """
     processes = sum(job.counts.values())
     slurm = Slurm.of(job.config)
@@ -36,9 +43,10 @@ def render(job: Job, submission: str, *, folder: str | None = None) -> str:
             f"--comment={comment(job.run)}",
             *_sizes(slurm, processes),
             f"--signal=B:TERM@{slurm.warn_seconds}",
-            f"--output={_output(job.run)}",
+            f"--output={_output(job.run) if inline is None else _HERE}",
         ],
-        {fatal.SUBMISSION: submission},
+        {fatal.SUBMISSION: submission}
+        | ({} if inline is None else {inline_config.VARIABLE: inline}),
         arguments=[
             "-m",
             MODULE,
@@ -47,6 +55,29 @@ def render(job: Job, submission: str, *, folder: str | None = None) -> str:
             f"--storage={job.storage_root}",
         ],
         folder=folder or os.getcwd(),
+    )
+
+
+def render_worker(
+    run: RunFolder, storage_root: str, index: int, *, submission: str, folder: str
+) -> str:
+    """Returns the script of a worker that joins a run."""
+    slurm, name = Slurm.of(run.read_config()), f"{topology.WORKER}-{index}"
+    part = ["--part=joined", f"--worker={index}"]
+    return _script(
+        slurm,
+        [
+            f"--job-name=train-{run.name}-{name}",
+            f"--comment={comment(run, worker=index)}",
+            "--ntasks=1",
+            "--nodes=1",
+            f"--cpus-per-task={slurm.cpus}",
+            f"--signal=B:TERM@{slurm.warn_seconds}",
+            f"--output={_output(run, f'{LOG}-{name}')}",
+        ],
+        {fatal.SUBMISSION: submission},
+        arguments=["-m", MODULE, *part, f"--run={run.name}", f"--storage={storage_root}"],
+        folder=folder,
     )
 
 
@@ -60,9 +91,9 @@ def render_one(
     return _script(slurm, options, {}, arguments=arguments, folder=folder or os.getcwd())
 
 
-def _output(run: RunFolder) -> str:
+def _output(run: RunFolder, name: str = LOG) -> str:
     """Slurm writes it, on a disk: of a run on gs:// it stays where the job was submitted."""
-    return "slurm-%j.out" if storage.is_remote(run.path) else run.log_path(LOG).replace("%", "%%")
+    return _HERE if storage.is_remote(run.path) else run.log_path(name).replace("%", "%%")
 
 
 def _sizes(slurm: Slurm, processes: int) -> list[str]:

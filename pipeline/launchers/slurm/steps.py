@@ -49,6 +49,8 @@ class Allocation:
     counts: Mapping[str, int]
     job: str
     cpus: int = 1
+    # How many workers may join from jobs of their own.
+    places: int = 0
 
     @property
     def processes(self) -> int:
@@ -63,16 +65,17 @@ class Allocation:
         """
         for number in range(attempt * tries, (attempt + 1) * tries):
             first = ranks.first_port(
-                int(self.job), number, self.processes, lowest=lowest, highest=highest
+                int(self.job), number, self.processes + self.places, lowest=lowest, highest=highest
             )
             found = self._look(first)
             taken = [f"{one['node']}:{port}" for one in found for port in one["taken"]]
             if not taken:
                 return first
             print(f"ports from {first}: {', '.join(taken)} taken; trying others", flush=True)
+        names = ", ".join(node.name for node in self.nodes)
         raise errors.RetryableError(
-            f"no {self.processes} free ports in a row on {', '.join(n.name for n in self.nodes)}, "
-            f"tried {tries} times; change slurm.first_port and slurm.last_port"
+            f"no {self.processes + self.places} free ports in a row on {names}, tried {tries} "
+            "times; change slurm.first_port and slurm.last_port"
         )
 
     def _look(self, first: int) -> list[dict[str, Any]]:
@@ -90,7 +93,7 @@ class Allocation:
                 "--kill-on-bad-exit=0",
                 *self._part("check"),
                 f"--port={first}",
-                f"--ports={self.processes}",
+                f"--ports={self.processes + self.places}",
             ],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -144,12 +147,17 @@ class Allocation:
         program = [sys.executable, "-m", MODULE, f"--part={name}"]
         return [*program, f"--run={self.run.name}", f"--storage={self.storage_root}"]
 
+    def ports_of_places(self, first: int) -> range:
+        """Returns the ports of workers that may join; they are on the first node."""
+        return range(first + self.processes, first + self.processes + self.places)
+
     def variables(self, first: int) -> dict[str, str]:
         """Returns the variables of a training step whose ports begin with `first`."""
         told = {
             "hosts": [node.address for node in self.nodes],
             "port": first,
             "counts": dict(self.counts),
+            "places": [f"{self.nodes[0].address}:{port}" for port in self.ports_of_places(first)],
         }
         return {**os.environ, ranks.SLURM: json.dumps(told)}
 

@@ -162,6 +162,12 @@ def test_the_processes_of_a_spec_are_those_the_config_counts(task, counts):
     assert (job.cluster.workers, job.cluster.ps) == counts
 
 
+def test_addresses_of_workers_that_may_join_are_not_counted():
+    job = config_file.load("mnist", ["cluster.workers=1", "cluster.max_workers=2"])
+    counted = topology.with_counts(job, Task("chief", 0, THREE))
+    assert (counted.cluster.workers, counted.cluster.max_workers) == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("strategy", "task", "text"),
     [

@@ -155,3 +155,19 @@ def test_a_job_may_record_its_end_itself(cellar, wanted):
     with pytest.raises(errors.DataError, match=r"^bad rows$"):
         Recording().run(wanted, started=0.0)
     assert wanted.run.read(run_folder.RESULT) is None
+
+
+def test_a_place_whose_jobs_keep_their_size_says_so(wanted):
+    with pytest.raises(
+        errors.UsageError,
+        match=r"'r': is a job on the cellar, whose size is fixed; make stop, then make train "
+        r"CLUSTER=cellar with the same RUN= and WORKERS=2 continues$",
+    ):
+        remote_jobs.scale(submitted(wanted, "running"), 2, 1000.0)
+    assert wanted.run.read(run_folder.SCALE) is None
+
+
+def test_processes_that_are_no_job_are_scaled_elsewhere(wanted):
+    record = run_record.begin(wanted.config, wanted.run)
+    run_record.write(wanted.run, record)
+    assert remote_jobs.scale(wanted.run, 2, 1000.0) is None

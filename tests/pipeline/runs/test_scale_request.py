@@ -104,18 +104,6 @@ def test_one_that_only_evaluates_is_not_scaled(run):
     refused(run, 2, r"^run 'r': has ended training; nothing to scale")
 
 
-@pytest.mark.parametrize(
-    ("job", "place"), [("slurm/17", "slurm"), ("k8s/ns/jobset/r-1", "k8s"), ("projects/p", "gcp")]
-)
-def test_a_job_elsewhere_keeps_its_size(run, job, place):
-    record = launched(run)
-    record.job = job
-    run_record.write(run, record)
-    refused(
-        run, 2, rf"whose size is fixed; make stop, then make train CLUSTER={place} .*WORKERS=2 "
-    )
-
-
 def test_workers_by_hand_are_started_by_hand(run):
     record = launched(run)
     record.launcher = None

@@ -185,8 +185,20 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
         if self.command == "PATCH":
             assert self.headers["Content-Type"] == "application/merge-patch+json"
-            found["metadata"] |= json.loads(body)["metadata"]
+            self._patch(full, found, json.loads(body))
         return found
+
+    def _patch(self, full: str, found: dict[str, Any], patch: dict[str, Any]) -> None:
+        """Metadata may change, and how many pods an Indexed Job has ("Elastic Indexed Jobs")."""
+        found["metadata"] |= patch.get("metadata", {})
+        spec, name = patch.get("spec", {}), found["metadata"]["name"]
+        if not spec:
+            return
+        elastic = full == "jobs.batch" and found["spec"]["completionMode"] == "Indexed"
+        changed = found["spec"] | spec
+        if not elastic or changed["completions"] != changed["parallelism"]:
+            raise _Refused(422, "Invalid", f'{full} "{name}" is invalid: field is immutable')
+        found["spec"] = changed
 
     def _create(
         self, plural: str, full: str, namespace: str, query: dict[str, str], made: dict[str, Any]

@@ -116,3 +116,76 @@ def test_a_job_that_was_deleted_is_stopped(following):
     with pytest.raises(errors.RetryableError, match=r"deleted from the cluster. make logs"):
         following.run(following.api.objects.clear)
     assert run_record.read(following.run_folder).status == "stopped"
+
+
+ELASTIC = ("cluster.strategy=parameter_server", "cluster.workers=1", "cluster.max_workers=3")
+
+
+def worker_job(following):
+    """The Job that JobSet makes for the workers."""
+    (made,) = following.api.of("jobsets")
+    (one,) = [one for one in made["spec"]["replicatedJobs"] if one["name"] == "worker"]
+    name = f"{following.name}-worker-0"
+    return following.api.put("jobs", name, spec={**one["template"]["spec"]})
+
+
+@pytest.mark.slow
+def test_a_job_has_another_number_of_workers_by_its_own_job_of_them(following):
+    def grow() -> None:
+        job = worker_job(following)
+        following.pods("Running")
+        run = following.run_folder
+        assert remote_jobs.scale(run, 3, 1000.0).startswith("1 to 3 workers; others join")
+        assert (job["spec"]["completions"], job["spec"]["parallelism"]) == (3, 3)
+        assert remote_jobs.scale(run, 1, 1000.0).startswith("3 to 1 workers; those that leave")
+        assert (job["spec"]["completions"], job["spec"]["parallelism"]) == (1, 1)
+        assert [one.workers for one in run_record.read(run).scalings] == [3, 1]
+
+    record = following.run(grow, following.finishes, overrides=ELASTIC)
+    assert record.topology["worker"] == 1 and len(following.api.of("jobsets")) == 1
+
+
+@pytest.mark.slow
+def test_a_cluster_that_cannot_change_a_job_says_so(following):
+    def grow() -> None:
+        worker_job(following)["spec"]["completionMode"] = "NonIndexed"
+        following.pods("Running")
+        with pytest.raises(
+            errors.UsageError, match=r"jobs.batch .* is invalid: field is immutable"
+        ):
+            remote_jobs.scale(following.run_folder, 2, 1000.0)
+        assert run_record.read(following.run_folder).scalings == []
+
+    following.run(grow, following.finishes, overrides=ELASTIC)
+
+
+@pytest.mark.slow
+def test_a_gang_saves_and_a_job_of_another_size_takes_its_place(following, capsys):
+    """The command that follows goes on with it."""
+    first = []
+
+    def grow() -> None:
+        first.append(following.name)
+        following.pods("Running")
+        remote_jobs.scale(following.run_folder, 3, 1000.0)
+
+    settings = ("cluster.strategy=multi_worker_mirrored", "cluster.workers=1")
+    record = following.run(grow, following.finishes, overrides=settings)
+    (made,) = following.api.of("jobsets")
+    assert made["metadata"]["name"] != first[0] and record.job.split("/")[3] == following.name
+    (job,) = [one for one in made["spec"]["replicatedJobs"] if one["name"] == "worker"]
+    assert job["template"]["spec"]["completions"] == 3
+    said = capsys.readouterr().out
+    assert f"JobSet {first[0]} in namespace team: all processes save" in said
+    assert f"JobSet {following.name} in namespace team continues it" in said
+
+
+@pytest.mark.slow
+def test_a_job_without_pods_is_not_scaled(following):
+    def grow() -> None:
+        with pytest.raises(
+            errors.UsageError, match=r"is waiting, and cannot be scaled. Run the co"
+        ):
+            remote_jobs.scale(following.run_folder, 3, 1000.0)
+
+    following.run(grow, following.finishes, overrides=ELASTIC)

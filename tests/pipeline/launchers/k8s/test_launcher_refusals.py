@@ -54,6 +54,7 @@ def remove_jobset(api):
         (None, ["k8s.env_from=[keys]"], r"k8s.env_from: namespace 'team' has no secret 'keys'."),
         (None, ["k8s.service_account=a"], "namespace 'team' has no serviceaccount 'a'. Create it"),
         (None, ["k8s.context=moon"], "kubectl has no context 'moon'; it has here. Choose one with"),
+        (None, ["model.name=mine.models:net"], "names mine.models, which the image does not hav"),
         (None, ["k8s.image=null"], "CLUSTER=k8s: missing: IMAGE= or k8s.image"),
         (None, ["k8s.pvc=null"], "which pods do not see. Use STORAGE=gs://bucket/folder, or name"),
         (None, ["k8s.mount_path=/moon"], "which is not in k8s.mount_path '/moon'. Use a folder"),
@@ -72,7 +73,7 @@ def test_what_cannot_work_is_refused_before_anything_is_there(following, change,
 def test_a_secret_is_not_given_to_the_cluster(following):
     secret = "model={name: my:fn, params: {api_token: abc123}}"
     with pytest.raises(errors.UsageError, match=r"model.params.api_token looks like a secret") as e:
-        following.run(overrides=[secret])
+        following.run(overrides=[secret, "k8s.image_modules=[my]"])
     assert "abc123" not in str(e.value)
 
 

@@ -13,7 +13,7 @@ from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.launchers.slurm import agent
 from pipeline.processes.fork_client import StopRequest
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from tests.slurm import real
 
@@ -160,3 +160,37 @@ def test_a_process_is_told_of_the_gpus_it_was_promised(task, role, promised):
     program = f"sys.exit(0 if os.environ.get('PIPELINE_GPUS', 'none') == {promised!r} else 64)"
     task.run.write(run_folder.TRAINING_DONE, {})
     assert task(program, role=role, gpus=2) == (0, 1)
+
+
+def test_a_worker_that_is_not_wanted_leaves_and_may_come_back(task):
+    """The run is asked for no worker, and then for one again; others of the step go on."""
+    record = run_record.RunRecord(
+        status="running", reason="", config="c", strategy=ASYNCHRONOUS, launcher=None,
+        topology={"chief": 1, "worker": 1},
+    )  # fmt: skip
+
+    def want(workers):
+        record.topology["worker"] = workers
+        run_record.write(task.run, record)
+
+    def scale(count):
+        def wait():
+            real.wait_for(count.exists, lambda: "never started")
+            want(0)
+            real.wait_for((count.parent / "left").exists, lambda: "never left")
+            want(1)
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    program = """
+if starts:
+    sys.exit(0)
+def leave(*_):
+    (path.parent / 'left').write_text('x')
+    sys.exit(75)
+signal.signal(signal.SIGTERM, leave)
+time.sleep(600)
+"""
+    assert task(program, stopped_by=scale, look_seconds=0.1) == (0, 2)
+    assert task.run.read(f"{agent.RESTARTS}/worker-0.json") is None
+    assert task.run.read(agent.LOST) is None

@@ -50,7 +50,7 @@ def test_a_job_is_submitted_by_its_script(program):
             "sbatch: error: Batch job submission failed: Invalid partition name specified",
             errors.UsageError,
             "^sbatch: invalid partition specified: x; Batch job submission failed: Invalid "
-            "partition name specified$",
+            r"partition name specified\. Choose one that sinfo shows, with slurm\.partition$",
         ),
         (
             "sbatch: error: Batch job submission failed: User's group not permitted to use this "

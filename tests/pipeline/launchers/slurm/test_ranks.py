@@ -10,8 +10,8 @@ from pipeline.cluster.topology import Task
 from pipeline.launchers.slurm.ranks import first_port, per_node_counts, task_of
 
 
-def step_of(rank, node, *, hosts=("a", "b"), per_node="3,1", **counts):
-    told = {"hosts": list(hosts), "port": 9000, "counts": counts}
+def step_of(rank, node, *, hosts=("a", "b"), per_node="3,1", places=(), **counts):
+    told = {"hosts": list(hosts), "port": 9000, "counts": counts, "places": list(places)}
     return {
         "PIPELINE_SLURM": json.dumps(told),
         "SLURM_PROCID": str(rank),
@@ -29,6 +29,13 @@ def test_ranks_of_a_slurm_step():
     assert task_of(step_of(3, 1, **counts)) == Task("evaluator", 0, cluster)
     alone = step_of(0, 0, hosts=["a"], per_node="1", chief=1)
     assert task_of(alone) == Task("chief", 0)
+
+
+def test_workers_that_may_join_come_after_those_that_there_are():
+    counts = {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
+    found = task_of(step_of(1, 0, places=["a:9004", "a:9005"], **counts))
+    assert found.cluster["worker"] == ("a:9001", "a:9004", "a:9005")
+    assert found.cluster["ps"] == ("a:9002",)
 
 
 def test_repeated_numbers_of_tasks():

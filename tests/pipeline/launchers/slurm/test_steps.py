@@ -81,7 +81,17 @@ def test_a_training_step(tmp_path):
     assert {"--kill-on-bad-exit=1", "--wait=0", "--cpus-per-task=4", "--gpus-per-task=1"} < {*words}
     assert words[-3:] == ["--part=agent", "--run=r", "--storage=/s"]
     told = json.loads(made.variables(9000)["PIPELINE_SLURM"])
-    assert told == {"hosts": ["10.0.0.1"], "port": 9000, "counts": {"chief": 1, "ps": 1}}
+    counts = {"chief": 1, "ps": 1}
+    assert told == {"hosts": ["10.0.0.1"], "port": 9000, "counts": counts, "places": []}
+
+
+def test_workers_that_may_join_have_addresses_on_the_first_node():
+    listed = [steps.Node("n1", "10.0.0.1"), steps.Node("n2", "10.0.0.2")]
+    counts = {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
+    made = steps.Allocation(RunFolder("/s/runs/r"), "/s", listed, counts, "7", places=2)
+    told = json.loads(made.variables(9000)["PIPELINE_SLURM"])
+    assert told["places"] == ["10.0.0.1:9004", "10.0.0.1:9005"]
+    assert made.command(gpus=0)[1] == "--ntasks=4"
 
 
 def test_nodes_by_their_addresses(monkeypatch):

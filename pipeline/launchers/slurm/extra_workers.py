@@ -1,0 +1,42 @@
+"""Workers that join a run whose job goes on: each is a job of its own, of one task."""
+
+from __future__ import annotations
+
+import os
+
+from pipeline import errors
+from pipeline.cluster import scaling, topology
+from pipeline.launchers.slurm import commands, script
+from pipeline.runs import fatal
+from pipeline.runs.run_folder import RunFolder
+
+
+def submit(run: RunFolder, storage_root: str, workers: int) -> None:
+    """Submits a job for each of `workers` that neither the run's own job nor another has a task
+    for. Raises what `commands.submit` does."""
+    cluster = run.read_config().cluster
+    submission = str((run.read(fatal.BEGUN) or {}).get("submission", ""))
+    for index in range(topology.role_counts(cluster)[topology.WORKER], workers):
+        if commands.find(script.comment(run, worker=index)) is None:
+            text = script.render_worker(
+                run, storage_root, index, submission=submission, folder=os.getcwd()
+            )
+            commands.submit(text)
+
+
+def withdraw(run: RunFolder, *, first: int = 0) -> None:
+    """Cancels the jobs of workers from the `first` on that have no node yet. Those that run find
+    out by themselves."""
+    for index in range(first, scaling.places(run.read_config().cluster)):
+        number = commands.find(script.comment(run, worker=index))
+        if number is not None and commands.state(number)[0] in commands.WAITING:
+            commands.cancel(number)
+
+
+def withdraw_all(run: RunFolder) -> None:
+    """Does so at the end of a run, as far as Slurm can be asked: what starts all the same ends at
+    once."""
+    try:
+        withdraw(run)
+    except errors.PipelineError as error:
+        print(f"note: jobs of workers that were to join stay in the queue: {error}", flush=True)

@@ -1,0 +1,131 @@
+"""What cannot work on a real Slurm: one line with what to do, its exit code, nothing trained."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from pipeline.runs import run_folder
+from tests.pipeline.process_help import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+# Three processes on three nodes.
+SETTINGS = ("cluster.strategy=multi_worker_mirrored", "cluster.workers=1", "slurm.nodes=3")
+LAST = "n3"
+
+
+def nothing(run, monkeypatch, tmp_path):
+    return contextlib.nullcontext()
+
+
+def no_programs(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "variables", {"PATH": str(tmp_path)})
+    return contextlib.nullcontext()
+
+
+def no_controller(run, monkeypatch, tmp_path):
+    """Its port is that of nobody."""
+    text = run.cluster.config.read_text()
+    lines = ["SlurmctldPort=9" if "SlurmctldPort" in one else one for one in text.splitlines()]
+    (tmp_path / "slurm.conf").write_text("\n".join([*lines, "MessageTimeout=2"]))
+    monkeypatch.setattr(run, "variables", {"SLURM_CONF": str(tmp_path / "slurm.conf")})
+    return contextlib.nullcontext()
+
+
+def storage_of_its_own(run, monkeypatch, tmp_path):
+    """The last node has an empty folder in the place of the shared one."""
+    (tmp_path / "empty").mkdir()
+    return run.cluster.other_folders(LAST, {str(run.storage): str(tmp_path / "empty")})
+
+
+def other_code(run, monkeypatch, tmp_path):
+    """The last node has the pipeline of another day."""
+    copy = tmp_path / "pipeline"
+    shutil.copytree(ROOT / "pipeline", copy)
+    with (copy / "errors.py").open("a") as file:
+        file.write("# another version\n")
+    return run.cluster.other_folders(LAST, {str(ROOT / "pipeline"): str(copy)})
+
+
+def no_package(run, monkeypatch, tmp_path):
+    """The last node does not have the pipeline."""
+    (tmp_path / "empty").mkdir()
+    return run.cluster.other_folders(LAST, {str(ROOT / "pipeline"): str(tmp_path / "empty")})
+
+
+Plant = Callable[[object, pytest.MonkeyPatch, pathlib.Path], contextlib.AbstractContextManager]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What is planted, what the last line begins with and has, and the exit code."""
+
+    begins: str
+    has: str = ""
+    settings: tuple[str, ...] = ()
+    plant: Plant = nothing
+    code: int = 64
+
+
+REFUSED = "error: sbatch: Batch job submission failed: "
+ROWS = {
+    "no programs": Row(
+        "error: CLUSTER=slurm: no sbatch, squeue, scontrol on this machine",
+        "Run the command where jobs are submitted",
+        plant=no_programs,
+    ),
+    "no controller": Row(
+        "error: squeue: ", "Run the same command again", plant=no_controller, code=75
+    ),
+    "wrong partition": Row(
+        "error: sbatch: invalid partition specified: nowhere; ",
+        "Choose one that sinfo shows, with slurm.partition",
+        settings=("slurm.partition=nowhere",),
+    ),
+    "no permission": Row(
+        REFUSED,
+        "Choose an account and partition that you may use",
+        settings=("slurm.partition=closed",),
+    ),
+    "more nodes than there are": Row(
+        REFUSED, "Ask for less with slurm.nodes", settings=("slurm.nodes=4", "cluster.workers=4")
+    ),
+    "more time than is allowed": Row(
+        REFUSED,
+        "Ask for less with slurm.time",
+        settings=("slurm.partition=short", "slurm.time=01:00:00"),
+    ),
+    "storage that a node does not see": Row(
+        f"error: node {LAST}: ",
+        "Use a STORAGE= that all nodes share",
+        plant=storage_of_its_own,
+    ),
+    "other code": Row(
+        f"error: node {LAST}: its code is ", "Install the same on all", plant=other_code
+    ),
+    "no package": Row(
+        f"error: node {LAST}: cannot run ",
+        "Install the pipeline where all nodes see it",
+        plant=no_package,
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_it_is_said_in_one_line_and_nothing_trains(run, row, monkeypatch, tmp_path):
+    with row.plant(run, monkeypatch, tmp_path):
+        process = run.start(*SETTINGS, *row.settings)
+        said, _ = process.communicate()
+    last = said.splitlines()[-1]
+    assert process.returncode == row.code, said
+    assert last.startswith(row.begins) and row.has in last, said
+    assert "Traceback" not in said
+    assert run_folder.saved_step(run.folder) is None
+    assert run_folder.read_statuses(run.folder) == {}
+    assert not [n for n, word in run.cluster.jobs().items() if word in ("PENDING", "RUNNING")]
