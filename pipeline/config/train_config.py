@@ -12,8 +12,9 @@ from pipeline.sections import Above0, NotNegative, Positive, Section
 
 
 class Profile(Section):
-    """Global steps of which every training process writes a trace, to `profile/` of the run; at
-    most 100 steps."""
+    """Global steps of which every training process writes a trace, to `plugins/profile/` of the
+    run; at most 100 steps. A trace shows the parameter servers, too. TensorBoard opens them if its
+    profile plugin is installed: [run folder](run-folder.md#tensorboard)."""
 
     start: NotNegative
     """First global step that is traced."""

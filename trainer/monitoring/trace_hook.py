@@ -12,6 +12,7 @@ parameter servers they also have what the last traced steps asked of each (`serv
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,9 @@ from pipeline.runs.run_folder import RunFolder
 from trainer.monitoring import server_load, step_time
 from trainer.monitoring.status_reporter import Reporter
 
-FOLDER = "profile"
+# Where TensorBoard's profile plugin looks for profiles of a run, and the files of its trace viewer:
+# a folder each profile, in which a file is a host.
+FOLDER, _SUFFIX = "plugins/profile", ".trace.json.gz"
 _WARM_UP, _FIRST = 5, 10  # steps: the first ones start things up
 # The longest of these is waited for between two traces: a second, some steps, and so many times
 # what the trace has cost that it is half a percent.
@@ -40,8 +43,8 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
 
     The stopwatch learns the exchange of one step a second. The split of one step every ten seconds
     goes to the status file, and as summaries to `model_dir` (`None` for all but the chief). Steps
-    of `profile` are written to `profile/<task>-<step>.json`, which chrome://tracing and
-    ui.perfetto.dev open.
+    of `profile` are written to `plugins/profile/step-<step>/<task>.trace.json.gz`, which
+    TensorBoard's profile plugin, chrome://tracing and ui.perfetto.dev open.
     """
 
     def __init__(
@@ -158,11 +161,12 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
             writer.add_summary(tf.compat.v1.Summary(value=values), self._step)
 
     def _write_profile(self, step_stats: Any) -> None:
-        name = f"{self._task_name}-{self._step}.json"
         trace = timeline.Timeline(step_stats).generate_chrome_trace_format()
-        folder = storage.join(self._run.path, FOLDER)
+        folder = storage.join(self._run.path, FOLDER, f"step-{self._step}")
         storage.makedirs(folder)
-        storage.write_text(storage.join(folder, name), trace)
+        path = storage.join(folder, f"{self._task_name}{_SUFFIX}")
+        with storage.open_file(path, "wb") as file:
+            file.write(gzip.compress(trace.encode()))
 
 
 class CheckpointTimes:

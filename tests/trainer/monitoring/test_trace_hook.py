@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -60,11 +61,12 @@ def summaries(folder):
 def test_steps_of_the_profile_are_written_for_a_timeline(run, reporter, tmp_path):
     profile = config.Profile(start=3, stop=5)
     train(TraceHook(run, "worker-0", reporter, profile=profile, model_dir=None), 8)
-    paths = sorted((tmp_path / "profile").iterdir())
-    assert [path.name for path in paths] == ["worker-0-3.json", "worker-0-4.json"]
-    for path in paths:
-        events = json.loads(path.read_text())["traceEvents"]
+    for step in (3, 4):
+        [path] = (tmp_path / "plugins" / "profile" / f"step-{step}").iterdir()
+        assert path.name == "worker-0.trace.json.gz"
+        events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
         assert any("AssignAdd" in event["name"] for event in events)
+    assert len(list((tmp_path / "plugins" / "profile").iterdir())) == 2
 
 
 def test_where_the_time_of_a_step_goes_is_told_once_in_a_while(run, reporter, tmp_path):
