@@ -3,12 +3,17 @@
 Compute sleeps, so that many processes fit on a few cores; links are shaped by `tc` in the network
 of the run, and servers kept on one core by their affinity. Each job is calibrated with one worker
 and with two, next to a chief and one server, without limits. Of each topology the predicted rate
-and the resource that limits it are compared with what is measured. Takes about 15 minutes.
+and the resource that limits it are compared with what is measured.
+
+Takes about 25 minutes of an idle machine. Each calibration and each topology writes a line to
+<storage>/plan.jsonl; called again, it goes on with those that have none. What is predicted is
+worked out from these lines each time.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -16,12 +21,16 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import yaml
 
+from benchmarks import cells
+from benchmarks.cells import Cell
 from benchmarks.result import Result
 from pipeline import errors
+from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.console import text_table
 from pipeline.faults.launched import LaunchedRun
@@ -30,9 +39,10 @@ from pipeline.planning.calibration import Bench
 from pipeline.planning.demands import Calibration, Machines
 from pipeline.planning.prediction import Predicted
 from pipeline.processes import isolation
-from pipeline.storage import strict_json
 
 _SECONDS, _SETTLE = 8.0, 4.0
+_SIZES = (1, 2)  # workers that are calibrated
+_ALONE = "parameter_server"
 _PARAMS = {"floats": 250_000, "server_floats": 0, "seconds": 0.2, "input_seconds": 0.0}
 # What differs from that, by job.
 JOBS: Mapping[str, Mapping[str, float]] = {
@@ -54,6 +64,14 @@ class Case:
     server_link: float | None = None
     worker_link: float | None = None
     one_core: bool = False
+    strategy: str = _ALONE
+
+    @property
+    def name(self) -> str:
+        """Says all that the rate of the case depends on."""
+        limits = [*_links(self), "servers on one core"] if self.one_core else _links(self)
+        size = f"{self.workers} workers, {self.servers} ps"
+        return ", ".join([f"{self.job} under {self.strategy}", size, *limits])
 
     def machines(self, cores: float) -> Machines:
         """Returns what its processes have to share."""
@@ -80,7 +98,21 @@ CASES = (
     Case("starved", 4, 1, demands.INPUT),
     Case("starved", 8, 2, demands.INPUT),
     Case("starved", 16, 4, demands.INPUT),
+    Case("slow", 4, 1, demands.COMPUTE, strategy="parameter_server_strategy"),
+    Case("slow", 8, 2, demands.COMPUTE, strategy="parameter_server_strategy"),
+    Case("slow", 4, 1, demands.COMPUTE, strategy="parameter_server_sync"),
+    Case("slow", 8, 2, demands.COMPUTE, strategy="parameter_server_sync"),
+    Case("slow", 3, 0, demands.COMPUTE, strategy="multi_worker_mirrored"),
+    Case("slow", 5, 0, demands.COMPUTE, strategy="multi_worker_mirrored"),
 )
+
+
+def _links(case: Case) -> list[str]:
+    return [
+        f"{what} {rate / 1e6:g} MB/s"
+        for what, rate in (("ps link", case.server_link), ("worker link", case.worker_link))
+        if rate
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,25 +164,53 @@ def _misnamed(one: Compared) -> str:
     return f"{one.case.workers} x {one.case.servers} of {one.case.job}: {one.predicted.bottleneck}"
 
 
-def compare(storage_root: str, names: list[str]) -> list[Compared]:
-    """Calibrates jobs and measures their cases. Raises `UsageError` without the right to shape
-    links."""
+def compare(
+    storage_root: str, names: Sequence[str], cases: Sequence[Case] = CASES
+) -> list[Compared]:
+    """Calibrates jobs and measures their cases, as far as that has not been done. Raises
+    `UsageError` without the right to shape links."""
     _require_links()
     cores = float(len(os.sched_getaffinity(0)))
-    compared = []
+    wanted = [case for case in cases if case.job in names]
     with tempfile.TemporaryDirectory(prefix="bench-", dir=storage_root) as folder:
-        for name in names:
-            bench = _bench(pathlib.Path(folder, name), JOBS[name])
-            sizes = [(1, 1), (2, 1)]
-            here = Machines(shared=cores)
-            found = calibration.calibrate(bench, "parameter_server", sizes, machines=here)
-            for case in (case for case in CASES if case.job == name):
-                compared.append(_compared(bench, found, case, cores=cores))
-                print("\n".join(table(compared[-1:])[1:]), flush=True)
+        plan = _plan(pathlib.Path(folder), wanted, cores)
+        found = cells.measure(list(plan), pathlib.Path(storage_root, "plan.jsonl"))
+    compared = []
+    for case in wanted:
+        line = found[_calibration_name(case.job, case.strategy)]
+        calibrated = Calibration.model_validate(line["result"])
+        predicted = prediction.predict(
+            calibrated, case.machines(cores), case.workers, servers=case.servers
+        )
+        compared.append(Compared(case, predicted, found[case.name]["result"]["rate"]))
     print("\n".join(table(compared)))
-    path = pathlib.Path(storage_root, f"plan-{'-'.join(names)}.json")
-    path.write_text(strict_json.dumps([dataclasses.asdict(one) for one in compared], indent=1))
     return compared
+
+
+def _plan(folder: pathlib.Path, cases: Sequence[Case], cores: float) -> Iterator[Cell]:
+    """Yields the calibrations that the cases need, each before its cases."""
+    wanted: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        wanted.setdefault((case.job, case.strategy), []).append(case)
+    for number, ((job, strategy), of_job) in enumerate(wanted.items()):
+        bench = _bench(folder / str(number), JOBS[job])
+        calibrate = functools.partial(_calibrated, bench, strategy, cores)
+        yield Cell(_calibration_name(job, strategy), calibrate, seconds=60)
+        for case in of_job:
+            measure = functools.partial(_measured, bench, case)
+            yield Cell(case.name, measure, seconds=25 + 2 * case.workers)
+
+
+def _calibration_name(job: str, strategy: str) -> str:
+    return f"{job} under {strategy}, calibration"
+
+
+def _calibrated(bench: Bench, strategy: str, cores: float) -> dict[str, Any]:
+    servers = 1 if topology.STRATEGIES[strategy].servers else 0
+    sizes = [(workers, servers) for workers in _SIZES]
+    here = Machines(shared=cores)
+    found = calibration.calibrate(bench, strategy, sizes, machines=here)
+    return found.model_dump(mode="json")
 
 
 def _require_links() -> None:
@@ -205,7 +265,9 @@ def _bench(folder: pathlib.Path, params: Mapping[str, float]) -> Bench:
     )
 
 
-def _compared(bench: Bench, found: Calibration, case: Case, *, cores: float) -> Compared:
+def _measured(bench: Bench, case: Case) -> dict[str, float]:
+    """Returns the examples a second of all processes of a case."""
+
     def started(run: LaunchedRun) -> None:
         if case.server_link:
             shape(run, "ps", case.server_link)
@@ -217,9 +279,9 @@ def _compared(bench: Bench, found: Calibration, case: Case, *, cores: float) -> 
         time.sleep(_SETTLE)
 
     real = dataclasses.replace(bench, started=started, ends=False)
-    measured = calibration.measure(real, found.strategy, case.workers, servers=case.servers)
-    predicted = prediction.predict(found, case.machines(cores), case.workers, servers=case.servers)
-    return Compared(case, predicted, measured.total_rate * found.examples_per_process)
+    measured = calibration.measure(real, case.strategy, case.workers, servers=case.servers)
+    job = calibration.with_processes(bench.job, case.strategy, case.workers, servers=case.servers)
+    return {"rate": measured.total_rate * topology.examples_per_process(job)}
 
 
 def _pin(run: LaunchedRun) -> None:
@@ -282,17 +344,26 @@ def _ports(pid: int) -> set[int]:
 
 def table(compared: list[Compared]) -> list[str]:
     """Returns the cases as the docs have them."""
-    rows = [("job", "workers", "ps", "limits", "predicted", "measured", "error", "limited by")]
+    rows = [
+        (
+            "job",
+            "strategy",
+            "workers",
+            "ps",
+            "limits",
+            "predicted",
+            "measured",
+            "error",
+            "limited by",
+        )
+    ]
     for one in compared:
         case = one.case
-        links = [
-            f"{what} {rate / 1e6:g} MB/s"
-            for what, rate in (("ps link", case.server_link), ("worker link", case.worker_link))
-            if rate
-        ] + ["ps on one core"] * case.one_core
+        links = _links(case) + ["ps on one core"] * case.one_core
         rows.append(
             (
                 case.job,
+                case.strategy,
                 str(case.workers),
                 str(case.servers),
                 ", ".join(links) or "-",
@@ -302,4 +373,4 @@ def table(compared: list[Compared]) -> list[str]:
                 f"{one.predicted.bottleneck}{'' if one.is_named else f' (meant: {case.limit})'}",
             )
         )
-    return text_table.lines(rows, right=(1, 2, 4, 5, 6))
+    return text_table.lines(rows, right=(2, 3, 5, 6, 7))
