@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from pipeline import errors, storage
 from pipeline.console import interrupts
 from pipeline.launchers.gcp.settings import Gcp
-from pipeline.storage import gcs_errors, strict_json
+from pipeline.storage import gcs_errors, google_api, strict_json
 from pipeline.storage.google_api import Api
 from preprocessing.runners import error_transport
 from preprocessing.shards import record_folders
@@ -27,6 +28,22 @@ _POLL = 15.0  # seconds
 _SILENCE = 900.0
 # So many requests in a row may fail before it is given up to follow: the job itself continues.
 _MISSED = 20
+# What the service says before it gives up, and what to do about it.
+_KNOWN = (
+    (errors.RetryableError, re.compile(r"quota|RESOURCE_POOL_EXHAUSTED", re.I), google_api.QUOTA),
+    (
+        errors.UsageError,
+        re.compile(r"pull\w*\b.*\bimage\b|\bimage\b.*\bpull|ImagePullBackOff", re.I),
+        "Look that IMAGE= (gcp.dataflow.image) is pushed, and that the account of the workers has "
+        "roles/artifactregistry.reader",
+    ),
+    (
+        errors.UsageError,
+        re.compile(r"permission", re.I),
+        "Give the account of the workers roles/dataflow.worker, and roles/storage.objectAdmin on "
+        "the bucket",
+    ),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,7 +218,12 @@ def _failure(job: str, state: str, said: list[str]) -> errors.PipelineError:
     """Returns what a worker meant to say, or what the service says."""
     if (meant := error_transport.find(RuntimeError("\n".join(said)))) is not None:
         return meant
-    last = said[-1].strip().splitlines()[-1].rstrip(".") if any(said) else "it gives no reason"
+    lines = [text.strip().splitlines()[-1].rstrip(".") for text in said if text.strip()]
+    for kind, words, advice in _KNOWN:
+        for line in lines:
+            if words.search(line):
+                return kind(f"the job {_word(state)}: {line}. {advice}")
+    last = lines[-1] if lines else "it gives no reason"
     return errors.RetryableError(f"the job {_word(state)}: {last}. Look at {link(job)}")
 
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from pipeline.runs import run_folder, run_record
+from tests.faults import injected
 from tests.pipeline.process_help import ROOT
 from tests.slurm import real
 
@@ -116,6 +117,10 @@ class Run:
         """Returns when the chief has made that many steps."""
         self.wait_until(lambda found: "chief-0" in found and (found["chief-0"].step or 0) >= step)
 
+    def hurry_steps(self) -> None:
+        """Has the steps take no longer than they must, once a test has seen what it is about."""
+        self.folder.write("pace.json", {"pace": 0.0})
+
     def hurry(self) -> None:
         """Lets a job start that Slurm holds back for two minutes after it was put back."""
 
@@ -136,3 +141,15 @@ class Run:
 def run(cluster, small_records, request):
     name = request.node.name.split("[")[0].removeprefix("test_")[:40]
     yield Run(cluster, small_records.config_path, small_records.storage, name)
+
+
+@pytest.fixture
+def slow(run):
+    """Returns a function that starts a run whose steps take `pace` seconds, until it hurries."""
+
+    def start(*settings: str, pace: float) -> subprocess.Popen:
+        run.variables["PIPELINE_FAULTS"] = run.folder.path
+        run.folder.write("faults.json", {"faults": [], "pace": pace})
+        return run.start(f"train.hooks=[{injected.HOOK}]", *settings)
+
+    return start

@@ -8,33 +8,14 @@ import types
 import pytest
 
 from pipeline.runs import run_folder
-from tests.faults import injected, witness
+from tests.faults import witness
 from tests.faults.final import Final
 from tests.pipeline.process_help import ROOT
 from tests.slurm import real
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-BATCH = 32
-COMMON = (
-    *witness.SETTINGS,
-    f"train.batch_size={BATCH}",
-    f"train.hooks=[{injected.HOOK}]",
-    "train.steps=null",
-    "train.save_steps=2000",
-)
-
-
-@pytest.fixture
-def slow(run, monkeypatch):
-    """Returns a function that starts a run whose steps take `pace` seconds."""
-    monkeypatch.setenv("PIPELINE_FAULTS", run.folder.path)
-
-    def start(*settings, pace):
-        run.folder.write("faults.json", {"faults": [], "pace": pace})
-        return run.start(*COMMON, *settings)
-
-    return start
+COMMON = (*witness.SETTINGS, "train.batch_size=32", "train.save_steps=2000")
 
 
 def scale(run, workers):
@@ -42,17 +23,12 @@ def scale(run, workers):
     done = subprocess.run(
         run.command("pipeline.commands.scale", f"--workers={workers}"),
         cwd=ROOT,
-        env=real.environment(run.cluster),
+        env=real.environment(run.cluster, run.variables),
         capture_output=True,
         text=True,
         check=False,
     )
     return done.returncode, done.stdout + done.stderr
-
-
-def hurry(run):
-    """Has the steps take no longer than they must, once the test has seen what it is about."""
-    run.folder.write("pace.json", {"pace": 0.0})
 
 
 def stepping(*tasks):
@@ -77,8 +53,8 @@ def test_a_worker_joins_from_a_job_of_its_own_and_others_leave(
     run, slow, small_records, mode, monkeypatch
 ):
     monkeypatch.setattr(run, "name", f"joins-{mode}")
-    monkeypatch.setenv("PIPELINE_FAULTS", run.folder.path)
     process = slow(
+        *COMMON,
         f"cluster.strategy={mode}", "cluster.workers=1", "cluster.max_workers=2", "cluster.ps=1",
         "train.epochs=4", pace=0.5,
     )  # fmt: skip
@@ -94,7 +70,7 @@ def test_a_worker_joins_from_a_job_of_its_own_and_others_leave(
     code, said = scale(run, 1)
     assert code == 0 and "those that leave hand back their blocks" in said
     run.wait_until(lambda found: found["worker-1"].state == "stopped")
-    hurry(run)
+    run.hurry_steps()
     said, _ = process.communicate()
     assert process.returncode == 0, f"{said}\n{run.describe()}"
     assert "2 workers from now on, 1 before" in said and "1 workers from now on, 2 bef" in said
@@ -109,12 +85,16 @@ def test_a_worker_joins_from_a_job_of_its_own_and_others_leave(
 
 def test_a_gang_saves_once_and_another_job_continues_it(run, slow, small_records):
     process = slow(
-        "cluster.strategy=multi_worker_mirrored", "cluster.workers=1", "train.epochs=3", pace=0.3
+        *COMMON,
+        "cluster.strategy=multi_worker_mirrored",
+        "cluster.workers=1",
+        "train.epochs=3",
+        pace=0.3,
     )
     run.wait_until(stepping("chief-0", "worker-0"))
     first = run.job
     code, said = scale(run, 2)
-    hurry(run)
+    run.hurry_steps()
     assert code == 0, said
     assert f"Slurm job {first}: all processes save" in said
     assert "1 to 2 workers; all that train save and start again" in said

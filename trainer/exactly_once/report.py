@@ -65,8 +65,8 @@ def line(epoch: epoch_order.Epoch) -> str:
     for number, what in (
         (epoch.more, "more than once"),
         (epoch.never, "never"),
-        (epoch.skipped, "skipped"),
-        (epoch.left, "left"),
+        (epoch.skipped, "skipped as unreadable"),
+        (epoch.left, "left unread"),
     ):
         parts += [f"{number:,} {what}"] if number else []
     return f"epoch {epoch.epoch}: {', '.join(parts)}"

@@ -78,7 +78,7 @@ class Agent:
         unit = topology.STRATEGIES[cluster.strategy].restart_unit
         self._unit = "task" if task.job_name == topology.EVALUATOR else unit
         self._policy = restart_policy.Policy(unit)
-        self._counts = topology.role_counts(cluster)
+        self._counts, self._stop_seconds = topology.role_counts(cluster), cluster.stop_seconds
         self._restarts: list[dict[str, Any]] = []
         self._log = os.path.join(_local_folder(run), f"{task.name}.out")
         self._over, self._leaves = False, False
@@ -116,6 +116,10 @@ class Agent:
             self._stop.wait(self._look_seconds)
         return not self._is_asked
 
+    def _hangs(self) -> bool:
+        """True if the process makes no progress, where nobody else looks at that."""
+        return False
+
     def _is_wanted(self) -> bool:
         """True unless the run was asked for fewer workers."""
         if self._task.job_name != topology.WORKER or self._unit == "gang":
@@ -137,7 +141,7 @@ class Agent:
                 preexec_fn=parent_death.arrange(),
             )
         member.pid = process.pid
-        asked, looked, self._leaves = False, time.monotonic(), False
+        asked, looked, self._leaves, leaves_by = False, time.monotonic(), False, 0.0
         while process.poll() is None:
             self._stop.wait(0.2)
             if time.monotonic() - looked >= self._look_seconds:
@@ -145,9 +149,14 @@ class Agent:
                 if self._is_left_over():
                     self._over = True
                     process.kill()
+                elif self._hangs():
+                    process.kill()
                 elif not asked and not self._is_wanted():
                     self._leaves = asked = True
+                    leaves_by = looked + self._stop_seconds
                     process.send_signal(signal.SIGTERM)
+            if self._leaves and time.monotonic() >= leaves_by:
+                process.kill()
             if self._stop.count and not asked:
                 asked = True
                 process.send_signal(signal.SIGKILL if self._is_lost() else signal.SIGTERM)

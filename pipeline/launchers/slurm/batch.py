@@ -318,11 +318,12 @@ def _close(
     stopped: bool,
     started: float,
 ) -> None:
+    """Records the end; the time is that since the submission, whatever starts it took."""
     statuses = run_folder.read_statuses(job.run)
     run_record.add_statuses(record, statuses)
     steps_made = [s.step for s in statuses.values() if s.step is not None]
     record.final_step = max(steps_made, default=None)
-    record.seconds["total"] = round(time.time() - started, 3)
+    record.seconds["total"] = round(time.time() - (record.started or started), 3)
     run_setup.close(job, record, error, stopped=stopped)
     extra_workers.withdraw_all(job.run)
 

@@ -7,9 +7,10 @@ needs it no more.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline import errors
@@ -48,8 +49,19 @@ class _Worker(agent.Agent):
     """The process of the worker, for as long as the step of the others goes on."""
 
     def __init__(self, joined: Joined, task: topology.Task, step: str) -> None:
-        super().__init__(joined.run, joined.root, task, stop=joined.stop, look_seconds=_LOOK)
+        super().__init__(
+            joined.run,
+            joined.root,
+            task,
+            stop=joined.stop,
+            look_seconds=_LOOK,
+            command=joined.command,
+        )
         self._joined, self._step = joined, step
+        cluster = joined.run.read_config().cluster
+        limits = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
+        files = functools.partial(watchdog.checkpoint_files, joined.run.impatient)
+        self._watchdog = watchdog.Watchdog(limits, files)
 
     def _is_wanted(self) -> bool:
         return self._joined.is_wanted()
@@ -68,11 +80,21 @@ class _Worker(agent.Agent):
     def _tasks_here(self) -> int:
         return 1
 
-    def _environment(self) -> dict[str, str]:
-        """The process watches itself: the run's own job does not see it."""
-        given = super()._environment()
-        del given[watchdog.WATCHED]
-        return given
+    def _hangs(self) -> bool:
+        """Looks at it and at the chief, for which it may wait; the run's own job does not."""
+        try:
+            found = run_folder.read_statuses(self._run.impatient)
+            looked_at = {
+                name: one
+                for name, one in found.items()
+                if name in (self._task.name, f"{topology.CHIEF}-0")
+                and one.state not in run_folder.ENDED
+            }
+            pids = {name: one.pid for name, one in looked_at.items()}
+            hang = self._watchdog.look(looked_at, pids, time.monotonic())
+        except (errors.PipelineError, OSError):
+            return False
+        return hang is not None and hang.name in (None, self._task.name)
 
     def _give_up(self, loss: restart_policy.Loss, decision: restart_policy.Decision) -> int:
         """Leaves the others alone, until they are started again."""
@@ -84,8 +106,17 @@ class _Worker(agent.Agent):
 class Joined:
     """One start of the job of a worker."""
 
-    def __init__(self, run: RunFolder, root: str, worker: int, *, stop: StopRequest) -> None:
-        self.run, self.root, self.stop = run, root, stop
+    def __init__(
+        self,
+        run: RunFolder,
+        root: str,
+        worker: int,
+        *,
+        stop: StopRequest,
+        command: Sequence[str] = (),
+    ) -> None:
+        """`command` runs in place of the trainer, if it is given."""
+        self.run, self.root, self.stop, self.command = run, root, stop, command
         self._worker, self._began = worker, time.monotonic()
         self._was_counted = False
         self._asked, self._has_ended = time.monotonic(), False

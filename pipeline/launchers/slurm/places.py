@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from pipeline import errors
-from pipeline.cluster import topology
+from pipeline.cluster import scaling, topology
 from pipeline.launchers.slurm import joined, steps
 from pipeline.launchers.slurm.relay import Relay
 from pipeline.runs import run_folder, run_record, scalings
@@ -48,8 +48,9 @@ class Places:
 
     def look(self) -> None:
         """Takes in a request for another number of workers; those that it is about look at the
-        record."""
-        if self._run.read(run_folder.TRAINING_DONE) is not None:
+        record. Where all step together it is for the job that comes after this one."""
+        is_late = self._run.read(run_folder.TRAINING_DONE) is not None
+        if is_late or not scaling.restarts_nothing(self._run.read_config().cluster):
             return
         workers = scalings.take(self._run)
         before = self._record.topology.get(topology.WORKER, 0)

@@ -157,6 +157,39 @@ def test_failures_are_told(cloud, dataflow, wanted, capsys, messages, kind, word
     end_with_what_was_left(cloud, dataflow, wanted, lambda: capsys.readouterr().out)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("messages", "kind", "words"),
+    [
+        (
+            [
+                "Startup of the worker pool failed: QUOTA_EXCEEDED: Quota 'CPUS' exceeded.",
+                "Workflow failed.",
+            ],
+            errors.RetryableError,
+            r"Quota 'CPUS' exceeded\. The quota is used up: wait, ask for more",
+        ),
+        (
+            ["Error syncing pod: Failed to pull image x: not found.", "Workflow failed."],
+            errors.UsageError,
+            r"Failed to pull image x: not found\. Look that IMAGE= \(gcp\.dataflow\.image\) is pu",
+        ),
+        (
+            ["Workflow failed. Causes: Permissions verification for controller account failed."],
+            errors.UsageError,
+            r"Give the account of the workers roles/dataflow\.worker",
+        ),
+    ],
+)
+def test_a_refusal_that_comes_late_says_what_to_do(cloud, dataflow, wanted, messages, kind, words):
+    """No record is published."""
+    dataflow.states, dataflow.messages = [FAILED], messages
+    with pytest.raises(kind, match=words) as caught:
+        run(cloud, wanted)
+    assert "\n" not in str(caught.value)
+    assert not [name for name in cloud.names() if name.endswith("manifest.json")]
+
+
 def test_what_a_worker_meant_to_say_arrives(cloud, dataflow, wanted):
     meant = errors.DataError("train.csv, row 3: not a number")
     with pytest.raises(error_transport.Carried) as carried, error_transport.carried("reading"):

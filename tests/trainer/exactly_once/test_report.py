@@ -79,8 +79,8 @@ def test_of_thousands_of_epochs_the_first_are_one_row():
         (epoch_order.Epoch(0, 30, 30, 0, 0, 0, 0), "epoch 0: 30 of 30 records applied once"),
         (
             epoch_order.Epoch(4, 3000, 1988, 4, 5, 3, 1000),
-            "epoch 4: 1,988 of 3,000 records applied once, 4 more than once, 5 never, 3 skipped, "
-            "1,000 left",
+            "epoch 4: 1,988 of 3,000 records applied once, 4 more than once, 5 never, "
+            "3 skipped as unreadable, 1,000 left unread",
         ),
     ],
 )
