@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 
 from absl import flags
@@ -22,6 +23,7 @@ from pipeline.records import builds, manifest, quarantine, shard_check
 from pipeline.reports import differences
 from pipeline.reports import facts as facts_of
 from pipeline.runs import resuming, run_search
+from pipeline.runs.run_folder import RunFolder
 from trainer.comparison import pairing
 from trainer.comparison.pairing import Side
 from trainer.evaluation import request
@@ -108,11 +110,21 @@ def _side(name: str) -> Side:
         )
     request.check_checkpoint(run, _one(_CHECKPOINT.value or None))
     folder = builds.of_run(_STORAGE.value, run, job.name)
-    contents = manifest.read(folder)
+    contents = _manifest(run, folder)
     manifest.check_schema(contents, job.data, folder)
     excluded = quarantine.read(run)
     shard_check.verify(folder, contents, contents=False)
     return Side(run, job, folder, contents, excluded)
+
+
+def _manifest(run: RunFolder, folder: str) -> manifest.Manifest:
+    """Returns the manifest. Raises `DataError` if it is gone: of which run, and what to do."""
+    try:
+        return manifest.read(folder)
+    except errors.DataError as error:
+        command = f"make preprocess CONFIG={shlex.quote(run.config_path)}"
+        text = str(error).replace("make preprocess", command)
+        raise errors.DataError(f"run {run.name!r}: {text}") from None
 
 
 def _one(checkpoint: str | None) -> str | None:

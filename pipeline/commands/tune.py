@@ -30,6 +30,7 @@ from pipeline.cluster import topology
 from pipeline.config import config_file, own_input
 from pipeline.console import terminal
 from pipeline.jobs import job as jobs
+from pipeline.launchers import base
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder, run_lock
 from pipeline.runs.run_folder import RunFolder
@@ -92,10 +93,14 @@ def main() -> None:
     versions.require_estimators()
     _require_optuna()
     asked = _asked()
+    launcher = base.choose(_CLUSTER.value)
     if _DRY_RUN.value:
+        if _CLUSTER.value != places.HERE:
+            launcher.show(asked.job)  # refuses what cannot run there
         print("\n".join(_described(asked)))
         return
     gcs_preflight.check(asked.job.storage_root)
+    launcher.require(asked.job)  # each trial would fail by it
     storage.makedirs(asked.folder)
     with run_lock.held(RunFolder(asked.folder)):
         _keep_config(asked)

@@ -45,6 +45,11 @@ class Launcher(abc.ABC):
         """
         raise errors.UsageError(f"DRY_RUN=1: shows jobs for {places.elsewhere(places.training())}")
 
+    @abc.abstractmethod
+    def require(self, job: Job) -> None:
+        """Asks the place whether it would take a job now. Raises the `PipelineError` of what keeps
+        it from that, before anything is written."""
+
     def checks(self, storage_root: str) -> Iterator[checks.Finding]:
         """Yields what `make doctor CLUSTER=` finds on this machine, quick checks first."""
         yield from checks.of_installation(storage_root)

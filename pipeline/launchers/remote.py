@@ -91,6 +91,10 @@ class RemoteLauncher(base.Launcher):
         """Checks what can be checked before anything is written, and returns the job with what it
         settles, such as the records. Raises the `PipelineError` of what cannot work there."""
 
+    def require(self, job: Job) -> None:
+        """Checks a job, and that the service answers."""
+        self.find(self.prepare(job))
+
     def begin(self, job: Job, record: RunRecord) -> Job:
         """Adds to the run folder and the record what the processes expect, right before the
         submission; returns the job to submit."""

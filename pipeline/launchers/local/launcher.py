@@ -94,6 +94,10 @@ class LocalLauncher(base.Launcher):
             run_setup.close(job, record, None, stopped=False)
         return record
 
+    def require(self, job: Job) -> None:
+        """Checks that the config can run with the GPUs that are here."""
+        compatibility.check_machine(job.config.cluster, len(gpus.visible(os.environ)))
+
     def checks(self, storage_root: str) -> Iterator[checks.Finding]:
         """Yields, besides the usual, whether processes can listen and how fast the devices are."""
         yield from checks.of_machine(storage_root)

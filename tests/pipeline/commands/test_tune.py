@@ -51,6 +51,17 @@ def test_bad_input_is_one_line(tmp_path, space, words, message):
     assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
+@pytest.mark.parametrize("words", [(), ("--dry_run",)])
+@pytest.mark.parametrize(("place", "missing"), [("k8s", "IMAGE="), ("gcp", "PROJECT=")])
+def test_what_a_place_cannot_take_is_refused_before_there_are_trials(
+    tmp_path, place, missing, words
+):
+    done = run(tmp_path, f"--cluster={place}", *words)
+    assert done.returncode == 64
+    assert done.stderr.startswith(f"error: CLUSTER={place}: missing: {missing}")
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
 def test_without_optuna_the_line_says_what_to_install(tmp_path):
     before = (
         "import importlib.util\n"
