@@ -18,7 +18,7 @@ from trainer.checkpoints import checkpoint_files, save_pace, saving
 from trainer.checkpoints.cleanup import Janitor
 from trainer.distribution import placement, sessions, strategies
 from trainer.evaluation import skipped
-from trainer.evaluation.evaluator import Evaluation, SignOfLife
+from trainer.evaluation.evaluator import Evaluation
 from trainer.exactly_once import epoch_ends, saved_counts
 from trainer.exactly_once.reader import Position, PositionHook
 from trainer.input.own_input import OwnInput, Source
@@ -102,7 +102,7 @@ def build(process: Process, records: Source) -> Experiment:
             _evaluated(records, reporter),
             steps=None,
             name="eval",
-            hooks=[SignOfLife(reporter), *evaluation.hooks],
+            hooks=evaluation.hooks("eval"),
             exporters=[evaluation.judge],
             start_delay_secs=0,
             throttle_secs=job.eval.throttle_seconds,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs.run_folder import RunFolder
 from tests.e2e.conftest import modes
+from tests.trainer.conftest import commands  # noqa: F401
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import best_exporter
@@ -41,6 +44,22 @@ def test_replicated_evaluation_equals_plain_evaluation(
         assert found[name] == pytest.approx(metrics[name], abs=1e-6), name
     # A mean over batches, which are cut otherwise.
     assert found["loss"] == pytest.approx(metrics["loss"], rel=0.02)
+
+
+@pytest.mark.parametrize("mode", modes("mirrored", "central_storage"))
+def test_predictions_of_all_replicas_are_judged(run_of, commands, mode):  # noqa: F811
+    run = run_of(mode)
+    flags = (f"--storage={run.path.parent.parent}", f"--run={run.path.name}", "--slices=label")
+    commands.run("trainer.evaluate", *flags)
+    content = json.loads((run.path / "evaluation.json").read_text())
+    assert [one["split"] for one in content] == ["eval", "test"]
+    for one in content:
+        assert one["metrics"]["accuracy"] == run.record["metrics"][one["split"]]["accuracy"]
+        every, *slices = one["slices"]
+        assert every["metrics"]["accuracy"]["value"] == pytest.approx(one["metrics"]["accuracy"])
+        assert sum(row["records"] for row in slices) == every["records"]
+        hits = sum(row["records"] * row["metrics"]["accuracy"]["value"] for row in slices)
+        assert hits / every["records"] == pytest.approx(one["metrics"]["accuracy"])
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ class Judge(tf.estimator.Exporter):
     ) -> str | None:
         """Exports and keeps `checkpoint_path` if its metric beats the recorded best; returns the
         path of the export."""
+        self._publisher.evaluated("eval", checkpoint_path)
         exported = self._judge(estimator, checkpoint_path, plain(eval_result))
         # What comes until the next step is no longer the evaluation.
         self._reporter.watch.enter("between")

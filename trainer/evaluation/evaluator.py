@@ -85,8 +85,6 @@ class Evaluation:
         self._records = records
         self._estimator = estimator
         self._reporter = reporter
-        # The user's own, of each evaluation.
-        self.hooks = records.eval_hooks if isinstance(records, OwnInput) else ()
         hooks = [SignOfLife(reporter, "evaluating slices")]
         self._publisher: exporters.Publishing = (
             own_exports.Publisher(job, run, records, reporter=reporter)
@@ -96,6 +94,12 @@ class Evaluation:
         self.judge = best_exporter.Judge(
             job, run, records, reporter=reporter, publisher=self._publisher
         )
+
+    def hooks(self, split: str) -> list[Any]:
+        """Returns the hooks of an evaluation of a split: signs of life, the user's own, and what
+        judges its slices."""
+        own = self._records.eval_hooks if isinstance(self._records, OwnInput) else ()
+        return [SignOfLife(self._reporter), *own, *self._publisher.hooks(split)]
 
     def check_metric(self) -> None:
         """Raises `UsageError` if the model does not report `eval.metric`.
@@ -184,10 +188,11 @@ class Evaluation:
             try:
                 metrics = self._estimator.evaluate(
                     self._records.eval_input_fn(split),
-                    hooks=[SignOfLife(self._reporter), *self.hooks],
+                    hooks=self.hooks(split),
                     checkpoint_path=checkpoint,
                     name=split,
                 )
+                self._publisher.evaluated(split, checkpoint)
                 return best_exporter.plain(metrics), checkpoint
             except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
                 newer = checkpoint_files.newest(self._run.path)

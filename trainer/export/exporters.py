@@ -24,7 +24,7 @@ from trainer.checkpoints import checkpoint_files
 from trainer.export import model_card, parity, parity_client, parity_worker
 from trainer.input import parsing
 from trainer.input.dataset import Records
-from trainer.metrics import report_page, slice_metrics
+from trainer.metrics import one_pass, report_page, slice_metrics
 from trainer.models import heads
 from trainer.models.transforms import Transforms
 from trainer.monitoring.status_reporter import Reporter
@@ -42,6 +42,14 @@ class Publishing(abc.ABC):
     ) -> None:
         """The `reporter` is told how far it is."""
         self._job, self._run, self._reporter = job, run, reporter
+
+    def hooks(self, split: str) -> Sequence[Any]:
+        """Returns the hooks of each evaluation of a split, which judge it for its exports."""
+        return ()
+
+    def evaluated(self, split: str, checkpoint: str) -> None:
+        """Keeps what these hooks have found in the last evaluation of a split."""
+        assert not self.hooks(split)
 
     @abc.abstractmethod
     def _receiver(self) -> Any:
@@ -160,6 +168,7 @@ class Publisher(Publishing):
         super().__init__(job, run, reporter)
         self._records, self._hooks = records, hooks
         self._gate = parity.Gate(records)
+        self._judging: dict[str, one_pass.Judging] = {}
         # Of the newest checkpoint: the best is often the final one, too.
         self._known: tuple[str, dict[str, Mapping[str | None, slice_metrics.Judgement]]] = "", {}
 
@@ -182,16 +191,39 @@ class Publisher(Publishing):
             "manifest.sha256": f"{self._records.manifest.sha256}\n",
         }
 
+    @property
+    def _is_judged(self) -> bool:
+        return bool(self._job.eval.slices) or self._job.eval.group is not None
+
+    def hooks(self, split: str) -> Sequence[Any]:
+        """Returns the hook that judges slices in the same pass, if there are any."""
+        if not self._is_judged:
+            return ()
+        hook = self._judging.get(split) or one_pass.Judging(self._records, self._job.eval.slices)
+        self._judging[split] = hook
+        return (hook,)
+
+    def evaluated(self, split: str, checkpoint: str) -> None:
+        """Keeps what the hook has found, unless it is known."""
+        if split not in self._judging or split in self._of(checkpoint):
+            return
+        if (judgements := self._judging[split].judgements()) is not None:
+            self._of(checkpoint)[split] = judgements
+
+    def _of(self, checkpoint: str) -> dict[str, Mapping[str | None, slice_metrics.Judgement]]:
+        """Returns what is known of a checkpoint by split, and forgets that of others."""
+        digest = checkpoint_files.digest(checkpoint)
+        if self._known[0] != digest:
+            self._known = digest, {}
+        return self._known[1]
+
     def _judged(
         self, estimator: Any, checkpoint: str, split: str
     ) -> Mapping[str | None, slice_metrics.Judgement]:
         by = self._job.eval.slices
-        if not by and self._job.eval.group is None:
+        if not self._is_judged:
             return dict.fromkeys(self._job.labels or (None,), slice_metrics.Judgement([]))
-        digest = checkpoint_files.digest(checkpoint)
-        if self._known[0] != digest:
-            self._known = digest, {}
-        known = self._known[1]
+        known = self._of(checkpoint)
         if split not in known:
             known[split] = slice_metrics.judge(
                 self._records, estimator, checkpoint, split=split, slices=by, hooks=self._hooks

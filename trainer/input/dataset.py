@@ -115,9 +115,10 @@ class Records:
 
         return input_fn
 
-    def eval_input_fn(self, split: str, slices: Sequence[str] = ()) -> InputFn:
+    def eval_input_fn(self, split: str, slices: Sequence[str] | None = None) -> InputFn:
         """Returns one pass over a split: each record once, the last batch as short as it is. With
-        the features come those of `slicing.extras`, which are not for the model.
+        the features come those of `slicing.extras`, which are not for the model; `slices` are those
+        of `eval.slices` unless given.
 
         For several evaluating replicas the batches are a multiple of them, and equal but for one
         record: one replica without a batch would end the evaluation of all
@@ -137,13 +138,14 @@ class Records:
             )
 
         grouping.check(self.job, split, total)
-        extra = slicing.columns(self.job, slices)
+        by = self.job.eval.slices if slices is None else slices
+        extra = slicing.columns(self.job, by)
 
         def examples(batch: tf.Tensor) -> Any:
             # In one function: the graph of each costs seconds where there are many columns.
             values = parsing.parse(batch, {**transforms.columns, **extra})
             read = {name: values[name] for name in transforms.columns}
-            read |= slicing.extras(values, self.job, transforms, slices=slices)
+            read |= slicing.extras(values, self.job, transforms, slices=by)
             return transforms.examples(read, training=False)
 
         def input_fn() -> tf.data.Dataset:

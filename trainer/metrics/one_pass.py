@@ -7,10 +7,9 @@ through the model once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from pipeline.console import work
@@ -25,11 +24,9 @@ _PREDICTED = (__name__,)
 # By one of these sets of predictions a model can be judged.
 _ENOUGH = ({"class", "probabilities"}, {"prediction"})
 
-Batch = dict[str, np.ndarray]
-
 
 def watch(predictions: Any, labels: Any, extras: Mapping[str, tf.Tensor]) -> None:
-    """Keeps what one replica predicts of a batch for `Predictions`, with its labels and what slices
+    """Keeps what one replica predicts of a batch for `Judging`, with its labels and what slices
     are made by."""
     served = heads.named(predictions)
     known = set().union(*_ENOUGH)
@@ -40,27 +37,26 @@ def watch(predictions: Any, labels: Any, extras: Mapping[str, tf.Tensor]) -> Non
     tf.compat.v1.add_to_collection(_PREDICTED, entry)
 
 
-class Predictions(tf.compat.v1.train.SessionRunHook):
-    """Hands each batch of an evaluation on, as `slice_metrics.scored` yields it.
+class Judging(tf.compat.v1.train.SessionRunHook):
+    """A hook of an evaluation that judges what is predicted while the metrics are updated; of one
+    evaluation after the other."""
 
-    Of a model that predicts in an evaluation none of what it serves, or by other names, it hands on
-    nothing; then `is_enough` is False.
-    """
-
-    def __init__(self, add: Callable[[Batch], None], labels: Sequence[str] = ()) -> None:
-        """`labels` are those of a job with several. Records are counted by `work.advance`."""
-        self._add, self._labels = add, labels
+    def __init__(self, records: Records, slices: Sequence[str]) -> None:
+        """The input must have read the columns of `slices`."""
+        self._records, self._slices = records, slices
+        self._by_label: dict[str | None, slice_metrics.Judging] = {}
         self._fetched: list[dict[str, tf.Tensor]] = []
         self._sizes: list[tf.Tensor] = []
-        self.is_enough = False
 
     def begin(self) -> None:
         """Finds the tensors, of each replica in the order of the batches."""
+        labels = list(self._records.job.labels)
         found = tf.compat.v1.get_collection(_PREDICTED)
         of_each = [tensors for _, tensors in sorted(found, key=lambda entry: entry[0])]
-        self.is_enough = all(_is_enough(tensors, self._labels) for tensors in of_each)
-        self._fetched = of_each if self.is_enough else []
-        label = next(iter(slice_metrics.of_labels(dict.fromkeys(self._labels) or None)))
+        is_enough = all(_is_enough(tensors, labels) for tensors in of_each)
+        self._fetched = of_each if is_enough else []
+        self._by_label = slice_metrics.judging(self._records, self._slices) if is_enough else {}
+        label = next(iter(slice_metrics.of_labels(dict.fromkeys(labels) or None)))
         self._sizes = [tf.shape(tensors[label])[0] for tensors in of_each]
 
     def before_run(self, run_context: Any) -> Any:
@@ -68,11 +64,17 @@ class Predictions(tf.compat.v1.train.SessionRunHook):
         return tf.compat.v1.train.SessionRunArgs((self._fetched, self._sizes))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Hands them on."""
+        """Adds them to what is judged, and counts the records by `work.advance`."""
         batches, sizes = run_values.results
         for batch in batches:
-            self._add(batch)
+            for one in self._by_label.values():
+                one.add(batch)
         work.advance(int(sum(sizes)))
+
+    def judgements(self) -> dict[str | None, Judgement] | None:
+        """Returns the last evaluation judged by each label; `None` if its graph does not predict
+        what the model serves."""
+        return {label: one.judgement() for label, one in self._by_label.items()} or None
 
 
 def _is_enough(tensors: Mapping[str, Any], labels: Sequence[str]) -> bool:
@@ -102,19 +104,11 @@ def evaluate(
 ) -> Evaluated:
     """Returns a checkpoint evaluated as `Estimator.evaluate` does, which writes its summaries under
     `name`, and judged by slices in the same pass."""
-    by_label = slice_metrics.judging(records, slices)
-
-    def add(batch: Batch) -> None:
-        for one in by_label.values():
-            one.add(batch)
-
-    predictions = Predictions(add, list(records.job.labels))
+    judging = Judging(records, slices)
     found = estimator.evaluate(
         records.eval_input_fn(split, slices),
-        hooks=[predictions],
+        hooks=[judging],
         checkpoint_path=checkpoint,
         name=name,
     )
-    judged = {label: one.judgement() for label, one in by_label.items()}
-    metrics = {of: float(value) for of, value in found.items()}
-    return Evaluated(metrics, judged if predictions.is_enough else None)
+    return Evaluated({of: float(value) for of, value in found.items()}, judging.judgements())

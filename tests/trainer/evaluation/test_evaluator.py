@@ -307,7 +307,6 @@ def test_every_piece_of_an_export_is_reported_as_one(
     pieces = [
         "writing the model",
         "checking the exported model",
-        "evaluating slices",
         "reading checksums",
         "publishing the model",
     ]

@@ -218,6 +218,27 @@ def test_slices_are_exported_with_the_model(tmp_path):
     assert "| eval | carrier=AA | 25 | accuracy |" in (extra / "model_card.md").read_text()
 
 
+def test_an_evaluation_judges_slices_for_its_export(tmp_path, monkeypatch):
+    """Its records are not read again."""
+    table = small_table.Table(tmp_path, "eval.slices=[carrier]")
+    publisher = exporters.Publisher(table.job, table.run, table.records)
+    wanted = slice_metrics.judge(
+        table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
+    )[None].rows
+    table.estimator.evaluate(
+        table.records.eval_input_fn("eval"),
+        hooks=publisher.hooks("eval"),
+        checkpoint_path=table.checkpoint,
+    )
+    publisher.evaluated("eval", table.checkpoint)
+    monkeypatch.setattr(slice_metrics, "judge", None)
+    found = publisher.publish(
+        table.estimator, "final", table.checkpoint, step=20, metrics={"eval": {}}
+    )
+    slices = json.loads((pathlib.Path(found.path) / "assets.extra/metrics.json").read_text())
+    assert slices["slices"]["eval"] == json.loads(json.dumps(list(map(dataclasses.asdict, wanted))))
+
+
 def test_the_signatures_have_plain_names(finished):
     model = tf.saved_model.load(finished.export("final"))
     assert sorted(model.signatures) == ["examples", "serving_default"]
