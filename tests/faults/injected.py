@@ -10,6 +10,7 @@ target is a task, `all`, or `launcher`. The file `moments.jsonl` has every save 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import functools
 import json
 import os
@@ -301,3 +302,38 @@ class TellTale(tf.compat.v1.train.SessionRunHook):
 
     def begin(self):
         tf.get_logger().info("its environment: %s", os.environ["PIPELINE_SHOWN"])
+
+
+class _Raises(tf.compat.v1.train.SessionRunHook):
+    """Raises at a step of every process, or until the run has seen it a few times."""
+
+    STEP = 25
+    TIMES = 0  # always
+
+    def begin(self):
+        self._step = tf.compat.v1.train.get_or_create_global_step()
+
+    def before_run(self, run_context):
+        return tf.compat.v1.train.SessionRunArgs(self._step)
+
+    def after_run(self, run_context, run_values):
+        left = [number for number in range(self.TIMES) if not _has_fired(number)]
+        if run_values.results >= self.STEP and (left or not self.TIMES):
+            once(str(left[0]) if left else f"of-{os.getpid()}")
+            raise self.error()
+
+
+class Bug(_Raises):
+    """A defect of the user's code, which comes again whenever the step is made."""
+
+    def error(self):
+        return KeyError("a bug")
+
+
+class LostConnection(_Raises):
+    """What the network does twice at the same place, and then no more."""
+
+    TIMES = 2
+
+    def error(self):
+        return ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")

@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from pipeline import errors
 from pipeline.supervision.ports import Reservation
 from tests.faults.conftest import BATCH, check_ledger
 
@@ -173,3 +174,26 @@ def test_an_occupied_port_gets_all_new_ones(rig):
     (restart,) = rig.restarts
     assert restart.role == "ps"
     assert json.loads(restart.model_dump_json())["cause"]
+
+
+ALONE = ("cluster.strategy=none", "train.steps=40", "train.save_steps=20")
+
+
+def test_the_same_exception_twice_in_a_row_ends_the_run(rig):
+    with pytest.raises(
+        errors.ModelError,
+        match=r"^chief-0: KeyError: 'a bug'; the same error twice in a row, at step 2\d: fix the "
+        "cause, then run the same command to resume",
+    ) as raised:
+        rig.train(*ALONE, "train.hooks=[tests.faults.injected:Bug]")
+    assert raised.value.exit_code == 70
+    assert len(list(rig.path.glob("fired-of-*.json"))) == len(rig.seen.pids["chief-0"]) == 2
+
+
+@pytest.mark.slow
+def test_the_same_error_of_the_network_is_tried_again(rig):
+    result = rig.train(*ALONE, "train.hooks=[tests.faults.injected:LostConnection]")
+    assert result["final_step"] == 40
+    assert [restart.cause for restart in rig.restarts] == [rig.restarts[0].cause] * 2
+    assert "Connection reset by peer" in rig.restarts[0].cause
+    assert rig.fired(0) and rig.fired(1)
