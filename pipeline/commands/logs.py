@@ -28,7 +28,7 @@ _POLL, _REMOTE_POLL = 0.5, 5.0  # seconds
 
 
 def main() -> None:
-    """Prints the logs, process by process; with --follow as lines come."""
+    """Prints the logs of all processes by time; with --follow as lines come."""
     config = _CONFIG.value or None
     run = run_search.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
     logs = log_reader.Logs(run, _ROLE.value or None)

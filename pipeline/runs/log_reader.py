@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -15,6 +16,8 @@ _NOISE = re.compile(
     "Unable to register cu(DNN|FFT|BLAS) factory|GPU trace was not collected|"
     "graph that escaped type checking"
 )
+# How logs begin a line, those of Python and those of TensorFlow's C++.
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+")
 
 
 class Logs:
@@ -47,22 +50,29 @@ class Logs:
         return wanted
 
     def new_lines(self, *, last: bool = False) -> Iterator[str]:
-        """Yields what has been added since it was called before, process by process, less noise of
-        TensorFlow's.
+        """Yields what has been added since it was called before, of all processes by time, less
+        noise of TensorFlow's.
 
-        Lines begin with the name of their process, unless only one was asked for. The beginning
-        of a line waits for its rest, unless it is the `last` call.
+        Lines begin with the name of their process, unless only one was asked for. One without a
+        time stays behind the line before it. The beginning of a line waits for its rest, unless it
+        is the `last` call.
         """
         names = self.names()
         width = 0 if names == [self._role] else max(map(len, names), default=0)
+        timed = []
         for name in names:
             head = f"{name:<{width}} | " if width else ""
-            for part in self._parts(name):
-                *whole, rest = (self._begun.get(name, b"") + part).split(b"\n")
-                self._begun[name] = rest
-                yield from (head + line for line in _worth_reading(whole))
-            if last and (rest := self._begun.pop(name, b"")):
-                yield from (head + line for line in _worth_reading([rest]))
+            timed.append(_timed(head, _worth_reading(self._lines(name, last=last))))
+        for _, line in heapq.merge(*timed, key=lambda entry: entry[0]):
+            yield line
+
+    def _lines(self, name: str, *, last: bool) -> Iterator[bytes]:
+        for part in self._parts(name):
+            *whole, rest = (self._begun.get(name, b"") + part).split(b"\n")
+            self._begun[name] = rest
+            yield from whole
+        if last and (rest := self._begun.pop(name, b"")):
+            yield rest
 
     def _parts(self, name: str) -> Iterator[bytes]:
         path = storage.join(self._folder, name + _SUFFIX)
@@ -86,6 +96,15 @@ def _order(name: str) -> tuple[bool, str]:
 def _worth_reading(lines: Iterable[bytes]) -> Iterator[str]:
     decoded = (line.decode(errors="replace") for line in lines)
     return (line for line in decoded if not _NOISE.search(line))
+
+
+def _timed(head: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yields lines with the time they are sorted by, which never goes back within a process."""
+    time = ""
+    for line in lines:
+        if found := _TIME.match(line):
+            time = max(time, found[0].replace(",", "."))
+        yield time, head + line
 
 
 def follow(

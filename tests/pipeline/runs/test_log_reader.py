@@ -41,6 +41,26 @@ def test_the_last_lines_are_of_a_process_and_no_noise(run):
     ]
 
 
+def test_lines_of_all_processes_are_by_time(run):
+    write(run, "chief-0", "begin\n2026-01-01 10:00:00,100 I one\n2026-01-01 10:00:02,000 I three\n")
+    write(
+        run,
+        "worker-1",
+        "2026-01-01 10:00:01.500000: W two\nTraceback\n  a line of it\n"
+        "2026-01-01 10:00:00,000 I a clock that was put back\nerror: last\n",
+    )
+    assert [line.partition(" | ")[2] for line in log_reader.Logs(run).new_lines()] == [
+        "begin",
+        "2026-01-01 10:00:00,100 I one",
+        "2026-01-01 10:00:01.500000: W two",
+        "Traceback",
+        "  a line of it",
+        "2026-01-01 10:00:00,000 I a clock that was put back",
+        "error: last",
+        "2026-01-01 10:00:02,000 I three",
+    ]
+
+
 @pytest.mark.parametrize(
     ("role", "lines"), [("worker", ["worker-1 | three"]), ("worker-1", ["three"])]
 )
