@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import pydantic
+
 from pipeline.sections import AtLeast0, Positive, Section
+
+# How the names of metrics end of which the smallest is the best.
+_SMALLER_IS_BETTER = ("loss", "error", "entropy", "rmse", "mse", "mae")
 
 
 class EarlyStopping(Section):
@@ -23,7 +31,8 @@ class Eval(Section):
     """The metric that decides which checkpoint is the best: one that the model reports, or
     `loss`."""
     higher_is_better: bool = True
-    """Whether a larger value of `metric` is better. Set it to `false` for `loss`."""
+    """Whether a larger value of `metric` is better. Unless it is set, it is `false` for a metric
+    whose name ends with `loss`, `error`, `entropy`, `rmse`, `mse` or `mae`."""
     early_stopping: EarlyStopping | None = None
     throttle_seconds: AtLeast0 = 0.0
     """Seconds between the starts of two evaluations, at least. Checkpoints in between are not
@@ -37,3 +46,12 @@ class Eval(Section):
     slices: tuple[str, ...] = ()
     """Columns by whose values the model card and `make evaluate` break metrics down. They must hold
     single values and not be `sensitive` or images."""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _smaller_losses_are_better(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or "higher_is_better" in given:
+            return given
+        if not str(given.get("metric", "")).lower().endswith(_SMALLER_IS_BETTER):
+            return given
+        return {**given, "higher_is_better": False}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import logging
 import sys
-import warnings
 from collections.abc import Iterator
+
+from preprocessing.sources.quiet_imports import quiet
 
 # Beam's support of Google Cloud, an extra that it does without if it cannot be imported. It takes a
 # third of the time, and is for Dataflow and for `data.source` of the user's own.
@@ -22,18 +22,6 @@ def import_beam(cloud: bool = True) -> None:
     """
     with quiet(), _uncollected(), contextlib.nullcontext() if cloud else _hidden(_CLOUD):
         importlib.import_module("preprocessing.build.beam_pipeline")
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Lets imports say nothing of what is old, or could be had besides."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        logging.disable(logging.WARNING)
-        try:
-            yield
-        finally:
-            logging.disable(logging.NOTSET)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from pipeline.launchers import image, image_name
 from pipeline.launchers.gcp.settings import Gcp
 from pipeline.runs import own_package
 from pipeline.storage import gcs_preflight
-from preprocessing.runners import beam_import
+from preprocessing.sources.quiet_imports import quiet
 
 
 def options(name: str, gcp: Gcp) -> list[str]:
@@ -89,7 +89,7 @@ def private_access(gcp: Gcp) -> str:
 def check_installed() -> None:
     """Raises `UsageError` if Beam cannot talk to Dataflow, which takes an extra."""
     try:
-        with beam_import.quiet():
+        with quiet():
             importlib.import_module("apache_beam.runners.dataflow.internal.apiclient")
     except ImportError as error:
         raise errors.UsageError(

@@ -8,6 +8,7 @@ import sys
 from pipeline import config, errors
 from preprocessing.sources import partitions
 from preprocessing.sources.base import SIZES, Sizes, Source
+from preprocessing.sources.quiet_imports import quiet
 
 # Name in the config -> module and class; modules are imported only when chosen.
 SOURCES = {
@@ -42,7 +43,8 @@ def choose(data: config.Data, sizes: Sizes = SIZES) -> Source:
             f"{errors.nearest(name, SOURCES)}, nor package.module:Class of your own"
         )
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        with quiet():  # a module of one's own imports Beam
+            found = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
         raise errors.UsageError(f"data.source: cannot load {name!r}: {error}") from None
     if _is_transform(found):
