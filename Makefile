@@ -14,6 +14,9 @@ define newline
 endef
 comma := ,
 space := $(subst ,, )
+# Paths below are those of the checkout.
+$(if $(wildcard requirements.lock),,$(error run make in the folder of $(firstword $(MAKEFILE_LIST)), or with make -C; \
+	the command estimator-pipeline works in any folder))
 # Those of the command line: what the environment has may be for something else.
 GIVEN := $(foreach v,$(VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
 $(foreach v,$(VARIABLES),$(if $(filter-out undefined,$(origin $(v))),$(eval override $(v) := $$(value $(v)))))

@@ -163,6 +163,16 @@ def test_what_an_installation_is_in_cannot_be_given(sandbox):
     assert not list(sandbox.ran.iterdir())
 
 
+def test_another_folder_is_refused_with_what_works_there(sandbox, tmp_path):
+    elsewhere = sandbox.folder / "elsewhere"
+    elsewhere.mkdir()
+    done = sandbox.make("-C", str(elsewhere), "-f", f"{sandbox.folder}/Makefile", "doctor")
+    assert done.returncode == 2
+    assert f"run make in the folder of {sandbox.folder}/Makefile, or with make -C" in done.stderr
+    assert "the command estimator-pipeline works in any folder" in done.stderr
+    assert sandbox.words == []
+
+
 def test_a_value_of_two_lines_is_refused(sandbox):
     done = sandbox.make("train", f"STORAGE=a\ntouch {sandbox.ran}/x #")
     assert done.returncode == 2
