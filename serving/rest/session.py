@@ -29,13 +29,14 @@ def serve(job: config.Config, export: exported.Export, *, port: int, records_pat
 
     Raises `DataError` for an export that was altered, `UsageError` for a port that is taken.
     """
+    print(f"loading {terminal.shown(export.path)}", flush=True)
     export.verify()
     data = rules(job)
     dates = date_rules.unruled(job.features, data.columns)
     served = Served(job.name, export, data, dates=dates)
     example = _tried(served, {"instances": [instance(data, records_path)]})
     with Server(port, served, example) as server:
-        print("\n".join(welcome(server, export)), flush=True)
+        print("\n".join(welcome(server, export.step)), flush=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.1,))
         thread.start()
         try:
@@ -68,13 +69,10 @@ def _tried(served: Served, example: dict[str, Any]) -> dict[str, Any] | None:
     return example
 
 
-def welcome(server: Server, export: exported.Export) -> list[str]:
+def welcome(server: Server, step: int) -> list[str]:
     """Says where the model is served, and how to ask it."""
     url = f"{server.address}/v1/models/{server.served.name}"
-    lines = [
-        f"model {terminal.shown(export.path)}",
-        f"serving {url}, version {export.step}; Ctrl-C ends it",
-    ]
+    lines = [f"serving {url}, version {step}; Ctrl-C ends it"]
     if server.example is None:
         return lines
     body = json.dumps(server.example)

@@ -48,6 +48,7 @@ def _until(process, start):
 def test_it_answers_until_a_signal_comes_and_ends_well(classifier, number):
     with _process(classifier.storage, "--port=0") as process:
         lines = _until(process, "try it: ")
+        assert lines[0].startswith("loading /") and "/export/" in lines[0]
         url = re.match(
             r"serving (http://127\.0\.0\.1:\d+/v1/models/punctual), version 60", lines[1]
         )[1]

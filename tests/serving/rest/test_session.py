@@ -82,9 +82,8 @@ def test_an_image_is_a_real_one():
 def test_a_short_example_is_on_the_command_line(served, classifier):
     row = session.instance(session.rules(classifier.job), "nowhere")
     with Server(0, served, {"instances": [row]}) as server:
-        model, where, command = session.welcome(server, classifier.export)
+        where, command = session.welcome(server, classifier.export.step)
     url = f"http://127.0.0.1:{server.port}/v1/models/punctual"
-    assert model == f"model {classifier.export.path}"
     assert where == f"serving {url}, version 60; Ctrl-C ends it"
     *_, body, asked = shlex.split(command)
     assert json.loads(body) == {"instances": [row]}
@@ -93,13 +92,13 @@ def test_a_short_example_is_on_the_command_line(served, classifier):
 
 def test_a_long_one_is_fetched_from_the_server(served, classifier):
     with Server(0, served, {"instances": ["x" * 2000]}) as server:
-        *_, command = session.welcome(server, classifier.export)
+        *_, command = session.welcome(server, classifier.export.step)
     assert f"curl -s {server.address}/example | curl -s -d @- {server.address}/v1/models" in command
 
 
 def test_without_an_example_there_is_none(served, classifier):
     with Server(0, served) as server:
-        assert len(session.welcome(server, classifier.export)) == 2
+        assert len(session.welcome(server, classifier.export.step)) == 1
 
 
 def test_pixels_and_lists_of_records_are_as_requests_have_them(small_records):
