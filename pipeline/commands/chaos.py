@@ -4,8 +4,9 @@
     make chaos CONFIG=mnist [FAULTS=20] [SECONDS=300] [SEED=7] [BASELINE=2] [KINDS=kill,stop]
 
 Trains undisturbed first, then with faults drawn by the seed: kills, stops, an altered checkpoint
-and shard, a full disk, a lost network. Everything lies in <storage>/chaos/<run>; the runs and
-records of the storage are not touched. Takes as long as three trainings and some seconds a fault.
+and shard, a full disk, a lost network, a clock that jumps. Everything lies in
+<storage>/chaos/<run>; the runs and records of the storage are not touched. Takes as long as three
+trainings and some seconds a fault.
 Exits with 70, and the seed that repeats it, if the end is not right.
 """
 

@@ -17,12 +17,15 @@ from collections.abc import Callable, Iterator, Mapping
 
 from pipeline import config, errors
 from pipeline.faults import processes
+from pipeline.faults.clock import MovedClock
 from pipeline.faults.draw import Fault
 from pipeline.faults.launched import LaunchedRun
 from pipeline.faults.small_disk import SmallDisk
 from pipeline.processes import isolation
 from pipeline.records import manifest
 from pipeline.runs import run_folder
+
+_FURTHEST = 7200.0  # seconds that a clock jumps at most
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Scene:
     records: str
     intact: str
     disk: SmallDisk | None
+    clock: MovedClock | None
     rng: random.Random
     strike: Callable[[Fault], None]
     wrong: Callable[[str], None]
@@ -130,6 +134,17 @@ def _network(scene: Scene, fault: Fault) -> Iterator[None]:
         _up_again(scene, pid)
 
 
+def _clock(scene: Scene, fault: Fault) -> Iterator[None]:
+    assert scene.clock is not None
+    while not processes.pids_of("chief-0", scene.run.run):
+        yield
+    # Back to where it was, or away from there.
+    jump = -scene.clock.moved or scene.rng.choice((-1, 1)) * scene.rng.uniform(60, _FURTHEST)
+    scene.clock.jump(jump)
+    fault.note = f"by {jump:+,.0f} s"
+    scene.strike(fault)
+
+
 def _up_again(scene: Scene, pid: int) -> None:
     """Through any process of the network that is left."""
     for one in [pid, *processes.processes_of(scene.run.run.path)]:
@@ -147,6 +162,7 @@ ACTIONS: Mapping[str, Callable[[Scene, Fault], Iterator[None]]] = {
     "shard": _shard,
     "disk": _disk,
     "network": _network,
+    "clock": _clock,
 }
 # The exit codes with which the launcher may end by itself after a fault of a kind.
 EXPECTED: Mapping[str, tuple[int, ...]] = {

@@ -17,11 +17,11 @@ KINDS: Mapping[str, str] = {
     "shard": "a shard of the records is altered, the launcher killed, the same command given again",
     "disk": "no room on the disk of the run for some seconds, or until it ends by that",
     "network": "no network between the processes for some seconds",
+    "clock": "the time of day of all processes jumps by up to two hours, or back",
 }
 # What is never tried, and why.
 LEFT_OUT: Mapping[str, str] = {
     "a slow disk": "it needs a block device of its own",
-    "a clock that jumps": "it needs a library in each process that changes the time",
 }
 _LASTS = {"stop": (1.0, 5.0), "disk": (5.0, 20.0), "network": (1.0, 5.0)}  # seconds, from and to
 # Of the training, in which faults are put: it has to begin, and to end.
@@ -108,8 +108,8 @@ def _fault(kind: str, step: int, targets: Targets, *, rng: random.Random) -> Fau
         target = rng.choice(targets.tasks)
     elif kind == "checkpoint":
         target = "chief-0"
-    elif kind in ("disk", "network"):
+    elif kind in ("disk", "network", "clock"):
         target = ALL
-    if kind != "stop":
+    if kind not in ("stop", "clock"):
         targets.note(target)
     return Fault(kind, target, step, round(rng.uniform(*_LASTS.get(kind, (0.0, 0.0))), 1))

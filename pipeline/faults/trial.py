@@ -15,6 +15,7 @@ from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.console import progress
 from pipeline.faults import actions, launched, processes, promises
+from pipeline.faults.clock import MovedClock
 from pipeline.faults.disturber import Disturber
 from pipeline.faults.draw import Fault
 from pipeline.faults.launched import LaunchedRun
@@ -183,7 +184,11 @@ def disturbed(
 ) -> Outcome:
     """Trains with faults, on a small disk of `disk_size` bytes if not 0; examines the end."""
     root = trial.disturbed_storage(seed)
-    run = LaunchedRun(root, "disturbed", [*trial.words, *_set(settings)])
+    moves = any(fault.kind == "clock" for fault in faults)
+    clock = MovedClock(root / "clock") if moves else None
+    environment = clock.environment if clock else None
+    words = [*trial.words, *_set(settings)]
+    run = LaunchedRun(root, "disturbed", words, environment=environment)
     disk = SmallDisk(run.run.path, disk_size) if disk_size else None
     disturber = Disturber(faults)
     outcome = Outcome(disturber.faults, run.run.path, [])
@@ -195,6 +200,7 @@ def disturbed(
         records=builds.current(records),
         intact=builds.current(intact),
         disk=disk,
+        clock=clock,
         rng=random.Random(f"chaos actions {seed}"),
         strike=disturber.strike,
         wrong=outcome.wrong.append,
@@ -214,6 +220,8 @@ def disturbed(
         run.close()
         if disk is not None:
             disk.keep()
+        if clock is not None:
+            clock.close()
     outcome.seconds = time.monotonic() - began
     if not lost:
         _examine(trial.job, run, disturber, outcome=outcome, allowed=allowed)

@@ -22,10 +22,12 @@ def book(
     """Puts where a run was, how far it got, and when, into its record."""
     record.cluster = {role: list(members) for role, members in cluster.items()}
     record.final_step = pace.newest_step
-    record.seconds["total"] = round(ended - started, 3)
+    record.seconds["total"] = round(max(0.0, ended - started), 3)
     if pace.first_step_at is None:
         return
     trained_at = pace.trained_at or ended
+    if not started <= pace.first_step_at <= trained_at <= ended:
+        return  # a clock was set back meanwhile: no durations, rather than negative ones
     record.seconds["to_first_step"] = round(pace.first_step_at - started, 3)
     record.seconds["training"] = round(trained_at - pace.first_step_at, 3)
     record.seconds["evaluation"] = round(ended - trained_at, 3)

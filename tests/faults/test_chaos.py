@@ -76,3 +76,13 @@ def test_a_hook_that_forgets_its_place_is_found_and_the_seed_named(chaos):
     assert done.returncode == 70, done.stdout + done.stderr
     assert "records applied more than once, 0 allowed; seed 11. Repeat it with" in done.stderr
     assert "SEED=11" in done.stderr
+
+
+def test_a_clock_that_jumps_loses_nothing(chaos):
+    words = ("--kinds=clock", "--faults=3", "--seed=4", "--set=train.steps=3000")
+    done, storage = chaos(*SYNC, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = storage.glob("chaos/*/seed-4/runs/disturbed/run.json")
+    record = json.loads(run.read_text())
+    assert record["restarts"] == [] and record["launches"] == 1
+    assert min(record["seconds"].values()) >= 0

@@ -198,9 +198,7 @@ def _book(
     run_record.add_statuses(record, run_folder.read_statuses(job.run))
     pace = boss.pace
     record_keeper.book(record, boss.cluster, pace, started=started, ended=ended)
-    if pace.first_step_at is None:
-        return
-    training = (pace.trained_at or ended) - pace.first_step_at
+    training = record.seconds.get("training", 0.0)
     steps = (pace.newest_step or 0) - (pace.start_step or 0)
     examples = steps * topology.examples_per_step(job.config)
     # All steps may have been made before the first word of them.

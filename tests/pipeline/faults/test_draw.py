@@ -23,7 +23,7 @@ def test_the_seed_decides_everything():
 
 
 def test_all_kinds_come_and_kills_twice_as_often():
-    kinds = collections.Counter(fault.kind for fault in drawn(3, 28))
+    kinds = collections.Counter(fault.kind for fault in drawn(3, 32))
     assert kinds == {**dict.fromkeys(draw.KINDS, 4), "kill": 8}
 
 

@@ -10,7 +10,7 @@ from pipeline.config import config_file
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import Restart
-from pipeline.supervision import record_keeper
+from pipeline.supervision import pace, record_keeper
 
 
 @pytest.fixture
@@ -47,6 +47,25 @@ def test_the_record_is_kept_up_to_date_while_others_watch(run, job):
     kept = run_record.read(run)
     assert kept.input == [row]
     assert shown.lines == ["a line"] and len(shown.shown) == 2
+
+
+@pytest.mark.parametrize(
+    ("first_step_at", "trained_at", "ended", "seconds"),
+    [
+        (12.0, 20.0, 25.0, {"total": 15, "to_first_step": 2, "training": 8, "evaluation": 5}),
+        (12.0, None, 25.0, {"total": 15, "to_first_step": 2, "training": 13, "evaluation": 0}),
+        (4012.0, 4020.0, 25.0, {"total": 15}),
+        (12.0, 5.0, 25.0, {"total": 15}),
+        (12.0, 20.0, 3.0, {"total": 0}),
+    ],
+)
+def test_a_clock_that_was_set_back_makes_no_negative_durations(
+    run, job, first_step_at, trained_at, ended, seconds
+):
+    record = run_record.begin(job, run)
+    found = pace.Pace(100, newest_step=100, first_step_at=first_step_at, trained_at=trained_at)
+    record_keeper.book(record, {}, found, started=10.0, ended=ended)
+    assert record.seconds == seconds
 
 
 def test_restarts_are_written_as_they_happen(run, job):

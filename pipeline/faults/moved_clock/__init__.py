@@ -1,0 +1,1 @@
+"""The time of day of a run, which can jump while it trains: a folder for PYTHONPATH."""
