@@ -23,7 +23,15 @@ LAYERS = {
     "pipeline": (
         ("errors", "redaction", "sections"),
         ("launchers.*.settings", "places"),
-        ("command_line", "console", "pages", "processes", "steps", "versions"),
+        (
+            "command_line",
+            "console",
+            "faults.moved_clock",
+            "pages",
+            "processes",
+            "steps",
+            "versions",
+        ),
         ("storage",),
         ("config",),
         ("cli", "cluster"),
