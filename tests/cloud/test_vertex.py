@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -16,7 +17,7 @@ from tests.cloud.fixtures import Cloud, of_service
 from tests.cloud.image import Image, made
 from tests.cloud.vertex import JOB_RESTARTS, RESTARTS, Vertex
 from tests.pipeline.jobs.jobs import PLACE
-from tests.pipeline.process_help import ROOT
+from tests.pipeline.process_help import ROOT, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -239,3 +240,34 @@ def test_each_is_told_its_place_as_the_service_does(tmp_path):
     assert pools == {"workerpool0": 1, "workerpool1": 2, "workerpool3": 1}
     assert cluster_spec["task"]["type"] == "workerpool1"
     assert (told / "evaluator0").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_second_chief_by_hand_leaves_the_first_alone(records):
+    """It is started without a platform and a launcher; both would write checkpoints."""
+    command = [
+        sys.executable, "-m", "trainer.task", f"--config={records.root}/small.yaml",
+        f"--storage={records.root}/out", "--run=two", "--set=cluster.strategy=none",
+        "--set=train.steps=1000000", "--set=train.epochs=null",
+    ]  # fmt: skip
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    first = subprocess.Popen(command, cwd=ROOT, env=records.environment, **pipes)
+    try:
+        status = "out/runs/two/status/chief-0.json"
+
+        def steps() -> bool:
+            return status in records.names() and json.loads(records.data(status))["stepped"]
+
+        wait_until(steps, seconds=200)
+        second = subprocess.run(command, cwd=ROOT, env=records.environment, check=False, **pipes)
+        assert second.returncode == 75, second.stdout
+        words = f"run 'two': chief: process {first.pid} on "
+        assert words in second.stdout.splitlines()[-1], second.stdout
+        assert json.loads(records.data(status))["pid"] == first.pid
+        first.send_signal(signal.SIGTERM)
+        said, _ = first.communicate(timeout=200)
+    finally:
+        first.kill()
+    assert first.returncode == 75 and "saved at step" in said
+    assert "out/runs/two/chief.lock" not in records.names()

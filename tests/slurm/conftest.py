@@ -34,6 +34,7 @@ class Run:
     name: str
     # Besides those by which Slurm's programs find the cluster.
     variables: dict[str, str] = dataclasses.field(default_factory=dict)
+    started: list[subprocess.Popen] = dataclasses.field(default_factory=list)
 
     @property
     def folder(self) -> run_folder.RunFolder:
@@ -62,7 +63,7 @@ class Run:
 
     def start(self, *overrides: str) -> subprocess.Popen:
         """Submits the run, and follows it in the background."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command(
                 "pipeline.launch",
                 f"--config={self.config_path}",
@@ -76,6 +77,8 @@ class Run:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        self.started.append(process)
+        return process
 
     def shown(self, *overrides: str) -> str:
         """Returns the script that DRY_RUN=1 prints."""
@@ -109,9 +112,13 @@ class Run:
 
     def wait_until(self, condition) -> None:
         """Returns when a condition of the processes' own words holds."""
-        real.wait_for(
-            lambda: condition(run_folder.read_statuses(self.folder)), self.describe, seconds=280
-        )
+
+        def holds() -> bool:
+            for process in self.started:
+                assert not process.poll(), process.communicate()[0]
+            return bool(condition(run_folder.read_statuses(self.folder)))
+
+        real.wait_for(holds, self.describe, seconds=280)
 
     def has_made(self, step: int) -> None:
         """Returns when the chief has made that many steps."""
@@ -140,7 +147,11 @@ class Run:
 @pytest.fixture
 def run(cluster, small_records, request):
     name = request.node.name.split("[")[0].removeprefix("test_")[:40]
-    yield Run(cluster, small_records.config_path, small_records.storage, name)
+    made = Run(cluster, small_records.config_path, small_records.storage, name)
+    yield made
+    for process in made.started:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture

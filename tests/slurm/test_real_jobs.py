@@ -71,7 +71,8 @@ def test_the_script_that_a_dry_run_prints_trains(run, tmp_path):
     script = tmp_path / "job.sh"
     script.write_text(shown)
     number = run.cluster.ask("sbatch", "--parsable", str(script))
-    run.has_made(1)
+    real.wait_for(lambda: run_folder.read_statuses(run.folder), run.describe)
+    assert run.cluster.jobs()[number] == "RUNNING"
     assert run.job == number
     other = run.cluster.ask("sbatch", "--parsable", str(script))
     real.wait_for(lambda: run.cluster.jobs()[other] == "FAILED", run.describe)

@@ -15,7 +15,7 @@ from tests.slurm import real
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-COMMON = (*witness.SETTINGS, "train.batch_size=32", "train.save_steps=2000")
+COMMON = (*witness.SETTINGS, "train.steps=null", "train.batch_size=32", "train.save_steps=2000")
 
 
 def scale(run, workers):
@@ -103,3 +103,29 @@ def test_a_gang_saves_once_and_another_job_continues_it(run, slow, small_records
     assert run.job != first and run.record.topology["worker"] == 2
     assert run.cluster.jobs()[run.job] == "COMPLETED"
     check_exact(run, small_records, 3)
+
+
+def test_a_worker_that_has_joined_comes_back_when_the_job_does(run, slow, small_records):
+    """The run's own job is put into the queue again, and has other addresses then."""
+    process = slow(
+        *COMMON, "cluster.strategy=parameter_server", "cluster.workers=1",
+        "cluster.max_workers=2", "train.epochs=6", "train.save_steps=50", pace=0.4,
+    )  # fmt: skip
+    run.wait_until(stepping("chief-0", "worker-0"))
+    assert scale(run, 2)[0] == 0
+    run.wait_until(lambda found: stepping("worker-1")(found) and found["chief-0"].step > 50)
+    before = run_folder.read_statuses(run.folder)["worker-1"].pid
+    run.cluster.ask("scontrol", "requeue", run.job)
+    run.hurry()
+
+    def is_back(found):
+        return stepping("worker-1", "chief-0")(found) and found["worker-1"].pid != before
+
+    run.wait_until(is_back)
+    run.hurry_steps()
+    said, _ = process.communicate()
+    assert process.returncode == 0, f"{said}\n{run.describe()}"
+    assert run.record.topology["worker"] == 2
+    rig = types.SimpleNamespace(path=run.folder.path, records=small_records)
+    final = Final(rig)
+    final.check(twice=2 * 32)  # what was in flight while the last checkpoint was written

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-from pipeline import errors, versions
+from pipeline import errors, storage, versions
 from pipeline.cluster import scaling, tolerance, topology
 from pipeline.jobs import job as jobs
 from pipeline.jobs import run_setup
@@ -288,6 +288,7 @@ def _begun(job: Job, number: str) -> RunRecord:
             f"run {job.name!r}: is running as job {other.removeprefix(commands.JOB)} already. End "
             "it with make stop, or use another RUN="
         )
+    storage.makedirs(job.run.path)
     record = run_setup.open_run(job)
     job.run.remove(fatal.MARKER)
     fatal.begin(job.run, os.environ[fatal.SUBMISSION])

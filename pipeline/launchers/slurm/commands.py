@@ -116,13 +116,17 @@ def exit_of(job: str) -> str:
     return found[1] if found else ""
 
 
+def by_comment() -> dict[str, tuple[str, str]]:
+    """Returns number and state of each of your jobs that have not ended, by their comments."""
+    lines = ask("squeue", "--noheader", "--me", "--format=%i|%T|%k").splitlines()
+    rows = [line.strip().split("|", 2) for line in lines]
+    return {comment: (number, word) for number, word, comment in rows if word not in ENDED}
+
+
 def find(comment: str) -> str | None:
     """Returns the number of your job with a comment that has not ended, or `None`."""
-    for line in ask("squeue", "--noheader", "--me", "--format=%i|%T|%k").splitlines():
-        number, word, found = line.strip().split("|", 2)
-        if found == comment and word not in ENDED:
-            return number
-    return None
+    found = by_comment().get(comment)
+    return None if found is None else found[0]
 
 
 def submit(script: str, arguments: Sequence[str] = ()) -> str:

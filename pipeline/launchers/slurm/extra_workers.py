@@ -16,8 +16,9 @@ def submit(run: RunFolder, storage_root: str, workers: int) -> None:
     for. Raises what `commands.submit` does."""
     cluster = run.read_config().cluster
     submission = str((run.read(fatal.BEGUN) or {}).get("submission", ""))
+    there = commands.by_comment()
     for index in range(topology.role_counts(cluster)[topology.WORKER], workers):
-        if commands.find(script.comment(run, worker=index)) is None:
+        if script.comment(run, worker=index) not in there:
             text = script.render_worker(
                 run, storage_root, index, submission=submission, folder=os.getcwd()
             )
@@ -27,9 +28,11 @@ def submit(run: RunFolder, storage_root: str, workers: int) -> None:
 def withdraw(run: RunFolder, *, first: int = 0) -> None:
     """Cancels the jobs of workers from the `first` on that have no node yet. Those that run find
     out by themselves."""
-    for index in range(first, scaling.places(run.read_config().cluster)):
-        number = commands.find(script.comment(run, worker=index))
-        if number is not None and commands.state(number)[0] in commands.WAITING:
+    places = scaling.places(run.read_config().cluster)
+    there = commands.by_comment() if places else {}
+    for index in range(first, places):
+        number, word = there.get(script.comment(run, worker=index), ("", ""))
+        if word in commands.WAITING:
             commands.cancel(number)
 
 

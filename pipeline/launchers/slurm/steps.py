@@ -181,7 +181,11 @@ def signal_step(job: str, name: str) -> None:
     """Sends a signal such as `TERM` to all tasks of the steps of a job. If the controller does not
     answer, Slurm itself ends them in the end."""
     with contextlib.suppress(errors.PipelineError):
-        commands.ask("scancel", f"--signal={name}", job)
+        # By the numbers of the steps: KILL for a job is taken for its cancelling.
+        listed = commands.ask("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i")
+        steps = [step for step in listed.split() if step.rpartition(".")[2].isdigit()]
+        if steps:
+            commands.ask("scancel", f"--signal={name}", *steps)
 
 
 def _python() -> str:

@@ -105,3 +105,16 @@ def test_nodes_by_their_addresses(monkeypatch):
     found = steps.nodes_of({"SLURM_JOB_NODELIST": "n[1-2]"})
     assert found == [steps.Node("n1", "10.0.0.1"), steps.Node("n2", "10.0.0.2")]
     assert {words[-1] for words in asked} == {"n[1-2]"}
+
+
+def test_a_signal_is_for_the_steps_alone(monkeypatch):
+    """Slurm takes KILL for a job for its cancelling."""
+    asked = []
+
+    def ask(*words):
+        asked.append(words)
+        return "7.batch\n7.0\n7.1\n" if words[0] == "squeue" else ""
+
+    monkeypatch.setattr(commands, "ask", ask)
+    steps.signal_step("7", "KILL")
+    assert asked[1:] == [("scancel", "--signal=KILL", "7.0", "7.1")]

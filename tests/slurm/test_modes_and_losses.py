@@ -1,0 +1,117 @@
+"""Each mode with processes on a real Slurm, jobs next to each other, and what is taken away."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import signal
+
+import pytest
+
+from pipeline.runs import run_folder
+from tests.slurm import real
+from tests.slurm.test_real_jobs import check_done, ended
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SHORT = ("train.epochs=null", "train.steps=60", "train.save_steps=20", "train.batch_size=32")
+
+
+@pytest.mark.parametrize(
+    ("mode", "victim", "words", "others_stay"),
+    [
+        ("parameter_server", "ps-0", "ps-0: killed by SIGKILL", True),
+        ("parameter_server", "chief-0", "chief-0: killed by SIGKILL", True),
+        ("parameter_server_strategy", "worker-0", "worker-0: killed by SIGKILL", True),
+        ("parameter_server_sync", "worker-0", "starting all processes again", False),
+    ],
+)
+def test_a_role_of_a_mode_is_killed(run, slow, mode, victim, words, others_stay):
+    run.name = f"{mode}-{victim}"
+    process = slow(*SHORT, f"cluster.strategy={mode}", "slurm.nodes=2", pace=0.3)
+    run.has_made(22)
+    before = run_folder.read_statuses(run.folder)
+    os.kill(before[victim].pid, signal.SIGKILL)
+    run.wait_until(lambda found: victim in found and found[victim].pid != before[victim].pid)
+    run.hurry_steps()
+    said = ended(run, process)
+    check_done(run, 60)
+    assert words in said
+    after = run_folder.read_statuses(run.folder)
+    stayed = {n for n in before if n != victim and after[n].pid == before[n].pid}
+    assert stayed == ({n for n in before if n != victim} if others_stay else set())
+
+
+def test_a_process_that_stands_still_is_found(run, slow):
+    """The others of a gang wait for it; nobody else would ever end that."""
+    mode = "cluster.strategy=multi_worker_mirrored"
+    process = slow(*SHORT, mode, "cluster.watchdog_seconds=5", pace=0.2)
+    run.has_made(22)
+    before = run_folder.read_statuses(run.folder)
+    os.kill(before["worker-0"].pid, signal.SIGSTOP)
+    run.wait_until(
+        lambda found: "worker-0" in found and found["worker-0"].pid != before["worker-0"].pid
+    )
+    run.hurry_steps()
+    said = ended(run, process)
+    check_done(run, 60)
+    assert "no step for" in said and "starting all processes again" in said
+
+
+def test_two_jobs_train_next_to_each_other(run, slow):
+    """On the same nodes, by ports of their own."""
+    other = dataclasses.replace(run, name="the-other", variables={}, started=run.started)
+    mode = ("cluster.strategy=parameter_server", "slurm.nodes=3")
+    one = slow(*SHORT, *mode, pace=2)
+    two = other.start("train.epochs=null", "train.steps=2000", *mode)
+
+    def at_once(found):
+        chief = run_folder.read_status(other.folder, "chief-0")
+        return "chief-0" in found and found["chief-0"].has_stepped and chief and chief.has_stepped
+
+    run.wait_until(at_once)
+    states = run.cluster.jobs()
+    assert [states[run.job], states[other.job]] == ["RUNNING", "RUNNING"]
+    run.hurry_steps()
+    ended(other, two)
+    ended(run, one)
+    check_done(run, 60)
+    check_done(other, 2000)
+
+
+def test_a_node_that_is_drained_keeps_its_job_and_gets_no_other(run, slow):
+    process = slow(*SHORT, "cluster.strategy=parameter_server", "slurm.nodes=1", pace=4)
+    run.has_made(1)
+    node = run.cluster.ask("squeue", "--noheader", f"--jobs={run.job}", "--format=%N")
+    run.cluster.ask("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
+    try:
+        other = dataclasses.replace(run, name="elsewhere", variables={}, started=run.started)
+        second = other.start("cluster.strategy=none", "train.epochs=null", "train.steps=20")
+        ended(other, second)
+        shown = run.cluster.ask("scontrol", "--oneliner", "show", "job", other.job)
+        assert f"NodeList={node} " not in shown and " NodeList=n" in shown
+        assert run.cluster.states()[node] == "draining"
+        run.hurry_steps()
+        ended(run, process)
+        assert run.cluster.states()[node] == "drained"
+    finally:
+        run.cluster.ask("scontrol", "update", f"NodeName={node}", "State=RESUME")
+    run.cluster.wait_until_idle()
+    check_done(run, 60)
+    assert run.record.restarts == []
+
+
+def test_slurm_s_own_time_limit_saves_and_resumes(run, slow):
+    """Slurm looks at limits about twice a minute."""
+    process = slow(
+        *SHORT, "train.steps=400", "cluster.strategy=parameter_server", "slurm.time=00:01:00",
+        "slurm.warn_seconds=30", pace=0.5,
+    )  # fmt: skip
+    log = pathlib.Path(run.folder.log_path("slurm"))
+    real.wait_for(lambda: log.exists() and "time is up" in log.read_text(), run.describe)
+    run.hurry_steps()
+    run.hurry()
+    said = ended(run, process)
+    check_done(run, 400)
+    assert "asked to end: all processes save" in said and "start 2" in said
