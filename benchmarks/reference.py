@@ -67,7 +67,7 @@ BATCHES: Mapping[str, tuple[str, ...]] = {
 def run(storage_root: str) -> list[Result]:
     """Measures what is not measured yet, and writes the page."""
     root = pathlib.Path(storage_root)
-    bench = _Bench(root / "reference")
+    bench = Bench(root / "reference")
     try:
         found = cells.measure(list(plan(bench)), root / "reference.jsonl")
     finally:
@@ -77,7 +77,7 @@ def run(storage_root: str) -> list[Result]:
     return results(found)
 
 
-def plan(bench: _Bench) -> Iterator[Cell]:
+def plan(bench: Bench) -> Iterator[Cell]:
     """Yields all cells. Rounds and seeds are outermost, so that a change in the machine's speed
     hits all alike."""
     yield Cell("products", _products, seconds=10)
@@ -148,7 +148,7 @@ def _products() -> dict[str, Any]:
     return {"products": [dataclasses.asdict(one) for one in made]}
 
 
-class _Bench:
+class Bench:
     """Runs jobs in a folder that has their records."""
 
     def __init__(self, folder: pathlib.Path) -> None:
