@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from pipeline.config.splits import SPLITS
-from preprocessing.rows import split
+from preprocessing.rows import hashing, split
 from tests.preprocessing import tables
 
 TRAIN, EVAL, TEST = range(3)
@@ -42,6 +42,17 @@ def test_every_split_gets_its_share(held, test):
     shares = np.bincount(found, minlength=3) / len(found)
     np.testing.assert_allclose(shares, [1 - held - test, held, test], atol=0.02)
     assert not faults
+
+
+def test_rows_are_cut_at_exactly_the_shares():
+    """From both ends of the hashes, as long as anybody has records of this version."""
+    rule = {"eval": 0.3, "test": 0.2}
+    found, _ = _assign(rule)
+    keys = pa.array([b"train/%06d" % row for row in range(len(found))])
+    bits = hashing.of_keys(keys, _data(rule).split.salt, hashing.FOR_SPLIT)
+    share = bits.astype(float) / 2.0**64
+    expected = np.where(share < 0.3, EVAL, np.where(share >= 0.8, TEST, TRAIN))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_larger_shares_keep_what_was_held_out():

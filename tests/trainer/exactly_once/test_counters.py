@@ -120,6 +120,13 @@ def test_each_record_of_a_batch_counts_for_its_block(strategy):
     assert readers[:4] == [0, 0, 6, 0]
 
 
+def test_the_position_of_a_block_never_goes_back():
+    """Records of a window are mixed: the highest place may come first."""
+    applied, reached, _ = _counted([([0, 0, 1], [5, 2, 4]), ([0, 1], [3, 1])])
+    assert applied == [3, 2, 0, 0]
+    assert reached == [5, 4, 0, 0]
+
+
 def test_records_applied_out_of_turn_are_counted_but_do_not_move_the_position():
     applied, reached, _ = _counted([([1, 1], [7, 8])], in_turn=False)
     assert applied == [0, 2, 0, 0]
