@@ -13,7 +13,7 @@ from pipeline.cluster import topology
 from pipeline.config import goals
 from trainer import models, optimizers
 from trainer.checkpoints import checkpoint_files, saving, table_saver, warm_start
-from trainer.distribution import placement
+from trainer.distribution import packed_edges, placement
 from trainer.exactly_once.reader import Position
 from trainer.input import grouping, slicing, window_feed
 from trainer.metrics import one_pass, streaming
@@ -85,7 +85,11 @@ class ModelFunction:
             staleness.watch(spec)
         # Last: seeds of ops made after it would be others.
         stopwatch_hook.watch_input(batch)
-        return spec if self._position is None else _counted(spec, self._position, origin)
+        spec = spec if self._position is None else _counted(spec, self._position, origin)
+        if topology.PS in self._task.cluster:
+            packed_edges.read_step_plainly()
+            packed_edges.pack(spec.train_op)
+        return spec
 
     def _build(self, features: Any, offered: dict[str, Any]) -> Any:
         """Calls the model's own function, where it trains with large variables cut over the

@@ -56,17 +56,32 @@ def per_server(step_stats: Any) -> dict[int, Load]:
 
 
 def _rows(step_stats: Any, sent: set[tuple[int, str]]) -> dict[int, int]:
-    """Returns the rows that were looked up on each server and sent: what an optimizer looks up
-    stays there."""
+    """Returns the rows that were looked up on each server and sent, as they are or joined with
+    others: what an optimizer looks up stays there."""
     rows: dict[int, int] = collections.defaultdict(int)
     for device in step_stats.dev_stats:
         server = _SERVER.search(device.device)
         if server is None:
             continue
-        for node in device.node_stats:
-            if _LOOKUP in node.timeline_label and (int(server[1]), node.node_name) in sent:
-                rows[int(server[1])] += _leading(node.output)
+        nodes = {node.node_name: node for node in device.node_stats}
+        waiting, seen = [name for number, name in sent if number == int(server[1])], set()
+        while waiting:
+            name = waiting.pop()
+            if name not in nodes or name in seen:
+                continue
+            seen.add(name)
+            label = nodes[name].timeline_label
+            if _LOOKUP in label:
+                rows[int(server[1])] += _leading(nodes[name].output)
+            else:
+                waiting += _inputs(label)
     return rows
+
+
+def _inputs(label: str) -> list[str]:
+    """Returns `["one", "two"]` of a label `name = Kind(one, two:1, ^only_before)`."""
+    given = label.partition("(")[2].rpartition(")")[0].split(", ")
+    return [name.partition(":")[0] for name in given if not name.startswith("^")]
 
 
 def _leading(outputs: Any) -> int:

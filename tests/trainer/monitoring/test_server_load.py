@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from pipeline.cluster import topology
+from tests.support import servers
 from trainer import optimizers
 from trainer.distribution import placement
 from trainer.monitoring import server_load
@@ -21,19 +20,7 @@ ROWS, WIDTH, SERVERS = 20_000, 16, 4
 @pytest.fixture(scope="module")
 def cluster():
     """Starts a chief and four parameter servers; returns their addresses and the chief's."""
-    taken = [socket.socket() for _ in range(SERVERS + 1)]
-    for one in taken:
-        one.bind(("localhost", 0))
-    addresses = [f"localhost:{one.getsockname()[1]}" for one in taken]
-    for one in taken:
-        one.close()
-    spec = {"chief": tuple(addresses[:1]), "ps": tuple(addresses[1:])}
-    servers = [
-        tf.distribute.Server(spec, job_name=role, task_index=index)
-        for role, of in spec.items()
-        for index in range(len(of))
-    ]
-    return spec, servers[0].target, servers
+    return servers.start({"chief": 1, "ps": SERVERS})
 
 
 def _traces(cluster, batches, lookup, balance=True):
