@@ -18,6 +18,7 @@ from trainer.exactly_once.reader import Position
 from trainer.input import grouping, slicing, window_feed
 from trainer.metrics import one_pass, streaming
 from trainer.models import heads, transforms
+from trainer.models.packing import Packing
 from trainer.monitoring import divergence, staleness, stopwatch_hook
 from trainer.optimizers import averaging
 
@@ -42,9 +43,12 @@ class ModelFunction:
         task: topology.Task,
         *,
         position: Position | None,
+        packing: Packing | None = None,
     ) -> None:
-        """Training counts its records in `position`; without one they are not counted."""
+        """Training counts its records in `position`; without one they are not counted. `packing`
+        is that of the features it is given."""
         self._model, self._job, self._task, self._position = model, job, task, position
+        self._packing = packing
         self._strategy = topology.STRATEGIES[job.cluster.strategy]
         self._takes = inspect.signature(model.model_fn).parameters
 
@@ -98,6 +102,8 @@ class ModelFunction:
         servers = len(self._task.cluster.get(topology.PS, ()))
         trains = offered["mode"] == _MODES.TRAIN
         cuts = trains and servers > 1 and "partition_bytes" in self._strategy.keys
+        if self._packing is not None:
+            features = self._packing.unpack(features)
         with placement.cut(servers if cuts else 1, self._job.cluster.partition_bytes):
             given = {name: offered[name] for name in offered if name in self._takes}
             spec = self._model.model_fn(features, **given)

@@ -60,6 +60,11 @@ class Planned:
         return "bag" if last.listed and last.kind == "ids" else last.kind
 
     @property
+    def listed(self) -> bool:
+        """Tells if its values are lists at any point."""
+        return any(point.listed for point in self.points)
+
+    @property
     def ids(self) -> int | None:
         """How many categories there are, if it is of kind `ids` or `bag`."""
         return self.points[-1].ids

@@ -18,7 +18,7 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
 import pydantic
@@ -87,8 +87,8 @@ class Step(Section):
     """One transform. Settings that are left out are `None`, and come from the statistics.
 
     A step of this project is called like its class, `ZScore` is `z_score`; one of your own by
-    `package.module:Class`. A class with an `apply` of its own inherits neither `layer` nor
-    `statistics_after`: what holds for one op need not hold for another.
+    `package.module:Class`. A class with an `apply` of its own inherits none of `layer`,
+    `statistics_after` and `together`: what holds for one op need not hold for another.
     """
 
     step: str = ""
@@ -117,7 +117,7 @@ class Step(Section):
         super().__pydantic_init_subclass__(**kwargs)
         own = vars(cls)
         if "apply" in own:
-            for name in ("layer", "statistics_after"):
+            for name in ("layer", "statistics_after", "together"):
                 if name not in own:
                     setattr(cls, name, getattr(Step, name))
         if not getattr(cls, "takes", ()):
@@ -210,6 +210,21 @@ class Step(Section):
     def apply(self, x: Any) -> Any:
         """Returns the result for a batch, `[batch, *shape]`: numbers and images as float32,
         integers and ids as int64, texts as strings."""
+        raise NotImplementedError
+
+    @property
+    def together(self) -> bool:
+        """Tells if `apply_all` does what `apply` does, for many columns in a few ops."""
+        return False
+
+    @classmethod
+    def apply_all(cls, steps: Sequence[Any], x: Any) -> Any:
+        """Returns what each of some steps makes of its column of `x`, `[batch, steps]`."""
+        raise NotImplementedError
+
+    @classmethod
+    def indicated_all(cls, steps: Sequence[Any], x: Any) -> Any:
+        """Returns what `indicated` returns of each, `[batch, steps]`; of steps that have it."""
         raise NotImplementedError
 
     def layer(self, x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -149,6 +150,32 @@ class Vocabulary(Step):
         table = tf.lookup.StaticVocabularyTable(numbered, self.oov, lookup_key_dtype=x.dtype)
         return table.lookup(x)
 
+    @property
+    def together(self) -> bool:
+        """Where all other values share one id."""
+        return bool(self.values) and self.oov == 1
+
+    @classmethod
+    def apply_all(cls, steps: Sequence[Vocabulary], x: tf.Tensor) -> tf.Tensor:
+        """The same, column by column: a value is looked up in all vocabularies at once, and that
+        number together with its column's."""
+        import tensorflow as tf
+
+        listed = [step.values or () for step in steps]
+        every = {value: n for n, value in enumerate(dict.fromkeys(itertools.chain(*listed)))}
+        width = len(steps)
+        places = {
+            every[value] * width + column: place
+            for column, values in enumerate(listed)
+            for place, value in enumerate(values)
+        }
+        numbers = _table(tf.constant(list(every), x.dtype), tf.range(len(every), dtype=tf.int64))
+        of_both = _table(
+            tf.constant(list(places), tf.int64), tf.constant(list(places.values()), tf.int64)
+        )
+        found = of_both.lookup(numbers.lookup(x) * width + tf.range(width, dtype=tf.int64))
+        return tf.where(found < 0, tf.constant([len(v) for v in listed], tf.int64), found)
+
     def layer(self, x: tf.Tensor) -> tf.Tensor:
         """The same without such tables, which Keras cannot save: its own put what is unknown
         first, and choose among several ids for that in another way."""
@@ -252,6 +279,13 @@ class Cross(Step):
 
         joined = tf.strings.join([text_of(one) for one in x], separator=_SEPARATOR)
         return tf.strings.to_hash_bucket_fast(joined, self.buckets)
+
+
+def _table(keys: tf.Tensor, values: tf.Tensor) -> tf.lookup.StaticHashTable:
+    """Returns a table with -1 for all other keys."""
+    import tensorflow as tf
+
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), -1)
 
 
 def text_of(x: tf.Tensor) -> tf.Tensor:

@@ -86,6 +86,33 @@ class Missing(Step):
             return found
         return found | tf.equal(x, self.stand_in)
 
+    @property
+    def together(self) -> bool:
+        """Where it is known what stands for a missing value."""
+        return self.stand_in is not None
+
+    @classmethod
+    def apply_all(cls, steps: Sequence[Missing], x: tf.Tensor) -> tf.Tensor:
+        """The same, column by column."""
+        import tensorflow as tf
+
+        return tf.where(~cls._where_all(steps, x), x, [step.fill for step in steps])
+
+    @classmethod
+    def indicated_all(cls, steps: Sequence[Missing], x: tf.Tensor) -> tf.Tensor:
+        """The same, column by column."""
+        import tensorflow as tf
+
+        return tf.cast(cls._where_all(steps, x), tf.float32)
+
+    @classmethod
+    def _where_all(cls, steps: Sequence[Missing], x: tf.Tensor) -> tf.Tensor:
+        import tensorflow as tf
+
+        # NaN is equal to nothing.
+        found = tf.equal(x, [step.stand_in for step in steps])
+        return found | tf.math.is_nan(x) if x.dtype == tf.float32 else found
+
 
 class ZScore(Step):
     """Shifts and scales values to mean 0 and standard deviation 1."""
@@ -124,9 +151,14 @@ class ZScore(Step):
         """(x - mean) / deviation."""
         return (_float(x) - _known(self.mean)) / _known(self.deviation)
 
+    @property
+    def together(self) -> bool:
+        """Always."""
+        return True
+
     @classmethod
     def apply_all(cls, steps: Sequence[ZScore], x: tf.Tensor) -> tf.Tensor:
-        """As `apply`, of numbers `[batch, steps]`."""
+        """The same, column by column."""
         # As lists, since a Keras model has them in its config.
         means = [_known(step.mean) for step in steps]
         return (_float(x) - means) / [_known(step.deviation) for step in steps]
@@ -171,6 +203,17 @@ class MinMax(Step):
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """(x - min) / (max - min)."""
         return (_float(x) - _known(self.min)) / (_known(self.max) - _known(self.min))
+
+    @property
+    def together(self) -> bool:
+        """Always."""
+        return True
+
+    @classmethod
+    def apply_all(cls, steps: Sequence[MinMax], x: tf.Tensor) -> tf.Tensor:
+        """The same, column by column."""
+        low = [_known(step.min) for step in steps]
+        return (_float(x) - low) / [_known(step.max) - _known(step.min) for step in steps]
 
 
 class Log1p(Step):

@@ -158,7 +158,7 @@ class Gate:
 
         def examples(batch: tf.Tensor) -> Any:
             # In one function: the graph of each costs seconds where there are many columns.
-            return transforms.examples(parsing.parse(batch, transforms.columns), training=False)
+            return transforms.packed(parsing.parse(batch, transforms.columns), training=False)
 
         def input_fn() -> tf.data.Dataset:
             parts = [

@@ -110,8 +110,10 @@ def _edges(source: Records) -> Iterator[_Edge]:
     statistics = source.manifest.statistics.get("train")
     columns = source.transforms.serving_columns
     jumps = _jumps(source.transforms.plan.features)
+    together = {name for name, column in columns.items() if column.same_length_as}
+    together |= {columns[name].same_length_as for name in together}
     for name, column in columns.items():
-        alike = _as_long(name, columns)
+        alike = _as_long(name, columns) if name in together else {}
         if column.missing == "allow":
             yield _Edge(name, "missing", True, None, _of_length(0, alike))
         seen = statistics.columns.get(name) if statistics else None

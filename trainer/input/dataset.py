@@ -15,8 +15,8 @@ from pipeline.cluster import topology
 from pipeline.records import manifest, quarantine
 from trainer.distribution import autotuner
 from trainer.input import epoch_order, grouping, parallel, parsing, slicing, window_feed
-from trainer.input.packing import Packing
 from trainer.input.window_feed import Feed
+from trainer.models import packing
 from trainer.models.transforms import Transforms
 
 InputFn = Callable[[], tf.data.Dataset]
@@ -81,7 +81,7 @@ class Records:
         reading. Raises `UsageError` if there is not a block for each reader, which would wait for
         ever.
         """
-        transforms, packing = self.transforms, Packing(self.transforms.columns)
+        transforms, columns = self.transforms, packing.of_columns(self.transforms.columns)
         batch_size = topology.batch_per_replica(self.job)
         blocks = self.blocks("train")
         at_once = parallel.calls(os.environ)
@@ -94,10 +94,10 @@ class Records:
             )
 
         def parse(serialized: tf.Tensor) -> parsing.Tensors:
-            return packing.pack(parsing.parse(serialized, transforms.columns))
+            return columns.pack(parsing.parse(serialized, transforms.columns))
 
         def examples(batch: parsing.Tensors) -> Any:
-            return transforms.examples(packing.unpack(batch), training=True)
+            return transforms.packed(columns.unpack(batch), training=True)
 
         def input_fn() -> tf.data.Dataset:
             windows = tf.data.Dataset.from_generator(
@@ -146,7 +146,7 @@ class Records:
             values = parsing.parse(batch, {**transforms.columns, **extra})
             read = {name: values[name] for name in transforms.columns}
             read |= slicing.extras(values, self.job, transforms, slices=by)
-            return transforms.examples(read, training=False)
+            return transforms.packed(read, training=False)
 
         def input_fn() -> tf.data.Dataset:
             return (

@@ -31,7 +31,9 @@ def parsing_spec(columns: Mapping[str, Column]) -> dict[str, Any]:
     missing is absent from such records and becomes `Column.stands_for_missing`. A list is ragged;
     one that is absent is empty.
     """
-    return {name: _feature(column) for name, column in columns.items()}
+    # One for all that have the same: as many constants as columns would be most of a wide graph.
+    defaults: dict[Any, tf.Tensor] = {}
+    return {name: _feature(column, defaults) for name, column in columns.items()}
 
 
 def stored_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
@@ -49,13 +51,20 @@ def _shape(column: Column) -> tuple[int, ...]:
     return () if column.type == "uint8" else column.shape
 
 
-def _feature(column: Column) -> Any:
+def _feature(column: Column, defaults: dict[Any, tf.Tensor]) -> Any:
+    dtype = _STORED[column.type]
     if column.list:
-        return tf.io.RaggedFeature(_STORED[column.type])
-    shape, default = _shape(column), None
+        return tf.io.RaggedFeature(dtype)
+    shape, stand_in = _shape(column), None
     if column.missing == "allow":
-        default = np.full(shape, column.stands_for_missing).tolist()
-    return tf.io.FixedLenFeature(shape, _STORED[column.type], default)
+        stand_in = column.stands_for_missing
+    # NaN is equal to nothing, its text is.
+    key = dtype, shape, repr(stand_in)
+    if key not in defaults:
+        # Without an element it is none, to the op.
+        given = [] if stand_in is None else np.full(shape, stand_in).tolist()
+        defaults[key] = tf.constant(given, dtype)
+    return tf.io.FixedLenFeature(shape, dtype, defaults[key])
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]

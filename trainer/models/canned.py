@@ -59,11 +59,11 @@ class _Canned:
 
     def _built(self, params: Mapping[str, Any]) -> Any:
         settings: model_config.Dnn = model_config.settings("dnn", params)
-        columns, self._packed = feature_columns.packed(self._deep)
+        self._columns, self._packed = feature_columns.packed(self._deep)
         return v1.estimator.experimental.dnn_logit_fn_builder(
             self._head.logits_dimension,
             list(settings.hidden_units),
-            columns,
+            self._columns,
             activation_fn=getattr(tf.nn, settings.activation),
             dropout=settings.dropout or None,
             batch_norm=settings.batch_norm,
@@ -76,7 +76,7 @@ class _Canned:
         found = []
         if self._network is not None:
             given = feature_columns.with_weights(known, self._deep)
-            given = feature_columns.pack(given, self._packed)
+            given = feature_columns.needed(feature_columns.pack(given, self._packed), self._columns)
             with v1.variable_scope("dnn", partitioner=_WHOLE):
                 found.append(self._network(given, mode))
         if self._wide:

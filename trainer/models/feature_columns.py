@@ -81,6 +81,12 @@ def pack(features: Mapping[str, Any], made: Mapping[str, Sequence[Part]]) -> dic
     return {**features, **{name: _together(features, parts) for name, parts in made.items()}}
 
 
+def needed(features: Mapping[str, Any], columns: Iterable[Any]) -> dict[str, Any]:
+    """Returns the features that columns are made of: a layer of Keras looks at each it is given."""
+    wanted = tf.feature_column.make_parse_example_spec(list(columns))
+    return {name: x for name, x in features.items() if name in wanted}
+
+
 def _together(features: Mapping[str, Any], parts: Sequence[Part]) -> tf.Tensor:
     widths = np.array([part.ids or 1 for part in parts])
     is_number = np.array([part.ids is None for part in parts])

@@ -85,7 +85,8 @@ class Network:
         columns, and those that are ids, by column."""
         columns, packed = feature_columns.packed(self._planned)
         known = feature_columns.with_weights(features, self._planned)
-        known, by_column = feature_columns.pack(known, packed), dict[Any, Any]()
+        known = feature_columns.needed(feature_columns.pack(known, packed), columns)
+        by_column: dict[Any, Any] = {}
         with v1.variable_scope("dnn"), v1.variable_scope("input_from_feature_columns"):
             x = _columns.input_layer(known, columns, cols_to_output_tensors=by_column)
         return x, {c: vectors for c, vectors in by_column.items() if hasattr(c, "combiner")}

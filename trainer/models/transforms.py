@@ -3,6 +3,7 @@ the exported model. What a step does is in its class, in `pipeline.steps`."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,8 +13,7 @@ from pipeline import config, errors
 from pipeline.config import towers
 from pipeline.records import feature_plan, manifest
 from pipeline.steps.base import Kind, Step
-from pipeline.steps.numbers import ZScore
-from trainer.models import lists
+from trainer.models import lists, packing, together
 
 Tensors = dict[str, tf.Tensor]
 
@@ -33,8 +33,7 @@ def known(label: tf.Tensor, stand_in: int | float | str) -> tf.Tensor:
     return tf.not_equal(label, tf.constant(stand_in, label.dtype))
 
 
-# Of so many columns of numbers that are only normalised, ops of their own are most of a graph.
-_MANY = 32
+_IDS = ("ids", "bag")
 
 _TYPES: Mapping[Kind, tuple[tf.DType, ...]] = {
     "number": (tf.float32,),
@@ -104,6 +103,26 @@ class Transforms:
                 label[goal.name], weight = self._goal(goal, columns, sampled=sampled)
                 rest |= {} if weight is None else {weight_of(number): weight}
         return {**self.features(columns, training=training), **rest}, label
+
+    def packed(self, columns: Mapping[str, tf.Tensor], *, training: bool) -> tuple[Tensors, Any]:
+        """Returns the same with features in few tensors, as `trainer.model_function` takes them."""
+        features, label = self.examples(columns, training=training)
+        return self.packing.pack(features), label
+
+    @functools.cached_property
+    def packing(self) -> packing.Packing:
+        """Of features, on their way from an input pipeline to the model."""
+        if not self.plan.features:
+            return packing.of_columns(self.serving_columns)
+        types: dict[str, tf.DType] = {}
+        for planned in self.plan.features:
+            if planned.indicator and planned.indicator_shape == () and not planned.listed:
+                types[planned.indicator] = tf.float32
+            # A step of one's own may return what it does not say.
+            own = any(":" in step.step for step in planned.steps)
+            if planned.shape == () and not planned.listed and not own:
+                types[planned.name] = tf.int64 if planned.kind in _IDS else tf.float32
+        return packing.Packing(types)
 
     def features(self, columns: Mapping[str, tf.Tensor], *, training: bool = False) -> Tensors:
         """Returns the features of a batch of columns; the columns themselves if none are
@@ -186,10 +205,10 @@ def make(
     known = dict(columns)
     made: Tensors = {}
     features = list(features)
-    together = _normalised(features, columns)
+    alike = together.make(features, columns, training=training, layers=layers)
     for planned in features:
-        if planned.name in together:
-            made[planned.name] = together[planned.name]
+        if planned.name in alike:
+            made |= alike[planned.name]
             known.setdefault(planned.name, made[planned.name])
             continue
         inputs = [known[name] for name in planned.inputs]
@@ -221,30 +240,9 @@ def make(
     return made
 
 
-def _normalised(
-    features: Iterable[feature_plan.Planned], columns: Mapping[str, tf.Tensor]
-) -> Tensors:
-    """Returns the features that are one column of numbers, `[batch]`, behind `z_score` alone, made
-    with a few ops for all, if there are many. The values are the same to the last bit."""
-    found = {
-        planned.name: (columns[planned.inputs[0]], planned.steps[0])
-        for planned in features
-        if len(planned.inputs) == len(planned.steps) == 1
-        and type(planned.steps[0]) is ZScore
-        and planned.inputs[0] in columns
-        and columns[planned.inputs[0]].dtype in (tf.float32, tf.int64)
-        and columns[planned.inputs[0]].shape.rank == 1
-    }
-    if len(found) < _MANY:
-        return {}
-    stacked = tf.stack([_as_float(x) for x, _ in found.values()], axis=1)
-    made = ZScore.apply_all([step for _, step in found.values()], stacked)
-    return dict(zip(found, tf.unstack(made, len(found), axis=1), strict=True))
-
-
 def as_fed(features: Iterable[feature_plan.Planned], made: Tensors) -> Tensors:
     """Returns features as models get them: ids as they are, all others as float32."""
-    ids = {planned.name for planned in features if planned.kind in ("ids", "bag")}
+    ids = {planned.name for planned in features if planned.kind in _IDS}
     return {name: x if name in ids else _as_float(x) for name, x in made.items()}
 
 

@@ -120,37 +120,6 @@ def test_what_is_served_is_what_features_need():
     assert transforms.feature_names == ("x",)
 
 
-def test_many_normalised_columns_are_a_few_ops_and_the_same_values():
-    rng = np.random.default_rng(3)
-    settings = [
-        {"mean": float(mean), "deviation": float(deviation)}
-        for mean, deviation in zip(rng.normal(0, 1e3, 40), rng.uniform(1e-3, 10, 40), strict=True)
-    ]
-    features = {
-        f"x{n}": {"of": "weight", "steps": [{"z_score": wanted}]}
-        for n, wanted in enumerate(settings)
-    }
-    features["seats"] = {"steps": ["z_score"]}
-    job = make(features)
-    transforms = Transforms(job, contents(job))
-    weight = np.append(rng.normal(0, 1e4, 500), [np.nan, np.inf]).astype(np.float32)
-    with tf.Graph().as_default() as graph:
-        rows = {"weight": tf.constant(weight), "seats": tf.range(502, dtype=tf.int64)}
-        made = transforms.features(rows)
-        alone = {planned.name: planned.steps[0] for planned in transforms.plan.features}
-        assert [op.type for op in graph.get_operations()].count("RealDiv") == 1
-        wanted = {
-            name: step.apply(rows["seats" if name == "seats" else "weight"])
-            for name, step in alone.items()
-        }
-        with tf.compat.v1.Session() as session:
-            found, single = session.run((made, wanted))
-    assert list(found) == list(features)
-    for name, values in found.items():
-        assert values.dtype == np.float32
-        assert values.tobytes() == single[name].tobytes(), name
-
-
 def _weighted(seconds):
     """Returns the ids and weights of a row of two items, and of one without any."""
     columns = {

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.config import Column
-from trainer.input.packing import Packing
+from trainer.models import packing
 
 
 def test_many_columns_of_one_type_are_one_tensor_and_come_back():
@@ -24,12 +24,12 @@ def test_many_columns_of_one_type_are_one_tensor_and_come_back():
         )
         for n, (name, column) in enumerate(columns.items())
     }
-    packing = Packing(columns)
-    packed = packing.pack(given)
+    by_type = packing.of_columns(columns)
+    packed = by_type.pack(given)
     others = {name for name in columns if name[0] not in "fs"}
     assert set(packed) == {"packed/float32", "packed/string"} | others
     assert packed["packed/float32"].shape == (3, 40)
-    found = packing.unpack({**packed, "mark": tf.constant([1, 2, 3])})
+    found = by_type.unpack({**packed, "mark": tf.constant([1, 2, 3])})
     assert set(found) == {*columns, "mark"}
     for name, value in given.items():
         assert found[name].dtype == value.dtype
