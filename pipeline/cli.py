@@ -13,7 +13,7 @@ from absl import app, flags
 from pipeline import errors, redaction
 from pipeline.command_line import hints, overrides
 from pipeline.console import terminal
-from pipeline.processes import exits
+from pipeline.processes import collector, exits
 
 
 def run(
@@ -27,6 +27,7 @@ def run(
     SIGHUP interrupt as Ctrl-C does. A command ends when its output is no longer read
     (`| head`), unless it `outlives_reader`.
     """
+    collector.relax()
     terminal.install(piped=outlives_reader)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it ignored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -51,7 +52,7 @@ class Section(pydantic.BaseModel):
     def _no_switch_is_a_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """Refuses `yes` and `true`, which pydantic would take for 1, where a number is wanted."""
         switches = [v for v in _items(value) if isinstance(v, bool)]
-        wanted = _parts(cls.model_fields[info.field_name or ""].annotation)
+        wanted = _wanted(cls, info.field_name or "")
         if switches and {int, float} & wanted and not {bool, Any} & wanted:
             word = str(switches[0]).lower()
             raise ValueError(
@@ -59,6 +60,11 @@ class Section(pydantic.BaseModel):
                 "as true and false. Write 1 or 0, or put the word in quotes"
             )
         return value
+
+
+@functools.cache
+def _wanted(section: type[Section], key: str) -> set[Any]:
+    return _parts(section.model_fields[key].annotation)
 
 
 def _items(value: Any) -> list[Any]:

@@ -9,7 +9,6 @@ again on the same config and inputs it does nothing, unless --force is given. Re
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 
 from absl import flags
@@ -35,14 +34,8 @@ _RUN = flags.DEFINE_string("run", None, "Run that is to train on them. Default: 
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --cluster but local.")
 
 
-# New objects before Python looks for cycles: with its own 700 a table of 10,000 columns, whose
-# config and statistics are millions of objects that stay, took a tenth longer.
-_OBJECTS = 50_000
-
-
 def main() -> None:
     """Loads the config and hands over."""
-    gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     wanted = config_file.load(_CONFIG.value, _SET.value)
     own_input.refuse(wanted, "preprocess")
     if _CLUSTER.value == places.HERE:

@@ -154,6 +154,12 @@ def dump(config: Config, *, redacted: bool = False) -> str:
     return str(yaml.dump(shown, Dumper=yaml.CSafeDumper, sort_keys=False))
 
 
+def changes(config: Config) -> str:
+    """Returns what differs from the defaults, as YAML, without what looks like a secret."""
+    changed = redaction.redact_all(config.model_dump(mode="json", exclude_defaults=True))
+    return str(yaml.dump(changed, Dumper=yaml.CSafeDumper, sort_keys=False))
+
+
 def warnings(config: Config) -> list[str]:
     """Returns a line for each value that looks like a secret."""
     return [

@@ -23,7 +23,7 @@ from multiprocessing import connection
 from typing import Any
 
 from pipeline import errors, redaction
-from pipeline.processes import isolation, parent_death
+from pipeline.processes import collector, isolation, parent_death
 from pipeline.processes.fork_client import Broken, Ended, Signal, Spawn, Started
 
 # What a machine that shuts down sends to every process. This one ends with the launcher, which lets
@@ -51,6 +51,7 @@ def main(arguments: list[str]) -> int:
     # What is loaded by now stays shared between the processes, if the collector leaves it alone.
     gc.collect()
     gc.freeze()
+    collector.relax()
     _Server(launcher).serve()
     return 0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import pydantic
@@ -199,21 +200,23 @@ class Manifest(config.Section):
 def _laid_out(value: Any, margin: str = "") -> str:
     """Returns JSON with what holds objects over several lines, and all else on one."""
     inner = margin + " "
-    if isinstance(value, dict) and any(map(_holds_objects, value.values())):
+    if isinstance(value, dict) and _hold_objects(value.values()):
         items = [
             f"{strict_json.dumps(key)}: {_laid_out(item, inner)}" for key, item in value.items()
         ]
         return f"{{\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}}}"
-    if isinstance(value, list) and any(map(_holds_objects, value)):
+    if isinstance(value, list) and _hold_objects(value):
         items = [_laid_out(item, inner) for item in value]
         return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}]"
     return strict_json.dumps(value)
 
 
-def _holds_objects(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(_holds_objects(item) for item in value if isinstance(item, dict | list))
-    return isinstance(value, dict)
+def _hold_objects(values: Iterable[Any]) -> bool:
+    """Tells if any of the values is an object, or one in lists of any depth."""
+    # By types, all of one depth at once: manifests of wide tables have millions of numbers.
+    while (types := set(map(type, values))) and dict not in types and list in types:
+        values = list(itertools.chain.from_iterable(x for x in values if type(x) is list))
+    return dict in types
 
 
 def path_in(folder: str) -> str:
@@ -229,7 +232,8 @@ def read(folder: str) -> Manifest:
             f"{path!r}: no manifest, so the records are absent or unfinished. Run make preprocess."
         )
     try:
-        manifest = Manifest.model_validate_json(storage.read_text(path))
+        text = storage.read_text(path)
+        manifest = Manifest.model_validate_json(text)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -242,6 +246,8 @@ def read(folder: str) -> Manifest:
             f"{path!r}: version {manifest.version}, this code reads {VERSION}. Run make preprocess."
         )
     _check_counts(path, manifest)
+    # As `write` has put it there: of a wide table to make it again takes seconds.
+    manifest.__dict__["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     return manifest
 
 

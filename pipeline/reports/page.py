@@ -7,9 +7,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import yaml
-
 from pipeline import redaction, storage
+from pipeline.config import config_file
 from pipeline.console import figures
 from pipeline.console.figures import figure
 from pipeline.console.progress import duration
@@ -287,8 +286,7 @@ def _interval(one: dict[str, Any]) -> str:
 
 
 def _config(facts: Facts) -> str:
-    changed = facts.job.model_dump(mode="json", exclude_defaults=True)
-    text = str(yaml.safe_dump(redaction.redact_all(changed), sort_keys=False))
+    text = config_file.changes(facts.job)
     return document.section(
         "Config", "<p>What differs from the defaults.</p>", f"<pre>{html.escape(text)}</pre>"
     )

@@ -277,11 +277,12 @@ def after(step: Step, values: Values) -> Values:
     if min(steps, default=0.0) < -_ORDER * span:
         return unknown
     percentiles = mapped[::-1] if backwards else mapped
-    mean, variance = _moments_after(values, mapped)
     linear = follows == "linear" and _on_a_line(values.percentiles, mapped)
     if linear and values.mean is not None and values.variance is not None:
         slope = _value(step, 1.0) - _value(step, 0.0)
         mean, variance = _value(step, values.mean), values.variance * slope**2
+    else:
+        mean, variance = _moments_after(values, mapped)
     known = Values(kind, shape, percentiles=percentiles, mean=mean, variance=variance)
     return dataclasses.replace(known, others=others, listed=listed)
 

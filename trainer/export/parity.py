@@ -160,13 +160,16 @@ class Gate:
             # In one function: the graph of each costs seconds where there are many columns.
             return transforms.packed(parsing.parse(batch, transforms.columns), training=False)
 
+        def batches() -> Iterator[list[bytes]]:
+            for order, size in zip(orders, (self._batch, *_OTHER_BATCHES), strict=False):
+                for start in range(0, len(order), size):
+                    yield [payloads[n] for n in order[start : start + size]]
+
         def input_fn() -> tf.data.Dataset:
-            parts = [
-                tf.data.Dataset.from_tensor_slices([payloads[n] for n in order]).batch(size)
-                for order, size in zip(orders, (self._batch, *_OTHER_BATCHES), strict=False)
-            ]
+            # Not as constants: rows of many columns would be most of what the graph holds.
+            spec = tf.TensorSpec([None], tf.string)
             return (
-                functools.reduce(lambda one, other: one.concatenate(other), parts)
+                tf.data.Dataset.from_generator(batches, output_signature=spec)
                 .map(examples)
                 .with_options(autotuner.OPTIONS)
             )

@@ -110,8 +110,8 @@ def _edges(source: Records) -> Iterator[_Edge]:
     statistics = source.manifest.statistics.get("train")
     columns = source.transforms.serving_columns
     jumps = _jumps(source.transforms.plan.features)
-    together = {name for name, column in columns.items() if column.same_length_as}
-    together |= {columns[name].same_length_as for name in together}
+    pairs = [(name, column.same_length_as) for name, column in columns.items()]
+    together = {name for pair in pairs if pair[1] is not None for name in pair}
     for name, column in columns.items():
         alike = _as_long(name, columns) if name in together else {}
         if column.missing == "allow":

@@ -19,6 +19,7 @@ Keras counts as one signature, `keras`. Files of arrays are read and written by 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -71,19 +72,28 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
     if request["export"].endswith(".keras"):
         return _of_keras(request)
     arrays = _arrays(request["rows"]) if request.get("arrays") else None
-    names = _signatures(request["export"]) if arrays is None else [_SERVING]
+    signatures = _signatures(request["export"])
+    names = sorted(signatures) if arrays is None else [_SERVING]
     rows = [] if arrays else list(tf.data.TFRecordDataset(request["rows"]).as_numpy_iterator())
     found, settings = {}, tf.compat.v1.ConfigProto()
     rewrite = settings.graph_options.rewrite_options
     rewrite.disable_meta_optimizer = not request.get("optimize", True)
     for name in names:
+        if arrays is not None:
+            given: list[Any] = [arrays[fed] for fed in sorted(signatures[name].inputs)]
+        elif name.partition(":")[0] == EXAMPLES:
+            given = [np.array(rows, object)]
+        else:
+            given = _columns(signatures[name], rows, request)
+        count = len(rows) if arrays is None else len(next(iter(arrays.values())))
         # As TensorFlow Serving does. A session for each: what is random begins again.
         with tf.Graph().as_default(), tf.compat.v1.Session(config=settings) as session:
             model = tf.compat.v1.saved_model.load(
                 session, [tf.saved_model.SERVING], request["export"]
             )
+            signature = model.signature_def[name]
             for output, parts in _answers(
-                session, model.signature_def[name], name, rows=rows, request=request, arrays=arrays
+                session, signature, given, count=count, request=request
             ).items():
                 found[f"{name}/{output}"] = np.concatenate(parts)
     return found
@@ -95,11 +105,15 @@ def _arrays(path: str) -> dict[str, np.ndarray]:
     return {name: tf.make_ndarray(proto) for name, proto in protos.items()}
 
 
-def _signatures(export: str) -> list[str]:
+def _signatures(export: str) -> dict[str, Any]:
     with open(os.path.join(export, "saved_model.pb"), "rb") as file:
         model = saved_model_pb2.SavedModel.FromString(file.read())
-    names = {name for graph in model.meta_graphs for name in graph.signature_def}
-    return sorted(name for name in names if not name.startswith("__saved_model_"))
+    return {
+        name: signature
+        for graph in model.meta_graphs
+        for name, signature in graph.signature_def.items()
+        if not name.startswith("__saved_model_")
+    }
 
 
 def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -128,27 +142,18 @@ def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
 def _answers(
     session: Any,
     signature: Any,
-    name: str,
+    given: list[Any],
     *,
-    rows: list[bytes],
+    count: int,
     request: dict[str, Any],
-    arrays: dict[str, np.ndarray] | None,
 ) -> dict[str, list[np.ndarray]]:
     outputs = {n: session.graph.get_tensor_by_name(x.name) for n, x in signature.outputs.items()}
     # What refuses its first batch has answered no rows.
     found: dict[str, list[np.ndarray]] = {n: [_nothing(x)] for n, x in outputs.items()}
     # Without its feeds being looked up again for each batch.
     call = session.make_callable(outputs, [x.name for _, x in sorted(signature.inputs.items())])
-    count = len(rows) if arrays is None else len(next(iter(arrays.values())))
     for start in range(0, count, request["batch"]):
-        batch = rows[start : start + request["batch"]]
-        if arrays is not None:
-            stop = start + request["batch"]
-            feeds = [arrays[given][start:stop] for given in sorted(signature.inputs)]
-        elif name.partition(":")[0] == EXAMPLES:
-            feeds = [np.array(batch, object)]
-        else:
-            feeds = _columns(signature, batch, request)
+        feeds = [_some(fed, start, start + request["batch"]) for fed in given]
         try:
             for _ in range(0 if start else request["calls_before"]):
                 call(*feeds)
@@ -170,37 +175,47 @@ def _stored(dtype: tf.DType) -> Any:
     return np.bytes_ if dtype == tf.string else dtype.as_numpy_dtype
 
 
-def _columns(signature: Any, batch: list[bytes], request: dict[str, Any]) -> list[np.ndarray]:
-    parsed = [tf.train.Example.FromString(row).features.feature for row in batch]
-    feeds = []
+def _columns(signature: Any, rows: list[bytes], request: dict[str, Any]) -> list[Any]:
+    """Returns what each input is fed for all rows, in the order of names: `[rows, ...]`; of lists
+    the items of all, where each begins, and what stands behind its end."""
     # All or none: an argument may be called as another column is.
     named = set(signature.inputs) <= set(request["missing"])
-    for name, spec in sorted(signature.inputs.items()):
-        shape = [dimension.size for dimension in spec.tensor_shape.dim][1:]
-        column = name if named else request["columns"][name]
-        values = [
-            _values(features, column, shape, missing=request["missing"]) for features in parsed
-        ]
-        if shape == [-1]:  # lists, padded to the longest
-            longest = max(map(len, values))
-            pad = _stand_in(column, request["missing"])
-            values = [[*items, *[pad] * (longest - len(items))] for items in values]
-            shape = [longest]
-        dtype = tf.as_dtype(spec.dtype).as_numpy_dtype
-        feeds.append(np.array(values, dtype).reshape([len(batch), *shape]))
-    return feeds
+    specs = {
+        name if named else request["columns"][name]: spec
+        for name, spec in sorted(signature.inputs.items())
+    }
+    missing = {column: request["missing"][column] for column in specs}
+    if not specs:
+        return []
+    wanted = {column: _feature(spec, missing[column]) for column, spec in specs.items()}
+    found = tf.io.parse_example(tf.constant(rows), wanted)
+    return [
+        (found[column].values.numpy(), found[column].row_splits.numpy(), missing[column])
+        if isinstance(found[column], tf.RaggedTensor)
+        else found[column].numpy()
+        for column in specs
+    ]
 
 
-def _stand_in(name: str, missing: dict[str, Any]) -> Any:
-    stand_in = missing[name]
-    return stand_in.encode() if isinstance(stand_in, str) else stand_in
+def _feature(spec: Any, missing: Any) -> Any:
+    dtype = tf.as_dtype(spec.dtype)
+    shape = [dimension.size for dimension in spec.tensor_shape.dim][1:]
+    if shape == [-1]:
+        return tf.io.RaggedFeature(dtype)
+    return tf.io.FixedLenFeature(shape, dtype, tf.constant(missing, dtype, shape))
 
 
-def _values(features: Any, name: str, shape: list[int], *, missing: dict[str, Any]) -> list[Any]:
-    if name not in features or features[name].WhichOneof("kind") is None:
-        return [_stand_in(name, missing)] * max(0, int(np.prod(shape, dtype=int)))
-    feature = features[name]
-    return list(getattr(feature, feature.WhichOneof("kind")).value)
+def _some(given: Any, start: int, stop: int) -> np.ndarray:
+    """Returns some rows as they are fed: lists padded to the longest of them."""
+    if not isinstance(given, tuple):
+        return np.asarray(given[start:stop])
+    items, begins, missing = given
+    begins = begins[start : stop + 1]
+    lengths = np.diff(begins)[:, np.newaxis]
+    shape = [len(lengths), lengths.max(initial=0)]
+    padded = np.full(shape, missing.encode() if isinstance(missing, str) else missing, items.dtype)
+    padded[np.arange(shape[1]) < lengths] = items[begins[0] : begins[-1]]
+    return padded
 
 
 def main() -> None:
@@ -210,6 +225,8 @@ def main() -> None:
     # What libraries print must not be taken for an answer.
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    # As in pipeline.processes.collector, which a server does not have.
+    gc.set_threshold(100_000, 20, 20)
     # To load as a session does is deprecated, as all that Estimators need is.
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     for line in sys.stdin:

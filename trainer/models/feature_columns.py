@@ -14,7 +14,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.config.feature_config import Embedding
 from pipeline.records.feature_plan import Planned
-from trainer.models import embedding
+from trainer.models import embedding, packing
 
 # Up to so many ids, a network gets one input for each.
 _ONE_HOT = 8
@@ -107,7 +107,7 @@ def _together(features: Mapping[str, Any], parts: Sequence[Part]) -> tf.Tensor:
 
 
 def _stacked(features: Mapping[str, Any], parts: Iterable[Part]) -> tf.Tensor:
-    return tf.stack([flat(features[part.feature]) for part in parts], axis=1)
+    return packing.side_by_side([flat(features[part.feature]) for part in parts])
 
 
 def with_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dict[str, Any]:

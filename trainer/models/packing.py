@@ -6,8 +6,10 @@ slice: of a wide table more than all else that is done to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline.config import Column
@@ -33,7 +35,7 @@ class Packing:
         they are."""
         rest = dict(values)
         return {
-            name: tf.stack([rest.pop(part) for part in parts], axis=1)
+            name: side_by_side([rest.pop(part) for part in parts])
             for name, parts in self._packed.items()
         } | rest
 
@@ -45,6 +47,32 @@ class Packing:
             if name in found:
                 found |= zip(parts, tf.unstack(found.pop(name), len(parts), axis=1), strict=True)
         return found
+
+
+def side_by_side(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns tensors `[records]` of one type as one, `[records, tensors]`.
+
+    In a graph, those that have been taken apart are taken as they lie together: a graph of a wide
+    table then has an op for them all, and one that looks for what an op is made of has few to see.
+    """
+    places: dict[Any, tuple[tf.Tensor, list[int], list[int]]] = {}
+    for place, value in enumerate(values):
+        op = value.op if tf.is_symbolic_tensor(value) else None
+        if op is None or op.type != "Unpack" or op.inputs[0].shape.rank != 2:
+            return tf.stack(values, axis=1)
+        _, columns, taken = places.setdefault(op.name, (op.inputs[0], [], []))
+        columns.append(value.value_index)
+        taken.append(place)
+    parts = [_columns(whole, columns) for whole, columns, _ in places.values()]
+    if len(parts) == 1:
+        return parts[0]
+    behind = np.concatenate([taken for _, _, taken in places.values()])
+    return tf.gather(tf.concat(parts, axis=1), np.argsort(behind), axis=1)
+
+
+def _columns(whole: tf.Tensor, columns: Sequence[int]) -> tf.Tensor:
+    as_it_is = list(columns) == list(range(whole.shape[1] or 0))
+    return whole if as_it_is else tf.gather(whole, columns, axis=1)
 
 
 def of_columns(columns: Mapping[str, Column]) -> Packing:

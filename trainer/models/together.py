@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from pipeline.records.feature_plan import Planned
 from pipeline.steps.base import Step
+from trainer.models import packing
 
 Tensors = dict[str, tf.Tensor]
 
@@ -57,7 +58,7 @@ def _of_group(
     group: list[Planned], columns: Mapping[str, tf.Tensor], *, training: bool
 ) -> dict[str, Tensors]:
     made: dict[str, Tensors] = {planned.name: {} for planned in group}
-    x = tf.stack([columns[planned.inputs[0]] for planned in group], axis=1)
+    x = packing.side_by_side([columns[planned.inputs[0]] for planned in group])
 
     def put(names: Iterable[str | None], values: tf.Tensor) -> None:
         for planned, name, value in zip(

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
-import yaml
 
 from pipeline import config, errors, redaction, versions
 from pipeline.cluster import topology
+from pipeline.config import config_file
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 
@@ -124,9 +124,8 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _text(job: config.Config) -> str:
-    changed = redaction.redact_all(job.model_dump(mode="json", exclude_defaults=True))
-    content = str(yaml.safe_dump(changed, sort_keys=False))
-    return "".join(f"    {line}\n" for line in content.splitlines())  # code, in Markdown
+    # As code, in Markdown.
+    return "".join(f"    {line}\n" for line in config_file.changes(job).splitlines())
 
 
 def _versions() -> str:
