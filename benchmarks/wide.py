@@ -20,8 +20,9 @@ from benchmarks.result import Result
 
 FILES, ROWS_OF_FILE, RATE = 5000, 200, 50_000
 # Rows, columns, seconds that a command may take, and what is run.
-WIDE = (250, 750, 60, ("schema", "preprocess", "train", "evaluate", "migrate"))
-WIDEST = (200, 10_000, 30, ("schema", "preprocess", "stats"))
+WIDE = (250, 750, 60, ("schema", "preprocess", "train", "evaluate", "predict", "migrate"))
+_ALL = ("schema", "preprocess", "stats", "train", "evaluate", "predict", "migrate")
+WIDEST = (200, 10_000, 30, _ALL)
 # One file of so many rows, preprocessed by one process and by two.
 MANY_ROWS, SPEED_UP = 12_000_000, 1.4
 # Of so many rounds the fastest counts: what else runs can only slow one down.
@@ -134,6 +135,7 @@ def _seconds(command: str, table: pathlib.Path, *more: str) -> float:
         "stats": ["preprocessing.stats", *of_config],
         "train": ["pipeline.launch", *of_config],
         "evaluate": ["trainer.evaluate", *of_config],
+        "predict": ["serving.predict", *of_config, f"--input={table}"],
         "migrate": ["trainer.migrate", *of_config],
     }[command]
     start = time.perf_counter()
