@@ -244,30 +244,37 @@ def test_each_is_told_its_place_as_the_service_does(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_second_chief_by_hand_leaves_the_first_alone(records):
+def test_a_second_chief_by_hand_leaves_the_first_alone(records, tmp_path):
     """It is started without a platform and a launcher; both would write checkpoints."""
     command = [
         sys.executable, "-m", "trainer.task", f"--config={records.root}/small.yaml",
         f"--storage={records.root}/out", "--run=two", "--set=cluster.strategy=none",
         "--set=train.steps=1000000", "--set=train.epochs=null",
     ]  # fmt: skip
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    first = subprocess.Popen(command, cwd=ROOT, env=records.environment, **pipes)
+    said = tmp_path / "said"
+    with said.open("w") as file:
+        first = subprocess.Popen(
+            command, cwd=ROOT, env=records.environment, stdout=file, stderr=subprocess.STDOUT
+        )
     try:
         status = "out/runs/two/status/chief-0.json"
 
         def steps() -> bool:
-            return status in records.names() and json.loads(records.data(status))["stepped"]
+            assert first.poll() is None, said.read_text()
+            found = json.loads(records.data(status)) if status in records.names() else {}
+            return (found.get("step") or 0) > 0
 
-        wait_until(steps, seconds=200)
-        second = subprocess.run(command, cwd=ROOT, env=records.environment, check=False, **pipes)
-        assert second.returncode == 75, second.stdout
+        wait_until(steps, seconds=200, describe=said.read_text)
+        second = subprocess.run(
+            command, cwd=ROOT, env=records.environment, check=False, capture_output=True, text=True
+        )
+        assert second.returncode == 75, second.stdout + second.stderr
         words = f"run 'two': chief: process {first.pid} on "
-        assert words in second.stdout.splitlines()[-1], second.stdout
+        assert words in second.stdout + second.stderr
         assert json.loads(records.data(status))["pid"] == first.pid
         first.send_signal(signal.SIGTERM)
-        said, _ = first.communicate(timeout=200)
+        first.wait(timeout=200)
     finally:
         first.kill()
-    assert first.returncode == 75 and "saved at step" in said
+    assert first.returncode == 75 and "saved at step" in said.read_text()
     assert "out/runs/two/chief.lock" not in records.names()
