@@ -132,7 +132,7 @@ def _export(table, receiver):
     written = table.estimator.export_saved_model(
         f"{table.run.path}/export", receiver, checkpoint_path=table.checkpoint
     ).decode()
-    exporters._name_signatures(written)
+    exporters.name_signatures(written)
     return written
 
 

@@ -139,7 +139,7 @@ class Publishing(abc.ABC):
         with self._reporter.watching("writing the model", beside) if self._reporter else _quiet:
             written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
         folder: str = written.decode()
-        _name_signatures(folder)
+        name_signatures(folder)
         with self._counting("checking the exported model"):
             self._check(estimator, checkpoint, folder)
         return folder
@@ -282,7 +282,7 @@ class Export:
     sha256: Mapping[str, str]
 
 
-def _name_signatures(folder: str) -> None:
+def name_signatures(folder: str) -> None:
     """Gives the signature that takes Examples a name of its own: Estimator calls it after two.
     One that is called like an output has that alone, and takes only the columns it needs."""
     path = storage.join(folder, export_files.LAST)

@@ -61,7 +61,7 @@ def _export(table):
         exporters.serving_input_fn(table.records.transforms),
         checkpoint_path=table.checkpoint,
     ).decode()
-    exporters._name_signatures(written)
+    exporters.name_signatures(written)
     return written
 
 

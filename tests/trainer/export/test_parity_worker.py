@@ -21,7 +21,7 @@ def request_of(tmp_path_factory):
         exporters.serving_input_fn(table.records.transforms),
         checkpoint_path=table.checkpoint,
     ).decode()
-    exporters._name_signatures(export)
+    exporters.name_signatures(export)
 
     def build(payloads, **others):
         (folder / "rows").write_bytes(b"".join(map(tfrecord.frame, payloads)))

@@ -211,7 +211,7 @@ def _trained(folder, job, rows, *, counts=None, steps=300, batch=50):
     estimator.train(input_fn, steps=steps)
     receiver = exporters.serving_input_fn(transforms)
     path = estimator.export_saved_model(f"{folder}/export", receiver).decode()
-    exporters._name_signatures(path)
+    exporters.name_signatures(path)
     return tf.saved_model.load(path), estimator, input_fn
 
 
