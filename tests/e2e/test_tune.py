@@ -39,8 +39,9 @@ def finished(words, code=0):
 def assert_best_is_printed(output, found):
     """The command that trains the best trial again is said as it would be typed."""
     (again,) = [line for line in output.splitlines() if line.startswith("again ")]
-    settings = re.search("'(train.steps=.*?)'", found["best"]["command"])[1]
-    assert "estimator-pipeline train --config=" in again and settings in again
+    assert "estimator-pipeline train --config=" in again
+    settings = re.search("'(train.steps=.*?)'", found["best"]["command"])[1].split()
+    assert len(settings) > 1 and all(f" --set={setting}" in again for setting in settings)
 
 
 def test_a_trial_is_trained_and_its_result_written(small_records, tmp_path):

@@ -196,8 +196,8 @@ def test_the_result_names_the_best_and_how_to_make_it_again(found):
 
 def test_the_result_names_commands_as_the_search_was_started(found, monkeypatch):
     monkeypatch.setenv(hints.VIA, "command")
-    settings = "'train.steps=9 model.params.hidden_units=[128, 64]'"
-    again = f"estimator-pipeline train --config=flights --set={settings}"
+    settings = "--set=train.steps=9 --set='model.params.hidden_units=[128, 64]'"
+    again = f"estimator-pipeline train --config=flights {settings}"
     assert f"again    {again}" in result.lines(found)
     content = json.loads(json.dumps(found.to_json()))
     assert content["best"]["value"] == max(
