@@ -31,7 +31,7 @@ from benchmarks.cells import Cell
 from benchmarks.result import Result
 from pipeline import errors
 from pipeline.cluster import topology
-from pipeline.config import config_file
+from pipeline.config import config_file, strategy_table
 from pipeline.console import text_table
 from pipeline.faults.launched import LaunchedRun
 from pipeline.planning import calibration, demands, prediction
@@ -206,7 +206,7 @@ def _calibration_name(job: str, strategy: str) -> str:
 
 
 def _calibrated(bench: Bench, strategy: str, cores: float) -> dict[str, Any]:
-    servers = 1 if topology.STRATEGIES[strategy].servers else 0
+    servers = 1 if strategy_table.STRATEGIES[strategy].servers else 0
     sizes = [(workers, servers) for workers in _SIZES]
     here = Machines(shared=cores)
     found = calibration.calibrate(bench, strategy, sizes, machines=here)

@@ -32,7 +32,7 @@ from benchmarks import cells, reference_page
 from benchmarks.cells import Cell, Line
 from benchmarks.result import Result
 from pipeline.cluster import topology
-from pipeline.config import config_file
+from pipeline.config import config_file, strategy_table
 from pipeline.launchers import products
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
@@ -97,7 +97,7 @@ def plan(bench: Bench) -> Iterator[Cell]:
             measure = functools.partial(bench.epoch, settings)
             yield Cell(f"images, {name}, round {number + 1}", measure, seconds=35)
     for seed in SEEDS:
-        for strategy in topology.STRATEGIES:
+        for strategy in strategy_table.STRATEGIES:
             measure = functools.partial(bench.study, strategy, seed)
             yield Cell(f"study, {strategy}, seed {seed}", measure, seconds=35)
 
@@ -106,7 +106,9 @@ def results(found: Mapping[str, Line]) -> list[Result]:
     """Returns the figures that something was published of."""
     rates = device_rates(found)
     share = {name: 100 * rates[name] / (2 * rates["one core"]) for name in DEVICES}
-    last = {mode: statistics.mean(last_accuracies(found, mode)) for mode in topology.STRATEGIES}
+    last = {
+        mode: statistics.mean(last_accuracies(found, mode)) for mode in strategy_table.STRATEGIES
+    }
     peer, gap = "published for 2 devices", "copies of gradients share the two cores with the model"
     return [
         Result(
@@ -184,7 +186,7 @@ class Bench:
             f"train.keep_checkpoints={STUDY_POINTS + 3}", "train.steps=null",
             f"train.epochs={STUDY_EPOCHS}",
         ]  # fmt: skip
-        given += [_TWO] if topology.STRATEGIES[strategy].replicas[2] is None else []
+        given += [_TWO] if strategy_table.STRATEGIES[strategy].replicas[2] is None else []
         per_step = topology.examples_per_step(config_file.load("mnist", given))
         every = round(STUDY_EPOCHS * _MNIST / per_step / STUDY_POINTS)
         trained = self._train("mnist", (*given, f"train.save_steps={every}"))

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from pipeline import cli, errors, storage
-from pipeline.cluster import topology
+from pipeline.config import strategy_table
 
 if TYPE_CHECKING:
     from tests.faults.campaign import Tally
 
 # Those that have several processes.
-MODES = [mode for mode, strategy in topology.STRATEGIES.items() if strategy.own_evaluator]
+MODES = [mode for mode, strategy in strategy_table.STRATEGIES.items() if strategy.own_evaluator]
 _MODES = flags.DEFINE_list("modes", MODES, "Modes to soak.")
 _KILLS = flags.DEFINE_integer("kills", 100, "Random kills in each mode.", lower_bound=0)
 _SEED = flags.DEFINE_integer("seed", 1, "Decides which process is killed next, and when.")

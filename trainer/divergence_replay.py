@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.records import epochs
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
@@ -61,7 +62,7 @@ def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
         )
     job, blocks = epochs.of_run(run.read_config(), run), records.blocks("train")
     saved_counts.counts_in(kept[0].checkpoint, blocks)  # positions are of the records there were
-    strategy = topology.STRATEGIES[job.cluster.strategy]
+    strategy = strategy_table.STRATEGIES[job.cluster.strategy]
     batches = merged(kept, asynchronous=strategy.asynchronous)
     for one in kept:
         say(f"{one.task}: loss {one.loss:g} at step {one.batches[-1].step}")

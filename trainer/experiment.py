@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.cluster import tolerance, topology
-from pipeline.config import model_config, towers
+from pipeline.config import model_config, strategy_table, towers
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer import model_function, models, optimizers
@@ -286,7 +286,7 @@ def _instruments(process: Process) -> list[Any]:
     if task.is_chief:
         how = process.job.train.optimizer.name
         found.append(variables_hook.VariablesHook(run, task, reporter, how=how))
-    if topology.STRATEGIES[process.job.cluster.strategy].asynchronous and task.cluster:
+    if strategy_table.STRATEGIES[process.job.cluster.strategy].asynchronous and task.cluster:
         found.append(staleness.StalenessHook(run, task, reporter))
     return found
 

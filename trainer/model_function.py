@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import config as config_lib
 from pipeline.cluster import topology
-from pipeline.config import goals
+from pipeline.config import goals, strategy_table
 from trainer import models, optimizers
 from trainer.checkpoints import checkpoint_files, saving, table_saver, warm_start
 from trainer.distribution import packed_edges, placement
@@ -49,7 +49,7 @@ class ModelFunction:
         is that of the features it is given."""
         self._model, self._job, self._task, self._position = model, job, task, position
         self._packing = packing
-        self._strategy = topology.STRATEGIES[job.cluster.strategy]
+        self._strategy = strategy_table.STRATEGIES[job.cluster.strategy]
         self._takes = inspect.signature(model.model_fn).parameters
 
     def __call__(self, features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:

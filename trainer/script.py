@@ -20,7 +20,7 @@ from typing import Any
 
 from pipeline import cli, config, errors, storage
 from pipeline.cluster import compatibility, gpus, task_discovery, topology
-from pipeline.config import config_file, own_input
+from pipeline.config import config_file, own_input, strategy_table
 from pipeline.jobs import display
 from pipeline.jobs import job as jobs
 from pipeline.processes import environment
@@ -262,7 +262,7 @@ def _cluster(script: Script, task: topology.Task) -> dict[str, Any]:
             f"{_WHERE}: train_distribute is a {type(script.strategy).__name__}; it may be {known}"
         )
     replicas = script.strategy.num_replicas_in_sync
-    keys = topology.STRATEGIES[_STRATEGIES[kind]].keys
+    keys = strategy_table.STRATEGIES[_STRATEGIES[kind]].keys
     return {
         "strategy": _STRATEGIES[kind],
         **({"replicas": replicas} if "replicas" in keys else {}),

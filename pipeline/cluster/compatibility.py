@@ -12,17 +12,18 @@ from collections.abc import Mapping, Sequence
 
 from pipeline import config, errors
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 
 # Keys that only some strategies look at, and which.
 _BELONGS: Mapping[str, tuple[str, ...]] = {
-    key: tuple(name for name, one in topology.STRATEGIES.items() if key in one.keys)
-    for strategy in topology.STRATEGIES.values()
+    key: tuple(name for name, one in strategy_table.STRATEGIES.items() if key in one.keys)
+    for strategy in strategy_table.STRATEGIES.values()
     for key in strategy.keys
 }
 # On a CPU, or on one GPU, these hang before the first step.
 _GPU_REDUCTIONS = ("nccl", "hierarchical_copy")
 _DEVICE = re.compile(r"/?(?:device:)?(cpu|gpu):(\d+)", re.IGNORECASE)
-_AVERAGING = [name for name, strategy in topology.STRATEGIES.items() if strategy.averages]
+_AVERAGING = [name for name, strategy in strategy_table.STRATEGIES.items() if strategy.averages]
 # Every worker keeps its own list of the chief's checkpoints and deletes by it
 # (docs/tensorflow-pitfalls.md#workers-that-delete-checkpoints).
 _FEWEST_CHECKPOINTS = 3
@@ -39,7 +40,7 @@ def check(job: config.Config) -> None:
     _check_optimizer(job)
     keep = job.train.keep_checkpoints
     strategy = job.cluster.strategy
-    if topology.STRATEGIES[strategy].all_reduce and keep < _FEWEST_CHECKPOINTS:
+    if strategy_table.STRATEGIES[strategy].all_reduce and keep < _FEWEST_CHECKPOINTS:
         raise errors.UsageError(
             f"train.keep_checkpoints: {keep} is too few for strategy {strategy!r}, whose workers "
             "delete each other's checkpoints when they resume; use "
@@ -131,7 +132,8 @@ def _check_devices(cluster: config.Cluster) -> None:
     twice = [d for n, d in enumerate(cluster.devices) if parsed[n] in parsed[:n]]
     if twice:
         raise errors.UsageError(f"cluster.devices: {twice[0]!r} is named twice; name each once")
-    if topology.STRATEGIES[cluster.strategy].all_reduce and len({kind for kind, _ in parsed}) > 1:
+    strategy = strategy_table.STRATEGIES[cluster.strategy]
+    if strategy.all_reduce and len({kind for kind, _ in parsed}) > 1:
         raise errors.UsageError(
             f"cluster.devices: strategy {cluster.strategy!r} adds up between devices of one kind, "
             f"not {', '.join(cluster.devices)}; name only CPUs or only GPUs"

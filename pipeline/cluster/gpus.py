@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.cluster.topology import EVALUATOR, PS
+from pipeline.config import strategy_table
 
 # What CUDA takes for the GPUs that a process sees.
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -39,7 +40,7 @@ def each(cluster: config.Cluster, gpus: int) -> int:
     trains uses; at least 1. Raises `UsageError` if a config asks for more than there are."""
     trainers = 1 + topology.worker_places(cluster)
     most = max(1, gpus // trainers)
-    if not topology.STRATEGIES[cluster.strategy].all_reduce or cluster.devices:
+    if not strategy_table.STRATEGIES[cluster.strategy].all_reduce or cluster.devices:
         return max(1, len(cluster.devices))
     if gpus and cluster.replicas is not None and cluster.replicas > most:
         raise errors.UsageError(
@@ -53,7 +54,7 @@ def with_replicas(job: config.Config, gpus: int) -> config.Config:
     """Returns `job` with a replica for each of the `gpus` that a process of an all-reduce sees,
     unless it says itself how many there are: all that counts examples goes by the config."""
     cluster = job.cluster
-    all_reduce = topology.STRATEGIES[cluster.strategy].all_reduce
+    all_reduce = strategy_table.STRATEGIES[cluster.strategy].all_reduce
     if not all_reduce or gpus < 2 or cluster.replicas or cluster.devices:
         return job
     return job.model_copy(update={"cluster": cluster.model_copy(update={"replicas": gpus})})

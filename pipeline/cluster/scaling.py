@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline import config, errors
 from pipeline.cluster import compatibility, topology
+from pipeline.config import strategy_table
 
 
 def scaled(job: config.Config, workers: int) -> config.Config:
@@ -13,7 +14,7 @@ def scaled(job: config.Config, workers: int) -> config.Config:
     not allow so many.
     """
     name, cluster = job.cluster.strategy, job.cluster
-    strategy = topology.STRATEGIES[name]
+    strategy = strategy_table.STRATEGIES[name]
     if not strategy.own_evaluator:
         raise errors.UsageError(
             f"--workers={workers}: strategy {name!r} ({strategy.summary}) has no workers; "
@@ -47,4 +48,4 @@ def spare_places(cluster: config.Cluster) -> int:
 
 def restarts_nothing(cluster: config.Cluster) -> bool:
     """True if workers join and leave while all others train on."""
-    return topology.STRATEGIES[cluster.strategy].asynchronous
+    return strategy_table.STRATEGIES[cluster.strategy].asynchronous

@@ -12,9 +12,9 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from pipeline import config, errors
+from pipeline.config.strategy_table import STRATEGIES, Range
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 ROLES = (CHIEF, WORKER, PS, EVALUATOR)
@@ -23,103 +23,6 @@ TRAINING_ROLES = (CHIEF, WORKER)
 _REPLICATED = ("mirrored", "central_storage")
 # The keys of the config that say how many there are of a role.
 _COUNTED = {"workers": WORKER, "ps": PS}
-
-# Fewest, default and most of something; `None` is no upper bound.
-Range = tuple[int, int, int | None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Strategy:
-    """What a distribution strategy asks of the processes.
-
-    Counts are (fewest, default, most); `None` means no upper bound. The chief trains too, so
-    one chief and one worker are two training processes.
-
-    `replicas` are the copies of the model in one process. In `synchronous` strategies all copies
-    make each step together: then the gang of training processes is restarted as one, otherwise
-    the process that was lost is.
-    """
-
-    summary: str
-    workers: Range = (0, 0, 0)
-    ps: Range = (0, 0, 0)
-    replicas: Range = (1, 1, 1)
-    synchronous: bool = False
-    # The keys of the section `cluster` that not all strategies look at.
-    keys: tuple[str, ...] = ()
-    # True if every parameter is one variable, of which TensorFlow makes moving averages.
-    averages: bool = False
-
-    @property
-    def servers(self) -> bool:
-        """True if its variables lie on parameter servers."""
-        return self.ps[2] is None
-
-    @property
-    def all_reduce(self) -> bool:
-        """True if each of several processes has all variables, and saves when the chief does."""
-        return self.own_evaluator and not self.servers
-
-    @property
-    def asynchronous(self) -> bool:
-        """True if each of several processes steps by itself."""
-        return self.own_evaluator and not self.synchronous
-
-    @property
-    def restart_unit(self) -> Literal["task", "gang"]:
-        """What is started again when a process is lost: it alone, or all that train together."""
-        return "gang" if self.synchronous else "task"
-
-    @property
-    def own_evaluator(self) -> bool:
-        """True if a process of its own evaluates; a single process does it in turn."""
-        return self.workers[2] is None
-
-
-STRATEGIES: Mapping[str, Strategy] = {
-    "none": Strategy("one process, no tf.distribute strategy", averages=True),
-    "one_device": Strategy("one process with all on one device", keys=("devices",), averages=True),
-    "mirrored": Strategy(
-        "one process with a copy of the model on each of several devices",
-        replicas=(1, 2, None),
-        synchronous=True,
-        keys=("replicas", "devices", "cross_device_ops"),
-    ),
-    "central_storage": Strategy(
-        "one process with variables on one device and a tower on each of several",
-        replicas=(1, 2, None),
-        synchronous=True,
-        keys=("replicas", "devices", "parameter_device"),
-    ),
-    "multi_worker_mirrored": Strategy(
-        "processes that each hold a copy of the model and all-reduce gradients",
-        workers=(1, 1, None),
-        replicas=(1, 1, None),
-        synchronous=True,
-        keys=("communication", "replicas", "devices"),
-    ),
-    "parameter_server": Strategy(
-        "asynchronous workers that share variables on parameter servers",
-        workers=(0, 1, None),
-        ps=(1, 1, None),
-        keys=("partition_bytes", "max_workers"),
-        averages=True,
-    ),
-    "parameter_server_sync": Strategy(
-        "workers whose gradients are averaged on parameter servers, each step together",
-        workers=(0, 1, None),
-        ps=(1, 1, None),
-        synchronous=True,
-        keys=("partition_bytes", "backup_workers"),
-        averages=True,
-    ),
-    "parameter_server_strategy": Strategy(
-        "asynchronous workers under tf.distribute's parameter server strategy",
-        workers=(1, 1, None),
-        ps=(1, 1, None),
-        keys=("max_workers",),
-    ),
-}
 
 
 def role_counts(cluster: config.Cluster) -> dict[str, int]:

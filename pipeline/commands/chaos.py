@@ -24,7 +24,7 @@ from absl import flags
 
 from pipeline import cli, errors, storage, versions
 from pipeline.cluster import topology
-from pipeline.config import own_input
+from pipeline.config import own_input, strategy_table
 from pipeline.console import terminal
 from pipeline.faults import draw, outcome_page, small_disk, trial
 from pipeline.faults.trial import Ended, Trial
@@ -76,7 +76,7 @@ def main() -> None:
             steps=asked.job.train.steps or ended[0].step,
             kinds=kinds,
             counts=topology.role_counts(asked.job.cluster),
-            together=topology.STRATEGIES[asked.job.cluster.strategy].synchronous,
+            together=strategy_table.STRATEGIES[asked.job.cluster.strategy].synchronous,
         )
         allowed = trial.band(asked.job, ended)
         outcome = trial.disturbed(asked, seed, cut, faults=faults, allowed=allowed, disk_size=size)

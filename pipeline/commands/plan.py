@@ -19,7 +19,7 @@ from absl import flags
 
 from pipeline import cli, config, errors, storage, versions
 from pipeline.cluster import topology
-from pipeline.config import price_table, raw_data
+from pipeline.config import price_table, raw_data, strategy_table
 from pipeline.console import terminal
 from pipeline.jobs import job as jobs
 from pipeline.planning import calibration, costs, page, prediction, target
@@ -93,7 +93,7 @@ def main() -> None:
     words = [f"--config={_CONFIG.value}", *(f"--set={one}" for one in _SET.value)]
     bench = Bench(planned, words, folder, root, _SECONDS.value)
     prediction.check_size("workers", workers, _CALIBRATE_WORKERS.value)
-    if any(topology.STRATEGIES[strategy].servers for strategy in strategies):
+    if any(strategy_table.STRATEGIES[strategy].servers for strategy in strategies):
         prediction.check_size("ps", servers, _CALIBRATE_PS.value)
     found = [_calibrate(bench, strategy) for strategy in strategies]
     asked = _job(planned, str(folder), usd)
@@ -121,13 +121,13 @@ def _counts(name: str, given: list[str]) -> list[int]:
 def _strategies(planned: config.Config) -> list[str]:
     """Returns the strategies asked for. Raises `UsageError` for what has no cluster to plan."""
     own = planned.cluster.strategy
-    several = [name for name, one in topology.STRATEGIES.items() if one.own_evaluator]
+    several = [name for name, one in strategy_table.STRATEGIES.items() if one.own_evaluator]
     given = _STRATEGIES.value or [own if own in several else _USUAL]
     for name in given:
         if name not in several:
             hint = errors.nearest(name, several)
             raise errors.UsageError(f"--strategy={name}: must be among {', '.join(several)}{hint}")
-        together = topology.STRATEGIES[name].synchronous
+        together = strategy_table.STRATEGIES[name].synchronous
         if together and planned.train.batch_size_is == "global":
             raise errors.UsageError(
                 f"--strategy={name}: with train.batch_size_is=global each number of workers has "
@@ -168,7 +168,7 @@ def _machines() -> Machines:
 
 
 def _calibrate(bench: Bench, strategy: str) -> Calibration:
-    servers = _CALIBRATE_PS.value if topology.STRATEGIES[strategy].servers else 0
+    servers = _CALIBRATE_PS.value if strategy_table.STRATEGIES[strategy].servers else 0
     sizes = [(workers, servers) for workers in (1, _CALIBRATE_WORKERS.value)]
     return calibration.calibrate(bench, strategy, sizes, machines=_here())
 

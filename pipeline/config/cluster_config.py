@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from pipeline.config.strategy_table import STRATEGIES
 from pipeline.sections import Above0, NotNegative, Positive, Section
+
+if TYPE_CHECKING:
+    StrategyName = str
+else:
+    StrategyName = Literal[tuple(STRATEGIES)]
 
 
 class Cluster(Section):
@@ -14,16 +20,7 @@ class Cluster(Section):
     keep its default; any other value is rejected.
     """
 
-    strategy: Literal[
-        "none",
-        "one_device",
-        "mirrored",
-        "central_storage",
-        "multi_worker_mirrored",
-        "parameter_server",
-        "parameter_server_sync",
-        "parameter_server_strategy",
-    ] = "none"
+    strategy: StrategyName = "none"
     """How processes and devices train together."""
     workers: NotNegative | None = None
     """Worker processes, in addition to the chief, which trains too. Not set: 1 in strategies with

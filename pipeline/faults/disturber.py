@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.faults import actions
 from pipeline.faults.actions import Scene
 from pipeline.faults.draw import Fault
@@ -87,7 +88,7 @@ class Disturber:
         role, _, index = fault.target.partition("-")
         alone = role == topology.EVALUATOR or (
             role in topology.TRAINING_ROLES
-            and not topology.STRATEGIES[self.scene.job.cluster.strategy].synchronous
+            and not strategy_table.STRATEGIES[self.scene.job.cluster.strategy].synchronous
         )
         steps = [s.step for s in self.scene.run.statuses.values() if s.has_stepped and s.step]
         # Of all that is more than one process, each that trains has to make a step beyond the one

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from pipeline import config
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 
 
 def trainers(job: config.Config) -> int:
@@ -16,7 +17,7 @@ def trainers(job: config.Config) -> int:
 
 def is_asynchronous(job: config.Config) -> bool:
     """True if each of several processes steps by itself."""
-    return topology.STRATEGIES[job.cluster.strategy].asynchronous
+    return strategy_table.STRATEGIES[job.cluster.strategy].asynchronous
 
 
 def bound(job: config.Config, workers_lost: int, windows: Iterable[int]) -> int:

@@ -11,7 +11,7 @@ from typing import TextIO
 from pipeline import config, redaction, storage
 from pipeline.cluster import topology
 from pipeline.command_line import hints
-from pipeline.config import config_file, own_input
+from pipeline.config import config_file, own_input, strategy_table
 from pipeline.console import terminal, text_table
 from pipeline.console.figures import figure
 from pipeline.console.live_area import LiveArea
@@ -226,7 +226,8 @@ def _next_steps(job: Job) -> list[str]:
         steps[predict] = "predictions of the exported model on the test split"
     steps[f"make tensorboard{where}"] = "curves of loss and accuracy"
     name = job.config.name
-    if topology.STRATEGIES[job.config.cluster.strategy].own_evaluator and _is_shipped(job.config):
+    strategy = strategy_table.STRATEGIES[job.config.cluster.strategy]
+    if strategy.own_evaluator and _is_shipped(job.config):
         given = f" CONFIG={name}" if name != _DEFAULT or hints.via_command() else ""
         steps[f"make train STRATEGY=none{given}{where}"] = "the same job in a single process"
     rows = [(hints.as_typed(command), meaning) for command, meaning in steps.items()]

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline import config, errors, redaction, storage
 from pipeline.cluster import compatibility, topology
-from pipeline.config import config_file, own_input
+from pipeline.config import config_file, own_input, strategy_table
 from pipeline.processes import isolation
 from pipeline.records import builds
 from pipeline.runs import run_folder
@@ -40,9 +40,9 @@ class Job:
 def cluster_overrides(strategy: str | None, workers: int | None, ps: int | None) -> list[str]:
     """Returns the `--set` overrides that the short flags stand for. Raises `UsageError` for a
     strategy there is not."""
-    if strategy and strategy not in topology.STRATEGIES:
-        known = ", ".join(topology.STRATEGIES)
-        hint = errors.nearest(strategy, topology.STRATEGIES)
+    if strategy and strategy not in strategy_table.STRATEGIES:
+        known = ", ".join(strategy_table.STRATEGIES)
+        hint = errors.nearest(strategy, strategy_table.STRATEGIES)
         raise errors.UsageError(f"--strategy={strategy}: must be one of {known}{hint}")
     given = {"strategy": strategy, "workers": workers, "ps": ps}
     return [f"cluster.{key}={value}" for key, value in given.items() if value not in (None, "")]

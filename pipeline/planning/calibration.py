@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.console import progress
 from pipeline.faults.launched import LaunchedRun
 from pipeline.faults.trial import share_records
@@ -71,7 +72,7 @@ def with_processes(
     job: config.Config, strategy: str, workers: int, *, servers: int
 ) -> config.Config:
     """Returns the job with another strategy and numbers of processes."""
-    ps = servers if topology.STRATEGIES[strategy].servers else None
+    ps = servers if strategy_table.STRATEGIES[strategy].servers else None
     update = {"strategy": strategy, "workers": workers, "ps": ps}
     return job.model_copy(update={"cluster": job.cluster.model_copy(update=update)})
 
@@ -103,7 +104,7 @@ def _settings(strategy: str, workers: int, servers: int) -> list[str]:
         "eval.throttle_seconds": 100_000,
         "cluster.strategy": strategy,
         "cluster.workers": workers,
-        "cluster.ps": servers if topology.STRATEGIES[strategy].servers else "null",
+        "cluster.ps": servers if strategy_table.STRATEGIES[strategy].servers else "null",
     }
     return [f"--set={key}={value}" for key, value in settings.items()]
 

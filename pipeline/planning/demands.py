@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pydantic
 
-from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.planning.queueing import Station
 
 
@@ -77,12 +77,12 @@ class Calibration(pydantic.BaseModel):
     @property
     def is_synchronous(self) -> bool:
         """True if all that train make each step together."""
-        return topology.STRATEGIES[self.strategy].synchronous
+        return strategy_table.STRATEGIES[self.strategy].synchronous
 
     @property
     def has_servers(self) -> bool:
         """True if parameters lie on servers."""
-        return topology.STRATEGIES[self.strategy].servers
+        return strategy_table.STRATEGIES[self.strategy].servers
 
     def mean(self, name: str) -> float:
         """Returns the mean over all runs of what one step takes."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.reports import events, goodput
 from pipeline.reports.events import Events
 from pipeline.runs import accounts, history, liveness, resuming, run_folder, run_record
@@ -99,7 +100,7 @@ def goodput_of(facts: Facts) -> list[goodput.Part]:
     known = accounts.read(facts.run)
     if not known:
         return []
-    synchronous = topology.STRATEGIES[facts.job.cluster.strategy].synchronous
+    synchronous = strategy_table.STRATEGIES[facts.job.cluster.strategy].synchronous
     survived = _survivors(facts, known)
     return goodput.split(_launches(facts, known), known, survived=survived, synchronous=synchronous)
 

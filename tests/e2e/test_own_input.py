@@ -11,11 +11,11 @@ import sys
 import pytest
 import tensorflow as tf
 
-from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.trainer import own_job
 
-SEVERAL = [name for name, one in topology.STRATEGIES.items() if one.own_evaluator]
+SEVERAL = [name for name, one in strategy_table.STRATEGIES.items() if one.own_evaluator]
 
 
 def example(folder: pathlib.Path) -> None:
@@ -73,7 +73,7 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path, strategy):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("strategy", SEVERAL)
 def test_a_model_with_our_update_trains_in_several_processes(tmp_path, strategy):
-    servers = {"ps": 1} if topology.STRATEGIES[strategy].servers else {}
+    servers = {"ps": 1} if strategy_table.STRATEGIES[strategy].servers else {}
     config = own_job.write(tmp_path, strategy, workers=1, **servers)
     done = launch(tmp_path, "train", f"--config={config}", "--run=r")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.processes.fork_client import StopRequest
 from pipeline.runs.run_folder import RunFolder
 from tests.e2e.conftest import MODES
@@ -58,7 +59,7 @@ def _readers(job: config.Config) -> int:
 
 def test_each_mode_saves_and_resumes_with_every_change_of_number(small_records):
     assert {saved for saved, _ in PAIRS} == {after for _, after in PAIRS} == set(MODES)
-    assert set(MODES) == set(topology.STRATEGIES)
+    assert set(MODES) == set(strategy_table.STRATEGIES)
     assert REPRESENTATIVE in PAIRS
     changes = set()
     for saved, resumed in PAIRS:

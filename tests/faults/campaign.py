@@ -14,7 +14,7 @@ import time
 
 from pipeline import config
 from pipeline.cluster import topology
-from pipeline.config import config_file
+from pipeline.config import config_file, strategy_table
 from pipeline.faults import launched, targets
 from pipeline.records import builds
 from tests import small_mnist
@@ -131,7 +131,7 @@ class Soak:
         self._began, before = time.monotonic(), sum(self._tally.kills.values())
         while (done := sum(self._tally.kills.values()) - before) < kills:
             run = self._new_run(self._length, [])
-            together = topology.STRATEGIES[self._tally.mode].synchronous
+            together = strategy_table.STRATEGIES[self._tally.mode].synchronous
             killer = Killer(
                 run, self._counts, self._rng, kills - done, self._tally.kills, together=together
             )

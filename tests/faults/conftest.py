@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.cluster import topology
-from pipeline.config import config_file
+from pipeline.config import config_file, strategy_table
 from pipeline.processes import environment
 from pipeline.processes.fork_client import Ended, ForkServer, Spawn, StopRequest
 from pipeline.runs import run_record
@@ -93,7 +93,7 @@ class Rig:
         """Trains to the end and returns the result; fails if a process is left over."""
         job, run = self._prepare(overrides, faults, pace)
         cluster = job.cluster
-        strategy = topology.STRATEGIES[cluster.strategy]
+        strategy = strategy_table.STRATEGIES[cluster.strategy]
         self.boss = Supervisor(
             Plan(
                 run=run,

@@ -21,6 +21,7 @@ import time
 import tensorflow as tf
 
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.faults import processes
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
@@ -98,7 +99,7 @@ class Faults(tf.compat.v1.train.SessionRunHook):
         self._step_seen = run_folder.saved_step(the_run()) or 0
         # Where others step on alone, they would end the run before a fault that waits for one that
         # is being started.
-        alone = not topology.STRATEGIES[the_run().read_config().cluster.strategy].synchronous
+        alone = not strategy_table.STRATEGIES[the_run().read_config().cluster.strategy].synchronous
         others = [(n, fault["at"]) for n, fault in enumerate(plan["faults"]) if fault["by"] != mine]
         self._awaited = [(n, at) for n, at in others if alone and not _has_fired(n)]
         self._repeat(of_mine)

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from pipeline.cluster import topology
-from pipeline.config import config_file
+from pipeline.config import config_file, strategy_table
 from tests.faults import campaign, moments, soak_table, verdict
 
 
@@ -30,7 +30,7 @@ def test_every_role_is_killed_at_every_moment(mode):
 
 
 def test_every_soaked_mode_has_several_processes():
-    several = {mode for mode, s in topology.STRATEGIES.items() if s.own_evaluator}
+    several = {mode for mode, s in strategy_table.STRATEGIES.items() if s.own_evaluator}
     assert several == set(campaign.SIZES)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.runs import run_record
 from pipeline.runs.run_folder import RunFolder
 from tests.support.sets import slow_unless
 from tests.trainer import own_job
 
-SINGLE = [name for name, one in topology.STRATEGIES.items() if not one.own_evaluator]
+SINGLE = [name for name, one in strategy_table.STRATEGIES.items() if not one.own_evaluator]
 
 
 @pytest.mark.parametrize(

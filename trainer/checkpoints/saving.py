@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import scratch
 from trainer.checkpoints import checkpoint_files
@@ -50,7 +51,7 @@ def hooks(
         hook = _saver_hook(run.path, steps, [ours, *listeners], before_last=before_last)
         hook.saves_restored = topology.PS not in task.cluster
         return [hook]
-    if topology.STRATEGIES[job.cluster.strategy].all_reduce:
+    if strategy_table.STRATEGIES[job.cluster.strategy].all_reduce:
         folder = scratch.make("saves")
         return [
             _ForgetHook(),

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from pipeline import config, errors
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.processes import signals
 from pipeline.runs import run_folder
 from trainer import optimizers
@@ -56,7 +57,7 @@ class Position:
         number = epoch_order.open_blocks(blocks, job.train.open_blocks, readers)
         self.feed = window_feed.Feed(blocks, job.train.seed, number)
         self.sizes = assignments.sizes(blocks.records, topology.batch_per_replica(job), number)
-        self.together = not topology.STRATEGIES[job.cluster.strategy].asynchronous
+        self.together = not strategy_table.STRATEGIES[job.cluster.strategy].asynchronous
         self.in_turn = not self.together and assignments.can_take_turns(
             blocks.due, topology.batch_per_replica(job), number, num_readers=task.num_readers
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline import config
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import saved_counts
 from trainer.input import epoch_order
@@ -111,7 +112,7 @@ def dropping(cluster: config.Cluster) -> str | None:
 def not_counted(cluster: config.Cluster, starts: int) -> Iterator[str]:
     """Yields what the ledger cannot show of a run whose processes have been started again so
     often."""
-    if starts and topology.STRATEGIES[cluster.strategy].asynchronous:
+    if starts and strategy_table.STRATEGIES[cluster.strategy].asynchronous:
         restarts = "1 restart" if starts == 1 else f"{starts:,} restarts"
         yield (
             f"{restarts}: a process that was killed may have applied its batch in flight without "

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline import config
-from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.console.figures import bound, figure
 from pipeline.records import feature_plan, manifest
 from trainer.metrics import report_page
@@ -154,7 +154,7 @@ def _limits(
         yield f"It uses columns that are declared sensitive: {', '.join(sensitive)}."
     if "test" not in contents.splits:
         yield "There is no test split: the metrics are of the split by which models were chosen."
-    if topology.STRATEGIES[job.cluster.strategy].servers:
+    if strategy_table.STRATEGIES[job.cluster.strategy].servers:
         yield "Trained again, its parameters come out differently in their last digits, or more."
 
 

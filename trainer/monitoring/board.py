@@ -17,8 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import config, errors, redaction, versions
-from pipeline.cluster import topology
-from pipeline.config import config_file
+from pipeline.config import config_file, strategy_table
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 
@@ -155,10 +154,10 @@ def charts_of(job: config.Config) -> dict[str, str]:
         "seconds of a step": f"^seconds/({'|'.join(_SPLIT)})$",
         "seconds of a checkpoint": "^seconds/checkpoint$",
     }
-    if topology.STRATEGIES[job.cluster.strategy].servers:
+    if strategy_table.STRATEGIES[job.cluster.strategy].servers:
         charts["rows of tables that a step asks of each server"] = "^servers/rows/"
         charts["bytes between a step and each server"] = "^servers/bytes/"
-    if topology.STRATEGIES[job.cluster.strategy].asynchronous:
+    if strategy_table.STRATEGIES[job.cluster.strategy].asynchronous:
         charts["staleness (mean)"] = "^staleness_mean/"
     if job.data.has_records:
         charts["ledger (records of the newest epoch)"] = "^input/(once|more|never|skipped)$"

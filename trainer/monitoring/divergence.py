@@ -19,6 +19,7 @@ from tensorflow.python.training import training_util
 
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
 from pipeline.records import tfrecord
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
@@ -76,7 +77,7 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
         """Remembers batches of `2 * train.save_steps` steps, in at most `most_bytes` of memory."""
         self._run, self._task, self._blocks = run, task, blocks
         # Of asynchronous processes only the shared count says where their steps belong.
-        strategy = topology.STRATEGIES[job.cluster.strategy]
+        strategy = strategy_table.STRATEGIES[job.cluster.strategy]
         self._counts_alone = not strategy.asynchronous or not task.cluster
         # The newest checkpoint may be broken, and the one before it is not.
         self._most, self._most_bytes = 2 * job.train.save_steps, most_bytes

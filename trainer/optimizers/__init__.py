@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from pipeline import config, errors
 from pipeline.cluster import topology
-from pipeline.config import optimizer_config
+from pipeline.config import optimizer_config, strategy_table
 from trainer.optimizers import schedules
 from trainer.optimizers.rowwise_adam import RowwiseAdam
 
@@ -63,7 +63,7 @@ def updates(job: config.Config, task: topology.Task) -> Updates:
     settings = job.train.optimizer
     workers = topology.role_counts(job.cluster)[topology.WORKER] + 1
     synchronize = None
-    strategy = topology.STRATEGIES[job.cluster.strategy]
+    strategy = strategy_table.STRATEGIES[job.cluster.strategy]
     if strategy.servers and strategy.synchronous:
         synchronize = (workers - job.cluster.backup_workers, workers)
     return Updates(

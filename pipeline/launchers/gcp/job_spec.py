@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline import config, errors, storage
 from pipeline.cluster import gpus, topology
+from pipeline.config import strategy_table
 from pipeline.jobs.job import Job
 from pipeline.launchers import container, inline_config
 from pipeline.launchers.gcp.settings import Gcp, Machine
@@ -118,7 +119,7 @@ def _attachment(gcp: Gcp) -> dict[str, str] | None:
 
 
 def _scheduling(cluster: config.Cluster, gcp: Gcp) -> dict[str, Any]:
-    together = topology.STRATEGIES[cluster.strategy].restart_unit == "gang"
+    together = strategy_table.STRATEGIES[cluster.strategy].restart_unit == "gang"
     found = {
         "timeout": f"{round(gcp.timeout_hours * 3600)}s",
         "restartJobOnWorkerRestart": together,

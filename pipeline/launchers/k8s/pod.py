@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline import errors, storage
 from pipeline.cluster import gpus, scaling, topology
-from pipeline.config import config_file, own_code
+from pipeline.config import config_file, own_code, strategy_table
 from pipeline.jobs.job import Job
 from pipeline.launchers import container as containers
 from pipeline.launchers import image as image_contents
@@ -71,7 +71,7 @@ class Rendering:
     @property
     def unit(self) -> str:
         """What is restarted when a process is lost: `task` or `gang`."""
-        strategy = topology.STRATEGIES[self.job.config.cluster.strategy]
+        strategy = strategy_table.STRATEGIES[self.job.config.cluster.strategy]
         return strategy.restart_unit if strategy.own_evaluator else "task"
 
     @property

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pipeline import errors, storage
 from pipeline.cluster import compatibility, gpus, scaling, tolerance, topology
+from pipeline.config import strategy_table
 from pipeline.jobs import display, run_setup
 from pipeline.jobs.job import Job
 from pipeline.launchers import base, checks, remote_jobs
@@ -140,7 +141,7 @@ class LocalLauncher(base.Launcher):
     ) -> None:
         cluster, record = job.config.cluster, beat.record
         there = gpus.visible(os.environ)
-        strategy = topology.STRATEGIES[cluster.strategy]
+        strategy = strategy_table.STRATEGIES[cluster.strategy]
         patience = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
         with display.Display(job.config.train.planned_steps) as shown:
             boss = supervisor.Supervisor(

@@ -21,6 +21,7 @@ from typing import Any
 
 from pipeline import errors, storage
 from pipeline.cluster import gpus, topology
+from pipeline.config import strategy_table
 from pipeline.launchers.slurm import ranks
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.processes import environment, parent_death
@@ -75,7 +76,7 @@ class Agent:
         self._look_seconds, self._given = look_seconds, command
         self._run, self._root, self._task, self._stop = run, storage_root, task, stop
         cluster = run.read_config().cluster
-        unit = topology.STRATEGIES[cluster.strategy].restart_unit
+        unit = strategy_table.STRATEGIES[cluster.strategy].restart_unit
         self._unit = "task" if task.job_name == topology.EVALUATOR else unit
         self._policy = restart_policy.Policy(unit)
         self._counts, self._stop_seconds = topology.role_counts(cluster), cluster.stop_seconds

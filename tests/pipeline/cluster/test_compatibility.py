@@ -9,7 +9,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.cluster import compatibility, topology
-from pipeline.config import config_file
+from pipeline.config import config_file, strategy_table
 
 ALONE = ("none", "one_device", "mirrored", "central_storage")
 NEEDS_WORKER = ("multi_worker_mirrored", "parameter_server_strategy")
@@ -35,7 +35,7 @@ def accept(strategy, *overrides, gpus=0):
 
 @pytest.mark.parametrize(
     ("strategy", "workers", "ps"),
-    [*itertools.product(topology.STRATEGIES, (None, 0, 1, 3), (None, 0, 1, 2))],
+    [*itertools.product(strategy_table.STRATEGIES, (None, 0, 1, 3), (None, 0, 1, 2))],
 )
 def test_every_strategy_with_every_topology(strategy, workers, ps):
     """Refused exactly where TensorFlow would hang or train alone
@@ -75,7 +75,7 @@ OWN_KEYS = {
 }
 
 
-@pytest.mark.parametrize("strategy", topology.STRATEGIES)
+@pytest.mark.parametrize("strategy", strategy_table.STRATEGIES)
 @pytest.mark.parametrize("key", OWN_KEYS)
 def test_keys_a_strategy_would_ignore_are_refused(strategy, key):
     value, owners = OWN_KEYS[key]
@@ -91,7 +91,7 @@ def test_keys_a_strategy_would_ignore_are_refused(strategy, key):
 
 
 def test_several_replicas_are_for_those_that_have_them():
-    for strategy in topology.STRATEGIES:
+    for strategy in strategy_table.STRATEGIES:
         if strategy in REPLICATED:
             accept(strategy, "cluster.replicas=3")
         else:
@@ -100,7 +100,7 @@ def test_several_replicas_are_for_those_that_have_them():
             )
 
 
-@pytest.mark.parametrize("strategy", topology.STRATEGIES)
+@pytest.mark.parametrize("strategy", strategy_table.STRATEGIES)
 def test_replicas_may_be_those_that_evaluate(strategy):
     overrides = (f"cluster.strategy={strategy}", "cluster.eval_strategy=mirrored")
     cluster = config_file.load("mnist", [*overrides, "cluster.replicas=3"]).cluster
@@ -111,7 +111,7 @@ def test_replicas_may_be_those_that_evaluate(strategy):
 
 
 @pytest.mark.parametrize("evaluating", ["mirrored", "central_storage", "one_device"])
-@pytest.mark.parametrize("strategy", topology.STRATEGIES)
+@pytest.mark.parametrize("strategy", strategy_table.STRATEGIES)
 def test_evaluating_otherwise_than_training_uses_keys_of_its_own(strategy, evaluating):
     own = (f"cluster.eval_strategy={evaluating}", "cluster.devices=[/cpu:0]")
     accept(strategy, *own)

@@ -7,7 +7,7 @@ import pytest
 from pipeline import config, errors
 from pipeline.cluster import compatibility, topology
 from pipeline.cluster.topology import Task
-from pipeline.config import config_file
+from pipeline.config import config_file, strategy_table
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 THREE = {"chief": ("h0:1",), "worker": ("h1:1", "h2:1"), "ps": ("h3:1",)}
@@ -51,14 +51,14 @@ def test_what_cannot_work_is_refused_with_the_nearest_that_can(wanted, text):
 
 def test_every_strategy_of_the_config_has_a_row_and_runs_with_its_defaults():
     choices = config.Cluster.model_json_schema()["properties"]["strategy"]["enum"]
-    assert set(choices) == set(topology.STRATEGIES)
+    assert set(choices) == set(strategy_table.STRATEGIES)
     for name in choices:
         assert topology.role_counts(cluster(name))["chief"] == 1
 
 
 def test_only_the_table_says_what_a_strategy_is():
     """What distinguishes one is a field of its row: no module compares its name."""
-    names = "|".join(topology.STRATEGIES)
+    names = "|".join(strategy_table.STRATEGIES)
     compared = re.compile(
         rf"strategy\b[^=\n]*(==|!=|\bin\b|startswith\().*[\"'({{\[]({names}|parameter_server)\b"
     )
@@ -73,7 +73,7 @@ def test_only_the_table_says_what_a_strategy_is():
 
 
 def test_which_strategies_are_asynchronous_all_reduce_or_have_servers():
-    rows = topology.STRATEGIES
+    rows = strategy_table.STRATEGIES
     assert [n for n in rows if rows[n].asynchronous] == [
         "parameter_server",
         "parameter_server_strategy",
