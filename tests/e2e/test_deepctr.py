@@ -38,7 +38,7 @@ MODES = sorted(
     for name, strategy in strategy_table.STRATEGIES.items()
     if strategy.own_evaluator and name != REFUSED
 )
-STEPS, ROWS = 40, 1200
+STEPS, BATCH, ROWS = 40, 32, 1200
 CONFIG = """\
 name: clicks
 data:
@@ -56,7 +56,7 @@ features:
   item: {{steps: [{{hash: {{buckets: 50}}}}]}}
   price: {{steps: [z_score]}}
 model: {{name: "tests.e2e.deepctr_model:model", params: {{of: DCNEstimator}}}}
-train: {{steps: {steps}, batch_size: 32, save_steps: {steps}}}
+train: {{steps: {steps}, batch_size: {batch}, save_steps: {steps}}}
 eval: {{metric: AUC}}
 """
 
@@ -72,7 +72,7 @@ def job(tmp_path_factory):
         logit = (user - 4) * 0.8 + (item % 5 - 2) * 0.9 + price
         lines.append(f"u{user},i{item},{price},{int(draw.random() < 1 / (1 + math.exp(-logit)))}")
     (folder / "clicks.csv").write_text("\n".join([*lines, ""]))
-    text = CONFIG.format(table=folder / "clicks.csv", steps=STEPS)
+    text = CONFIG.format(table=folder / "clicks.csv", steps=STEPS, batch=BATCH)
     (folder / "clicks.yaml").write_text(text)
     return folder
 
@@ -127,8 +127,11 @@ def test_it_trains_and_its_export_answers_the_same(job, name, mode):
     folder = job / "out" / "runs" / _run(name, mode)
     record = json.loads((folder / "run.json").read_text())
     assert record["status"] == "done" and record["final_step"] >= STEPS
-    ended = [row for row in record["input"] if not row["left"]]
-    assert ended and not any(row["more"] or row["never"] or row["skipped"] for row in ended)
+    rows = record["input"]
+    assert not any(row["more"] or row["never"] or row["skipped"] for row in rows)
+    # Of both processes where they step together.
+    together = 1 + strategy_table.STRATEGIES[mode].synchronous
+    assert sum(row["once"] for row in rows) == record["final_step"] * BATCH * together
     assert record["exports"], "nothing passed the comparison of the export with the model"
     assert 0 < record["metrics"]["test"]["AUC"] <= 1
 
