@@ -171,7 +171,7 @@ stats: $(VENV)/.installed ## a page with a plot per column and split of CONFIG's
 drift: $(if $(and $(A),$(B)),$(VENV)/.installed) ## compare records A= with B= (names, folders, name:split); limits of CONFIG= if given
 	@$(if $(and $(A),$(B)),:,echo "error: name two sets of records: make drift A=flights:train B=flights:eval" >&2; exit 64)
 	@$(CLI) drift $(call given,A,a) $(call given,B,b) $(call given,STORAGE,storage) \
-		$(if $(filter-out file,$(origin CONFIG)),$(call given,CONFIG,config) $(OVERRIDES))
+		$(OF_CONFIG) $(OVERRIDES)
 
 verify: $(VENV)/.installed ## walk the records of CONFIG (or of RECORDS=); REPAIR=1 leaves out what is damaged
 	@$(CLI) verify $(call given,CONFIG,config) $(call given,STORAGE,storage) $(call given,RECORDS,records) \

@@ -14,7 +14,7 @@ import re
 
 from absl import flags
 
-from pipeline import cli, storage
+from pipeline import cli, errors, storage
 from pipeline.config import config_file
 from pipeline.config.drift_config import Drift
 from pipeline.console import terminal
@@ -32,6 +32,10 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written
 def main() -> None:
     """Prints the table, writes the page, and judges."""
     of = _CONFIG.value or _shipped(_A.value, _B.value)
+    if _SET.value and not of:
+        raise errors.UsageError(
+            f"--set={_SET.value[0]}: changes a config, and these records name none; give --config="
+        )
     limits = config_file.load(of, _SET.value).drift if of else Drift()
     a, b = (drift.find(name, _STORAGE.value) for name in (_A.value, _B.value))
     found = drift.compare(a, b, limits)
@@ -46,8 +50,7 @@ def main() -> None:
 def _shipped(a: str, b: str) -> str:
     """Returns the name of the shipped config whose records both sets are of, or nothing."""
     names = {given.partition(":")[0] for given in (a, b)}
-    known = {path.stem for path in config_file.SHIPPED.glob("*.yaml")}
-    return names.pop() if len(names) == 1 and names <= known else ""
+    return names.pop() if len(names) == 1 and names <= set(config_file.shipped_names()) else ""
 
 
 if __name__ == "__main__":

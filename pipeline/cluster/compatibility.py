@@ -60,10 +60,11 @@ def _check_optimizer(job: config.Config) -> None:
             f"train.optimizer.average: strategy {strategy!r} keeps copies of parameters, of which "
             f"TensorFlow makes no moving average; leave it out, or use {', '.join(_AVERAGING)}"
         )
-    if optimizer.average is not None and job.cluster.eval_strategy == "mirrored":
+    evaluating = job.cluster.eval_strategy
+    if optimizer.average is not None and strategy_table.STRATEGIES[evaluating].mirrors:
         raise errors.UsageError(
-            "train.optimizer.average: cluster.eval_strategy 'mirrored' keeps copies of parameters, "
-            "which TensorFlow does not read from averages; use eval_strategy=none"
+            f"train.optimizer.average: cluster.eval_strategy {evaluating!r} keeps copies of "
+            "parameters, which TensorFlow does not read from averages; use eval_strategy=none"
         )
     servers = topology.role_counts(job.cluster)[topology.PS]
     if optimizer.average is not None and servers > 1:

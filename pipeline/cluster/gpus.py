@@ -67,7 +67,7 @@ def share(
 
     Each process of a cluster that trains gets `each` of its own. If there are too few for that,
     each gets one, which it has to share. Parameter servers get none, and the evaluator one that is
-    left, or none; it sees all if it has a strategy, `evaluating`, of its own.
+    left, or none; it sees all if its strategy, `evaluating`, chooses among devices.
     """
     if task.job_name == PS:
         return []
@@ -75,7 +75,8 @@ def share(
     if not there or trainers == 1:
         return None
     if task.job_name == EVALUATOR:
-        return list(there[trainers * each :][:1]) if evaluating == "none" else None
+        chooses = "devices" in strategy_table.STRATEGIES[evaluating].keys
+        return None if chooses else list(there[trainers * each :][:1])
     if trainers * each > len(there):
         return [there[task.rank % len(there)]]
     return list(there[task.rank * each :][:each])

@@ -19,8 +19,6 @@ from pipeline.config.strategy_table import STRATEGIES, Range
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 ROLES = (CHIEF, WORKER, PS, EVALUATOR)
 TRAINING_ROLES = (CHIEF, WORKER)
-# Of those that evaluate, which have several copies of the model.
-_REPLICATED = ("mirrored", "central_storage")
 # The keys of the config that say how many there are of a role.
 _COUNTED = {"workers": WORKER, "ps": PS}
 
@@ -49,14 +47,15 @@ def replicas_per_process(cluster: config.Cluster) -> int:
     strategy = STRATEGIES[cluster.strategy]
     # Devices and replicas that the strategy does not use are those of `eval_strategy`.
     named = len(cluster.devices) if "devices" in strategy.keys else 0
-    for_evaluation = strategy.replicas[2] == 1 and cluster.eval_strategy in _REPLICATED
+    evaluating = STRATEGIES[cluster.eval_strategy]
+    for_evaluation = strategy.replicas[2] == 1 and evaluating.replicates
     given = named or (None if for_evaluation else cluster.replicas)
     return _count("replicas", given, strategy.replicas, name=cluster.strategy)
 
 
 def evaluating_replicas(cluster: config.Cluster) -> int:
     """Returns how many copies of the model the evaluating process holds."""
-    if cluster.eval_strategy not in _REPLICATED:
+    if not STRATEGIES[cluster.eval_strategy].replicates:
         return 1
     return len(cluster.devices) or cluster.replicas or 2
 

@@ -19,7 +19,7 @@ _SHELL = flags.DEFINE_enum("shell", None, ["bash", "zsh"], "Which shell.", requi
 
 def main() -> None:
     """Prints the script."""
-    configs = sorted(path.stem for path in config_file.SHIPPED.glob("*.yaml"))
+    configs = config_file.shipped_names()
     print(shell_script.script(_SHELL.value, configs))
 
 

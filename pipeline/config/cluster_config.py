@@ -8,9 +8,10 @@ from pipeline.config.strategy_table import STRATEGIES
 from pipeline.sections import Above0, NotNegative, Positive, Section
 
 if TYPE_CHECKING:
-    StrategyName = str
+    StrategyName = EvaluationName = str
 else:
     StrategyName = Literal[tuple(STRATEGIES)]
+    EvaluationName = Literal[tuple(name for name, one in STRATEGIES.items() if one.evaluates)]
 
 
 class Cluster(Section):
@@ -60,7 +61,7 @@ class Cluster(Section):
     """Size in bytes above which a variable is cut over the parameter servers. The default is 4 MiB.
     Each server gets rows of all frequencies of a table; checkpoints keep the order of the rows.
     Only with `strategy: parameter_server` or `parameter_server_sync`."""
-    eval_strategy: Literal["none", "one_device", "mirrored", "central_storage"] = "none"
+    eval_strategy: EvaluationName = "none"
     """Strategy of the process that evaluates."""
     watchdog_seconds: Above0 = 120.0
     """Seconds without progress after which a process counts as lost and is started again. On

@@ -104,6 +104,11 @@ def load(name_or_path: str, overrides: list[str] | tuple[str, ...] = ()) -> Conf
     return validate(tree, where=name_or_path)
 
 
+def shipped_names() -> list[str]:
+    """Returns the names of the configs that come with the project, in order."""
+    return sorted(path.stem for path in SHIPPED.glob("*.yaml"))
+
+
 def locate(name_or_path: str) -> str:
     """Returns the path of a config; a bare name is looked up among the shipped ones."""
     if name_or_path.startswith(IN_VARIABLE):
@@ -114,7 +119,7 @@ def locate(name_or_path: str) -> str:
         return name_or_path
     path = SHIPPED / f"{name_or_path}.yaml"
     if not path.is_file():
-        known = sorted(p.stem for p in SHIPPED.glob("*.yaml"))
+        known = shipped_names()
         raise errors.UsageError(
             f"config {name_or_path!r}: not one of {', '.join(known)}"
             f"{errors.nearest(name_or_path, known)}; a path must end in .yaml or hold a '/'"

@@ -31,6 +31,9 @@ class Strategy:
     keys: tuple[str, ...] = ()
     # True if every parameter is one variable, of which TensorFlow makes moving averages.
     averages: bool = False
+    # True if each replica has variables of its own, so that an evaluation cannot read parameters
+    # from their moving averages.
+    mirrors: bool = False
 
     @property
     def servers(self) -> bool:
@@ -57,6 +60,16 @@ class Strategy:
         """True if a process of its own evaluates; a single process does it in turn."""
         return self.workers[2] is None
 
+    @property
+    def evaluates(self) -> bool:
+        """True if a process that evaluates can use it: nothing of it is in other processes."""
+        return not self.own_evaluator
+
+    @property
+    def replicates(self) -> bool:
+        """True if one process has several copies of the model unless told otherwise."""
+        return self.replicas[1] > 1
+
 
 STRATEGIES: Mapping[str, Strategy] = {
     "none": Strategy("one process, no tf.distribute strategy", averages=True),
@@ -66,6 +79,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         replicas=(1, 2, None),
         synchronous=True,
         keys=("replicas", "devices", "cross_device_ops"),
+        mirrors=True,
     ),
     "central_storage": Strategy(
         "one process with variables on one device and a tower on each of several",
@@ -79,6 +93,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         replicas=(1, 1, None),
         synchronous=True,
         keys=("communication", "replicas", "devices"),
+        mirrors=True,
     ),
     "parameter_server": Strategy(
         "asynchronous workers that share variables on parameter servers",

@@ -6,7 +6,8 @@ import collections
 import dataclasses
 from collections.abc import Sequence
 
-from pipeline import config, errors
+from pipeline import config, errors, storage
+from pipeline.config import config_file
 from pipeline.config.drift_config import Drift
 from pipeline.records import builds, in_place, manifest
 from pipeline.runs import run_folder
@@ -84,6 +85,12 @@ def find(name: str, storage_root: str) -> Side:
     folder = builds.current(
         records if "/" in records else run_folder.records_folder(storage_root, records)
     )
+    if "/" not in records and not storage.exists(manifest.path_in(folder)):
+        config_name = records if records in config_file.shipped_names() else "config.yaml"
+        raise errors.DataError(
+            f"{name!r}: there are no records {records!r} below {storage_root!r}. Make them: "
+            f"make preprocess CONFIG={config_name}"
+        )
     contents = manifest.read(folder)
     contents.split(split)
     in_place.check_statistics(folder, contents, split)

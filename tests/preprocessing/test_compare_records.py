@@ -56,7 +56,16 @@ def test_splits_of_a_shipped_config_have_its_limits(tmp_path):
     done = _run(tmp_path, "--a=flights:train", "--b=flights:eval", "--set=drift.numbers=9")
     assert done.returncode == 64 and "flights': drift.numbers: " in done.stderr  # it was read
     done = _run(tmp_path, "--a=flights:train", "--b=other:eval", "--set=drift.numbers=9")
-    assert "drift.numbers: " not in done.stderr and "no manifest" in done.stderr
+    assert done.returncode == 64
+    assert "--set=drift.numbers=9: changes a config, and these records name none" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "made_by"), [("flights", "flights"), ("own", "config.yaml")])
+def test_records_there_are_not_are_made_by_a_config_of_theirs(tmp_path, name, made_by):
+    done = _run(tmp_path, f"--a={name}:train", f"--b={name}:eval")
+    assert done.returncode == 65
+    hint = f"Make them: make preprocess CONFIG={made_by} STORAGE={tmp_path}"
+    assert f"there are no records '{name}'" in done.stderr and hint in done.stderr
 
 
 def test_limits_of_a_config(root):
