@@ -8,7 +8,8 @@ from pipeline.config.strategy_table import STRATEGIES
 from pipeline.sections import Above0, NotNegative, Positive, Section
 
 if TYPE_CHECKING:
-    StrategyName = EvaluationName = str
+    StrategyName = str
+    EvaluationName = str
 else:
     StrategyName = Literal[tuple(STRATEGIES)]
     EvaluationName = Literal[tuple(name for name, one in STRATEGIES.items() if one.evaluates)]

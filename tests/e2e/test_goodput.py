@@ -156,13 +156,6 @@ def test_all_wait_for_a_save_of_processes_that_step_together(tmp_path):
     _check(seen, 2, useful=2 * 100 * STEP, saving=2 * 5 * 2.0)
 
 
-def test_a_slow_worker_is_waited_for(tmp_path):
-    plan = {"step": STEP, "slow": {"worker-0": 2 * STEP}}
-    seen = _train(tmp_path, plan, *TOGETHER, steps=100, saves=100)
-    more = 100 * 2 * STEP
-    _check(seen, 2, useful=2 * 100 * STEP, waiting_for_others=more, slower_steps=more)
-
-
 def test_a_slow_worker_is_not_waited_for_in_an_asynchronous_run(tmp_path):
     plan = {"step": STEP, "slow": {"worker-0": 2 * STEP}}
     seen = _train(tmp_path, plan, *APART, steps=300, saves=300)
@@ -191,13 +184,13 @@ def test_a_kill(tmp_path, flags, processes):
     )
 
 
-def test_killed_three_times_and_resumed_the_next_day(tmp_path):
-    """The night, twenty seconds of it, is not time of the run."""
+def test_killed_twice_and_resumed_the_next_day(tmp_path):
+    """The night, ten seconds of it, is not time of the run."""
     plan = {"step": STEP}
-    kills = [("chief-0", 30), ("chief-0", 60), ("chief-0", 90), ("launcher", 120)]
-    first = _train(tmp_path, plan, *SINGLE, steps=200, saves=1000, kills=kills, code=75)
-    time.sleep(20)
-    second = _train(tmp_path, plan, *SINGLE, steps=200, saves=1000)
+    kills = [("chief-0", 30), ("chief-0", 60), ("launcher", 90)]
+    first = _train(tmp_path, plan, *SINGLE, steps=150, saves=1000, kills=kills, code=75)
+    time.sleep(10)
+    second = _train(tmp_path, plan, *SINGLE, steps=150, saves=1000)
     parts = {part.name: part.seconds for part in second.parts}
     both = (first.ended - first.began) + (second.ended - second.began)
     # Until a command says when it began, its interpreter starts.
@@ -207,7 +200,7 @@ def test_killed_three_times_and_resumed_the_next_day(tmp_path):
     recovery = sum(back - at for back, (at, _) in zip(first.back, first.killed, strict=True))
     assert parts["lost work"] == pytest.approx(lost, abs=0.1 * both)
     assert parts["recovery"] == pytest.approx(recovery, abs=0.1 * both)
-    assert parts["useful"] == pytest.approx(200 * STEP, abs=0.1 * both)
+    assert parts["useful"] == pytest.approx(150 * STEP, abs=0.1 * both)
 
 
 def test_an_evaluation_that_takes_longer_than_training(tmp_path):

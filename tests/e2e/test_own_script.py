@@ -57,15 +57,15 @@ def test_a_lost_worker_and_a_lost_server_come_back(tmp_path):
     script = scripts.slowed(example()[0], given, f"{given}, hooks=[Slow()]")
     (tmp_path / "train.py").write_text(script)
     run = RunFolder(str(tmp_path / "output" / "runs" / "r"))
-    with scripts.start(tmp_path, "--model_dir=model", "--steps=800") as running:
+    with scripts.start(tmp_path, "--model_dir=model", "--steps=400") as running:
         scripts.wait_for_step(run, 0)
         lost = scripts.kill(run, "worker-0")
         scripts.wait_for_restarts(run, 1)
-        scripts.wait_for_step(run, 200)
+        scripts.wait_for_step(run, 100)
         lost += scripts.kill(run, "ps-0")
         out, _ = running.communicate(timeout=1800)
     assert running.returncode == 0, out
     record = json.loads(pathlib.Path(run.record_path).read_text())
     assert [one["role"] for one in record["restarts"]][:2] == ["worker", "ps"]
-    assert run_folder.saved_step(RunFolder(str(tmp_path / "model"))) >= 800
+    assert run_folder.saved_step(RunFolder(str(tmp_path / "model"))) >= 400
     assert not [pid for pid in lost if is_alive(pid)]

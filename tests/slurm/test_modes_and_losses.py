@@ -50,9 +50,8 @@ def test_a_process_that_stands_still_is_found(run, slow):
     run.has_made(22)
     before = run_folder.read_statuses(run.folder)
     os.kill(before["worker-0"].pid, signal.SIGSTOP)
-    run.wait_until(
-        lambda found: "worker-0" in found and found["worker-0"].pid != before["worker-0"].pid
-    )
+    gang = ("chief-0", "worker-0")
+    run.wait_until(lambda found: all(n in found and found[n].pid != before[n].pid for n in gang))
     run.hurry_steps()
     said = ended(run, process)
     check_done(run, 60)
@@ -110,6 +109,7 @@ def test_slurm_s_own_time_limit_saves_and_resumes(run, slow):
     )  # fmt: skip
     log = pathlib.Path(run.folder.log_path("slurm"))
     real.wait_for(lambda: log.exists() and "time is up" in log.read_text(), run.describe)
+    assert run_folder.saved_step(run.folder)
     run.hurry_steps()
     run.hurry()
     said = ended(run, process)

@@ -82,34 +82,6 @@ def test_the_script_that_a_dry_run_prints_trains(run, tmp_path):
     check_done(run, 200)
 
 
-def test_a_job_that_is_put_back_resumes(run):
-    """By hand here, as Slurm does by itself after the loss of a node."""
-    process = run.start(*ASYNCHRONOUS)
-    run.has_made(60)
-    run.cluster.ask("scontrol", "requeue", run.job)
-    first = run_folder.read_statuses(run.folder)["chief-0"].pid
-    run.hurry()
-    run.wait_until(lambda found: "chief-0" in found and found["chief-0"].pid != first)
-    said = ended(run, process)
-    check_done(run, 400)
-    assert f"job {run.job}, start 2" in said
-
-
-def test_time_that_is_up_saves_and_resumes(run):
-    """The signal is that which Slurm sends before the limit."""
-    process = run.start(*ASYNCHRONOUS)
-    run.has_made(20)
-    run.cluster.ask("scancel", "--batch", "--signal=TERM", run.job)
-    log = pathlib.Path(run.folder.log_path("slurm"))
-    real.wait_for(lambda: "time is up" in log.read_text(), run.describe)
-    saved = run_folder.saved_step(run.folder)
-    assert saved is not None and saved >= 20
-    run.hurry()
-    said = ended(run, process)
-    check_done(run, 400)
-    assert "asked to end: all processes save" in said and "start 2" in said
-
-
 def signal_trainers(statuses, number):
     for name in ("chief-0", "worker-0"):
         with contextlib.suppress(ProcessLookupError):  # Slurm has ended it
@@ -149,19 +121,3 @@ def test_preprocessing_is_a_job_of_one_task(run, tmp_path):
     said = run.call_without_run("preprocessing.main", *options)
     assert "Slurm: completed" in said and "train 2,844, eval 156, test 500" in said
     assert "up to date" in run.call_without_run("preprocessing.main", *options)
-
-
-def test_a_gang_is_started_again_as_one(run):
-    process = run.start(*GANG)
-    run.has_made(60)
-    before = run_folder.read_statuses(run.folder)
-    os.kill(before["worker-0"].pid, signal.SIGKILL)
-    run.wait_until(
-        lambda found: all(
-            name in found and found[name].pid != before[name].pid
-            for name in ("chief-0", "worker-0")
-        )
-    )
-    said = ended(run, process)
-    check_done(run, 3000)
-    assert "starting all processes again" in said

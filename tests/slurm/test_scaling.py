@@ -125,6 +125,7 @@ def test_a_worker_that_has_joined_comes_back_when_the_job_does(run, slow, small_
     run.hurry_steps()
     said, _ = process.communicate()
     assert process.returncode == 0, f"{said}\n{run.describe()}"
+    assert f"job {run.job}, start 2" in said
     assert run.record.topology["worker"] == 2
     rig = types.SimpleNamespace(path=run.folder.path, records=small_records)
     final = Final(rig)
