@@ -108,7 +108,7 @@ def _run(name: str, mode: str) -> str:
 def _cases():
     """Each Estimator in one mode, so that a mode has several. What the trainer does to an
     Estimator of others it does by the mode alone."""
-    turns = zip(ESTIMATORS, itertools.cycle(MODES))  # noqa: B905
+    turns = zip(ESTIMATORS, itertools.cycle(MODES))
     return [sets.slow_unless(name == "PNNEstimator", name, mode) for name, mode in turns]
 
 
