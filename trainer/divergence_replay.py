@@ -78,7 +78,7 @@ def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
         )
         # As expected: it is what the hook has looked at.
         with contextlib.suppress(tf.estimator.NanLossDuringTrainingError):
-            estimator.train(_input_fn(records, batches), hooks=[hook])
+            estimator.train(input_fn(records, batches), hooks=[hook])
     for line in _guilty(job, blocks, batches[-1]):
         say(line)
     return Repeated(batches[-1].step, hook.loss, hook.first)
@@ -113,7 +113,8 @@ def _restore(checkpoint: str, scratch: str) -> None:
     tf.compat.v1.train.update_checkpoint_state(scratch, copy)
 
 
-def _input_fn(records: Records, batches: list[divergence.Batch]) -> Any:
+def input_fn(records: Records, batches: list[divergence.Batch]) -> Any:
+    """Returns an `input_fn` of the records of these batches, as training read them."""
     blocks, transforms = records.blocks("train"), records.transforms
 
     def serialized() -> Iterator[list[bytes]]:

@@ -63,7 +63,7 @@ def run(
         reporter.keep_alive()
     shown_at = os.environ.get(event_files.VERTEX) if Gcp.of(job).tensorboard else None
     process = Process(job, run, task, reporter, script, records_path)
-    with _explained(reporter), event_files.written_here(run.path, shown_at):
+    with explained(reporter), event_files.written_here(run.path, shown_at):
         if gpus.PROMISED in os.environ:
             gpus.check_promised(os.environ, len(tf.config.list_physical_devices("GPU")))
         if task.is_chief:
@@ -78,13 +78,13 @@ def run(
         if task.job_name == topology.PS:
             _serve(process)
         if not task.is_chief:
-            _await_chief(run, ["starting", "training", "evaluating", "done"], reporter)
+            await_chief(run, ["starting", "training", "evaluating", "done"], reporter)
             records = _open(process)
             job = length.decided(job, run)
             reporter.note(max_steps=job.train.max_steps)
         process = dataclasses.replace(process, job=job)
         parts = experiment.build(process, records)
-        if _checks_metric(run, task):
+        if checks_metric(run, task):
             parts.evaluation.check_metric()
         try:
             _work(process, parts)
@@ -95,7 +95,7 @@ def run(
         reporter.say("done")
 
 
-def _checks_metric(run: RunFolder, task: topology.Task) -> bool:
+def checks_metric(run: RunFolder, task: topology.Task) -> bool:
     """Tells if this process is to look whether the model reports the metric of the run.
 
     Who trains alone always does. Of several processes the chief does before there is a checkpoint,
@@ -227,7 +227,7 @@ def _train(process: Process, parts: experiment.Experiment) -> None:
         cleanup.Janitor(run.path, job.train.keep_checkpoints).open()
     elif topology.PS in task.cluster:
         # It has made the variables then: a session does not wait for them as long as that may take.
-        _await_chief(run, ["training", "done"], reporter)
+        await_chief(run, ["training", "done"], reporter)
     _watch_for_stop(process)
     with _sessions(task, parts):
         tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
@@ -238,7 +238,7 @@ def _train(process: Process, parts: experiment.Experiment) -> None:
     if parts.stop.failure is not None:
         raise parts.stop.failure
     if task.is_chief:
-        _declare_done(job, run, parts.stop.reason)
+        declare_done(job, run, parts.stop.reason)
         if parts.board is not None:
             parts.board.write_end()
         if not task.cluster:
@@ -284,7 +284,7 @@ def _sessions(task: topology.Task, parts: experiment.Experiment) -> Any:
     return session_manager.calling(parts.position.before_session)
 
 
-def _await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> None:
+def await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> None:
     """Waits until the chief is in one of `states`. Raises its error if it has failed for good.
 
     The chief's progress counts as this process's: checking the records may take hours.
@@ -318,7 +318,7 @@ def stopped(run: RunFolder, task: topology.Task, reporter: Reporter) -> errors.R
     return errors.RetryableError(f"stopped, saved at step {step}. Run the same command to resume.")
 
 
-def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None:
+def declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None:
     """Says that training is over, unless it made fewer steps than it should without a reason: input
     that ends early looks like success to the framework
     (docs/tensorflow-pitfalls.md#empty-input-counts-as-success)."""
@@ -340,7 +340,7 @@ def _declare_done(job: config.Config, run: RunFolder, reason: str | None) -> Non
 
 
 @contextlib.contextmanager
-def _explained(reporter: Reporter) -> Iterator[None]:
+def explained(reporter: Reporter) -> Iterator[None]:
     """Turns TensorFlow's failures into ours, and leaves the last word in the status file."""
     try:
         try:

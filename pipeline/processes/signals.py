@@ -18,7 +18,7 @@ insisted = threading.Event()
 
 
 def _handle(_signal: int, _frame: FrameType | None) -> None:
-    """Does nothing: `_listen` does it. A handler may interrupt the main thread inside an event,
+    """Does nothing: `listen` does it. A handler may interrupt the main thread inside an event,
     whose lock is not reentrant: to set the same one there waits for ever."""
 
 
@@ -29,13 +29,13 @@ def stop_softly() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    threading.Thread(target=_listen, args=(reading,), name="signals", daemon=True).start()
+    threading.Thread(target=listen, args=(reading,), name="signals", daemon=True).start()
     for number in _NUMBERS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _handle)
 
 
-def _listen(descriptor: int) -> None:
+def listen(descriptor: int) -> None:
     """Notes signals, also while the main thread waits in TensorFlow, where no handler is called."""
     known = False
     while numbers := os.read(descriptor, 64):

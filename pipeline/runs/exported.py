@@ -128,7 +128,7 @@ class Model:
             tensors = {name: tf.constant(x, specs[name].dtype) for name, x in feeds.items()}
             found = self.signatures[signature](**tensors)
         except (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError) as error:
-            raise Refused(_said(error.message)) from None
+            raise Refused(reason_in(error.message)) from None
         return {name: tensor.numpy() for name, tensor in found.items()}
 
     def examples(self, payloads: Sequence[bytes], part: str | None = None) -> dict[str, np.ndarray]:
@@ -178,7 +178,7 @@ class Refused(Exception):
     """What a model says of values that it does not take."""
 
 
-def _said(message: str) -> str:
+def reason_in(message: str) -> str:
     """Returns the words of an error of TensorFlow, without where in the graph and the code."""
     first = re.search(r"^ *\(0\) *\w+: *(.+)", message, re.MULTILINE)
     if first:

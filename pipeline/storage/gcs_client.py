@@ -24,7 +24,7 @@ _patience = 120.0  # seconds during which a request is tried again
 
 
 @functools.lru_cache(maxsize=1)
-def _client_of(pid: int) -> Any:
+def client_of(pid: int) -> Any:
     """Returns the client of this process; one made before a fork must not be used after it."""
     # How long to wait for a server that only machines of Google have.
     os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
@@ -61,7 +61,7 @@ def explained(path: str) -> Iterator[None]:
 
 def client() -> Any:
     """Returns the client of this process."""
-    return _client_of(os.getpid())
+    return client_of(os.getpid())
 
 
 def on_google_machine() -> bool:

@@ -36,7 +36,7 @@ class Reservation:
         self._locks: list[int] = []
         self.ports: list[int] = []
         candidates = rng or random.Random()
-        highest = _first_ephemeral() - 1
+        highest = first_ephemeral() - 1
         with contextlib.ExitStack() as sockets:
             # The sockets stay open until all are chosen, so that no port is chosen twice.
             for _ in range(_TRIES):
@@ -87,7 +87,8 @@ class Reservation:
         self.release()
 
 
-def _first_ephemeral() -> int:
+def first_ephemeral() -> int:
+    """Returns the first port that the system may give to others, above those reserved here."""
     try:
         with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
             first = int(file.read().split()[0])

@@ -153,14 +153,14 @@ def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial
 def _different(present: pa.Array, column: config.Column) -> tuple[np.ndarray, np.ndarray]:
     """Returns the different values of a column, all of a row's, and how often each occurs."""
     if column.type == "uint8":
-        counts = _bytes_counted(arrow_types.values(present, column).ravel())
+        counts = count_bytes(arrow_types.values(present, column).ravel())
         return np.flatnonzero(counts), counts[counts > 0]
     found = (present.flatten() if column.shape else present).value_counts()
     values, counts = found.field(0), found.field(1).to_numpy()
     return values.to_numpy(zero_copy_only=False), counts
 
 
-def _bytes_counted(values: np.ndarray) -> np.ndarray:
+def count_bytes(values: np.ndarray) -> np.ndarray:
     """Returns how often each byte occurs; counting pairs of them takes half the time."""
     even = len(values) // 2 * 2
     pairs = np.bincount(values[:even].view(np.uint16), minlength=1 << 16).reshape(256, 256)

@@ -80,7 +80,7 @@ class Predict(beam.DoFn):
         return _Part(rows, good, binary.values(encode.encode(good.batch, self._asked.model)))
 
     def _answer(self, name: str, part: _Part, tally: letter_files.Tally) -> Mapping[str, Agreement]:
-        found, refused = self._answers(part.payloads)
+        found, refused = self.answers(part.payloads)
         read, letters = part.good.read, part.good.letters
         if refused:
             more = [part.letter(row, why) for row, why in refused.items()]
@@ -103,7 +103,7 @@ class Predict(beam.DoFn):
         if letters and not self._asked.data.error_budget:
             raise errors.DataError(str(letters[0]))
 
-    def _answers(self, payloads: list[bytes]) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+    def answers(self, payloads: list[bytes]) -> tuple[dict[str, np.ndarray], dict[int, str]]:
         """Returns the outputs for all rows but those that the model refused, and why it did."""
         parts: list[dict[str, np.ndarray]] = []
         refused: dict[int, str] = {}

@@ -122,7 +122,7 @@ def _json(value: Any, column: config.Column) -> Any:
     if column.is_image:
         return {"b64": base64.b64encode(value).decode()}
     if isinstance(value, list):
-        return _nested([_plain(item) for item in value], () if column.list else column.shape)
+        return nested([_plain(item) for item in value], () if column.list else column.shape)
     return _plain(value)
 
 
@@ -130,11 +130,12 @@ def _plain(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
+def nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
+    """Returns a flat list as lists of lists of a shape."""
     if len(shape) <= 1:
         return flat
     step = len(flat) // shape[0]
-    return [_nested(flat[n * step : (n + 1) * step], shape[1:]) for n in range(shape[0])]
+    return [nested(flat[n * step : (n + 1) * step], shape[1:]) for n in range(shape[0])]
 
 
 def made_up(column: config.Column) -> Any:
@@ -157,7 +158,7 @@ def made_up(column: config.Column) -> Any:
 def _shaped(value: Any, column: config.Column) -> Any:
     if column.list:
         return [value]
-    return _nested([value] * column.size, column.shape) if column.shape else value
+    return nested([value] * column.size, column.shape) if column.shape else value
 
 
 # A white PNG of one pixel.

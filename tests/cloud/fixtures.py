@@ -67,10 +67,10 @@ def cloud(service, monkeypatch) -> Iterator[Cloud]:
             monkeypatch.delenv(name)
     for name, value in service.environment.items():
         monkeypatch.setenv(name, value)
-    gcs_client._client_of.cache_clear()
+    gcs_client.client_of.cache_clear()
     yield of_service(service, f"test{next(_counter)}")
     service.api.faults.clear()
-    gcs_client._client_of.cache_clear()
+    gcs_client.client_of.cache_clear()
     assert not service.api.problems
 
 

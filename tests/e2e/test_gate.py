@@ -255,7 +255,7 @@ def test_parameters_of_another_checkpoint_are_found(prices):
     table, gate = prices
     first = table.checkpoint
     written = _export(table, exporters.serving_input_fn(table.records.transforms))
-    table._trained().train(table._input_fn, steps=1)
+    table.trainable().train(table.input_fn, steps=1)
     newest = tf.train.latest_checkpoint(table.run.path)
     assert newest != first
     with pytest.raises(errors.ModelError, match="parameters or code differ"):

@@ -22,12 +22,12 @@ class Scene:
         checkpoint = f"{self.run.path}/model.ckpt-{step}"
         metrics = {"accuracy": np.float32(value), "loss": 1.0, "global_step": np.int64(step)}
         return evaluation.judge.export(
-            evaluation._estimator, "unused", checkpoint, metrics, step == 300
+            evaluation.estimator, "unused", checkpoint, metrics, step == 300
         )
 
     @property
     def records(self):
-        return self._evaluation_of(self.run)._records
+        return self._evaluation_of(self.run).records
 
     @property
     def best(self):

@@ -46,7 +46,7 @@ ROWS = {"train": 200, "eval": 100}
 CARRIERS = ("AA", "UA", "ZZ", None)
 
 
-def _feature(value):
+def feature(value):
     if isinstance(value, bytes):
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
     if isinstance(value, int):
@@ -56,7 +56,7 @@ def _feature(value):
 
 def example(**values) -> bytes:
     """Returns a record; what is `None` is missing."""
-    features = {n.replace("_", " "): _feature(v) for n, v in values.items() if v is not None}
+    features = {n.replace("_", " "): feature(v) for n, v in values.items() if v is not None}
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
 
@@ -116,16 +116,16 @@ class Table:
         """Trains, if that has not been done."""
         found = tf.train.latest_checkpoint(self.run.path)
         if found is None:
-            self._trained().train(self._input_fn, steps=self.job.train.steps)
+            self.trainable().train(self.input_fn, steps=self.job.train.steps)
         return tf.train.latest_checkpoint(self.run.path)
 
-    def _trained(self):
+    def trainable(self):
         def model_fn(features, labels, mode):
             return self.estimator.model_fn(features, labels, mode, self.estimator.config)
 
         return tf.estimator.Estimator(model_fn, self.run.path)
 
-    def _input_fn(self):
+    def input_fn(self):
         transforms = self.records.transforms
         batches = tf.data.Dataset.from_tensor_slices(self._made("train")).batch(20).repeat()
         return batches.map(

@@ -52,7 +52,7 @@ def run(tmp_path):
 )
 def test_failures_get_their_exit_code_and_one_line(run, raised, kind, text):
     reporter = Reporter(run, "worker-0", 10)
-    with pytest.raises(kind, match=text) as caught, roles._explained(reporter):
+    with pytest.raises(kind, match=text) as caught, roles.explained(reporter):
         raise raised
     status = run_folder.read_statuses(run)["worker-0"]
     assert (status.state, status.exit_code) == ("failed", kind.exit_code)
@@ -61,7 +61,7 @@ def test_failures_get_their_exit_code_and_one_line(run, raised, kind, text):
 
 
 def test_a_bug_keeps_its_own_error(run):
-    with pytest.raises(KeyError, match="x"), roles._explained(Reporter(run, "chief-0", 10)):
+    with pytest.raises(KeyError, match="x"), roles.explained(Reporter(run, "chief-0", 10)):
         raise KeyError("x")
     status = run_folder.read_statuses(run)["chief-0"]
     assert (status.state, status.exit_code, status.error) == ("failed", 1, "KeyError: 'x'")
@@ -76,7 +76,7 @@ def test_a_role_asked_to_stop_has_not_failed(run, raised):
     try:
         with (
             pytest.raises(errors.RetryableError),
-            roles._explained(Reporter(run, "worker-0", 10)),
+            roles.explained(Reporter(run, "worker-0", 10)),
         ):
             raise raised
     finally:
@@ -100,7 +100,7 @@ def test_only_the_chief_says_what_is_saved(run):
 
 def test_an_interrupt_before_training_is_a_stop_too(run):
     reporter = Reporter(run, "worker-0", 10)
-    with pytest.raises(KeyboardInterrupt), roles._explained(reporter):
+    with pytest.raises(KeyboardInterrupt), roles.explained(reporter):
         raise KeyboardInterrupt
     assert run_folder.read_statuses(run)["worker-0"].state == "stopped"
 
@@ -126,7 +126,7 @@ def test_a_chief_that_is_started_again_leaves_the_metric_to_the_evaluator(
 ):
     def who():
         every = (topology.CHIEF, topology.WORKER, topology.EVALUATOR)
-        return {n for n in every if roles._checks_metric(run, topology.Task(n, 0, cluster))}
+        return {n for n in every if roles.checks_metric(run, topology.Task(n, 0, cluster))}
 
     assert who() == who_begins
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -140,9 +140,9 @@ def test_an_end_without_a_reason_is_no_success(finished, tmp_path):
     """Input that runs dry looks like success to the framework."""
     run = finished.copy(tmp_path, 200)
     with pytest.raises(errors.ModelError, match="ended at step 200 of 300 without being asked to"):
-        roles._declare_done(finished.job, run, None)
+        roles.declare_done(finished.job, run, None)
     assert run.read(run_folder.TRAINING_DONE) is None
-    roles._declare_done(finished.job, run, "stop requested")
+    roles.declare_done(finished.job, run, "stop requested")
     done = run.read(run_folder.TRAINING_DONE)
     assert done == {"final_step": 200, "reason": "stop requested"}
 
@@ -167,5 +167,5 @@ def test_a_process_that_waits_for_the_chief_makes_progress_when_the_chief_does(r
 
     # Not `sleep` of the module, which threads of other tests call.
     monkeypatch.setattr(roles, "time", types.SimpleNamespace(sleep=sleep))
-    roles._await_chief(run, ["starting"], worker)
+    roles.await_chief(run, ["starting"], worker)
     assert seen == [None, 1, 2, 3, 3, 3]

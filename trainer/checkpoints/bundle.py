@@ -233,10 +233,10 @@ def _entries(file: _File) -> Iterator[tuple[bytes, bytes]]:
     footer = file.read(max(0, file.size - _FOOTER), _FOOTER)
     if len(footer) < _FOOTER or int.from_bytes(footer[-8:], "little") != _MAGIC:
         raise Damaged("the index is cut off, or is not an index")
-    _, _, at = _handle(footer, 0)
-    start, size, _ = _handle(footer, at)
+    _, _, at = handle(footer, 0)
+    start, size, _ = handle(footer, at)
     for _, value in _block(file, start, size):
-        start, size, _ = _handle(value, 0)
+        start, size, _ = handle(value, 0)
         yield from _block(file, start, size)
 
 
@@ -263,7 +263,7 @@ def _block(file: _File, start: int, size: int) -> Iterator[tuple[bytes, bytes]]:
         at += own + length
 
 
-def _handle(content: bytes, at: int) -> tuple[int, int, int]:
+def handle(content: bytes, at: int) -> tuple[int, int, int]:
     """Returns start and size of a block, and where the next handle is."""
     start, at = _varint(content, at)
     size, at = _varint(content, at)

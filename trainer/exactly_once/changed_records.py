@@ -34,12 +34,12 @@ def settle(
     if job.train.on_new_data == "refuse":
         saved_counts.counts_in(checkpoint, blocks)  # raises
     step = checkpoint_files.step_of(checkpoint)
-    values = _values(checkpoint)
+    values = values_in(checkpoint)
     applied = int(np.sum(values.get(saved_counts.APPLIED, 0), dtype=np.int64))
     values |= saved_counts.unread(blocks)
     # Of another name, so that a kill leaves the old one whole.
     written = storage.join(run.path, f"restarted-{blocks.identity:x}.ckpt-{step}")
-    _save(values, written)
+    write_checkpoint(values, written)
     older = [path for path in checkpoint_list.read(run.path) if path != written]
     checkpoint_list.write(run.path, [written, *older])
     note = (
@@ -51,12 +51,14 @@ def settle(
     reporter.note(new_data={"step": step, "applied": applied})
 
 
-def _values(checkpoint: str) -> dict[str, np.ndarray]:
+def values_in(checkpoint: str) -> dict[str, np.ndarray]:
+    """Returns all variables of a checkpoint, by name."""
     reader = tf.train.load_checkpoint(checkpoint)
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
-def _save(values: dict[str, np.ndarray], path: str) -> None:
+def write_checkpoint(values: dict[str, np.ndarray], path: str) -> None:
+    """Writes variables as a checkpoint, without an index of checkpoints."""
     names = sorted(values)
     # The first session of a process sets up its threads: as those that train would.
     settings = sessions.session_config(topology.Task(topology.CHIEF, 0))

@@ -161,16 +161,16 @@ def _answers(
         except tf.errors.OpError:
             break
         for output, value in answers.items():
-            found[output].append(value.astype(_stored(outputs[output].dtype)))
+            found[output].append(value.astype(stored_as(outputs[output].dtype)))
     return found
 
 
 def _nothing(tensor: Any) -> np.ndarray:
     known = tensor.shape.as_list()[1:] if tensor.shape.rank else []
-    return np.zeros([0, *(size or 0 for size in known)], _stored(tensor.dtype))
+    return np.zeros([0, *(size or 0 for size in known)], stored_as(tensor.dtype))
 
 
-def _stored(dtype: tf.DType) -> Any:
+def stored_as(dtype: tf.DType) -> Any:
     """Returns how values are written: texts of fixed width need no pickling."""
     return np.bytes_ if dtype == tf.string else dtype.as_numpy_dtype
 

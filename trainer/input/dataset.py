@@ -188,14 +188,14 @@ def _block_reader(blocks: epoch_order.Blocks) -> _BlockReader:
 
     def read(row: tf.Tensor) -> tf.data.Dataset:
         shard, offset, records = tf.unstack(row)
-        buffer = _bytes_at(blocks, shard, offset) if remote else plain
+        buffer = bytes_at(blocks, shard, offset) if remote else plain
         path = tf.gather(tf.constant(blocks.paths), shard)
-        return _records_at(path, offset, buffer).batch(records).take(1)
+        return records_at(path, offset, buffer).batch(records).take(1)
 
     return _BlockReader(read, _AT_ONCE if remote else 1)
 
 
-def _bytes_at(blocks: epoch_order.Blocks, shard: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
+def bytes_at(blocks: epoch_order.Blocks, shard: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
     """Returns how many bytes to ask for at once of the block there: TensorFlow's client fetches
     just as many as a read asks for, if they are more than `gcs_client.LEAST_READ`."""
     places = blocks.shard * _LARGEST_SHARD + blocks.offset
@@ -261,7 +261,7 @@ def _picked(parsed: parsing.Tensors, at: tf.Tensor, marks: tf.Tensor) -> parsing
     }
 
 
-def _records_at(
+def records_at(
     path: tf.Tensor, offset: tf.Tensor, buffer: int | tf.Tensor = _READ_BUFFER
 ) -> tf.data.Dataset:
     """Reads a TFRecord file from a byte offset on, which `TFRecordDataset` cannot.

@@ -110,10 +110,10 @@ def epoch_order(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
     end.
     """
     order = _permutation(num_blocks, seed, epoch)
-    return _behind(order, _permutation(num_blocks, seed, epoch - 1)) if epoch else order
+    return behind(order, _permutation(num_blocks, seed, epoch - 1)) if epoch else order
 
 
-def _behind(order: np.ndarray, before: np.ndarray) -> np.ndarray:
+def behind(order: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Returns `order` with the last blocks of `before`, which are read before it, not at first."""
     near = distance(len(order))
     if near:
@@ -232,7 +232,7 @@ class Backlog:
         epoch = self._first_epoch + len(self._laps)
         order = epoch_order(len(self._records), self._seed, epoch)
         # Any blocks may be left of the epoch before. If they are its last, this changes nothing.
-        order = _behind(order, self._epoch_before)
+        order = behind(order, self._epoch_before)
         is_left = self._applied[order] < (epoch + 1) * self._records[order]
         done, left = order[~is_left], order[is_left]
         self._epoch_before = np.concatenate([done, left])

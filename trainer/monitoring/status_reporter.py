@@ -53,13 +53,11 @@ class Reporter:
         self._run = run
         self._beat = run_folder.beat_interval(run) if beat is None else beat
         self._lock = threading.Lock()
-        self._interval = (
-            _REMOTE_INTERVAL if storage.is_remote(run.path) else spread(_LOCAL_INTERVAL)
-        )
+        self.interval = _REMOTE_INTERVAL if storage.is_remote(run.path) else spread(_LOCAL_INTERVAL)
         self._clock = clock
         self.writing = Tolerance(f"writing the status of {task}", clock=clock)
         # Where the time of the process goes; kept together with the status.
-        self.watch = Stopwatch(run, task, interval=self._interval)
+        self.watch = Stopwatch(run, task, interval=self.interval)
         self._written: float | None = None
         self._status = run_folder.Status(
             task=task,
@@ -78,7 +76,7 @@ class Reporter:
     @property
     def due(self) -> bool:
         """True if the last word is older than the interval."""
-        return self._silence() >= self._interval
+        return self._silence() >= self.interval
 
     @property
     def has_made_steps(self) -> bool:
@@ -147,7 +145,7 @@ class Reporter:
         ended = threading.Event()
 
         def look() -> None:
-            while not ended.wait(self._interval):
+            while not ended.wait(self.interval):
                 self.progress(what, _bytes_below(folder))
 
         self.progress(what)
@@ -173,9 +171,10 @@ class Reporter:
 
     def keep_alive(self) -> None:
         """From now on a thread gives signs of life when there is no news, until the last word."""
-        threading.Thread(target=self._beat_on, name="heartbeat", daemon=True).start()
+        threading.Thread(target=self.beat_on, name="heartbeat", daemon=True).start()
 
-    def _beat_on(self) -> None:
+    def beat_on(self) -> None:
+        """Gives signs of life until the last word."""
         while self._status.state not in run_folder.ENDED:
             time.sleep(self._beat)
             with self._lock:

@@ -22,8 +22,8 @@ from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.supervision import restart_policy, watchdog
 
-_LOOK = 2.0  # seconds
-_ASK_SLURM = 60.0  # seconds between questions about the run's own job
+LOOK = 2.0  # seconds
+ASK_SLURM = 60.0  # seconds between questions about the run's own job
 # How long the request for another number of workers may take to reach the record of the run.
 _REQUEST = 60.0
 _TRIES = 100
@@ -54,7 +54,7 @@ class _Worker(agent.Agent):
             joined.root,
             task,
             stop=joined.stop,
-            look_seconds=_LOOK,
+            look_seconds=LOOK,
             command=joined.command,
         )
         self._joined, self._step = joined, step
@@ -130,7 +130,7 @@ class Joined:
                 if current is not None and current["step"] != done:
                     done = current["step"]
                     self._take_part(current)
-                self.stop.wait(_LOOK)
+                self.stop.wait(LOOK)
         finally:
             self.run.remove(path_of(self._worker))
 
@@ -162,7 +162,7 @@ class Joined:
     def _job_has_ended(self, job: str | None) -> bool:
         """Asks Slurm, now and then: a job that was killed has left no word."""
         now = time.monotonic()
-        if job is not None and now - self._asked >= _ASK_SLURM:
+        if job is not None and now - self._asked >= ASK_SLURM:
             self._asked = now
             try:
                 self._has_ended = commands.state(job.removeprefix(commands.JOB))[0] in (

@@ -69,7 +69,7 @@ def test_what_comes_twice_by_itself_does_not_insist():
     reading, writing = os.pipe()
     os.write(writing, bytes([signal.SIGTERM, signal.SIGTERM, signal.SIGHUP, signal.SIGHUP]))
     os.close(writing)
-    signals._listen(reading)
+    signals.listen(reading)
     assert signals.stop_requested.is_set()
     assert not signals.insisted.is_set()
 

@@ -38,8 +38,8 @@ def test_a_key_stays_where_it_is_held_out_the_most(tmp_path, monkeypatch, rows):
 
 def test_the_ends_of_the_range():
     orders = np.array([0, 5, 2**64 - 1], np.uint64)
-    assert split_leaks._between(orders, 0, 2**64).tolist() == orders.tolist()
-    assert split_leaks._between(orders, 5, 2**63).tolist() == [5]
+    assert split_leaks.between(orders, 0, 2**64).tolist() == orders.tolist()
+    assert split_leaks.between(orders, 5, 2**63).tolist() == [5]
 
 
 @pytest.mark.parametrize(

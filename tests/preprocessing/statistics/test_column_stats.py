@@ -167,7 +167,7 @@ def test_too_many_values_are_given_up_on_unless_declared(monkeypatch):
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 1001])
 def test_bytes_are_counted_one_by_one(size):
     values = np.random.default_rng(0).integers(0, 256, size, np.uint8)
-    found = column_stats._bytes_counted(values)
+    found = column_stats.count_bytes(values)
     assert found.tolist() == np.bincount(values, minlength=256).tolist()
 
 

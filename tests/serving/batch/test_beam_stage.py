@@ -137,7 +137,7 @@ def test_rows_that_the_model_refuses_are_found_by_halving(classifier, monkeypatc
     monkeypatch.setattr(exported, "load", lambda path: model)
     answering = beam_stage.Answering("x", None, classifier.job.label, batch=8)
     predict = beam_stage.Predict(None, answering, "x")
-    found, refused = predict._answers([b"%d" % number for number in range(16)])
+    found, refused = predict.answers([b"%d" % number for number in range(16)])
     assert refused == {3: "assertion failed", 10: "assertion failed"}
     kept = [number for number in range(16) if number not in refused]
     assert found["prediction"].tolist() == kept

@@ -105,7 +105,7 @@ def test_pixels_and_lists_of_records_are_as_requests_have_them(small_records):
     data = session.rules(small_records.job)
     row = session.instance(data, small_records.folder)
     assert len(base64.b64decode(row["image"]["b64"])) == 784
-    assert session._nested([1, 2, 3, 4, 5, 6], (2, 3)) == [[1, 2, 3], [4, 5, 6]]
+    assert session.nested([1, 2, 3, 4, 5, 6], (2, 3)) == [[1, 2, 3], [4, 5, 6]]
 
 
 def test_rules_are_those_of_what_the_model_takes():

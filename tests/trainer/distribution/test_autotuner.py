@@ -72,7 +72,7 @@ def test_prediction_and_replay_have_no_autotuner(small_records, monkeypatch):
     slice_metrics.judge(records, None, "", split="eval", slices=[])
     assert len(estimator.input_fns) == 2
     batch = divergence.Batch(1, None)
-    for input_fn in (*estimator.input_fns, divergence_replay._input_fn(records, [batch])):
+    for input_fn in (*estimator.input_fns, divergence_replay.input_fn(records, [batch])):
         assert _of_input(input_fn) == []
 
 

@@ -53,7 +53,7 @@ def _steps_judged(run) -> list[int]:
 
 def _labels(evaluation, split: str) -> np.ndarray:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        batches = evaluation._records.eval_input_fn(split)()
+        batches = evaluation.records.eval_input_fn(split)()
         _, labels = tf.compat.v1.data.make_one_shot_iterator(batches).get_next()
         found = []
         with contextlib.suppress(tf.errors.OutOfRangeError):
@@ -192,7 +192,7 @@ def test_the_last_checkpoint_is_not_evaluated_twice(finished, evaluation_of, tmp
     run = finished.copy(tmp_path, 300)
     evaluation, checkpoint = evaluation_of(run), f"{run.path}/model.ckpt-300"
     metrics, _ = evaluation.evaluate("eval", checkpoint)
-    evaluation.judge.export(evaluation._estimator, "", checkpoint, metrics, True)
+    evaluation.judge.export(evaluation.estimator, "", checkpoint, metrics, True)
     evaluate, splits = evaluation.evaluate, []
 
     def counted(split, path):

@@ -186,10 +186,10 @@ def test_a_ledger_of_a_later_format_resumes_with_an_epoch(run):
     """As of a version that was taken back."""
     checkpoint = checkpoint_files.newest(run.path)
     values = {
-        **changed_records._values(checkpoint),
+        **changed_records.values_in(checkpoint),
         saved_counts.IDENTITY: np.int64(5 << 60 | OLD.identity),
     }
-    changed_records._save(values, checkpoint)
+    changed_records.write_checkpoint(values, checkpoint)
     with pytest.raises(errors.DataError, match="ledger of format 5, of another version of this"):
         _settle(run, OLD, "refuse")
     status = _settle(run, OLD, "restart_epoch")

@@ -89,47 +89,53 @@ def test_an_epoch_in_a_line(epoch, text):
 
 
 @pytest.fixture
-def ends(tmp_path):
-    run = run_folder.RunFolder(str(tmp_path))
+def reporter(tmp_path):
+    return Reporter(run_folder.RunFolder(str(tmp_path)), "chief-0", 100)
+
+
+@pytest.fixture
+def ends(tmp_path, reporter):
     with tf.Graph().as_default():  # writers of summaries ask for one
-        yield epoch_ends.EpochEnds(run.path, _blocks(), Reporter(run, "chief-0", 100))
+        yield epoch_ends.EpochEnds(str(tmp_path), _blocks(), reporter)
 
 
-def _status(tmp_path, ends):
-    ends._reporter.say("training")
+def _status(tmp_path, reporter):
+    reporter.say("training")
     return run_folder.read_statuses(run_folder.RunFolder(str(tmp_path)))["chief-0"]
 
 
-def test_each_epoch_that_ends_is_told_once(tmp_path, ends, caplog):
+def test_each_epoch_that_ends_is_told_once(tmp_path, ends, reporter, caplog):
     caplog.set_level(logging.INFO, "tensorflow")
     for step, applied in ((0, [0, 0, 0]), (5, [10, 10, 3]), (9, [20, 20, 20]), (12, [20, 21, 20])):
         _save(tmp_path, step, _counts(applied, readers=(sum(applied),)))
         ends(step, 0.0)
     told = [f"epoch {n}: 30 of 30 records applied once" for n in range(2)]
     assert [line for line in caplog.messages if line.startswith("epoch")] == told
-    status = _status(tmp_path, ends)
+    status = _status(tmp_path, reporter)
     assert status.epochs == told
     assert [row["left"] for row in status.input] == [0, 0, 29]
 
 
-def test_epochs_of_an_earlier_start_are_not_told_again(tmp_path, ends):
+def test_epochs_of_an_earlier_start_are_not_told_again(tmp_path, ends, reporter):
     for step, applied in ((5, [10, 12, 10]), (9, [20, 20, 20])):
         _save(tmp_path, step, _counts(applied))
         ends(step, 0.0)
-    assert _status(tmp_path, ends).epochs == ["epoch 1: 30 of 30 records applied once"]
+    assert _status(tmp_path, reporter).epochs == ["epoch 1: 30 of 30 records applied once"]
 
 
-def test_of_thousands_of_epochs_the_newest_are_told_and_the_status_stays_small(tmp_path, ends):
+def test_of_thousands_of_epochs_the_newest_are_told_and_the_status_stays_small(
+    tmp_path, ends, reporter
+):
     for step, epochs in ((0, 0), (5, 1500)):
         _save(tmp_path, step, _counts([10 * epochs] * 3))
         ends(step, 0.0)
-    status = _status(tmp_path, ends)
+    status = _status(tmp_path, reporter)
     assert status.epochs[-1] == "epoch 1499: 30 of 30 records applied once"
     assert sum(row["once"] for row in status.input) == 1500 * 30
     assert (tmp_path / "status" / "chief-0.json").stat().st_size < 4096
 
 
-def test_epochs_are_summaries(tmp_path, ends):
+def test_epochs_are_summaries(tmp_path, ends, reporter):
     for step, applied in ((0, [0, 0, 0]), (6, [10, 10, 5]), (9, [10, 10, 11])):
         _save(tmp_path, step, _counts(applied))
         ends(step, 0.0)
@@ -145,9 +151,9 @@ def test_epochs_are_summaries(tmp_path, ends):
     assert ended == {"input/once": 30, "input/more": 0, "input/never": 0, "input/skipped": 0}
 
 
-def test_before_the_first_checkpoint_nothing_is_told(tmp_path, ends):
+def test_before_the_first_checkpoint_nothing_is_told(tmp_path, ends, reporter):
     ends(0, 0.0)
-    assert _status(tmp_path, ends).input is None
+    assert _status(tmp_path, reporter).input is None
 
 
 def test_the_table_adds_up():

@@ -52,9 +52,9 @@ def test_what_a_killed_process_was_writing_is_removed(scene):
 
 def test_publishing_the_same_checkpoint_again_leaves_the_export_alone(scene, evaluation_of):
     evaluation = evaluation_of(scene.run)
-    publish = evaluation._publisher.publish
+    publish = evaluation.publisher.publish
     checkpoint = f"{scene.run.path}/model.ckpt-100"
-    first = publish(evaluation._estimator, "final", checkpoint, step=100, metrics={})
+    first = publish(evaluation.estimator, "final", checkpoint, step=100, metrics={})
     before = (pathlib.Path(first.path) / "saved_model.pb").stat().st_ino
     assert publish(None, "final", checkpoint, step=100, metrics={}) == first
     assert (pathlib.Path(first.path) / "saved_model.pb").stat().st_ino == before
@@ -66,10 +66,10 @@ def _model(export):
 
 def test_the_final_model_is_the_best_one_s_if_it_is_the_same(scene, evaluation_of):
     evaluation = evaluation_of(scene.run)
-    publish = evaluation._publisher.publish
+    publish = evaluation.publisher.publish
     checkpoint = f"{scene.run.path}/model.ckpt-100"
     best = publish(
-        evaluation._estimator, "best", checkpoint, step=100, metrics={"eval": {"loss": 1.0}}
+        evaluation.estimator, "best", checkpoint, step=100, metrics={"eval": {"loss": 1.0}}
     )
     metrics = {"eval": {"loss": 1.0}, "test": {"loss": 2.0}}
     final = publish(None, "final", checkpoint, step=100, metrics=metrics, like=best)
@@ -83,16 +83,16 @@ def test_the_final_model_is_the_best_one_s_if_it_is_the_same(scene, evaluation_o
 @pytest.mark.parametrize("damage", ["altered", "removed", "of another step"])
 def test_an_export_that_is_not_the_same_is_not_copied(scene, evaluation_of, damage):
     evaluation = evaluation_of(scene.run)
-    publish = evaluation._publisher.publish
+    publish = evaluation.publisher.publish
     checkpoint = f"{scene.run.path}/model.ckpt-100"
     other = checkpoint if damage != "of another step" else f"{scene.run.path}/model.ckpt-200"
-    best = publish(evaluation._estimator, "best", other, step=100, metrics={})
+    best = publish(evaluation.estimator, "best", other, step=100, metrics={})
     data = pathlib.Path(best.path) / "variables" / "variables.data-00000-of-00001"
     if damage == "altered":
         data.write_bytes(data.read_bytes()[:-1] + b"?")
     elif damage == "removed":
         data.unlink()
-    final = publish(evaluation._estimator, "final", checkpoint, step=100, metrics={}, like=best)
+    final = publish(evaluation.estimator, "final", checkpoint, step=100, metrics={}, like=best)
     assert parameters(f"{final.path}/variables/variables") == parameters(checkpoint)
     assert scene.leftovers == []
 
@@ -101,8 +101,8 @@ def test_an_export_that_is_not_the_same_is_not_copied(scene, evaluation_of, dama
 def test_what_was_made_from_something_else_is_replaced(scene, evaluation_of, changed):
     evaluation = evaluation_of(scene.run)
     checkpoint = f"{scene.run.path}/model.ckpt-100"
-    first = evaluation._publisher.publish(
-        evaluation._estimator, "final", checkpoint, step=100, metrics={}
+    first = evaluation.publisher.publish(
+        evaluation.estimator, "final", checkpoint, step=100, metrics={}
     )
     if changed == "parameters":
         save_again(scene.run, 100)
@@ -110,8 +110,8 @@ def test_what_was_made_from_something_else_is_replaced(scene, evaluation_of, cha
         evaluation = evaluation_of(scene.run, "eval.batch_size=100")
     else:  # exported by an earlier version, which did not say from what
         (pathlib.Path(first.path) / "assets.extra" / "checkpoint.sha256").unlink()
-    second = evaluation._publisher.publish(
-        evaluation._estimator, "final", checkpoint, step=100, metrics={}
+    second = evaluation.publisher.publish(
+        evaluation.estimator, "final", checkpoint, step=100, metrics={}
     )
     assert second.path == first.path
     assert parameters(f"{first.path}/variables/variables") == parameters(checkpoint)
@@ -121,8 +121,8 @@ def test_what_was_made_from_something_else_is_replaced(scene, evaluation_of, cha
 def test_a_failed_export_leaves_nothing(scene, evaluation_of):
     evaluation = evaluation_of(scene.run)
     with pytest.raises(Exception, match=r"ckpt-7"):
-        evaluation._publisher.publish(
-            evaluation._estimator, "final", f"{scene.run.path}/model.ckpt-7", step=7, metrics={}
+        evaluation.publisher.publish(
+            evaluation.estimator, "final", f"{scene.run.path}/model.ckpt-7", step=7, metrics={}
         )
     assert not (pathlib.Path(scene.run.exports) / "final" / "7").exists()
     assert scene.leftovers == []
@@ -171,14 +171,14 @@ def test_another_model_than_the_checkpoint_is_not_published(scene, evaluation_of
     class Mistaken:
         """An Estimator that exports another checkpoint than it is asked to."""
 
-        config = evaluation._estimator.config
-        model_fn = staticmethod(evaluation._estimator.model_fn)
+        config = evaluation.estimator.config
+        model_fn = staticmethod(evaluation.estimator.model_fn)
 
         def export_saved_model(self, folder, receiver, checkpoint_path):
-            return evaluation._estimator.export_saved_model(folder, receiver, checkpoint_path=new)
+            return evaluation.estimator.export_saved_model(folder, receiver, checkpoint_path=new)
 
     with pytest.raises(errors.ModelError, match=r"Estimator\.predict differ on"):
-        evaluation._publisher.publish(Mistaken(), "final", old, step=100, metrics={})
+        evaluation.publisher.publish(Mistaken(), "final", old, step=100, metrics={})
     assert not (pathlib.Path(scene.run.exports) / "final").exists()
     assert scene.leftovers == []
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from pipeline.config import Column
 from pipeline.records import manifest
 from tests.trainer import small_table
-from trainer.export import parity_rows
+from trainer.export import parity_edges, parity_rows
 
 
 def _features(row):
@@ -75,11 +75,11 @@ def test_rows_lie_on_the_boundaries_of_buckets(tmp_path):
 
 def test_of_many_columns_several_are_changed_in_a_row():
     edges = [
-        parity_rows._Edge(f"c{n}", change, change != "out of range", None)
+        parity_edges.Edge(f"c{n}", change, change != "out of range", None)
         for n in range(300)
         for change in ("least", "greatest", "out of range")
     ]
-    groups = parity_rows._groups(edges, 256)
+    groups = parity_rows.groups(edges, 256)
     assert 200 < len(groups) <= 256
     assert sorted((e.column, e.change) for g in groups for e in g) == sorted(
         (e.column, e.change) for e in edges
@@ -87,7 +87,7 @@ def test_of_many_columns_several_are_changed_in_a_row():
     for group in groups:
         assert len({(edge.change, edge.allowed) for edge in group}) == 1
         assert len({edge.column for edge in group}) == len(group)
-    assert parity_rows._groups(edges[:256], 256) == [[edge] for edge in edges[:256]]
+    assert parity_rows.groups(edges[:256], 256) == [[edge] for edge in edges[:256]]
 
 
 def test_rows_changed_in_several_columns_hold_all_of_these_changes(tmp_path, monkeypatch):
@@ -104,10 +104,10 @@ def test_rows_changed_in_several_columns_hold_all_of_these_changes(tmp_path, mon
 def test_pixels_and_shapes(tmp_path):
     table = small_table.Table(tmp_path)
     column = table.job.data.columns["pixels"]
-    found = {change: f.bytes_list.value[0] for change, _, f in parity_rows._pixels(column, None)}
+    found = {change: f.bytes_list.value[0] for change, _, f in parity_edges.pixels(column, None)}
     assert found == {"all 0": bytes(4), "all 255": b"\xff" * 4}
     size = table.job.data.columns["size"].model_copy(update={"min": 0.0, "max": math.inf})
-    assert [(c, list(f.float_list.value)) for c, _, f in parity_rows._numbers(size, None)] == [
+    assert [(c, list(f.float_list.value)) for c, _, f in parity_edges.numbers(size, None)] == [
         ("least", [0.0, 0.0])
     ]
 
@@ -117,7 +117,7 @@ def test_extremes_are_what_was_seen_not_what_rules_would_let_pass(tmp_path):
     seen = manifest.ColumnStatistics(count=3, missing=0, min=5, max=9)
     column = table.job.data.columns["day"].model_copy(update={"min": -(10**6), "max": 10**6})
     for known, expected in (seen, [seen.min, seen.max]), (None, [-(10**6), 10**6]):
-        found = [f.int64_list.value[0] for _, _, f in parity_rows._numbers(column, known)]
+        found = [f.int64_list.value[0] for _, _, f in parity_edges.numbers(column, known)]
         assert found == [*expected, 2 * abs(expected[1]) + 1]
 
 
@@ -146,14 +146,14 @@ def test_lists_that_belong_together_are_changed_to_one_length():
         "dwell": Column(type="float32", list=True, max_items=3, min=0, same_length_as="seen"),
         "rank": Column(type="int64", list=True, max_items=3, min=-1, max=9, same_length_as="seen"),
     }
-    others = {name: parity_rows._as_long(name, columns) for name in columns}
+    others = {name: parity_edges.as_long(name, columns) for name in columns}
     assert {name: set(alike) for name, alike in others.items()} == {
         "seen": {"dwell", "rank"},
         "alone": set(),
         "dwell": {"seen", "rank"},
         "rank": {"seen", "dwell"},
     }
-    made = parity_rows._of_length(2, {**others["seen"], **others["dwell"]})
+    made = parity_edges.of_length(2, {**others["seen"], **others["dwell"]})
     assert list(made["seen"].bytes_list.value) == [b"??"] * 2
     assert list(made["dwell"].float_list.value) == [0, 0]
     assert list(made["rank"].int64_list.value) == [9, 9]  # -1 stands for none
@@ -162,5 +162,5 @@ def test_lists_that_belong_together_are_changed_to_one_length():
 def test_a_list_that_is_always_empty_has_no_longest_list():
     column = Column(type="string", list=True, max_items=3)
     nothing = ("most frequent", True, tf.train.Feature(bytes_list=tf.train.BytesList()))
-    changes = [change for change, _, _ in parity_rows._lists(column, [nothing])]
+    changes = [change for change, _, _ in parity_edges.lists(column, [nothing])]
     assert changes == ["empty list"]

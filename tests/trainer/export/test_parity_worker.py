@@ -60,8 +60,8 @@ def test_rows_after_a_batch_that_is_refused_are_not_answered(request_of):
 
 
 def test_texts_are_written_without_pickling():
-    assert parity_worker._stored(tf.string) is np.bytes_
-    assert parity_worker._stored(tf.float32) is np.float32
+    assert parity_worker.stored_as(tf.string) is np.bytes_
+    assert parity_worker.stored_as(tf.float32) is np.float32
 
 
 def test_arrays_of_any_name_are_written(tmp_path):

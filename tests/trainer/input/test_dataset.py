@@ -70,7 +70,7 @@ def test_every_block_read_by_offset_is_the_one_of_the_sequential_read(small_reco
             # Built inside a dataset function, as training does: elsewhere the op does not work.
             read = (
                 tf.data.Dataset.from_tensor_slices(np.array(shard.blocks, np.int64))
-                .map(lambda at, path=path: trainer_input._records_at(path, at).batch(32))
+                .map(lambda at, path=path: trainer_input.records_at(path, at).batch(32))
                 .flat_map(lambda blocks: blocks.take(1))
             )
             element = tf.compat.v1.data.make_one_shot_iterator(read).get_next()
@@ -265,7 +265,7 @@ def test_a_block_of_gs_is_asked_for_as_a_whole(source):
     """By its place: each request of TensorFlow's client fetches just as many bytes as asked for."""
     blocks = source.blocks
     found = [
-        int(trainer_input._bytes_at(blocks, shard, offset))
+        int(trainer_input.bytes_at(blocks, shard, offset))
         for shard, offset in zip(blocks.shard, blocks.offset, strict=True)
     ]
     assert found == blocks.bytes.tolist() and max(found) == blocks.longest

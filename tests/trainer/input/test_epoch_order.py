@@ -137,7 +137,7 @@ def _chained(blocks, seed, applied, laps):
     epoch = int((applied // blocks.records).min())
     before, found = np.empty(0, np.int64), []
     for lap in range(epoch, epoch + laps):
-        expected = epoch_order._behind(epoch_order.epoch_order(number, seed, lap), before)
+        expected = epoch_order.behind(epoch_order.epoch_order(number, seed, lap), before)
         is_left = applied[expected] < (lap + 1) * blocks.records[expected]
         before = np.concatenate([expected[~is_left], expected[is_left]])
         found += [(int(block), lap) for block in expected[is_left]]

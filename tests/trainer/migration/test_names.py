@@ -127,9 +127,9 @@ def _config(names, categories, model):
 
 def _example(names, categories, rng):
     drawn = {name: float(rng.normal()) for name in names}
-    values = {name: small_table._feature([x]) for name, x in drawn.items()}
-    values |= {n: small_table._feature(b"a" if drawn[n] > 0 else b"b") for n in categories}
-    values[LABEL] = small_table._feature(int(sum(drawn.values()) > 0))
+    values = {name: small_table.feature([x]) for name, x in drawn.items()}
+    values |= {n: small_table.feature(b"a" if drawn[n] > 0 else b"b") for n in categories}
+    values[LABEL] = small_table.feature(int(sum(drawn.values()) > 0))
     return tf.train.Example(features=tf.train.Features(feature=values)).SerializeToString()
 
 

@@ -53,7 +53,7 @@ NAMES = ("id", "user", "age", "seen", "item", "price", "clicked")
 OF = {"user": ["age", "seen", "user"], "item": ["item", "price"]}
 
 
-def _rows(count=600):
+def rows(count=600):
     rng = np.random.default_rng(0)
     for number in range(count):
         seen = "|".join(f"i{n}" for n in rng.integers(0, 12, number % 4))
@@ -65,7 +65,7 @@ def _rows(count=600):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    table = "\n".join([",".join(NAMES), *_rows(), ""])
+    table = "\n".join([",".join(NAMES), *rows(), ""])
     return exports.finished(tmp_path_factory.mktemp("towers"), table, CONFIG)
 
 

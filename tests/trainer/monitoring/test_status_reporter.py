@@ -90,7 +90,7 @@ def test_it_is_due_again_after_an_interval_whatever_the_time_of_day(tmp_path, mo
 
 def test_of_an_object_store_less_is_asked():
     local, remote = RunFolder("/tmp/run"), RunFolder("gs://bucket/run")
-    assert Reporter(remote, "chief-0", 1)._interval > 10 * Reporter(local, "chief-0", 1)._interval
+    assert Reporter(remote, "chief-0", 1).interval > 10 * Reporter(local, "chief-0", 1).interval
 
 
 def test_of_a_disk_that_many_share_less_is_asked(tmp_path):
@@ -123,7 +123,7 @@ def test_the_last_word_stays_the_last(tmp_path):
     run = RunFolder(str(tmp_path))
     own = Reporter(run, "ps-0", 50, beat=0.01)
     own.say("done")
-    own._beat_on()  # returns
+    own.beat_on()  # returns
     assert run_folder.read_statuses(run)["ps-0"].state == "done"
 
 

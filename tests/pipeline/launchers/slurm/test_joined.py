@@ -58,7 +58,7 @@ def stage(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     monkeypatch.setattr(steps, "nodes_of", lambda variables: [steps.Node("n2", "10.0.0.2")])
     monkeypatch.setattr(commands, "state", lambda job: ("RUNNING", ""))
-    monkeypatch.setattr(joined, "_LOOK", 0.1)
+    monkeypatch.setattr(joined, "LOOK", 0.1)
     return Stage(run, tmp_path, record)
 
 
@@ -160,6 +160,6 @@ def test_it_ends_with_training(stage):
 def test_a_job_that_has_ended_without_a_word_is_found(stage, monkeypatch):
     stage.want(2)
     stage.step("7.0.1")
-    monkeypatch.setattr(joined, "_ASK_SLURM", 0.2)
+    monkeypatch.setattr(joined, "ASK_SLURM", 0.2)
     join(stage, LEAVING, lambda: monkeypatch.setattr(commands, "state", lambda job: ("FAILED", "")))
     assert len(stage.starts()) == 1

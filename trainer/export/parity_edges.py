@@ -1,0 +1,177 @@
+"""What is changed in rows that an export is compared on: for each column, values that are missing,
+unseen, extreme or on a boundary."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.config import Column
+from pipeline.records import manifest
+from pipeline.records.feature_plan import Planned
+from pipeline.steps import date_forms
+from trainer.input.dataset import Records
+
+# At most so many boundaries of a column.
+BOUNDARIES = 32
+_LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
+_UNSEEN = "\u241a"  # a text that no vocabulary holds
+# How a value is changed, whether the schema allows it, and the new feature.
+Changed = tuple[str, bool, tf.train.Feature]
+Found = Iterator[Changed]
+
+
+@dataclasses.dataclass(frozen=True)
+class Edge:
+    """A column, what is done to it, whether the schema allows that, and the new feature, `None`
+    removes it; `others` are those of lists that have to be as long."""
+
+    column: str
+    change: str
+    allowed: bool
+    feature: tf.train.Feature | None
+    others: Mapping[str, tf.train.Feature] = dataclasses.field(default_factory=dict)
+
+    @property
+    def features(self) -> dict[str, tf.train.Feature | None]:
+        """All that is new, by column."""
+        return {**self.others, self.column: self.feature}
+
+
+def edges_of(source: Records) -> Iterator[Edge]:
+    """Yields all that is changed, by the columns that a model takes."""
+    statistics = source.manifest.statistics.get("train")
+    columns = source.transforms.serving_columns
+    jumps = _jumps(source.transforms.plan.features)
+    pairs = [(name, column.same_length_as) for name, column in columns.items()]
+    together = {name for pair in pairs if pair[1] is not None for name in pair}
+    for name, column in columns.items():
+        alike = as_long(name, columns) if name in together else {}
+        if column.missing == "allow":
+            yield Edge(name, "missing", True, None, of_length(0, alike))
+        seen = statistics.columns.get(name) if statistics else None
+        edges = list(_EDGES[column.type](column, seen))
+        edges += _on_boundaries(column, jumps.get(name, []))
+        if column.list:
+            edges += lists(column, edges)
+        for change, allowed, feature in edges:
+            count = len(getattr(feature, _LISTS[column.type]).value) if alike else 0
+            yield Edge(name, change, allowed, feature, of_length(count, alike))
+
+
+def _jumps(features: Iterable[Planned]) -> dict[str, list[float]]:
+    """Returns where features jump, by column: of steps that get its values as they are."""
+    found: dict[str, list[float]] = {}
+    for feature in features:
+        for step in feature.steps if len(feature.inputs) == 1 else ():
+            found.setdefault(feature.inputs[0], []).extend(step.jumps)
+            if not step.fills_gaps and step.statistics_after() != "unchanged":
+                break
+    return found
+
+
+def _on_boundaries(column: Column, jumps: Sequence[float]) -> Found:
+    """Yields a value on each boundary: a model that has moved it, or has it belong to the other
+    side, differs there and perhaps nowhere else."""
+    if column.type not in ("int64", "float32"):
+        return
+    values = sorted({math.ceil(x) if column.type == "int64" else float(x) for x in jumps})
+    for number, value in enumerate(values[:: -(-len(values) // BOUNDARIES) or 1]):
+        low = column.min is None or value >= column.min
+        high = column.max is None or value <= column.max
+        yield f"boundary {number + 1}", low and high, _number(column, value)
+
+
+def as_long(name: str, columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Returns the other lists that have to be as long as a column."""
+    first = columns[name].same_length_as or name
+    return {
+        other: column
+        for other, column in columns.items()
+        if other != name and first in (other, column.same_length_as)
+    }
+
+
+def of_length(count: int, columns: Mapping[str, Column]) -> dict[str, tf.train.Feature]:
+    """Returns lists of `count` items that the schema allows."""
+    found = {}
+    for name, column in columns.items():
+        item: Any = "?" * max(1, column.min_length)
+        if column.type != "string":
+            known = (value for value in (column.min, column.max) if value is not None)
+            item = next((value for value in known if value != column.stands_for_missing), 1)
+        item = column.allowed[0] if column.allowed else item
+        item = date_forms.EXAMPLES[column.dates] if column.dates else item
+        item = item.encode() if isinstance(item, str) else item
+        item = int(item) if column.type == "int64" else item
+        found[name] = tf.train.Feature(**{_LISTS[column.type]: {"value": [item] * count}})
+    return found
+
+
+def lists(column: Column, edges: Sequence[Changed]) -> Found:
+    """Yields an empty list, and the longest of the first of the `edges` that has a value."""
+    yield "empty list", True, tf.train.Feature(**{_LISTS[column.type]: {}})
+    kind = _LISTS[column.type]
+    # Of a split where all lists are empty, there is no value that was seen.
+    having = [edge for edge in edges if getattr(edge[2], kind).value]
+    for change, allowed, feature in having[:1]:
+        longest = tf.train.Feature()
+        item = getattr(feature, kind).value[0]
+        getattr(longest, kind).value.extend([item] * (column.max_items or 1))
+        yield f"longest list of {change}", allowed, longest
+
+
+def numbers(column: Column, seen: manifest.ColumnStatistics | None) -> Found:
+    """Yields the extremes that were `seen`, or else those of the rules, and a value beyond."""
+    # Rules may allow what no row comes near, where terms cancel that are far larger than answers.
+    least, greatest = (seen.min, seen.max) if seen else (None, None)
+    least = column.min if least is None else least
+    greatest = column.max if greatest is None else greatest
+    if least is not None and math.isfinite(least):
+        yield "least", True, _number(column, least)
+    if greatest is not None and math.isfinite(greatest):
+        yield "greatest", True, _number(column, greatest)
+        yield "out of range", False, _number(column, 2 * abs(greatest) + 1)
+
+
+def _number(column: Column, value: float) -> tf.train.Feature:
+    if column.type == "int64":
+        bounds = np.iinfo(np.int64)
+        whole = min(max(int(value), int(bounds.min)), int(bounds.max))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[whole] * column.size))
+    return tf.train.Feature(float_list=tf.train.FloatList(value=[value] * column.size))
+
+
+def _texts(column: Column, _: Any) -> Found:
+    length, anything = max(1, column.min_length), not (column.allowed or column.dates)
+    yield "unseen text", anything, _bytes(column, (_UNSEEN * length).encode())
+    yield "empty text", column.min_length == 0 and anything, _bytes(column, b"")
+
+
+def _bytes(column: Column, value: bytes) -> tf.train.Feature:
+    count = 1 if column.type == "uint8" else column.size
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value] * count))
+
+
+def pixels(column: Column, _: Any) -> Found:
+    """Yields pixels that are all black, and all white."""
+    yield "all 0", True, _bytes(column, bytes(column.size))
+    yield "all 255", True, _bytes(column, b"\xff" * column.size)
+
+
+def _images(column: Column, _: Any) -> Found:
+    yield from ()
+
+
+_EDGES: Mapping[str, Callable[[Column, manifest.ColumnStatistics | None], Found]] = {
+    "int64": numbers,
+    "float32": numbers,
+    "string": _texts,
+    "uint8": pixels,
+    "image": _images,
+}
