@@ -15,7 +15,6 @@ import pytest
 
 from pipeline.config import strategy_table
 from tests.pipeline.process_help import ROOT, child_environment
-from tests.support import sets
 
 ESTIMATORS = [
     "AFMEstimator",
@@ -105,13 +104,6 @@ def _run(name: str, mode: str) -> str:
     return f"{name.lower()}-{mode}"
 
 
-def _cases():
-    """Each Estimator in one mode, so that a mode has several. What the trainer does to an
-    Estimator of others it does by the mode alone."""
-    turns = zip(ESTIMATORS, itertools.cycle(MODES))
-    return [sets.slow_unless(name == "PNNEstimator", name, mode) for name, mode in turns]
-
-
 def test_all_of_the_package_are_here():
     files = metadata.files("deepctr") or []
     [listed] = [path for path in files if path.match("estimator/models/__init__.py")]
@@ -119,7 +111,10 @@ def test_all_of_the_package_are_here():
     assert sorted(line.split()[-1] for line in text.splitlines() if line) == sorted(ESTIMATORS)
 
 
-@pytest.mark.parametrize(("name", "mode"), _cases())
+# Each in one mode, so that a mode has several: what the trainer does to an Estimator of others it
+# does by the mode alone.
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "mode"), zip(ESTIMATORS, itertools.cycle(MODES)))
 def test_it_trains_and_its_export_answers_the_same(job, name, mode):
     code, output = _train(job, name, mode)
     assert code == 0, output

@@ -60,19 +60,13 @@ def _restored(path: pathlib.Path, servers: int) -> dict[str, np.ndarray]:
     return whole
 
 
-@pytest.mark.parametrize(
-    ("kind", "numbers"),
-    [
-        ("canned", (2, 3)),
-        *(pytest.param(kind, (1, 2, 3, 1), marks=pytest.mark.slow) for kind in word_table.MODELS),
-    ],
-)
-def test_other_numbers_of_servers_continue_with_equal_parameters(
-    words, trainers, tmp_path, kind, numbers
-):
+# In `make test`, tests/trainer/distribution/test_balanced_tables.py does so in one process.
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", word_table.MODELS)
+def test_other_numbers_of_servers_continue_with_equal_parameters(words, trainers, tmp_path, kind):
     model, table = word_table.MODELS[kind]
     path, before = tmp_path / "run", {}
-    for turn, servers in enumerate(numbers, 1):
+    for turn, servers in enumerate((1, 2, 3, 1), 1):
         settings = (model, f"cluster.ps={servers}", f"train.steps={turn * STEPS}")
         after = _train(words, trainers, path, *settings)
         restored = _restored(path, servers)

@@ -20,14 +20,14 @@ def test_a_killed_worker_comes_back_and_the_others_do_not_notice(rig):
     """See docs/tensorflow-pitfalls.md#lost-worker."""
     result = rig.train(
         *ASYNC,
-        "train.steps=200",
+        "train.steps=120",
         faults=(
             {"by": "worker-0", "at": 20, "do": "kill", "target": "worker-0"},
             {"by": "chief-0", "at": 40, "do": "await_return", "target": "worker-0"},
         ),
         pace=0.005,
     )
-    assert 200 <= result["final_step"] <= 202
+    assert 120 <= result["final_step"] <= 122
     assert rig.fired()["step"] >= 20
     assert {name: len(pids) for name, pids in rig.seen.pids.items()} == {
         **{"chief-0": 1, "ps-0": 1, "evaluator-0": 1, "worker-0": 2}
@@ -43,11 +43,11 @@ def test_a_killed_chief_falls_back_to_its_checkpoint(rig):
     """The step goes back for all, which is recorded (docs/tensorflow-pitfalls.md#lost-chief)."""
     result = rig.train(
         *ASYNC,
-        "train.steps=300",
+        "train.steps=150",
         faults=({"by": "chief-0", "at": 70, "do": "kill", "target": "chief-0"},),
         pace=0.005,
     )
-    assert 300 <= result["final_step"] <= 302
+    assert 150 <= result["final_step"] <= 152
     assert len(rig.seen.pids["chief-0"]) == 2
     assert len(rig.seen.pids["worker-0"]) == len(rig.seen.pids["ps-0"]) == 1
     (restart,) = rig.restarts
@@ -61,11 +61,11 @@ def test_a_killed_parameter_server_is_filled_again_from_the_checkpoint(rig):
     """See docs/tensorflow-pitfalls.md#lost-parameter-server."""
     result = rig.train(
         *ASYNC,
-        "train.steps=300",
+        "train.steps=150",
         faults=({"by": "chief-0", "at": 70, "do": "kill", "target": "ps-0"},),
         pace=0.005,
     )
-    assert 300 <= result["final_step"] <= 302
+    assert 150 <= result["final_step"] <= 152
     assert len(rig.seen.pids["ps-0"]) == 2
     assert len(rig.seen.pids["chief-0"]) == 1
     (restart,) = rig.restarts
@@ -75,15 +75,17 @@ def test_a_killed_parameter_server_is_filled_again_from_the_checkpoint(rig):
     rig.check_files()
 
 
+# In `make test`, tests/faults/test_kept_promises.py kills the same at four other moments.
+@pytest.mark.slow
 def test_a_killed_worker_of_an_all_reduce_takes_all_with_it(rig):
     """One alone cannot come back (docs/tensorflow-pitfalls.md#lost-worker-of-an-all-reduce)."""
     result = rig.train(
         *ALL_REDUCE,
-        "train.steps=120",
+        "train.steps=80",
         faults=({"by": "worker-0", "at": 50, "do": "kill", "target": "worker-0"},),
         pace=0.005,
     )
-    assert result["final_step"] == 120
+    assert result["final_step"] == 80
     assert len(rig.seen.pids["chief-0"]) == len(rig.seen.pids["worker-0"]) == 2
     assert len(rig.seen.pids["evaluator-0"]) == 1
     (restart,) = rig.restarts

@@ -35,6 +35,7 @@ def test_checkpoints_are_equal_to_the_bit(trained, seed):
         np.testing.assert_array_equal(values, second[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_another_seed_begins_elsewhere(trained):
     one, other = trained(1, 1), trained(7, 1)
     assert any((one[name] != other[name]).any() for name in one if name.endswith("kernel"))
