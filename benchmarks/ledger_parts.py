@@ -48,10 +48,10 @@ def _ours(records: dataset.Records) -> tf.data.Dataset:
     feed = window_feed.Feed(
         blocks, train.seed, epoch_order.open_blocks(blocks, train.open_blocks, 1)
     )
-    backlog = epoch_order.Backlog(
+    schedule = epoch_order.Schedule(
         blocks, records.job.train.seed, np.zeros(len(blocks.records), np.int64)
     )
-    feed.begin(lambda: shares.dealt(backlog, 0, 1))
+    feed.begin(lambda: shares.assigned(schedule, 0, 1))
     return records.train_input_fn(feed, 1)()
 
 
@@ -96,10 +96,10 @@ def planning() -> dict[str, float]:
     blocks = epoch_order.blocks_of(split, _RECORDS, [f"shard-{n}" for n in range(_SHARDS)])
     assert epoch_order.open_blocks(blocks, 4096, _WORKERS) > 1
     for counts in (np.zeros(number, np.int64), applied):
-        backlog = epoch_order.Backlog(blocks, 1, counts)
+        schedule = epoch_order.Schedule(blocks, 1, counts)
         for rank in range(_WORKERS):
             # What a worker opens at once.
-            assert backlog[rank].epoch == backlog[rank + 15 * _WORKERS].epoch == 0
+            assert schedule[rank].epoch == schedule[rank + 15 * _WORKERS].epoch == 0
     assert epoch_order.ledger(blocks, applied, applied)[0].left == number // 2 * _RECORDS
     seconds = time.perf_counter() - began
     variables = saved_counts.unread(blocks).values()

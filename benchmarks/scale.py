@@ -294,13 +294,13 @@ def _growth(scene: _Scene) -> float:
     records = np.full(count, BLOCK)
     blocks = epoch_order.Blocks(("a",), records * 0, records * 0, records)
     folder = scene.run.path
-    backlog = epoch_order.Backlog(blocks, 0, records * 0)
+    schedule = epoch_order.Schedule(blocks, 0, records * 0)
     ends = epoch_ends.EpochEnds(folder, blocks, scene.reporter(scene.tasks[0]))
     held = []
     tracemalloc.start()
     for epoch in range(EPOCHS):
         for position in range(epoch * count, (epoch + 1) * count, count // 4):
-            backlog[position]
+            schedule[position]
         if (epoch + 1) % (EPOCHS // 10) == 0:
             counts = saved_counts.Counts(records * epoch, records * epoch, np.ones(2, np.int64))
             with mock.patch.object(saved_counts, "counts_in", lambda *_, counts=counts: counts):

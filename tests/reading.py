@@ -10,11 +10,11 @@ def train_dataset(records, rank=0, readers=1, applied=None):
     """The training input of one reader; `applied` are records of each block read before."""
     blocks = records.blocks("train")
     counts = np.zeros(len(blocks.records), np.int64) if applied is None else applied
-    backlog = epoch_order.Backlog(blocks, records.job.train.seed, counts)
+    schedule = epoch_order.Schedule(blocks, records.job.train.seed, counts)
     train = records.job.train
     number = epoch_order.open_blocks(blocks, train.open_blocks, readers)
     feed = window_feed.Feed(blocks, train.seed, number)
-    feed.begin(lambda: shares.dealt(backlog, rank, readers))
+    feed.begin(lambda: shares.assigned(schedule, rank, readers))
     return records.train_input_fn(feed, readers)()
 
 

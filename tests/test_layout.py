@@ -92,7 +92,7 @@ SIGNATURES = (*FORBIDDEN, "benchmarks", "tests/support")
 MODEL_FN = ("features", "labels", "mode", "params", "config")
 # The library that calls a method, and by position.
 CALLED_BY = {
-    "Judge.export": "tf.estimator.Exporter",
+    "BestExporter.export": "tf.estimator.Exporter",
     "Head.create_estimator_spec": "tf.estimator.Head",
     "_Binary.update_metrics": "tf.estimator.BinaryClassHead",
     "_Environment.from_runner_api_parameter": "apache_beam.transforms.environments.Environment",

@@ -26,7 +26,7 @@ from trainer.evaluation import request
 
 if TYPE_CHECKING:
     from trainer.metrics.slice_metrics import Judgement
-    from trainer.reevaluation import Judged
+    from trainer.reevaluation import Reevaluation
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -52,10 +52,10 @@ def main() -> None:
     request.splits(_SPLIT.value or None, manifest.read(folder))
     from trainer.metrics import report_page, slice_metrics
     from trainer.monitoring import tf_logging
-    from trainer.reevaluation import Judged
+    from trainer.reevaluation import Reevaluation
 
     tf_logging.configure_logging(verbose=False)
-    judged = Judged(run, folder, _SPLIT.value or None, slices=slices, job=job)
+    judged = Reevaluation(run, folder, _SPLIT.value or None, slices=slices, job=job)
     found: dict[str, slice_metrics.Judgement] = {}
     here: Mapping[str, slice_metrics.Judgement] = {}
     metrics: dict[str, Mapping[str, float]] = {}
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def look_at(
-    judged: Judged, checkpoint: str
+    judged: Reevaluation, checkpoint: str
 ) -> tuple[Mapping[str, Judgement], Mapping[str, Mapping[str, float]]]:
     """Prints the model's own metrics of a checkpoint; returns its slices, and these metrics, by
     step, split and, where there are several, label."""

@@ -103,7 +103,7 @@ def build(process: Process, records: Source) -> Experiment:
             steps=None,
             name="eval",
             hooks=evaluation.hooks("eval"),
-            exporters=[evaluation.judge],
+            exporters=[evaluation.best_exporter],
             start_delay_secs=0,
             throttle_secs=job.eval.throttle_seconds,
         ),

@@ -28,7 +28,7 @@ class Evaluation:
     judgements: dict[str | None, slice_metrics.Judgement]
 
 
-class Judged:
+class Reevaluation:
     """A run, and the splits and slices that are looked at."""
 
     def __init__(

@@ -12,13 +12,13 @@ from pipeline.runs import liveness, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
-_COLUMNS = ("process", "state", "step", "loss", "examples/s", "last word", "pid")
+_COLUMNS = ("process", "state", "step", "loss", "examples/s", "last seen", "pid")
 # What a process is called that has said no more, once its run has ended as it should.
 _UNSAID = {"done": "ended", "stopped": "ended"}
 
 
 def describe(run: RunFolder, now: float) -> str:
-    """Returns the state of a run as text: how it is, and the last word of each process."""
+    """Returns the state of a run as text: how it is, and when each process was last seen."""
     record = run_record.read(run)
     statuses = run_folder.read_statuses(run)
     state, reason = liveness.state_of_run(run, record, statuses, now=now)

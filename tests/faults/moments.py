@@ -23,7 +23,7 @@ from trainer.input import window_feed
 SAVING = "saving"
 # After parameters were restored, before a hook sees the session.
 RESTORED = "restored"
-# While blocks are taken from the dealer, or the input pipeline begins the next window.
+# While blocks are taken from the dispatcher, or the input pipeline begins the next window.
 TAKING = "taking"
 MOMENTS = (SAVING, RESTORED, TAKING)
 # A line for each save and restore of the chief: {"moment", "pid", "step", "until"}. `step` is that
@@ -41,7 +41,7 @@ def install(due: Due, note: Callable[..., None]) -> None:
     pipeline is made."""
     _wrap(tf.compat.v1.train.Saver, "save", functools.partial(_saving, due))
     _wrap(tf.compat.v1.train.CheckpointSaverHook, "_save", functools.partial(_whole_save, note))
-    _wrap(dispatcher.Dealer, "take", functools.partial(_taking, due))
+    _wrap(dispatcher.Dispatcher, "take", functools.partial(_taking, due))
     windows = window_feed.Feed.windows
 
     def reported(feed: window_feed.Feed, *args) -> Iterator:

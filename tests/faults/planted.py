@@ -14,10 +14,10 @@ class ForgetPlaces(tf.compat.v1.train.SessionRunHook):
     """Has blocks that were partly read before a restart read again from their first record."""
 
     def __init__(self) -> None:
-        release = assignments.Holdings.release
+        release = assignments.Assignments.release
 
         def forgetful(self, reached):
             of_blocks = self._records[self.waiting_blocks]
             release(self, np.asarray(reached) // of_blocks * of_blocks)
 
-        assignments.Holdings.release = forgetful
+        assignments.Assignments.release = forgetful

@@ -13,29 +13,29 @@ ENTRY = f"{__name__}:take_for_ever"
 RANK, WIDTH, CHUNK = 1, 12, 2
 
 
-def session(target: str, job: str) -> tuple[dispatcher.Dealer, Any, Any]:
-    """Returns the dealer of the reader, the op that makes the ledger, and a session, of a process
-    of the cluster that needs the parameter server only."""
+def session(target: str, job: str) -> tuple[dispatcher.Dispatcher, Any, Any]:
+    """Returns the dispatcher of the reader, the op that makes the ledger, and a session, of a
+    process of the cluster that needs the parameter server only."""
     placed = tf.compat.v1.train.replica_device_setter(1, worker_device=job)
     with tf.Graph().as_default() as graph, tf.compat.v1.device(placed):
         reached = counters.variable(saved_counts.REACHED, [4], tf.int32, saved=True)
-        dealer = dispatcher.Dealer(reached, rank=RANK, num_readers=2, width=WIDTH, chunk=CHUNK)
-        dealer.build()
+        shared = dispatcher.Dispatcher(reached, rank=RANK, num_readers=2, width=WIDTH, chunk=CHUNK)
+        shared.build()
         made = tf.compat.v1.global_variables_initializer()
     filters = tf.compat.v1.ConfigProto(device_filters=["/job:ps", job])
-    return dealer, made, tf.compat.v1.Session(target, graph=graph, config=filters)
+    return shared, made, tf.compat.v1.Session(target, graph=graph, config=filters)
 
 
 def take_for_ever(cluster: dict[str, list[str]]) -> None:
     """Takes pieces until it is killed, and keeps as many of them as it may."""
     server = tf.distribute.Server(cluster, job_name="worker", task_index=0)
-    dealer, _, own = session(server.target, "/job:worker/task:0")
+    shared, _, own = session(server.target, "/job:worker/task:0")
     while True:
         # The parameter server may still talk to the reader that was killed; a trainer begins again.
         with contextlib.suppress(tf.errors.UnavailableError):
-            start = dealer.begin(own)
+            start = shared.begin(own)
             assert start is not None
             held = start.held
             while True:
                 kept = held[CHUNK - WIDTH :]
-                held = [*kept, *dealer.take(own, kept)]
+                held = [*kept, *shared.take(own, kept)]

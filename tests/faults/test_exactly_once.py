@@ -23,13 +23,13 @@ from trainer.exactly_once import saved_counts
 from trainer.input.dataset import Records
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
-DEALT = ("parameter_server", "parameter_server_strategy")
+SHARED = ("parameter_server", "parameter_server_strategy")
 WITNESSED = witness.SETTINGS
 
 
 # In `make test`, the last epoch is read with slow workers, which get less of it.
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", DEALT)
+@pytest.mark.parametrize("mode", SHARED)
 def test_a_slow_worker_reads_less_and_epochs_end_exactly(rig, mode):
     result = rig.train(
         f"cluster.strategy={mode}",
@@ -63,7 +63,7 @@ def test_the_last_epoch_is_read_to_its_end_before_a_later_one_begins(rig, mode):
         "train.save_steps=1000",
         pace={"chief-0": 0.01, "worker-0": 0.05, "worker-1": 0.0},
     )
-    if mode in DEALT:
+    if mode in SHARED:
         read = result["readers"]
         assert 0 < read["worker-0"] < read["chief-0"] and read["worker-0"] < read["worker-1"]
     first, second, *filled = result["input"]
@@ -181,22 +181,22 @@ def test_a_reader_killed_while_it_takes_holds_all_it_was_dealt(trainers, tmp_pat
     with Reservation(2) as reserved:
         cluster = {"ps": reserved.addresses[:1], "worker": reserved.addresses[1:]}
     server = tf.distribute.Server(cluster, job_name="ps", task_index=0)
-    dealer, made, session = takes.session(server.target, "/job:ps/task:0")
+    dispatcher, made, session = takes.session(server.target, "/job:ps/task:0")
     session.run(made)
-    dealer.close(session)
-    dealer.lay_out(session)
+    dispatcher.close(session)
+    dispatcher.lay_out(session)
     last = -1
     for _ in range(15):
         trainers.spawn(Spawn("reader", takes.ENTRY, (cluster,), str(log)))
         enough = last + 50 * takes.CHUNK
         while last < enough:
             assert not any(isinstance(e, Ended) for e in trainers.wait(0)), log.read_text()
-            last = max(dealer.begin(session).held, default=-1)
+            last = max(dispatcher.begin(session).held, default=-1)
         trainers.signal("reader", signal.SIGKILL)
         _wait_for_end(trainers)
-        held = dealer.begin(session).held
+        held = dispatcher.begin(session).held
         assert held == list(range(held[0], held[0] + takes.WIDTH))
-        next_one, last = dealer.take(session, held[takes.CHUNK :])
+        next_one, last = dispatcher.take(session, held[takes.CHUNK :])
         assert next_one == held[-1] + 1, "what was dealt last is held by no reader"
     session.close()
 
@@ -229,7 +229,7 @@ FEW = (40, 13)
 
 
 def _train_three(rig, folder, mode, epochs, due):
-    replicas = 1 if mode in DEALT else 3
+    replicas = 1 if mode in SHARED else 3
     steps = epochs * due // (BATCH * replicas) + 1
     settings = (f"cluster.strategy={mode}", "cluster.workers=2", f"train.steps={steps}")
     result = rig.train(*settings, "train.save_steps=1000", *WITNESSED, records=folder)
@@ -242,7 +242,7 @@ def _train_three(rig, folder, mode, epochs, due):
     "mode",
     [
         slow_unless(mode == "multi_worker_mirrored", mode)
-        for mode in (*DEALT, "multi_worker_mirrored")
+        for mode in (*SHARED, "multi_worker_mirrored")
     ],
 )
 def test_each_record_once_whatever_the_shards(rig, tmp_path, mode):
@@ -253,12 +253,12 @@ def test_each_record_once_whatever_the_shards(rig, tmp_path, mode):
     assert all(row["once"] == row["due"] == sum(UNEVEN) for row in ended)
     final = Final(rig, folder)
     assert (final.counts.applied == final.counts.reached).all()
-    final.check(twice=3 * BATCH if mode in DEALT else 0)
+    final.check(twice=3 * BATCH if mode in SHARED else 0)
 
 
 @pytest.mark.parametrize(
     "mode",
-    [slow_unless(mode == "parameter_server", mode) for mode in (*DEALT, "parameter_server_sync")],
+    [slow_unless(mode == "parameter_server", mode) for mode in (*SHARED, "parameter_server_sync")],
 )
 def test_very_few_records_are_shared_without_waiting(rig, tmp_path, mode):
     """A batch of each is more than an epoch; all records are used alike nevertheless."""

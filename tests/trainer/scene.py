@@ -21,7 +21,7 @@ class Scene:
         evaluation = self._evaluation_of(self.run, *overrides, **records)
         checkpoint = f"{self.run.path}/model.ckpt-{step}"
         metrics = {"accuracy": np.float32(value), "loss": 1.0, "global_step": np.int64(step)}
-        return evaluation.judge.export(
+        return evaluation.best_exporter.export(
             evaluation.estimator, "unused", checkpoint, metrics, step == 300
         )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors
-from trainer.reevaluation import Judged
+from trainer.reevaluation import Reevaluation
 
 
 @pytest.fixture
 def judged(finished, small_records):
     def build(split=None, slices=(), run=None):
-        return Judged(run or finished.run, small_records.folder, split, slices=slices)
+        return Reevaluation(run or finished.run, small_records.folder, split, slices=slices)
 
     return build
 

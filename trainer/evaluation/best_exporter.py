@@ -25,7 +25,7 @@ from trainer.monitoring.status_reporter import Reporter
 _KEPT = "best"
 
 
-class Judge(tf.estimator.Exporter):
+class BestExporter(tf.estimator.Exporter):
     """Looks at every evaluation: reports it, and exports the model if it is the best so far.
 
     It is an `Exporter`, so `train_and_evaluate` calls it in a single process; the evaluator of a

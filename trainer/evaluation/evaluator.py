@@ -91,7 +91,7 @@ class Evaluation:
             if isinstance(records, OwnInput)
             else exporters.Publisher(job, run, records, hooks=hooks, reporter=reporter)
         )
-        self.judge = best_exporter.Judge(
+        self.best_exporter = best_exporter.BestExporter(
             job, run, records, reporter=reporter, publisher=self.publisher
         )
 
@@ -177,7 +177,7 @@ class Evaluation:
                 with self._reporter.counting("fetching the checkpoint"):
                     copy = stack.enter_context(checkpoint_files.pinned(checkpoint))
                 metrics, judged = self.evaluate("eval", copy)
-                self.judge.export(self.estimator, "", judged, metrics, False)
+                self.best_exporter.export(self.estimator, "", judged, metrics, False)
         except FileNotFoundError:
             return None
         return version if judged == copy else _version(judged)
@@ -216,10 +216,10 @@ class Evaluation:
         if checkpoint is None:
             raise errors.ModelError(f"{self._run.path!r}: training ended without a checkpoint")
         step = checkpoint_files.step_of(checkpoint)
-        found = self.judge.metrics_of(checkpoint)
+        found = self.best_exporter.metrics_of(checkpoint)
         if found is None:
             found, checkpoint = self.evaluate("eval", checkpoint)
-            self.judge.export(self.estimator, "", checkpoint, found, True)
+            self.best_exporter.export(self.estimator, "", checkpoint, found, True)
         passed_over = self._tell_skipped()
         metrics = {"eval": found}
         if self.records.has("test"):

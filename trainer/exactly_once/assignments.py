@@ -1,4 +1,4 @@
-"""What one reader of a shared backlog holds: pieces that have been dealt to it, not yet applied.
+"""What one reader of a shared schedule holds: pieces assigned to it and not yet applied.
 
 It keeps enough of them ahead of its pipeline, which never waits for one: a step that asked for
 records that no reader has taken would wait for ever, as pieces are taken between steps.
@@ -52,8 +52,8 @@ def can_take_turns(
     return int(records.sum()) > num_readers * begun
 
 
-class Holdings:
-    """The pieces of one session, by their position in the backlog.
+class Assignments:
+    """The pieces of one session, by their position in the schedule.
 
     A piece waits until all earlier epochs of its block have been applied, by any reader: with two
     at a block, it would not be known how far it is. `in_turn` is false where readers make each step
@@ -63,7 +63,7 @@ class Holdings:
 
     def __init__(
         self,
-        backlog: epoch_order.Backlog,
+        schedule: epoch_order.Schedule,
         records: np.ndarray,
         batch_size: int,
         *,
@@ -72,7 +72,7 @@ class Holdings:
         end: int | None = None,
     ) -> None:
         """`end` is the position behind the last epoch; `None` if training ends by steps alone."""
-        self._backlog, self._records = backlog, records
+        self._schedule, self._records = schedule, records
         self._batch_size, self._size, self._in_turn = batch_size, size, in_turn
         self._end, self._exhausted = end, False
         self._waiting: dict[int, epoch_order.Piece] = {}
@@ -88,15 +88,15 @@ class Holdings:
             if self._end is not None and position >= self._end:
                 self._exhausted = True
             else:
-                self._waiting[position] = self._backlog[position]
+                self._waiting[position] = self._schedule[position]
 
     def exhaust(self) -> None:
-        """Takes nothing in any more: all of the last epoch has been dealt."""
+        """Takes nothing in any more: all of the last epoch has been assigned."""
         self._exhausted = True
 
     @property
     def exhausted(self) -> bool:
-        """True if all of the last epoch has been dealt."""
+        """True if all of the last epoch has been assigned."""
         return self._exhausted
 
     def left(self, reached: np.ndarray) -> int:

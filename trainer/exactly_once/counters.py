@@ -111,7 +111,7 @@ class Variables:
     ) -> Any:
         """Returns the op that counts one batch of reader `rank`; both tensors are `[batch]` int32.
 
-        A batch that is not `in_turn`, because its blocks have been dealt again, was applied all
+        A batch that is not `in_turn`, because its blocks have been assigned again, was applied all
         the same, but nothing runs after it. Under a strategy every copy of the variables counts
         the batches of all replicas.
         """

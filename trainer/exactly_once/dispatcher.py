@@ -1,23 +1,23 @@
 """How processes on parameter servers share what is to be read: each takes what it can use.
 
-Variables on a parameter server say how far the backlog has been dealt, and which of its pieces each
-reader holds. They are not saved: a chief that starts lays them out again, from the counts of the
-parameters it starts with. A reader that comes back continues with what it held; if it does not, the
-chief takes that back.
+Variables on a parameter server say how far the schedule has been assigned, and which of its pieces
+each reader holds. They are not saved: a chief that starts lays them out again, from the counts of
+the parameters it starts with. A reader that comes back continues with what it held; if it does not,
+the chief takes that back.
 
-Positions in the backlog are counted on over the starts of a chief, so that those dealt before are
-told from those dealt after, whenever they were written. A token names a session of a reader: one
-whose token is no longer there was left behind, as the chief has started or has taken its pieces,
-and must begin again.
+Positions in the schedule are counted on over the starts of a chief, so that those assigned before
+are told from those assigned after, whenever they were written. A token names a session of a reader:
+one whose token is no longer there was left behind, as the chief has started or has taken its
+pieces, and must begin again.
 
 A reader that cannot make a whole batch of what is left of the last epoch gives up: it says so in
 its row, and the chief reads what it held. So the last batches are of one reader, and all others
 are full. A reader that leaves before hands back what it holds: the chief takes it at once, and does
 not wait until it is missed. There may be places for more readers than there are at the moment.
 
-No step is let in while the dealer is closed. The chief closes it, and waits until no step is under
-way, before it puts parameters back to a checkpoint, so that nothing is applied to them that is
-not counted; and before it saves for the last time.
+No step is let in while the dispatcher is closed. The chief closes it, and waits until no step is
+under way, before it puts parameters back to a checkpoint, so that nothing is applied to them that
+is not counted; and before it saves for the last time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _raw = tf.raw_ops
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """What a session begins with: the counts when the backlog was laid out (`base`) and now
+    """What a session begins with: the counts when the schedule was laid out (`base`) and now
     (`reached`), `[blocks]`, the positions that its reader holds of it, and whether that has given
     them up."""
 
@@ -58,13 +58,13 @@ class Start:
     gave_up: bool
 
 
-class Dealer:
+class Dispatcher:
     """The variables, and the ops on them, of one reader in its graph; all on one server.
 
     A reader holds up to `width` pieces, and takes `chunk` at a time. `reached` is the variable of
-    the ledger, and on that server. `patience` is in seconds, for steps under way when the dealer is
-    closed. One that takes longer, or whose process was killed, is left behind: at most one batch of
-    its process is applied and counted out of turn.
+    the ledger, and on that server. `patience` is in seconds, for steps under way when the
+    dispatcher is closed. One that takes longer, or whose process was killed, is left behind: at
+    most one batch of its process is applied and counted out of turn.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class Dealer:
         self._rank, self._num_readers, self._reached = rank, num_readers, reached
         self._device = reached.device
         with counters.server_of(reached):
-            self._dealt = self._own("dealt", [])
+            self._assigned = self._own("assigned", [])
             self._first = self._own("first", [])
-            # The last one is no token: it says whether the dealer is open.
+            # The last one is no token: it says whether the dispatcher is open.
             self._tokens = self._own("tokens", [num_readers + 1])
             self._held = self._own("held", [num_readers, width])
             self._gave_up = self._own("gave_up", [num_readers])
@@ -96,8 +96,8 @@ class Dealer:
         return counters.variable(f"input/{name}", shape, dtype, saved=False)
 
     def let_in(self) -> Any:
-        """Returns the op that fails, as `refused` tells, unless the dealer is open and the session
-        that makes this step has not been left behind."""
+        """Returns the op that fails, as `refused` tells, unless the dispatcher is open and the
+        session that makes this step has not been left behind."""
         with tf.device(self._device):
             now = tf.gather(self._tokens.read_value(), [self._rank, self._num_readers])
         right = tf.reduce_all(tf.equal(now, tf.stack([self.token, _OPEN])))
@@ -121,8 +121,8 @@ class Dealer:
             self._forget = _set(self._tokens, tf.zeros([self._num_readers + 1], tf.int64))
             self._leave = _put(self._tokens, rank, tf.constant(_NOBODY, tf.int64))
             self._lay_out = self._layout()
-            self._is_laid_out = _raw.VarIsInitializedOp(resource=self._dealt.handle)
-            self._zero = _set(self._dealt, tf.constant(0, tf.int64))
+            self._is_laid_out = _raw.VarIsInitializedOp(resource=self._assigned.handle)
+            self._zero = _set(self._assigned, tf.constant(0, tf.int64))
             came = _put(self._left, rank, tf.constant(0, tf.int64))
             with tf.control_dependencies([came, _put(self._tokens, rank, self.token)]):
                 self._begin = tf.equal(self._tokens.read_value()[state], _OPEN)
@@ -146,8 +146,8 @@ class Dealer:
         )
 
     def _layout(self) -> Any:
-        """What was dealt before counts no more: the rows first, then the border between before and
-        after. It opens last, so that no reader begins in between."""
+        """What was assigned before counts no more: the rows first, then the border between before
+        and after. It opens last, so that no reader begins in between."""
         none = tf.fill([self._num_readers, self.width], tf.constant(_NONE, tf.int64))
         op = tf.group(
             _set(self._held, none),
@@ -156,14 +156,14 @@ class Dealer:
         )
         with tf.control_dependencies([op]):
             op = tf.group(
-                _set(self._first, self._dealt.read_value()),
+                _set(self._first, self._assigned.read_value()),
                 _set(self._base, self._reached.read_value()),
             )
         with tf.control_dependencies([op]):
             return _put(self._tokens, self._num_readers, tf.constant(_OPEN, tf.int64))
 
     def _taking(self) -> Any:
-        """Takes blocks and records them as held in one session call, so that what is dealt to a
+        """Takes blocks and records them as held in one session call, so that what is assigned to a
         reader that is killed is always in its row."""
         none = tf.fill([self.chunk], tf.constant(_NONE, tf.int64))
         before = _put(self._held, self._rank, tf.concat([self._kept, none], axis=0))
@@ -172,7 +172,7 @@ class Dealer:
             with tf.control_dependencies(taken[-1:] or [before]):
                 # The one op that adds and returns what was there as one.
                 taken.append(
-                    _raw.ResourceCountUpTo(resource=self._dealt.handle, limit=2**62, T=tf.int64)
+                    _raw.ResourceCountUpTo(resource=self._assigned.handle, limit=2**62, T=tf.int64)
                 )
         row = tf.concat([self._kept, tf.stack(taken)], axis=0)
         with tf.control_dependencies([_put(self._held, self._rank, row)]):
@@ -209,7 +209,7 @@ class Dealer:
             session.run(self._leave)
 
     def lay_out(self, session: Any) -> None:
-        """Lays out a new backlog, of what the parameters have not seen, and opens; the chief's
+        """Lays out a new schedule, of what the parameters have not seen, and opens; the chief's
         part, after `close`."""
         if not session.run(self._is_laid_out):  # nor if the server was lost
             session.run(self._zero)

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline import config
 
 
-class Absence:
+class LeaseTimeouts:
     """Tells, from how many records each reader has applied, which of them are lost.
 
     A reader is lost when it has applied none for `cluster.watchdog_seconds`; before its first, for

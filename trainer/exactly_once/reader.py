@@ -24,7 +24,7 @@ from pipeline.processes import signals
 from pipeline.runs import run_folder
 from trainer import optimizers
 from trainer.exactly_once import assignments, counters, dispatcher, pending
-from trainer.exactly_once.lost_readers import Absence
+from trainer.exactly_once.lost_readers import LeaseTimeouts
 from trainer.input import epoch_order, shares, window_feed
 
 _POLL = 0.1  # seconds
@@ -52,7 +52,7 @@ class Position:
     ) -> None:
         self.job, self.task, self.blocks = job, task, blocks
         self.shared = topology.PS in task.cluster
-        # What is dealt to a reader may wait for two windows before it is read.
+        # What is assigned to a reader may wait for two windows before it is read.
         readers = task.num_readers * (3 if self.shared else 1)
         number = epoch_order.open_blocks(blocks, job.train.open_blocks, readers)
         self.feed = window_feed.Feed(blocks, job.train.seed, number)
@@ -64,9 +64,9 @@ class Position:
         # How many are read whole, before any record of a later one.
         self.epochs = None if job.train.epochs is None else math.ceil(round(job.train.epochs, 6))
         if not self.shared:
-            backlog = epoch_order.Backlog(blocks, job.train.seed, reached)
+            schedule = epoch_order.Schedule(blocks, job.train.seed, reached)
             end = self._end(reached)
-            self.feed.begin(lambda: shares.dealt(backlog, task.rank, task.num_readers, end=end))
+            self.feed.begin(lambda: shares.assigned(schedule, task.rank, task.num_readers, end=end))
 
     def left(self, reached: np.ndarray) -> int:
         """Returns how many records are left of the last epoch and those before it; `reached` is
@@ -88,14 +88,14 @@ class Position:
         self.counts = counters.Variables(self.blocks, apart=True)
         if self.together:
             self.pending = pending.Pending(self.counts, topology.batch_per_replica(self.job))
-        self.dealer = dispatcher.Dealer(
+        self.dispatcher = dispatcher.Dispatcher(
             self.pending.reached if self.together else self.counts.reached,
             rank=self.task.rank,
             num_readers=self.task.num_readers,
             width=self.sizes.width,
             chunk=self.sizes.chunk,
         )
-        admitted = self.dealer.let_in()
+        admitted = self.dispatcher.let_in()
         if self.together:
             with tf.control_dependencies([admitted]):
                 admitted = self.pending.put(self.counts.reads(blocks, places, self.task.rank))
@@ -110,15 +110,15 @@ class Position:
             return self.counts.count(blocks, places, self.task.rank)
         if self.together:
             return tf.no_op()  # it is counted with the update
-        return self.counts.count(blocks, places, self.task.rank, in_turn=self.dealer.in_turn())
+        return self.counts.count(blocks, places, self.task.rank, in_turn=self.dispatcher.in_turn())
 
     def before_session(self, session: Any) -> None:
         """Must be called before a session is made for training, with a session on the same graph
         and before anything is put back to a checkpoint."""
         if self.shared and self.task.is_chief:
-            self.dealer.close(session)
+            self.dispatcher.close(session)
         elif self.shared:
-            self.dealer.leave(session)
+            self.dispatcher.leave(session)
 
     def before_save(self, session: Any) -> None:
         """Must be called before a checkpoint is saved."""
@@ -129,7 +129,7 @@ class Position:
         """Must be called before the last checkpoint is saved: no process makes a step after it.
         Where all make it together, none can without the chief."""
         if self.shared and not self.together:
-            self.dealer.close(session)
+            self.dispatcher.close(session)
 
 
 class PositionHook(tf.compat.v1.train.SessionRunHook):
@@ -162,8 +162,8 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
 
     def begin(self) -> None:
         """Builds the ops; the graph is finalized after this."""
-        self._dealer = self._position.dealer
-        self._dealer.build()
+        self._dispatcher = self._position.dispatcher
+        self._dispatcher.build()
         self._position.counts.build()
         if self._position.together:
             self._drop = self._position.pending.dropped()
@@ -178,15 +178,15 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             p.counts.restore(session)
             if p.together:
                 session.run(self._drop)
-            self._dealer.lay_out(session)
+            self._dispatcher.lay_out(session)
         _recover_when_refused(session)
         start = self._begin(session)
-        backlog = epoch_order.Backlog(p.blocks, p.job.train.seed, start.base)
+        schedule = epoch_order.Schedule(p.blocks, p.job.train.seed, start.base)
         self._start = start
         self._read_at_end = int(start.base.sum(dtype=np.int64)) + p.left(start.base)
-        end = None if p.epochs is None else backlog.end_of(p.epochs)
-        self._held = assignments.Holdings(
-            backlog,
+        end = None if p.epochs is None else schedule.end_of(p.epochs)
+        self._held = assignments.Assignments(
+            schedule,
             p.blocks.records,
             topology.batch_per_replica(p.job),
             size=p.sizes,
@@ -200,7 +200,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             self._held.add(at - start.first for at in start.held)
         self._held.release(start.reached[self._held.waiting_blocks])
         applied = session.run(self._readers)[: p.task.num_readers]
-        self._absence = Absence(p.job.cluster, applied, self._clock())
+        self._timeouts = LeaseTimeouts(p.job.cluster, applied, self._clock())
         self._refill(session)
         if self._ended:
             coord.request_stop()
@@ -211,7 +211,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         patience = self._position.job.cluster.watchdog_start_seconds
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
-            start = self._dealer.begin(session)
+            start = self._dispatcher.begin(session)
             if start is not None:
                 return start
             if signals.stop_requested.wait(_POLL):
@@ -229,7 +229,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         if self._ended:
             raise tf.errors.OutOfRangeError(None, None, "all records have been read")
         return tf.compat.v1.train.SessionRunArgs(
-            None, feed_dict={self._dealer.token: self._start.token}
+            None, feed_dict={self._dispatcher.token: self._start.token}
         )
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -245,16 +245,16 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         """Takes pieces until there is enough for some steps.
 
         Waits, if there are none that can be begun: all others are of blocks that slower processes
-        have not done with, or all have been dealt.
+        have not done with, or all have been assigned.
         """
-        held, dealer, first = self._held, self._dealer, self._start.first
+        held, shared, first = self._held, self._dispatcher, self._start.first
         while held.wants_more:
             if held.full:
-                held.drop_applied(dealer.reached_of(session, held.ready_blocks))
+                held.drop_applied(shared.reached_of(session, held.ready_blocks))
             if not (held.full or held.exhausted):
                 kept = [at + first for at in held.positions]
-                held.add(at - first for at in dealer.take(session, kept))
-                held.release(dealer.reached_of(session, held.waiting_blocks))
+                held.add(at - first for at in shared.take(session, kept))
+                held.release(shared.reached_of(session, held.waiting_blocks))
             elif not held.lacks_a_batch or signals.stop_requested.is_set():
                 break
             elif held.exhausted and not self._position.task.is_chief:
@@ -271,14 +271,14 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
 
     def _await_records(self, session: Any) -> None:
         """Waits a moment for records that can be begun."""
-        held, dealer = self._held, self._dealer
+        held, shared = self._held, self._dispatcher
         if held.exhausted:
             self._leave_step(session)
             self._take_over(session)
         else:
             time.sleep(_POLL)
-        held.release(dealer.reached_of(session, held.waiting_blocks))
-        dealer.check(session, self._start.token)
+        held.release(shared.reached_of(session, held.waiting_blocks))
+        shared.check(session, self._start.token)
         self._replace_lost(session)
 
     def _leave_step(self, session: Any) -> None:
@@ -289,7 +289,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
 
     def _give_up(self, session: Any) -> None:
         """Leaves what is held to the chief, and waits for the end of training."""
-        self._dealer.give_up(session)
+        self._dispatcher.give_up(session)
         self._leave_step(session)
         last = self._position.job.train.max_steps
         self._ended = True
@@ -298,18 +298,18 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             if step >= last:
                 return
             self._progress(run_folder.WAITING, step, last)
-            self._dealer.check(session, self._start.token)
+            self._dispatcher.check(session, self._start.token)
             time.sleep(_POLL)
 
     def _take_over(self, session: Any) -> None:
         """As the chief, adds what others have given up. When that is all there is left, adds as
         much behind the last epoch as fills a batch; else waits a moment."""
-        held, dealer, first = self._held, self._dealer, self._start.first
-        for rank in set(dealer.given_up(session)) - self._taken_over:
-            held.add(at - first for at in dealer.held_by(session, rank, first))
+        held, shared, first = self._held, self._dispatcher, self._start.first
+        for rank in set(shared.given_up(session)) - self._taken_over:
+            held.add(at - first for at in shared.held_by(session, rank, first))
             self._taken_over.add(rank)
-        read = dealer.read(session)
-        if self._read_at_end - read <= held.left(dealer.reached_of(session, held.waiting_blocks)):
+        read = shared.read(session)
+        if self._read_at_end - read <= held.left(shared.reached_of(session, held.waiting_blocks)):
             held.read_on_alone(self._position.sizes.chunk)
         else:
             self._progress(run_folder.WAITING, read, self._read_at_end)
@@ -318,10 +318,10 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
     def end(self, session: Any) -> None:
         """Says that this process makes no more steps. If it alone is to end, others read what it
         holds."""
-        self._dealer.leave(session)
+        self._dispatcher.leave(session)
         p = self._position
         if signals.stop_requested.is_set() and not (p.task.is_chief or p.together):
-            self._dealer.hand_back(session)
+            self._dispatcher.hand_back(session)
 
     def _replace_lost(self, session: Any) -> None:
         """As the chief, takes over what readers hold that have left, or have not been seen for
@@ -331,11 +331,11 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         first, now, gone = self._start.first, self._clock(), []
         if now - self._looked >= _LOOK:
             self._looked = now
-            gone = self._dealer.handed_back(session)
-        if self._absence.due(now):
-            gone += self._absence.lost(session.run(self._readers), now)
+            gone = self._dispatcher.handed_back(session)
+        if self._timeouts.due(now):
+            gone += self._timeouts.lost(session.run(self._readers), now)
         for rank in dict.fromkeys(gone):
-            taken = self._dealer.take_back(session, rank, first)
+            taken = self._dispatcher.take_back(session, rank, first)
             if rank not in self._taken_over:
                 self._held.add(at - first for at in taken)
 

@@ -19,7 +19,7 @@ from pipeline.records import manifest
 # Bytes of records that are mixed with each other, as they are in the files. Parsed, most take less;
 # long lists of small integers take up to eight times as much. Twice that is held for a moment.
 _MIXED = 64 << 20
-_LAPS = 3  # epochs whose order a backlog keeps
+_KEPT = 3  # epochs whose order a schedule keeps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Piece:
     until: int | None = None
 
 
-class Backlog:
+class Schedule:
     """Everything that is still to be read, as an endless list of pieces.
 
     It begins with what the epoch under way has left, in that epoch's order, then has whole
@@ -181,23 +181,23 @@ class Backlog:
         # Epochs of which something is done, and the one behind them, have an order of their own.
         # Each later one is whole, and its order a function of seed and epoch.
         begun = int(epochs_applied.max()) - self._first_epoch
-        self._own_laps = begun + 1 if begun else 0
+        self._own_epochs = begun + 1 if begun else 0
         self._epoch_before = np.empty(0, np.int64)
-        self._laps: list[np.ndarray] = []
+        self._orders: list[np.ndarray] = []
         self._starts = [0]
         self._whole: dict[int, np.ndarray] = {}  # the epochs that were asked for last
 
     def __getitem__(self, position: int) -> Piece:
         """Returns the piece at `position`, however far."""
-        while position >= self._starts[-1] and len(self._laps) < self._own_laps:
+        while position >= self._starts[-1] and len(self._orders) < self._own_epochs:
             self._lay_out_next()
         if position < self._starts[-1]:
-            lap = bisect.bisect_right(self._starts, position) - 1
-            epoch = self._first_epoch + lap
-            block = int(self._laps[lap][position - self._starts[lap]])
+            index = bisect.bisect_right(self._starts, position) - 1
+            epoch = self._first_epoch + index
+            block = int(self._orders[index][position - self._starts[index]])
         else:
             later, at = divmod(position - self._starts[-1], len(self._records))
-            epoch = self._first_epoch + len(self._laps) + later
+            epoch = self._first_epoch + len(self._orders) + later
             block = int(self._order(epoch)[at])
         done = int(self._applied[block] - epoch * self._records[block])
         return Piece(int(self._blocks[block]), epoch, max(0, done))
@@ -205,11 +205,11 @@ class Backlog:
     def end_of(self, epochs: int) -> int:
         """Returns the position behind the pieces of the first `epochs` epochs, counted from the
         beginning of training."""
-        laps = max(0, epochs - self._first_epoch)
-        while len(self._laps) < min(laps, self._own_laps):
+        count = max(0, epochs - self._first_epoch)
+        while len(self._orders) < min(count, self._own_epochs):
             self._lay_out_next()
-        own = min(laps, self._own_laps)
-        return self._starts[own] + (laps - own) * len(self._records)
+        own = min(count, self._own_epochs)
+        return self._starts[own] + (count - own) * len(self._records)
 
     def _order(self, epoch: int) -> np.ndarray:
         """Returns the order of a whole epoch. Readers go from one to the next, and for a while
@@ -218,7 +218,7 @@ class Backlog:
         if order is None:
             order = epoch_order(len(self._records), self._seed, epoch).astype(np.int32)
             self._whole[epoch] = order
-            for old in list(self._whole)[:-_LAPS]:
+            for old in list(self._whole)[:-_KEPT]:
                 self._whole.pop(old, None)
         return order
 
@@ -229,14 +229,14 @@ class Backlog:
 
     def _lay_out_next(self) -> None:
         """Appends the next epoch of which something may be done, or that comes behind such."""
-        epoch = self._first_epoch + len(self._laps)
+        epoch = self._first_epoch + len(self._orders)
         order = epoch_order(len(self._records), self._seed, epoch)
         # Any blocks may be left of the epoch before. If they are its last, this changes nothing.
         order = behind(order, self._epoch_before)
         is_left = self._applied[order] < (epoch + 1) * self._records[order]
         done, left = order[~is_left], order[is_left]
         self._epoch_before = np.concatenate([done, left])
-        self._laps.append(left)
+        self._orders.append(left)
         self._starts.append(self._starts[-1] + len(left))
 
 
@@ -267,7 +267,7 @@ def ledger(blocks: Blocks, applied: np.ndarray, reached: np.ndarray) -> list[Epo
     have begun one before the one before is complete.
 
     Both arrays are `[blocks]`, over all epochs: how often records of a block were applied, and how
-    many of them its reading is past. Where they differ, the difference is booked in the epoch that
+    many of them its reading is past. Where they differ, the difference counts in the epoch that
     the block is in, as records applied more than once or never.
 
     It takes time for each block and each epoch, not for each block in each epoch.

@@ -1,4 +1,4 @@
-"""What each of several readers reads that make every step together: their shares of the backlog.
+"""What each of several readers reads that make every step together: their shares of the schedule.
 
 They share it by whole blocks, so one has a few records more of an epoch than another, and training
 that ended there would leave some of them while others have begun the next epoch. So the last blocks
@@ -14,24 +14,24 @@ import heapq
 import itertools
 from collections.abc import Iterator
 
-from trainer.input.epoch_order import Backlog, Piece
+from trainer.input.epoch_order import Piece, Schedule
 
 
 @dataclasses.dataclass(frozen=True)
 class End:
-    """The end of the last epoch: `left` records of the backlog come before it, in blocks of at most
-    `largest`, and are read in batches of `batch_size`."""
+    """The end of the last epoch: `left` records of the schedule come before it, in blocks of at
+    most `largest`, and are read in batches of `batch_size`."""
 
     left: int
     largest: int
     batch_size: int
 
 
-def dealt(
-    backlog: Backlog, rank: int, num_readers: int, *, end: End | None = None
+def assigned(
+    schedule: Schedule, rank: int, num_readers: int, *, end: End | None = None
 ) -> Iterator[Piece | None]:
     """Yields the pieces of one reader: each is whose records are the fewest so far. So readers
-    share the backlog without talking, and stay together, however uneven the blocks.
+    share the schedule without talking, and stay together, however uneven the blocks.
 
     With `end` what comes before it is read in the same step by all; a `None` is where no record
     behind it may be mixed with those before. Without, and of a reader on its own, there are none.
@@ -39,8 +39,8 @@ def dealt(
     had = [(0, reader) for reader in range(num_readers)]  # a heap
     left = 0 if end is None else end.left
     for position in itertools.count():
-        piece = backlog[position]
-        size = backlog.left(piece)
+        piece = schedule[position]
+        size = schedule.left(piece)
         if end is not None and num_readers > 1:
             # Enough for each to come as far as the one that has most, and a batch.
             if left - size < num_readers * (end.largest + end.batch_size):
@@ -51,16 +51,16 @@ def dealt(
         if reader == rank:
             yield piece
     assert end is not None
-    rest = _Rest(backlog, position)
+    rest = _Rest(schedule, position)
     yield from _come_level(rest, sorted(had), rank, batch_size=end.batch_size)
     yield from _by_batches(rest, rank, num_readers, batch_size=end.batch_size)
 
 
 class _Rest:
-    """What has not been dealt, of which parts of blocks are taken."""
+    """What has not been assigned, of which parts of blocks are taken."""
 
-    def __init__(self, backlog: Backlog, position: int) -> None:
-        self._backlog = backlog
+    def __init__(self, schedule: Schedule, position: int) -> None:
+        self._schedule = schedule
         self._position = position
         # What is left of blocks that are read in part, and those behind of the same blocks.
         self._later: list[Piece] = []
@@ -85,10 +85,10 @@ class _Rest:
 
     def _next(self) -> Piece:
         self._position += 1
-        return self._backlog[self._position - 1]
+        return self._schedule[self._position - 1]
 
     def _size(self, piece: Piece) -> int:
-        return self._backlog.left(piece)
+        return self._schedule.left(piece)
 
     def _cut(self, piece: Piece, records: int) -> tuple[Piece, Piece | None]:
         if self._size(piece) <= records:
@@ -114,7 +114,7 @@ def _come_level(
 def _by_batches(
     rest: _Rest, rank: int, num_readers: int, *, batch_size: int
 ) -> Iterator[Piece | None]:
-    """Deals a batch to each in turn, for ever."""
+    """Assigns a batch to each in turn, for ever."""
     for reader in itertools.cycle(range(num_readers)):
         room = batch_size
         while room:

@@ -59,7 +59,7 @@ def test_a_running_run(run, record):
     pid = os.getpid()
     assert lines == [
         "run r: running (training)",
-        "process      state     step          loss    examples/s  last word      pid",
+        "process      state     step          loss    examples/s  last seen      pid",
         f"chief-0      training  1,234/15,000  0.5000  2,346       3 s ago        {pid}",
         f"evaluator-0  waiting                                     3 s ago        {pid}",
         f"ps-0         serving                                     5 min 0 s ago  {pid}",

@@ -120,7 +120,7 @@ PATIENCE = "eval.early_stopping={patience: 1}"
 )
 def test_early_stopping_counts_evaluations_under_equal_settings(scene, monkeypatch, changed, stops):
     """A run that was stopped early is resumed with other settings."""
-    monkeypatch.setattr(best_exporter.Judge, "publish", lambda *_, **__: None)
+    monkeypatch.setattr(best_exporter.BestExporter, "publish", lambda *_, **__: None)
     scene.judge(100, 0.9, PATIENCE)
     scene.judge(200, 0.8, PATIENCE)
     assert scene.run.read(run_folder.STOP)["reason"].startswith("early stopping: accuracy has not")
@@ -132,7 +132,7 @@ def test_early_stopping_counts_evaluations_under_equal_settings(scene, monkeypat
 
 @pytest.mark.parametrize("split", ["train", "eval"])
 def test_early_stopping_begins_again_with_new_records(scene, small_records, monkeypatch, split):
-    monkeypatch.setattr(best_exporter.Judge, "publish", lambda *_, **__: None)
+    monkeypatch.setattr(best_exporter.BestExporter, "publish", lambda *_, **__: None)
     scene.judge(100, 0.9, PATIENCE)
     other = swapped(small_records.contents, split, "test")
     scene.judge(200, 0.8, PATIENCE, contents=other)

@@ -192,7 +192,7 @@ def test_the_last_checkpoint_is_not_evaluated_twice(finished, evaluation_of, tmp
     run = finished.copy(tmp_path, 300)
     evaluation, checkpoint = evaluation_of(run), f"{run.path}/model.ckpt-300"
     metrics, _ = evaluation.evaluate("eval", checkpoint)
-    evaluation.judge.export(evaluation.estimator, "", checkpoint, metrics, True)
+    evaluation.best_exporter.export(evaluation.estimator, "", checkpoint, metrics, True)
     evaluate, splits = evaluation.evaluate, []
 
     def counted(split, path):

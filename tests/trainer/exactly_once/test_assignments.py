@@ -20,10 +20,10 @@ def _blocks(records):
 
 def _holdings(records=(8,) * 20, in_turn=True):
     blocks = _blocks(records)
-    backlog = epoch_order.Backlog(blocks, 1, np.zeros(len(records), np.int64))
+    schedule = epoch_order.Schedule(blocks, 1, np.zeros(len(records), np.int64))
     size = assignments.sizes(blocks.records, BATCH, OPEN)
-    made = assignments.Holdings(backlog, blocks.records, BATCH, size=size, in_turn=in_turn)
-    return made, backlog
+    made = assignments.Assignments(schedule, blocks.records, BATCH, size=size, in_turn=in_turn)
+    return made, schedule
 
 
 def _add(held, positions, reached=None):
@@ -33,33 +33,33 @@ def _add(held, positions, reached=None):
 
 
 def test_before_it_begins_it_holds_what_is_mixed_first():
-    held, backlog = _holdings()
+    held, schedule = _holdings()
     positions = itertools.count()
     while held.wants_more:
         _add(held, [next(positions)])
     assert held.positions == [0, 1, 2, 3]
     pieces = held.pieces()
-    assert [next(pieces) for _ in range(5)] == [*(backlog[n] for n in range(4)), None]
+    assert [next(pieces) for _ in range(5)] == [*(schedule[n] for n in range(4)), None]
     _add(held, [7])
-    assert [next(pieces), next(pieces)] == [backlog[7], None]
+    assert [next(pieces), next(pieces)] == [schedule[7], None]
 
 
 def test_the_last_of_several_pipelines_continues():
-    held, backlog = _holdings()
+    held, schedule = _holdings()
     _add(held, [0, 1])
     dropped, kept = held.pieces(), held.pieces()
-    assert [next(dropped) for _ in range(3)] == [backlog[0], backlog[1], None]
-    assert [next(kept) for _ in range(3)] == [backlog[0], backlog[1], None]
+    assert [next(dropped) for _ in range(3)] == [schedule[0], schedule[1], None]
+    assert [next(kept) for _ in range(3)] == [schedule[0], schedule[1], None]
     _add(held, [2])
-    assert [next(dropped), next(kept)] == [None, backlog[2]]
+    assert [next(dropped), next(kept)] == [None, schedule[2]]
 
 
 def test_it_wants_more_when_little_is_waiting_or_left_to_apply():
-    held, backlog = _holdings()
+    held, schedule = _holdings()
     _add(held, range(5))
     assert not held.wants_more
     pieces = held.pieces()
-    assert [next(pieces) for _ in range(2)] == [backlog[0], backlog[1]]
+    assert [next(pieces) for _ in range(2)] == [schedule[0], schedule[1]]
     assert held.wants_more, "fewer are ready than are mixed"
     _add(held, [5])
     assert not held.wants_more
@@ -76,8 +76,8 @@ def test_it_wants_more_when_little_is_waiting_or_left_to_apply():
 
 
 def test_blocks_that_others_have_begun_are_continued():
-    held, backlog = _holdings()
-    blocks = [backlog[n].block for n in range(3)]
+    held, schedule = _holdings()
+    blocks = [schedule[n].block for n in range(3)]
     reached = np.zeros(20, np.int64)
     reached[blocks[0]], reached[blocks[1]] = 8, 3
     _add(held, range(3), reached)
@@ -89,25 +89,25 @@ def test_blocks_that_others_have_begun_are_continued():
 
 def test_a_block_waits_until_its_epoch_before_is_done():
     """Another reader reads it, slowly."""
-    held, backlog = _holdings()
-    second = backlog[20]
+    held, schedule = _holdings()
+    second = schedule[20]
     reached = np.full(40, 8)
     reached[second.block] = 7
     _add(held, [20, 21], reached)
     assert held.positions == [21, 20]
     assert held.waiting_blocks == [second.block]
     pieces = held.pieces()
-    assert [next(pieces), next(pieces)] == [backlog[21], None]
+    assert [next(pieces), next(pieces)] == [schedule[21], None]
     held.release(np.array([8]))
     assert [next(pieces), next(pieces)] == [second, None]
 
 
 def test_in_synchronous_modes_nothing_waits():
     """Its reader would wait for this one to make the step."""
-    held, backlog = _holdings(in_turn=False)
+    held, schedule = _holdings(in_turn=False)
     _add(held, [20])
     assert held.waiting_blocks == []
-    assert next(held.pieces()) == backlog[20]
+    assert next(held.pieces()) == schedule[20]
 
 
 def test_what_has_been_applied_whole_is_let_go():
@@ -131,8 +131,8 @@ def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, recor
     blocks = _blocks(records)
     size = assignments.sizes(blocks.records, BATCH, open_blocks)
     reached = blocks.records - 1 if nearly_done else np.zeros(len(records), np.int64)
-    backlog = epoch_order.Backlog(blocks, 1, reached)
-    held = assignments.Holdings(backlog, blocks.records, BATCH, size=size, in_turn=False)
+    schedule = epoch_order.Schedule(blocks, 1, reached)
+    held = assignments.Assignments(schedule, blocks.records, BATCH, size=size, in_turn=False)
     positions, read = itertools.count(), []
     window: list[int] = []
 
@@ -164,18 +164,21 @@ def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, recor
 
 
 class _Reader:
-    """One of several readers of a backlog, with a pipeline that reads ahead of its steps."""
+    """One of several readers of a schedule, with a pipeline that reads ahead of its steps."""
 
     def __init__(self, shared, blocks, number, in_turn, epochs=None):
-        self.shared, backlog = shared, epoch_order.Backlog(blocks, 1, np.zeros(len(blocks.records)))
+        self.shared, schedule = (
+            shared,
+            epoch_order.Schedule(blocks, 1, np.zeros(len(blocks.records))),
+        )
         size = assignments.sizes(blocks.records, BATCH, number)
-        self.held = assignments.Holdings(
-            backlog,
+        self.held = assignments.Assignments(
+            schedule,
             blocks.records,
             BATCH,
             size=size,
             in_turn=in_turn,
-            end=None if epochs is None else backlog.end_of(epochs),
+            end=None if epochs is None else schedule.end_of(epochs),
         )
         self.chunk, self.read, self.gave_up = size.chunk, [], False
         feed = window_feed.Feed(blocks, 1, number)

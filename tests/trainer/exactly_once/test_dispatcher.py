@@ -1,4 +1,4 @@
-"""Sharing a backlog through variables, between several readers of one server."""
+"""Sharing a schedule through variables, between several readers of one server."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ class _Reader:
         self.graph = tf.Graph()
         with self.graph.as_default(), tf.device("/job:ps/task:0"):
             self.reached = counters.variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
-            self.dealer = dispatcher.Dealer(
+            self.dispatcher = dispatcher.Dispatcher(
                 self.reached, rank=rank, num_readers=READERS, width=WIDTH, chunk=CHUNK
             )
-            self.let_in = self.dealer.let_in()
-            self.in_turn = self.dealer.in_turn()
-            self.dealer.build()
+            self.let_in = self.dispatcher.let_in()
+            self.in_turn = self.dispatcher.in_turn()
+            self.dispatcher.build()
             self.initial = tf.compat.v1.global_variables_initializer()
         self.session = tf.compat.v1.Session(server.target, graph=self.graph)
 
     def is_in_turn(self, start):
-        return bool(self.session.run(self.in_turn, {self.dealer.token: start.token}))
+        return bool(self.session.run(self.in_turn, {self.dispatcher.token: start.token}))
 
     def is_let_in(self, start):
         try:
-            self.session.run(self.let_in, {self.dealer.token: start.token})
+            self.session.run(self.let_in, {self.dispatcher.token: start.token})
         except tf.errors.OpError as error:
             assert dispatcher.refused(error), error
             return False
         return True
 
     def take(self, kept=()):
-        return self.dealer.take(self.session, kept)
+        return self.dispatcher.take(self.session, kept)
 
     def begin(self):
-        return self.dealer.begin(self.session)
+        return self.dispatcher.begin(self.session)
 
 
 @pytest.fixture
@@ -60,12 +60,12 @@ def readers():
 
 def _leave(readers):
     for reader in readers[1:]:
-        reader.dealer.leave(reader.session)
+        reader.dispatcher.leave(reader.session)
 
 
 def _chief_starts(readers):
-    readers[0].dealer.close(readers[0].session, wait=lambda seconds: _leave(readers))
-    readers[0].dealer.lay_out(readers[0].session)
+    readers[0].dispatcher.close(readers[0].session, wait=lambda seconds: _leave(readers))
+    readers[0].dispatcher.lay_out(readers[0].session)
     return readers[0].begin()
 
 
@@ -84,7 +84,7 @@ def test_a_session_begins_with_the_counts_of_then_and_now(readers):
     assert start.base.tolist() == [0] * BLOCKS
     assert start.reached.tolist() == [4, 0, 0, 0, 0, 1]
     assert start.held == []
-    assert readers[1].dealer.reached_of(readers[1].session, [5, 0, 0]).tolist() == [1, 4, 4]
+    assert readers[1].dispatcher.reached_of(readers[1].session, [5, 0, 0]).tolist() == [1, 4, 4]
 
 
 def test_nothing_is_dealt_twice(readers):
@@ -133,22 +133,22 @@ def test_no_step_is_let_in_from_when_the_chief_closes_until_it_has_laid_out(read
         assert reader.is_in_turn(before), "a batch that has just been applied counts"
         waited.append(reader.begin())
         with pytest.raises(tf.errors.AbortedError, match="given the blocks of this process out"):
-            reader.dealer.check(reader.session, before.token)
+            reader.dispatcher.check(reader.session, before.token)
 
-    chief.dealer.close(chief.session, wait)
+    chief.dispatcher.close(chief.session, wait)
     assert waited == [None], "who asks to begin makes no step, and is not waited for"
     assert reader.begin() is None
-    chief.dealer.lay_out(chief.session)
+    chief.dispatcher.lay_out(chief.session)
     assert reader.is_let_in(reader.begin())
 
 
 def test_a_reader_that_does_not_end_its_step_is_left_behind(readers):
-    readers[0].dealer.patience = 0.0
+    readers[0].dispatcher.patience = 0.0
     _chief_starts(readers)
     stuck = readers[1].begin()
-    readers[0].dealer.close(readers[0].session)
+    readers[0].dispatcher.close(readers[0].session)
     assert not readers[1].is_in_turn(stuck)
-    readers[0].dealer.lay_out(readers[0].session)
+    readers[0].dispatcher.lay_out(readers[0].session)
     assert not readers[1].is_let_in(stuck)
     assert readers[2].begin() is not None
 
@@ -157,13 +157,13 @@ def test_a_reader_that_left_is_not_waited_for(readers):
     _chief_starts(readers)
     readers[1].begin()
     _leave(readers)
-    readers[0].dealer.close(readers[0].session, wait=pytest.fail)
+    readers[0].dispatcher.close(readers[0].session, wait=pytest.fail)
 
 
 def test_a_server_that_has_just_started_is_closed(readers):
     """No reader can have begun."""
-    readers[1].dealer.leave(readers[1].session)
-    readers[0].dealer.close(readers[0].session, wait=pytest.fail)
+    readers[1].dispatcher.leave(readers[1].session)
+    readers[0].dispatcher.close(readers[0].session, wait=pytest.fail)
     assert readers[1].begin() is None
 
 
@@ -184,9 +184,9 @@ def test_what_a_lost_reader_held_is_taken_back(readers):
     lost, other = readers[1].begin(), readers[2].begin()
     readers[1].take()
     readers[2].take()
-    dealer = readers[0].dealer
-    assert dealer.take_back(readers[0].session, 1, chief.first) == [0, 1]
-    assert dealer.take_back(readers[0].session, 1, chief.first) == []
+    shared = readers[0].dispatcher
+    assert shared.take_back(readers[0].session, 1, chief.first) == [0, 1]
+    assert shared.take_back(readers[0].session, 1, chief.first) == []
     assert not readers[1].is_in_turn(lost)
     assert readers[2].is_in_turn(other)
     assert readers[1].begin().held == []
@@ -196,13 +196,13 @@ def test_what_a_reader_hands_back_is_taken_once(readers):
     chief = _chief_starts(readers)
     readers[1].begin()
     readers[1].take()
-    dealer, session = readers[0].dealer, readers[0].session
-    assert dealer.handed_back(session) == []
-    for op in (readers[1].dealer.leave, readers[1].dealer.hand_back):
+    shared, session = readers[0].dispatcher, readers[0].session
+    assert shared.handed_back(session) == []
+    for op in (readers[1].dispatcher.leave, readers[1].dispatcher.hand_back):
         op(readers[1].session)
-    assert dealer.handed_back(session) == [1]
-    assert dealer.take_back(session, 1, chief.first) == [0, 1]
-    assert dealer.handed_back(session) == []
+    assert shared.handed_back(session) == [1]
+    assert shared.take_back(session, 1, chief.first) == [0, 1]
+    assert shared.handed_back(session) == []
     assert readers[1].begin().held == []
 
 
@@ -210,10 +210,10 @@ def test_a_reader_that_comes_again_at_once_keeps_what_it_has_handed_back(readers
     _chief_starts(readers)
     readers[1].begin()
     readers[1].take()
-    readers[1].dealer.leave(readers[1].session)
-    readers[1].dealer.hand_back(readers[1].session)
+    readers[1].dispatcher.leave(readers[1].session)
+    readers[1].dispatcher.hand_back(readers[1].session)
     again = readers[1].begin()
-    assert readers[0].dealer.handed_back(readers[0].session) == []
+    assert readers[0].dispatcher.handed_back(readers[0].session) == []
     assert again.held == [0, 1]
     assert readers[1].is_let_in(again)
 
@@ -221,9 +221,9 @@ def test_a_reader_that_comes_again_at_once_keeps_what_it_has_handed_back(readers
 def test_nobody_has_left_whom_a_new_chief_finds(readers):
     _chief_starts(readers)
     readers[1].begin()
-    readers[1].dealer.hand_back(readers[1].session)
+    readers[1].dispatcher.hand_back(readers[1].session)
     _chief_starts(readers)
-    assert readers[0].dealer.handed_back(readers[0].session) == []
+    assert readers[0].dispatcher.handed_back(readers[0].session) == []
 
 
 def test_nothing_of_it_is_saved(readers):
@@ -239,9 +239,11 @@ def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
     strategy = tf.compat.v1.distribute.experimental.ParameterServerStrategy(resolver)
     with tf.Graph().as_default() as graph, strategy.scope():
         reached = counters.variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
-        dealer = dispatcher.Dealer(reached, rank=1, num_readers=READERS, width=WIDTH, chunk=CHUNK)
-        in_turn = dealer.in_turn()
-        dealer.build()
+        shared = dispatcher.Dispatcher(
+            reached, rank=1, num_readers=READERS, width=WIDTH, chunk=CHUNK
+        )
+        in_turn = shared.in_turn()
+        shared.build()
     devices = [op.device for op in graph.get_operations() if op.type == "VarHandleOp"]
     assert len(devices) == 8
     assert {*devices} == {in_turn.device}
@@ -250,7 +252,7 @@ def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
 def test_the_state_of_a_thousand_readers_is_small(readers):
     with tf.Graph().as_default():
         reached = counters.variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
-        dispatcher.Dealer(reached, rank=0, num_readers=1000, width=40, chunk=4)
+        dispatcher.Dispatcher(reached, rank=0, num_readers=1000, width=40, chunk=4)
         made = tf.compat.v1.get_default_graph().get_operations()
         shapes = [op.get_attr("shape") for op in made if op.type == "VarHandleOp"]
     sizes = [int(np.prod([side.size for side in shape.dim])) * 8 for shape in shapes]

@@ -110,7 +110,7 @@ def cluster():
     server = tf.distribute.Server({"ps": ["localhost:0"]}, job_name="ps", task_index=0)
     now = [0.0, 0.0]
     made = [_Process(server, role, now) for role in ("chief", "worker")]
-    made[0].position.dealer.patience = 0.0
+    made[0].position.dispatcher.patience = 0.0
     made[0].session.run(made[0].initial)
     yield (*made, now)
     for process in made:
@@ -232,7 +232,7 @@ def test_a_worker_that_ends_with_training_hands_nothing_back(cluster):
     chief.start()
     worker.start()
     worker.hook.end(worker.session)
-    assert worker.position.dealer.handed_back(worker.session) == []
+    assert worker.position.dispatcher.handed_back(worker.session) == []
 
 
 def test_readers_are_counted(cluster):

@@ -78,10 +78,10 @@ def test_every_block_read_by_offset_is_the_one_of_the_sequential_read(small_reco
         assert blocks == [whole[n * 32 : (n + 1) * 32] for n in range(len(shard.blocks))]
 
 
-def _left_of_epoch(backlog, rank, readers):
+def _left_of_epoch(schedule, rank, readers):
     """Number of records of the first epoch that one of the readers is dealt."""
-    dealt = shares.dealt(backlog, rank, readers)
-    return sum(map(backlog.left, itertools.takewhile(lambda piece: piece.epoch == 0, dealt)))
+    dealt = shares.assigned(schedule, rank, readers)
+    return sum(map(schedule.left, itertools.takewhile(lambda piece: piece.epoch == 0, dealt)))
 
 
 @pytest.mark.parametrize("readers", [1, 2, 3])
@@ -90,7 +90,7 @@ def test_an_epoch_has_each_record_once(source, readers):
     seen = collections.Counter()
     nothing = np.zeros(len(source.blocks.records), np.int64)
     for rank in range(readers):
-        own = _left_of_epoch(epoch_order.Backlog(source.blocks, 1, nothing), rank, readers)
+        own = _left_of_epoch(epoch_order.Schedule(source.blocks, 1, nothing), rank, readers)
         # One block open at a time: then an epoch is over before the next begins.
         overrides = ("train.batch_size=1", "train.open_blocks=1")
         batches = source.batches(own, *overrides, rank=rank, readers=readers)
@@ -182,9 +182,9 @@ def test_going_on_reads_each_record_once_with_any_number_of_readers(source, befo
     applied = np.bincount(
         source.block_of(list(seen.elements())), minlength=len(source.blocks.records)
     )
-    backlog = epoch_order.Backlog(source.blocks, 1, applied)
+    schedule = epoch_order.Schedule(source.blocks, 1, applied)
     for rank in range(after):
-        own = _left_of_epoch(backlog, rank, after)
+        own = _left_of_epoch(schedule, rank, after)
         one_at_a_time = ("train.batch_size=1", "train.open_blocks=1")
         batches = source.batches(own, *one_at_a_time, rank=rank, readers=after, applied=applied)
         seen.update(itertools.chain(*batches))

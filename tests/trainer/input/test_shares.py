@@ -22,13 +22,13 @@ BLOCKS = _blocks_of([8, 3, 8])
 
 def test_readers_share_the_backlog():
     """Each piece is the next of one of them, of the one that has had the fewest records."""
-    backlog = epoch_order.Backlog(BLOCKS, 1, np.array([4, 0, 0]))
-    dealt = [shares.dealt(backlog, rank, 2) for rank in range(2)]
+    schedule = epoch_order.Schedule(BLOCKS, 1, np.array([4, 0, 0]))
+    dealt = [shares.assigned(schedule, rank, 2) for rank in range(2)]
     had = [0, 0]
     for position in range(50):
         rank = had.index(min(had))
         piece = next(dealt[rank])
-        assert piece == backlog[position]
+        assert piece == schedule[position]
         had[rank] += int(BLOCKS.records[piece.block]) - piece.skip
 
 
@@ -37,8 +37,8 @@ def test_readers_that_step_together_stay_together(readers):
     """However uneven the blocks: no reader begins an epoch more than one before another."""
     records = np.array([8, 8, 8, 1] * 15)
     blocks = epoch_order.Blocks(("a",), np.zeros(60, np.int64), np.zeros(60, np.int64), records)
-    backlog = epoch_order.Backlog(blocks, 1, np.zeros(60))
-    dealt = [shares.dealt(backlog, rank, readers) for rank in range(readers)]
+    schedule = epoch_order.Schedule(blocks, 1, np.zeros(60))
+    dealt = [shares.assigned(schedule, rank, readers) for rank in range(readers)]
     under_way = [next(pieces) for pieces in dealt]
     left = [records[piece.block] for piece in under_way]
     while under_way[0].epoch < 200:
@@ -56,9 +56,9 @@ def test_readers_that_step_together_stay_together(readers):
 class _Reader:
     """The pipeline of one reader, without its files."""
 
-    def __init__(self, blocks, backlog, rank, readers, number, end):
+    def __init__(self, blocks, schedule, rank, readers, number, end):
         feed = window_feed.Feed(blocks, 1, number)
-        feed.begin(lambda: shares.dealt(backlog, rank, readers, end=end))
+        feed.begin(lambda: shares.assigned(schedule, rank, readers, end=end))
         self.windows, self.read = feed.windows(), []
 
     def batch(self, size):
@@ -71,11 +71,11 @@ class _Reader:
 def _train(blocks, reached, readers, batch_size, epochs, wanted=4096):
     """Yields after each step how often each record was applied, until `epochs` are read, by place:
     an array for each block."""
-    backlog = epoch_order.Backlog(blocks, 1, reached)
+    schedule = epoch_order.Schedule(blocks, 1, reached)
     left = int(np.maximum(epochs * blocks.records - reached, 0).sum())
     end = shares.End(left, int(blocks.records.max()), batch_size)
     number = epoch_order.open_blocks(blocks, wanted, readers)
-    made = [_Reader(blocks, backlog, rank, readers, number, end) for rank in range(readers)]
+    made = [_Reader(blocks, schedule, rank, readers, number, end) for rank in range(readers)]
     applied = [np.zeros((epochs + 2) * records, np.int64) for records in blocks.records]
     for block, far in enumerate(reached.tolist()):
         applied[block][:far] = 1
@@ -122,11 +122,11 @@ def test_after_each_step_a_block_is_read_up_to_one_place(records, readers, size)
 
 @pytest.mark.parametrize("readers", [2, 3])
 def test_without_an_end_and_alone_there_is_nothing_but_pieces(readers):
-    backlog = epoch_order.Backlog(BLOCKS, 1, np.zeros(3, np.int64))
+    schedule = epoch_order.Schedule(BLOCKS, 1, np.zeros(3, np.int64))
     end = shares.End(19, 8, 4)
-    alone = shares.dealt(backlog, 0, 1, end=end)
-    assert [next(alone) for _ in range(9)] == [backlog[n] for n in range(9)]
-    assert None not in itertools.islice(shares.dealt(backlog, 1, readers), 50)
+    alone = shares.assigned(schedule, 0, 1, end=end)
+    assert [next(alone) for _ in range(9)] == [schedule[n] for n in range(9)]
+    assert None not in itertools.islice(shares.assigned(schedule, 1, readers), 50)
 
 
 def test_as_many_readers_as_blocks_come_to_the_end():

@@ -28,8 +28,8 @@ def test_rows_say_where_a_piece_lies_and_what_to_skip():
 def test_every_pipeline_begins_at_the_same_place():
     """A strategy drops all but the last; what the others were handed was not applied."""
     feed = _feed()
-    backlog = epoch_order.Backlog(_blocks(), 1, np.zeros(3))
-    feed.begin(lambda: shares.dealt(backlog, 0, 1))
+    schedule = epoch_order.Schedule(_blocks(), 1, np.zeros(3))
+    feed.begin(lambda: shares.assigned(schedule, 0, 1))
     dropped, kept = feed.rows(), feed.rows()
     assert [next(dropped).tolist() for _ in range(5)] == [next(kept).tolist() for _ in range(5)]
 
