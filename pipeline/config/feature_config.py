@@ -78,6 +78,13 @@ class Feature(Section):
     def _one_name(cls, given: Any) -> Any:
         return (given,) if isinstance(given, str) else given
 
+    @pydantic.field_validator("of")
+    @classmethod
+    def _each_once(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := next((name for name in given if given.count(name) > 1), None):
+            raise ValueError(f"{twice!r} is named {given.count(twice)} times; name it once")
+        return given
+
     @pydantic.field_validator("steps", mode="before")
     @classmethod
     def _written_short(cls, given: Any) -> Any:

@@ -36,6 +36,14 @@ def test_without_inputs_it_is_the_column_of_its_name():
     assert job.features["time"].inputs("time") == job.features["t"].inputs("t") == ("time",)
 
 
+@pytest.mark.parametrize("steps", [["clock", "z_score"], [{"cross": {"buckets": 9}}]])
+def test_an_input_is_named_once(steps):
+    with pytest.raises(
+        errors.UsageError, match=r"features\.x\.of: 'time' is named 2 times; name it"
+    ):
+        make({"x": {"of": ["time", "time"], "steps": steps}})
+
+
 def test_every_step_says_what_it_takes():
     assert all(step.takes for step in STEPS.values())
 
