@@ -22,6 +22,7 @@ from preprocessing.build import (
     in_place,
     reporting,
     resume,
+    undated_sample,
 )
 from preprocessing.build.attempt import Attempt, Options
 from preprocessing.dead_letters import corrections
@@ -110,10 +111,25 @@ def _build(
                 build, result = up_to_date
                 reporting.say_up_to_date(result, storage.join(records, build))
                 resume.discard(left)
+                _say_undated(data, storage.join(records, build), result, dates=options.dates)
                 return build, result
         attempt = Attempt(data, source, records, base, taken, left, hashes, options)
         build, result = attempt.make()
     seconds = time.monotonic() - started
     reporting.say_what_was_made(result, storage.join(records, build), seconds)
     reporting.say_warnings(data, result)
+    if data.in_place:
+        _say_undated(data, storage.join(records, build), result, dates=options.dates)
     return build, result
+
+
+def _say_undated(
+    data: config.Data, folder: str, found: manifest.Manifest, *, dates: date_rules.Unruled
+) -> None:
+    try:
+        lines = list(undated_sample.warnings(data, folder, found, dates=dates))
+    except errors.DataError as damaged:
+        # The trainer may leave a damaged shard out.
+        lines = [str(damaged)]
+    for line in lines:
+        print(f"warning: {line}", flush=True)

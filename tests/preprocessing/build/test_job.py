@@ -260,6 +260,12 @@ def test_what_the_step_date_cannot_read_draws_a_warning(tmp_path, root):
         "warning: train: column 'when': 10 values are no dates in the form iso, such as "
         "'1/31/2020'. The step date makes -1 of that"
     ) in said
+    month = tree["features"].pop("month")
+    assert "no date" not in runs.run(config_file.validate(tree, where="test"), root)[1]
+    tree["features"]["month"] = month
+    again = runs.run(config_file.validate(tree, where="test"), root)[1]
+    assert "up to date" in again, "features are no part of a build"
+    assert "warning: train: column 'when': " in again and "no dates in the form iso" in again
     tree["data"]["columns"]["when"]["dates"] = "iso"
     with pytest.raises(errors.DataError, match="'1/31/2020', no day of the calendar in the form"):
         runs.run(config_file.validate(tree, where="test"), root)
