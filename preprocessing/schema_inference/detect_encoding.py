@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import dataclasses
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from pipeline import errors
@@ -72,6 +73,11 @@ _CONTROL = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff
 _BETWEEN_WORDS = re.compile(r"""[ ,;|"'\0-\x1f]+""")
 _SHOWN, _LONG = 3, 20
 _ICONV = {"mac_roman": "MACINTOSH"}
+# From this share on, and in two places, what does not fit is of another encoding, and no damage.
+_MIXED = 0.01
+_LONG_WORD = 4
+_LINE = 40
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +142,8 @@ def find(head: bytes, path: str) -> Encoding:
             return UTF_8
         if len(readings) != 1:
             raise errors.DataError(f"{path!r}: {_doubt(readings, name if latin else None)}")
+    utf_8 = [line for line in other if _decodes(line, "utf-8")]
+    _check_mixed(readings[0], path, utf_8, lines=len(other))
     (name, words), *others = _words(readings).items()
     return Encoding(name, words, tuple(others[:_SHOWN]), few=few)
 
@@ -189,6 +197,35 @@ def _is_latin(sample: bytes) -> bool:
         word for word in words if len(word) > 2 or (len(word) == 2 and min(word) > 127)
     )
     return sum(byte > 127 for byte in telling) <= _OF_LATIN * len(telling)
+
+
+def _check_mixed(reading: _Reading, path: str, utf_8: Sequence[bytes], *, lines: int) -> None:
+    """Raises `DataError` if some of the `lines` that are not ASCII are in another encoding than
+    what was read: those that are in UTF-8, or those in words that no language has."""
+    if reading.name in _SEVERAL_BYTES:
+        return
+    words = [word for word in _WORD.findall(reading.text) if not word.isascii()]
+    strange = list(dict.fromkeys(filter(_is_strange, words)))
+    others = f"as {reading.name}, others have {_list(strange[:_SHOWN])}"
+    if len(utf_8) > 1 and len(utf_8) >= _MIXED * lines:
+        others = (
+            f"{len(utf_8):,} of {lines:,} are UTF-8, such as {utf_8[0].decode().strip()[:_LINE]!r}"
+        )
+    elif len(strange) < 2 or sum(map(_is_strange, words)) < _MIXED * len(words):
+        return
+    fits = [word for word in words if not _is_strange(word)]
+    raise errors.DataError(
+        f"{path!r}: its lines are in several encodings: some have {_list(fits[:_SHOWN])} as "
+        f"{reading.name}; {others}. Write all of them as UTF-8"
+    )
+
+
+def _is_strange(word: str) -> bool:
+    """Tells if letters are from two encodings: Latin words have some in ASCII, and words of other
+    scripts have none."""
+    plain = sum(letter.isascii() for letter in word)
+    latin = any("LATIN" in unicodedata.name(letter, "") for letter in word if letter > "\x7f")
+    return plain == 0 and len(word) >= _LONG_WORD if latin else plain > max(2, len(word) / 2)
 
 
 def _likely(readings: Sequence[_Reading], sample: bytes) -> list[_Reading]:

@@ -145,6 +145,36 @@ def test_where_nothing_speaks_for_an_encoding_text_is_refused(content, message):
 
 
 @pytest.mark.parametrize(
+    ("most", "written", "others", "other", "message"),
+    [
+        (
+            "German",
+            "cp1252",
+            "Russian",
+            "cp1251",
+            "as cp1252; as cp1252, others have 'Èâàí'",
+        ),
+        ("Russian", "cp1251", "German", "cp1252", "as cp1251; as cp1251, others have 'Mьller'"),
+        ("Greek", "cp1253", "German", "cp1252", "as cp1253; as cp1253, others have 'Mόller'"),
+        (
+            "Hungarian",
+            "cp1250",
+            "German",
+            "utf-8",
+            "as cp1250; 2 of 62 are UTF-8, such as 'Müller,Köln'",
+        ),
+    ],
+)
+def test_lines_in_several_encodings_are_refused(most, written, others, other, message):
+    lines = ROWS[most].splitlines(keepends=True)[1:] * 20
+    more = [line for line in ROWS[others].splitlines(keepends=True)[1:] if not line.isascii()]
+    content = b"x,y\n" + "".join(lines).encode(written) + "".join(more).encode(other)
+    message = f"'x.csv': its lines are in several encodings: some have .*{message}"
+    with pytest.raises(errors.DataError, match=message):
+        _found(content)
+
+
+@pytest.mark.parametrize(
     "content",
     [
         "a,b\nä,1\n".encode() + b"\xff,2\n",
