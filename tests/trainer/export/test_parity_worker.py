@@ -59,6 +59,32 @@ def test_rows_after_a_batch_that_is_refused_are_not_answered(request_of):
     assert len(found["serving_default/class"]) == 20
 
 
+def _field(number: int, content: bytes) -> bytes:
+    """Returns a field of protobuf's wire format that is shorter than 128 bytes."""
+    return bytes([8 * number + 2, len(content)]) + content
+
+
+def test_what_tensorflow_misreads_is_found(request_of):
+    """Of a list in two parts, which is the same to protobuf, TensorFlow reads the first."""
+    payloads = small_table.payloads("eval")[:20]
+    first, second = (_field(2, _field(1, np.float32(x).tobytes())) for x in (1, 2))
+    twice = _field(1, _field(1, _field(1, b"dep time") + _field(2, first + second)))
+    example = tf.train.Example.FromString(payloads[5])
+    del example.features.feature["dep time"]
+    payloads[5] = example.SerializeToString() + twice
+    message = r"row 5: column 'dep time' holds \[1\.0, 2\.0\], of which TensorFlow reads \[1\.0\]"
+    with pytest.raises(ValueError, match=message):
+        parity_worker.answer(request_of(payloads))
+
+
+def test_missing_values_and_nan_are_read_alike(request_of):
+    payloads = [
+        small_table.example(late=1, size=[float("nan"), 1.0]),
+        small_table.example(late=1, size=[3.0, 1.0]),
+    ]
+    assert len(parity_worker.answer(request_of(payloads))["serving_default/class"]) == 2
+
+
 def test_texts_are_written_without_pickling():
     assert parity_worker.stored_as(tf.string) is np.bytes_
     assert parity_worker.stored_as(tf.float32) is np.float32
