@@ -17,10 +17,13 @@ from preprocessing.schema_inference.yaml_lines import flow, scalar
 # identifiers, are already learnt by heart.
 _PASSES, _PASSES_OF_CLASSES, _PASSES_OF_IDENTIFIERS = 30, 20, 5
 _LEAST, _MOST = 300, 6000  # steps
+# Few rows of so many columns are learnt by heart in fewer steps, and each step takes long.
+_LEAST_OF_WIDEST, _WIDEST = 100, 3000
 _BATCH, _BATCH_OF_FEW, _FEW_ROWS = 256, 128, 10_000
 # The best of so many checkpoints is kept, so that what learns a small table by heart does no harm.
 # Fewer where there are many columns: to build the graph of an evaluation takes seconds then.
 _CHECKPOINTS, _CHECKPOINTS_OF_WIDE, _WIDE = 5, 2, 300
+_CHECKPOINTS_OF_WIDEST = 1
 # Dropout blurs numbers that have to be exact, and keeps classes from being learnt by heart.
 _UNITS, _DROPOUT_OF_CLASSES = [256, 128], 0.1
 # Behind what stands for a model where there is nothing to learn from.
@@ -121,8 +124,10 @@ def _train(rows: int, passes: int, columns: int, *, hashed: bool) -> list[str]:
     # A batch that holds a record many times costs as many epochs, and teaches nothing more.
     batch = min(batch, 2 ** int(math.log2(max(1, rows))))
     passes = _PASSES_OF_IDENTIFIERS if hashed else passes
-    steps = min(max(_LEAST, round(passes * rows / batch, -2)), _MOST)
-    checkpoints = _CHECKPOINTS_OF_WIDE if columns > _WIDE else _CHECKPOINTS
+    least, checkpoints = _LEAST, _CHECKPOINTS_OF_WIDE if columns > _WIDE else _CHECKPOINTS
+    if columns > _WIDEST:
+        least, checkpoints = _LEAST_OF_WIDEST, _CHECKPOINTS_OF_WIDEST
+    steps = min(max(least, round(passes * rows / batch, -2)), _MOST)
     why = ", fewer where identifiers are learnt" if hashed else ""
     return [
         f"# {_rounded(steps * batch / max(rows, 1))} passes over about {rows:,} rows of train{why}",

@@ -65,6 +65,16 @@ def test_the_length_of_training_follows_label_and_rows(label, rows, hashed, step
 
 
 @pytest.mark.parametrize(
+    ("columns", "rows", "steps", "checkpoints"),
+    [(300, 200, 300, 5), (301, 200, 300, 2), (3001, 200, 100, 1), (3001, 2000, 500, 1)],
+)
+def test_wide_tables_are_evaluated_less_often(columns, rows, steps, checkpoints):
+    wide = {f"x{n}": Column({}, [], ["z_score"]) for n in range(columns)}
+    train = _config([0.5, 1.5, 9.5], wide, rows)["train"]
+    assert (train["steps"], train["save_steps"]) == (steps, steps // checkpoints)
+
+
+@pytest.mark.parametrize(
     ("rows", "passes"),
     [(4, "300"), (7, "170"), (150, "260"), (500, "77"), (50_000, "20"), (10**7, "0.15")],
 )
