@@ -82,9 +82,15 @@ def pack(features: Mapping[str, Any], made: Mapping[str, Sequence[Part]]) -> dic
 
 
 def needed(features: Mapping[str, Any], columns: Iterable[Any]) -> dict[str, Any]:
-    """Returns the features that columns are made of: a layer of Keras looks at each it is given."""
+    """Returns the features that columns are made of: a layer of Keras looks at each it is given,
+    and at all that this is made of, unless it is marked: of a wide table, for seconds."""
     wanted = tf.feature_column.make_parse_example_spec(list(columns))
-    return {name: x for name, x in features.items() if name in wanted}
+    found = {name: x for name, x in features.items() if name in wanted}
+    for x in found.values():
+        # As Keras marks what it has found not to come from `keras.Input`: `uses_keras_history` of
+        # keras/src/engine/base_layer_utils.py.
+        x._keras_history_checked = True
+    return found
 
 
 def _together(features: Mapping[str, Any], parts: Sequence[Part]) -> tf.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
+from keras.src.engine import base_layer_utils
 
 from pipeline import errors
 from pipeline.records import feature_plan
@@ -129,3 +130,15 @@ def test_the_input_of_a_wide_network_is_the_same_and_has_few_ops_a_feature():
     values, ops = _inputs(planned, given, packed=True)
     assert values == _inputs(planned, given, packed=False)[0]
     assert ops < 2 * len(features)
+
+
+def test_keras_does_not_look_at_what_features_are_made_of(monkeypatch):
+    columns, _ = feature_columns.packed(_planned(time={"steps": ["z_score"]}))
+    asked = []
+    with tf.Graph().as_default():
+        time = tf.compat.v1.placeholder(tf.float32, [None]) + 1.0
+        kind, plain = type(time), type(time).op
+        known = feature_columns.needed({"time": time, "other": time - 1.0}, columns)
+        monkeypatch.setattr(kind, "op", property(lambda x: asked.append(x) or plain.fget(x)))
+        uses = base_layer_utils.needs_keras_history(known)
+    assert list(known) == ["time"] and not uses and not asked
