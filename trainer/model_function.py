@@ -13,7 +13,7 @@ from pipeline.cluster import topology
 from pipeline.config import goals, strategy_table
 from trainer import models, optimizers
 from trainer.checkpoints import checkpoint_files, saving, table_saver, warm_start
-from trainer.distribution import packed_edges, placement
+from trainer.distribution import packed_edges, placement, replicas
 from trainer.exactly_once.reader import Position
 from trainer.input import grouping, slicing, window_feed
 from trainer.metrics import one_pass, streaming
@@ -90,7 +90,8 @@ class ModelFunction:
         # Last: seeds of ops made after it would be others.
         stopwatch_hook.watch_input(batch)
         spec = spec if self._position is None else _counted(spec, self._position, origin)
-        if topology.PS in self._task.cluster:
+        if topology.PS in self._task.cluster and replicas.index() == 0:
+            # The train op of one replica waits for those of all.
             packed_edges.read_step_plainly()
             packed_edges.pack(spec.train_op)
         return spec

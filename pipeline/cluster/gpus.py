@@ -40,7 +40,7 @@ def each(cluster: config.Cluster, gpus: int) -> int:
     trains uses; at least 1. Raises `UsageError` if a config asks for more than there are."""
     trainers = 1 + topology.worker_places(cluster)
     most = max(1, gpus // trainers)
-    if not strategy_table.STRATEGIES[cluster.strategy].all_reduce or cluster.devices:
+    if not strategy_table.STRATEGIES[cluster.strategy].uses_all_gpus or cluster.devices:
         return max(1, len(cluster.devices))
     if gpus and cluster.replicas is not None and cluster.replicas > most:
         raise errors.UsageError(
@@ -51,11 +51,11 @@ def each(cluster: config.Cluster, gpus: int) -> int:
 
 
 def with_replicas(job: config.Config, gpus: int) -> config.Config:
-    """Returns `job` with a replica for each of the `gpus` that a process of an all-reduce sees,
-    unless it says itself how many there are: all that counts examples goes by the config."""
+    """Returns `job` with a replica for each of the `gpus` that a process sees, if its strategy uses
+    all and it does not say itself how many: all that counts examples goes by the config."""
     cluster = job.cluster
-    all_reduce = strategy_table.STRATEGIES[cluster.strategy].all_reduce
-    if not all_reduce or gpus < 2 or cluster.replicas or cluster.devices:
+    uses_all = strategy_table.STRATEGIES[cluster.strategy].uses_all_gpus
+    if not uses_all or gpus < 2 or cluster.replicas or cluster.devices:
         return job
     return job.model_copy(update={"cluster": cluster.model_copy(update={"replicas": gpus})})
 

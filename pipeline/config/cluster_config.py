@@ -37,13 +37,13 @@ class Cluster(Section):
     allow none."""
     replicas: Positive | None = None
     """Copies of the model in one process: on `devices` if given, else on GPUs, else on logical
-    CPUs. Not set: one per device in `devices`, or 2; in `multi_worker_mirrored` one per GPU that
-    the process sees. Only with `multi_worker_mirrored`, and with `mirrored` or `central_storage` as
-    `strategy` or `eval_strategy`."""
+    CPUs. Not set: one per device in `devices`, or 2; in `multi_worker_mirrored` and
+    `parameter_server_strategy` one per GPU that the process sees. Only with these, and with
+    `mirrored` or `central_storage` as `strategy` or `eval_strategy`."""
     devices: tuple[str, ...] = ()
     """Devices of a process such as `/cpu:0` or `/gpu:1`, each named once. Only with
-    `multi_worker_mirrored`, and with `one_device`, `mirrored` or `central_storage` as `strategy` or
-    `eval_strategy`."""
+    `multi_worker_mirrored` or `parameter_server_strategy`, and with `one_device`, `mirrored` or
+    `central_storage` as `strategy` or `eval_strategy`."""
     cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduction_to_one_device"] = (
         "auto"
     )

@@ -17,9 +17,9 @@ class Strategy:
     Counts are (fewest, default, most); `None` means no upper bound. The chief trains too, so
     one chief and one worker are two training processes.
 
-    `replicas` are the copies of the model in one process. In `synchronous` strategies all copies
-    make each step together: then the gang of training processes is restarted as one, otherwise
-    the process that was lost is.
+    `replicas` are the copies of the model in one process, which make each of its steps together.
+    In `synchronous` strategies those of all processes do: then the gang of training processes is
+    restarted as one, otherwise the process that was lost is.
     """
 
     summary: str
@@ -44,6 +44,11 @@ class Strategy:
     def all_reduce(self) -> bool:
         """True if each of several processes has all variables, and saves when the chief does."""
         return self.own_evaluator and not self.servers
+
+    @property
+    def uses_all_gpus(self) -> bool:
+        """True if each of several processes has a copy of the model on each GPU that it sees."""
+        return self.own_evaluator and self.replicas[2] is None
 
     @property
     def asynchronous(self) -> bool:
@@ -114,6 +119,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         "asynchronous workers under tf.distribute's parameter server strategy",
         workers=(1, 1, None),
         ps=(1, 1, None),
-        keys=("max_workers",),
+        replicas=(1, 1, None),
+        keys=("max_workers", "replicas", "devices"),
     ),
 }

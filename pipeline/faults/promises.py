@@ -30,7 +30,7 @@ def bound(job: config.Config, workers_lost: int, windows: Iterable[int]) -> int:
     if not is_asynchronous(job):
         return 0
     batches = workers_lost + sum(trainers(job) + window for window in windows)
-    return batches * topology.batch_per_replica(job)
+    return batches * topology.examples_per_process(job)
 
 
 def wrong_step(job: config.Config, step: int) -> list[str]:

@@ -270,23 +270,37 @@ def test_very_few_records_are_shared_without_waiting(rig, tmp_path, mode):
     assert applied.max() - applied.min() <= 6
 
 
-@pytest.mark.slow
-def test_replicas_in_each_of_several_processes_are_counted(rig):
-    """Two processes with two logical devices each, which stand for GPUs."""
-    result = rig.train(
-        "cluster.strategy=multi_worker_mirrored",
-        "cluster.devices=[/cpu:0,/cpu:1]",
-        *WITNESSED,
-        "train.steps=null",
-        "train.epochs=3",
-        "train.save_steps=50",
-    )
-    due = result["input"][0]["due"]
-    assert result["final_step"] == -(-3 * due // (4 * BATCH))
+REPLICAS = ("cluster.devices=[/cpu:0,/cpu:1]", *WITNESSED, "train.steps=null", "train.epochs=3")
+
+
+def _check_replicas(rig, result, *, due, examples):
+    """Each record of the epochs was applied once; a step is of so many `examples`."""
     epochs, filled = result["input"][:3], result["input"][3:]
     assert [row["once"] for row in epochs] == [due] * 3
-    assert sum(row["once"] for row in filled) == result["final_step"] * 4 * BATCH - 3 * due
+    assert sum(row["once"] for row in filled) == result["final_step"] * examples - 3 * due
     final = Final(rig)
     final.check(twice=0)
     assert final.applied.exact
+
+
+@pytest.mark.slow
+def test_replicas_in_each_of_several_processes_are_counted(rig):
+    """Two processes with two logical devices each, which stand for GPUs."""
+    mode = "cluster.strategy=multi_worker_mirrored"
+    result = rig.train(mode, *REPLICAS, "train.save_steps=50")
+    due = result["input"][0]["due"]
+    assert result["final_step"] == -(-3 * due // (4 * BATCH))
+    _check_replicas(rig, result, due=due, examples=4 * BATCH)
     assert result["readers"]["chief-0"] == result["readers"]["worker-0"]
+
+
+@pytest.mark.slow
+def test_replicas_of_processes_that_step_by_themselves_are_counted(rig):
+    """The last batches, too: of both replicas, and full."""
+    mode = "cluster.strategy=parameter_server_strategy"
+    pace = {"chief-0": 0.0, "worker-0": 0.05}
+    result = rig.train(mode, *REPLICAS, "train.save_steps=1000", pace=pace)
+    due = result["input"][0]["due"]
+    assert result["final_step"] == -(-3 * due // (2 * BATCH))
+    _check_replicas(rig, result, due=due, examples=2 * BATCH)
+    assert result["readers"]["chief-0"] > result["readers"]["worker-0"] > 0

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.distribute import collective_all_reduce_strategy as all_reduce
+from tensorflow.python.distribute import (
+    device_util,
+    distribute_lib,
+    parameter_server_strategy,
+)
 
 from pipeline import config
 from pipeline.cluster import compatibility, topology
@@ -130,18 +135,32 @@ def _choose_devices(devices: list[str]) -> None:
     all_reduce.CollectiveAllReduceExtended._initialize_local_devices = chosen
 
 
+class _OnServers(parameter_server_strategy.ParameterServerStrategyV1):
+    """The one class with parameter servers that Estimators accept
+    (docs/tensorflow-pitfalls.md#strategies-and-clusters), with a replica on each of `devices`.
+
+    By itself it makes one on each GPU that it sees, or one on the CPU.
+    """
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        distribute_lib.StrategyV1.__init__(self, _OnServersExtended(self, devices))
+
+
+class _OnServersExtended(parameter_server_strategy.ParameterServerStrategyExtended):
+    def __init__(self, strategy: _OnServers, devices: Sequence[str]) -> None:
+        self._devices = devices
+        member = _distribute.cluster_resolver.TFConfigClusterResolver()
+        super().__init__(strategy, cluster_resolver=member)
+
+    def _initialize_multi_worker(self, cluster_resolver: Any) -> None:
+        """Estimator calls it again, by `configure`, on copies of the strategy."""
+        super()._initialize_multi_worker(cluster_resolver)
+        worker = self._worker_device
+        self._compute_devices = [device_util.canonicalize(d, worker) for d in self._devices]
+
+
 def _parameter_server_strategy(cluster: config.Cluster, devices: list[str]) -> Any:
-    member = _distribute.cluster_resolver.TFConfigClusterResolver()
-    # It would make a replica on each GPU, of which nothing else knows.
-    one_replica = _distribute.cluster_resolver.SimpleClusterResolver(
-        member.cluster_spec(),
-        task_type=member.task_type,
-        task_id=member.task_id,
-        num_accelerators={"GPU": min(1, len(tf.config.list_physical_devices("GPU")))},
-    )
-    # The one class of that name which Estimators accept
-    # (docs/tensorflow-pitfalls.md#strategies-and-clusters).
-    return tf.compat.v1.distribute.experimental.ParameterServerStrategy(one_replica)
+    return _OnServers(devices)
 
 
 # `none` and the classic parameter server modes train without a strategy object.

@@ -23,6 +23,7 @@ from pipeline.config import strategy_table
 from pipeline.processes import signals
 from pipeline.runs import run_folder
 from trainer import optimizers
+from trainer.distribution import replicas
 from trainer.exactly_once import assignments, counters, dispatcher, pending
 from trainer.exactly_once.lost_readers import LeaseTimeouts
 from trainer.input import epoch_order, shares, window_feed
@@ -56,10 +57,12 @@ class Position:
         readers = task.num_readers * (3 if self.shared else 1)
         number = epoch_order.open_blocks(blocks, job.train.open_blocks, readers)
         self.feed = window_feed.Feed(blocks, job.train.seed, number)
-        self.sizes = assignments.sizes(blocks.records, topology.batch_per_replica(job), number)
+        # Of one step of this process: its replicas make it together.
+        self.batch = batch = topology.examples_per_process(job)
+        self.sizes = assignments.sizes(blocks.records, batch, number)
         self.together = not strategy_table.STRATEGIES[job.cluster.strategy].asynchronous
         self.in_turn = not self.together and assignments.can_take_turns(
-            blocks.due, topology.batch_per_replica(job), number, num_readers=task.num_readers
+            blocks.due, batch, number, num_readers=task.num_readers
         )
         # How many are read whole, before any record of a later one.
         self.epochs = None if job.train.epochs is None else math.ceil(round(job.train.epochs, 6))
@@ -76,25 +79,15 @@ class Position:
     def _end(self, reached: np.ndarray) -> shares.End | None:
         if self.epochs is None:
             return None
-        replicas = topology.replicas_per_process(self.job.cluster)
-        batch = topology.batch_per_replica(self.job) * replicas
-        return shares.End(self.left(reached), int(self.blocks.due.max()), batch)
+        return shares.End(self.left(reached), int(self.blocks.due.max()), self.batch)
 
     def let_in(self, batch: Any, blocks: tf.Tensor, places: tf.Tensor) -> Any:
         """Returns `batch`, any structure of tensors, as a step is to use it. On parameter
-        servers a step whose session was left behind fails before it has it."""
+        servers a step whose session was left behind fails before it has it. Once a replica."""
         if not self.shared:
             return batch
-        self.counts = counters.Variables(self.blocks, apart=True)
-        if self.together:
-            self.pending = pending.Pending(self.counts, topology.batch_per_replica(self.job))
-        self.dispatcher = dispatcher.Dispatcher(
-            self.pending.reached if self.together else self.counts.reached,
-            rank=self.task.rank,
-            num_readers=self.task.num_readers,
-            width=self.sizes.width,
-            chunk=self.sizes.chunk,
-        )
+        if replicas.index() == 0:
+            self._make_dispatcher()
         admitted = self.dispatcher.let_in()
         if self.together:
             with tf.control_dependencies([admitted]):
@@ -102,6 +95,18 @@ class Position:
             tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, self.pending.count)
         with tf.control_dependencies([admitted]):
             return tf.nest.map_structure(tf.identity, batch, expand_composites=True)
+
+    def _make_dispatcher(self) -> None:
+        self.counts = counters.Variables(self.blocks, apart=True)
+        if self.together:
+            self.pending = pending.Pending(self.counts, self.batch)
+        self.dispatcher = dispatcher.Dispatcher(
+            self.pending.reached if self.together else self.counts.reached,
+            rank=self.task.rank,
+            num_readers=self.task.num_readers,
+            width=self.sizes.width,
+            chunk=self.sizes.chunk,
+        )
 
     def count(self, blocks: tf.Tensor, places: tf.Tensor) -> Any:
         """Returns the op that counts a batch which has been applied; once a replica."""
@@ -188,7 +193,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         self._held = assignments.Assignments(
             schedule,
             p.blocks.records,
-            topology.batch_per_replica(p.job),
+            p.batch,
             size=p.sizes,
             in_turn=p.in_turn,
             end=end,

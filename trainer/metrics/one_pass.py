@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.console import work
+from trainer.distribution import replicas
 from trainer.input.dataset import Records
 from trainer.metrics import slice_metrics
 from trainer.metrics.slice_metrics import Judgement
@@ -32,9 +33,7 @@ def watch(predictions: Any, labels: Any, extras: Mapping[str, tf.Tensor]) -> Non
     known = set().union(*_ENOUGH)
     given = served.items() if isinstance(served, Mapping) else ()
     found = {name: values for name, values in given if name.rpartition("/")[2] in known}
-    replica = tf.distribute.get_replica_context().replica_id_in_sync_group  # a tensor, of several
-    number = int(tf.get_static_value(tf.convert_to_tensor(replica)))
-    entry = number, {**found, **slice_metrics.of_labels(labels), **extras}
+    entry = replicas.index(), {**found, **slice_metrics.of_labels(labels), **extras}
     tf.compat.v1.add_to_collection(_PREDICTED, entry)
 
 

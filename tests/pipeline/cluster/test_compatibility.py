@@ -63,9 +63,9 @@ def test_every_strategy_with_every_topology(strategy, workers, ps):
 
 
 ALL_REDUCE = "multi_worker_mirrored"
-REPLICATED = ("mirrored", "central_storage", ALL_REDUCE)
+REPLICATED = ("mirrored", "central_storage", ALL_REDUCE, "parameter_server_strategy")
 OWN_KEYS = {
-    "devices": ("[/cpu:0]", ("one_device", "mirrored", "central_storage", ALL_REDUCE)),
+    "devices": ("[/cpu:0]", ("one_device", *REPLICATED)),
     "cross_device_ops": ("reduction_to_one_device", ("mirrored",)),
     "communication": ("ring", ("multi_worker_mirrored",)),
     "parameter_device": ("/cpu:1", ("central_storage",)),

@@ -26,7 +26,7 @@ def test_a_machine_without_any_has_none(tmp_path):
     assert gpus.count({}, str(tmp_path / "absent")) == 0
 
 
-ALL_REDUCE = "multi_worker_mirrored"
+ALL_REDUCE, ON_SERVERS = "multi_worker_mirrored", "parameter_server_strategy"
 
 
 def load(strategy, *settings):
@@ -74,11 +74,12 @@ def test_an_evaluator_with_a_strategy_of_its_own_sees_all():
         (ALL_REDUCE, [], 0, 1),
         (ALL_REDUCE, ["cluster.replicas=1"], 4, 1),
         (ALL_REDUCE, ["cluster.devices=[/cpu:0,/cpu:1]"], 0, 2),
+        (ON_SERVERS, [], 5, 2),
+        (ON_SERVERS, ["cluster.replicas=1"], 4, 1),
         ("parameter_server", [], 4, 1),
-        ("parameter_server_strategy", [], 4, 1),
     ],
 )
-def test_an_all_reduce_uses_all_gpus_and_parameter_servers_one_a_process(
+def test_strategies_of_tf_distribute_use_all_gpus_and_others_one_a_process(
     strategy, settings, there, each
 ):
     assert gpus.each(load(strategy, *settings).cluster, there) == each
@@ -111,13 +112,23 @@ def test_replicas_of_visible_gpus_count_in_the_step_the_rate_and_the_batch():
         (ALL_REDUCE, ["cluster.replicas=2"]),
         (ALL_REDUCE, ["cluster.devices=[/gpu:1]"]),
         ("parameter_server", []),
-        ("parameter_server_strategy", []),
+        ("parameter_server_sync", []),
         ("none", []),
     ],
 )
 def test_where_the_config_says_it_or_one_is_used_nothing_is_counted(strategy, settings):
     job = load(strategy, *settings)
     assert gpus.with_replicas(job, 4) == job
+
+
+def test_replicas_of_processes_that_step_by_themselves_count_in_their_own_steps():
+    settings = ("train.batch_size=64", "train.optimizer={name: sgd, scale: linear}")
+    job = load(ON_SERVERS, *settings, "train.optimizer.learning_rate=0.1")
+    counted = gpus.with_replicas(job, 4)
+    assert topology.examples_per_process(counted) == topology.examples_per_step(counted) == 4 * 64
+    assert topology.learning_rate(counted) == pytest.approx(0.4)
+    whole = load(ON_SERVERS, "train.batch_size=64", "train.batch_size_is=global")
+    assert topology.batch_per_replica(gpus.with_replicas(whole, 4)) == 16
 
 
 def test_a_promised_gpu_that_is_not_there_is_refused():

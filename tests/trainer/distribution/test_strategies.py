@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+
+import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
@@ -9,17 +12,34 @@ from pipeline.cluster import topology
 from pipeline.config import config_file
 from trainer.distribution import strategies
 
+MODE = "cluster.strategy=parameter_server_strategy"
 CLUSTER = {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)}
 
 
-def test_a_process_on_parameter_servers_is_one_replica_however_many_gpus(monkeypatch):
-    """As `cluster.replicas` says, by which records are shared and steps counted."""
+@pytest.mark.parametrize(
+    ("settings", "devices"),
+    [
+        ((), ["GPU:0"]),  # as many as `gpus.with_replicas` has counted
+        (("cluster.replicas=2",), ["GPU:0", "GPU:1"]),
+        (("cluster.devices=[/gpu:1]",), ["GPU:1"]),
+        (("cluster.devices=[/cpu:0,/cpu:1]",), ["CPU:0", "CPU:1"]),
+    ],
+)
+def test_a_process_on_parameter_servers_has_the_replicas_of_the_config(
+    monkeypatch, settings, devices
+):
+    """By which records are shared and steps counted, whatever GPUs TensorFlow sees."""
     task = topology.Task("worker", 0, CLUSTER)
     monkeypatch.setenv("TF_CONFIG", task.tf_config())
     gpus = [tf.config.PhysicalDevice(f"/physical_device:GPU:{n}", "GPU") for n in range(2)]
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
     monkeypatch.setattr(context, "num_gpus", lambda: len(gpus))
-    cluster = config_file.load("mnist", ["cluster.strategy=parameter_server_strategy"]).cluster
+    cluster = config_file.load("mnist", [MODE, *settings]).cluster
     train = strategies.distribution(cluster, task).train
-    assert train.extended.worker_devices == ["/job:worker/replica:0/task:0/device:GPU:0"]
-    assert train.num_replicas_in_sync == topology.replicas_per_process(cluster) == 1
+    member = {"cluster_spec": CLUSTER, "task_type": "worker", "task_id": 0}
+    copied = copy.deepcopy(train)
+    copied.configure(tf.compat.v1.ConfigProto(), **member)  # as Estimator does
+    for one in (train, copied):
+        place = "/job:worker/replica:0/task:0/device"
+        assert one.extended.worker_devices == [f"{place}:{device}" for device in devices]
+    assert train.num_replicas_in_sync == topology.replicas_per_process(cluster)
