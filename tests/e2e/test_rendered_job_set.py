@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import types
+from collections.abc import Iterator
 
 import pytest
 
@@ -159,6 +160,19 @@ class Cluster:
         )
 
 
+@contextlib.contextmanager
+def started(documents: list[dict], folder: pathlib.Path) -> Iterator[Cluster]:
+    """Yields the pods of a JobSet, which have been started, on hosts of their own."""
+    with hosts.hosts(8) as made:
+        cluster = Cluster(documents, made, folder)
+        try:
+            for pod in cluster.pods:
+                cluster.start(pod)
+            yield cluster
+        finally:
+            cluster.remove()
+
+
 def created_by_hand(shown: str, folder: pathlib.Path) -> list[dict]:
     """Returns what a double of the API has once kubectl was given what DRY_RUN=1 prints."""
     file = folder / "job.yaml"
@@ -187,12 +201,7 @@ def test_pods_train_and_end_though_one_is_killed(small_records, tmp_path, strate
         str(small_records.config_path), wanted, run=name, storage_root=str(small_records.storage)
     )
     documents = created_by_hand(launcher.K8sLauncher().show(job).document, tmp_path)
-    with contextlib.ExitStack() as stack:
-        made = stack.enter_context(hosts.hosts(8))
-        cluster = Cluster(documents, made, tmp_path)
-        stack.callback(cluster.remove)
-        for pod in cluster.pods:
-            cluster.start(pod)
+    with started(documents, tmp_path) as cluster:
         worker = next(pod for pod in cluster.pods if pod.role == "worker")
 
         def is_training() -> bool:
@@ -233,12 +242,7 @@ def test_a_pod_joins_and_leaves_and_each_record_is_applied_once(
     for one in documents[-1]["spec"]["replicatedJobs"]:
         (container,) = one["template"]["spec"]["template"]["spec"]["containers"]
         container["env"].append({"name": "PIPELINE_FAULTS", "value": job.run.path})
-    with contextlib.ExitStack() as stack:
-        made = stack.enter_context(hosts.hosts(8))
-        cluster = Cluster(documents, made, tmp_path)
-        stack.callback(cluster.remove)
-        for pod in cluster.pods:
-            cluster.start(pod)
+    with started(documents, tmp_path) as cluster:
 
         def steps(task):
             cluster.look()
