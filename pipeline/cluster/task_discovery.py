@@ -6,7 +6,7 @@ same process of the same roles; where their hosts differ, those of `CLUSTER_SPEC
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -58,31 +58,32 @@ def task_of(
 
 
 def from_tf_config(text: str) -> Task | None:
-    """Reads `TF_CONFIG`; `None` if it names no cluster."""
-    content = _object(text, "TF_CONFIG")
+    """Reads `TF_CONFIG`; `None` if it names neither a cluster nor a task."""
+    content = topology.parse_object(text, "TF_CONFIG")
     return _from(content, "TF_CONFIG", {**{role: role for role in topology.ROLES}, _MASTER: CHIEF})
 
 
 def from_cluster_spec(text: str) -> Task | None:
-    """Reads `CLUSTER_SPEC`, in which roles are pools by number; `None` if it names no cluster."""
-    return _from(_object(text, "CLUSTER_SPEC"), "CLUSTER_SPEC", _POOLS)
+    """Reads `CLUSTER_SPEC`, in which roles are pools by number; `None` if it names neither a
+    cluster nor a task."""
+    content = topology.parse_object(text, "CLUSTER_SPEC")
+    return _from(content, "CLUSTER_SPEC", _POOLS)
 
 
 def _from(content: Mapping[str, Any], source: str, roles: Mapping[str, str]) -> Task | None:
-    named = content.get("cluster") or {}
-    if not named:
+    named, task = content.get("cluster") or {}, content.get("task") or {}
+    if not named and not task:
         return None
-    task = content.get("task")
     if not isinstance(named, dict) or not isinstance(task, dict) or "type" not in task:
         raise errors.UsageError(
             f"{source}: must have a cluster and a task with type and index, got {dict(content)!r}"
         )
     for name in (*named, task["type"]):
-        if name not in roles:
+        if not isinstance(name, str) or name not in roles:
             hint = errors.nearest(str(name), roles)
             raise errors.UsageError(f"{source}: unknown role {name!r}{hint}")
     index = str(task.get("index", 0))
-    if not index.isdigit():
+    if not re.fullmatch("[0-9]{1,9}", index):
         raise errors.UsageError(f"{source}: task index {index!r}: must be a number from 0 on")
     if named.get(CHIEF) and named.get(_MASTER):
         raise errors.UsageError(
@@ -90,16 +91,6 @@ def _from(content: Mapping[str, Any], source: str, roles: Mapping[str, str]) -> 
         )
     spec = {roles[name]: members for name, members in named.items() if members}
     return _task(roles[task["type"]], int(index), topology.check_cluster(spec, source))
-
-
-def _object(text: str, source: str) -> Mapping[str, Any]:
-    try:
-        content = json.loads(text or "{}")
-    except json.JSONDecodeError as error:
-        raise errors.UsageError(f"{source} {text!r}: not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise errors.UsageError(f"{source} {text!r}: must be an object")
-    return content
 
 
 def _cluster_of_flags(cluster_spec: str, hosts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -115,6 +106,11 @@ def _cluster_of_flags(cluster_spec: str, hosts: Mapping[str, str]) -> dict[str, 
 
 def _task(job_name: str, task_index: int, cluster: Mapping[str, tuple[str, ...]]) -> Task:
     """A chief alone is a single process: it needs no cluster."""
+    if not cluster and job_name in (WORKER, PS):
+        raise errors.UsageError(
+            f"this is {job_name}-{task_index} of no cluster: say who is in it, by TF_CONFIG or "
+            "--cluster_spec; a process alone is a chief"
+        )
     alone = sum(map(len, cluster.values())) == 1
     return Task(job_name, task_index, {} if alone else cluster)
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipeline import config, errors
 from pipeline.config.strategy_table import STRATEGIES, Range
@@ -19,6 +21,9 @@ from pipeline.config.strategy_table import STRATEGIES, Range
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 ROLES = (CHIEF, WORKER, PS, EVALUATOR)
 TRAINING_ROLES = (CHIEF, WORKER)
+_SHOWN = 500  # characters of what is not JSON
+# `host:port`, or `[address]:port` of IPv6.
+_ADDRESS = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+(?:%\w+)?\]):(?P<port>[0-9]{1,5})")
 # The keys of the config that say how many there are of a role.
 _COUNTED = {"workers": WORKER, "ps": PS}
 
@@ -168,6 +173,13 @@ class Task:
         return f"{self.job_name}-{self.task_index}"
 
     @property
+    def address(self) -> str:
+        """Returns the `host:port` at which others of the cluster reach this process; empty where
+        nobody does: an evaluator and a process alone start no server."""
+        members = self.cluster.get(self.job_name, ())
+        return members[self.task_index] if members else ""
+
+    @property
     def processes(self) -> int:
         """How many processes the run has, the evaluator of a cluster included."""
         return sum(map(len, self.cluster.values())) + 1 if self.cluster else 1
@@ -242,13 +254,24 @@ def with_counts(job: config.Config, task: Task) -> config.Config:
 
 def parse_cluster_spec(text: str) -> dict[str, tuple[str, ...]]:
     """Reads `--cluster_spec`, a JSON object from role to a list of `host:port`."""
-    try:
-        spec = json.loads(text) if text else {}
-    except json.JSONDecodeError as error:
-        raise errors.UsageError(f"--cluster_spec {text!r}: not JSON: {error}") from None
-    if not isinstance(spec, dict):
-        raise errors.UsageError(f"--cluster_spec {text!r}: must be an object of role: [host:port]")
+    spec = parse_object(text, "--cluster_spec", "an object of role: [host:port]")
     return check_cluster(spec, "--cluster_spec")
+
+
+def parse_object(text: str, source: str, wanted: str = "an object") -> dict[str, Any]:
+    """Returns the JSON object that `source` gives; an empty one for no text. Raises `UsageError`
+    that says that it must be what is `wanted`."""
+    try:
+        content = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:  # numbers and nesting without end, too
+        raise errors.UsageError(f"{source} {_cut(text)}: not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise errors.UsageError(f"{source} {_cut(text)}: must be {wanted}")
+    return content
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
 def check_cluster(spec: Mapping[str, object], source: str) -> dict[str, tuple[str, ...]]:
@@ -262,14 +285,30 @@ def check_cluster(spec: Mapping[str, object], source: str) -> dict[str, tuple[st
             )
         if not isinstance(members, list) or not all(_is_address(m) for m in members):
             raise errors.UsageError(
-                f"{source}: {role}: must be a list of 'host:port', got {members!r}"
+                f"{source}: {role}: must be a list of 'host:port', or '[IPv6]:port', got "
+                f"{members!r}"
             )
     cluster = {r: tuple(m) for r, m in spec.items() if r != EVALUATOR and isinstance(m, list)}
     if spec and len(cluster.get(CHIEF, ())) != 1:
         raise errors.UsageError(f"{source}: must have exactly one chief")
+    _check_apart(cluster, source)
     return cluster
 
 
+def _check_apart(cluster: Mapping[str, Sequence[str]], source: str) -> None:
+    """Two processes at one address would wait for each other, until one cannot open its port."""
+    at: dict[str, str] = {}
+    for role, members in cluster.items():
+        for index, address in enumerate(members):
+            name = f"{role}-{index}"
+            if address in at:
+                raise errors.UsageError(
+                    f"{source}: {at[address]} and {name} are both at {address}; give each process "
+                    "a port of its own"
+                )
+            at[address] = name
+
+
 def _is_address(value: object) -> bool:
-    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    return bool(host) and port.isdigit() and 0 < int(port) < 65536
+    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    return match is not None and 0 < int(match["port"]) < 65536

@@ -42,6 +42,12 @@ def test_variables_that_name_no_cluster_say_nothing(text):
         (variable(SPEC, "evaluator", 0), Task("evaluator", 0, CLUSTER)),
         (variable({**SPEC, "evaluator": ["h4:1"]}, "evaluator", 0), Task("evaluator", 0, CLUSTER)),
         (variable({"chief": [CHIEF]}, "chief", 0), Task("chief", 0)),
+        (variable({}, "master", 0), Task("chief", 0)),
+        (variable({}, "evaluator", 0), Task("evaluator", 0)),
+        (
+            variable({"chief": ["[::1]:1"], "ps": ["[fe80::2%eth0]:1"]}, "ps", 0),
+            Task("ps", 0, {"chief": ("[::1]:1",), "ps": ("[fe80::2%eth0]:1",)}),
+        ),
     ],
 )
 def test_tf_config(text, task):
@@ -130,7 +136,7 @@ def test_hosts_by_role():
             "--cluster_spec and --ps_hosts: give one or the other",
         ),
         ({"hosts": {"worker": "h1:1"}}, "--ps_hosts: must have exactly one chief"),
-        ({"hosts": {"chief": "h1"}}, r"chief: must be a list of 'host:port', got \['h1'\]"),
+        ({"hosts": {"chief": "h1"}}, r"chief: must be a list of 'host:port', or .*, got \['h1'\]"),
         ({"environment": {"TF_CONFIG": "{"}}, "TF_CONFIG '{': not JSON"),
         ({"environment": {"TF_CONFIG": "[]"}}, r"TF_CONFIG '\[\]': must be an object"),
         (
@@ -142,6 +148,19 @@ def test_hosts_by_role():
             r"CLUSTER_SPEC: unknown role 'workerpool9' \(did you mean",
         ),
         ({"environment": {"TF_CONFIG": json.dumps({"cluster": SPEC})}}, "cluster and a task"),
+        (
+            {"environment": {"TF_CONFIG": variable({}, "worker", 1)}},
+            r"^this is worker-1 of no cluster: say who is in it, by TF_CONFIG or --cluster_spec",
+        ),
+        ({"job_name": "ps"}, r"^this is ps-0 of no cluster"),
+        (
+            {"environment": {"TF_CONFIG": variable(SPEC, ["worker"], 0)}},
+            r"TF_CONFIG: unknown role \['worker'\]",
+        ),
+        (
+            {"environment": {"TF_CONFIG": variable(SPEC, "worker", "\u00b2")}},
+            "TF_CONFIG: task index '\u00b2': must be a number",
+        ),
         (
             {"environment": {"TF_CONFIG": variable(SPEC, "worker", "one")}},
             "TF_CONFIG: task index 'one': must be a number",
