@@ -80,6 +80,7 @@ def of_exit_code(code: int, text: str) -> PipelineError:
 
 # Failures that come from the operating system, by what the user has to do about them.
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_LOST = (errno.ENOENT, errno.EIO, errno.ESTALE, errno.ENOTCONN)
 _NOT_ALLOWED = (
     errno.EACCES,
     errno.EPERM,
@@ -116,12 +117,36 @@ def placed_by(setting: str) -> Iterator[None]:
 def of_disk(error: Exception) -> PipelineError | None:
     """Returns our error for what any library raises of a disk that is full or read-only; `None` if
     it is of another kind. TensorFlow's are no `OSError`s."""
-    for number in () if isinstance(error, PipelineError) else (*_DISK_FULL, errno.EROFS):
+    if isinstance(error, PipelineError) or not (found := _said_by(error, *_DISK_FULL, errno.EROFS)):
+        return None
+    number, line = found
+    said = os.strerror(number)
+    place = getattr(error, "filename", None) or line.partition(f"; {said}")[0]
+    return from_os_error(OSError(number, said), f"cannot write {place!r}")
+
+
+def of_lost_storage(error: Exception) -> PipelineError | None:
+    """Returns our error for what TensorFlow raises when storage that was there is gone, such as a
+    network's; `None` for an error of another kind."""
+    found = _said_by(error, *_LOST)
+    if found is None:
+        return None
+    said = os.strerror(found[0])
+    place = found[1].partition(f"; {said}")[0]
+    return RetryableError(
+        f"cannot read {place!r}: {said}. See that the storage is there, then run the same command "
+        "again."
+    )
+
+
+def _said_by(error: Exception, *numbers: int) -> tuple[int, str] | None:
+    """Returns which of the system's error `numbers` a library's error is of, and the line of its
+    text that says so."""
+    for number in numbers:
         said = os.strerror(number)
         line = next((line for line in str(error).splitlines() if said in line), None)
         if line is not None:
-            place = getattr(error, "filename", None) or line.partition(f"; {said}")[0]
-            return from_os_error(OSError(number, said), f"cannot write {place!r}")
+            return number, line
     return None
 
 

@@ -27,7 +27,7 @@ from pipeline.runs import (
     script_role,
     start_patience,
 )
-from pipeline.supervision import watchdog
+from pipeline.supervision import ports, watchdog
 from trainer.lifecycle import preflight
 from trainer.lifecycle.own_watchdog import OwnWatchdog
 from trainer.monitoring.status_reporter import Reporter
@@ -90,6 +90,8 @@ def _run(
     reporter.keep_alive()
     patience = start_patience.seconds(os.environ, job.cluster)
     try:
+        if role is None:
+            _check_port(task)
         if task.is_chief:
             if job.data.has_records:
                 builds.pin_to(wanted.storage_root, run, job.name, folder=wanted.records)
@@ -105,11 +107,21 @@ def _run(
     except KeyboardInterrupt:
         reporter.say("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
         raise
-    if task.job_name in task.cluster and role is None:  # an evaluator starts no server
-        print(isolation.note([task.cluster[task.job_name][task.task_index]]), flush=True)
+    if task.address and role is None:
+        print(isolation.note([task.address]), flush=True)
     if role is None and watchdog.WATCHED not in os.environ:
         OwnWatchdog(run, task, reporter, limits=_limits(job, patience)).start()
     roles.run(run, records, task, reporter=reporter, script=script)
+
+
+def _check_port(task: topology.Task) -> None:
+    """Raises `RetryableError` if another program has the port on which this process is to serve."""
+    port = int(task.address.rpartition(":")[2] or 0)
+    if port and ports.is_taken(port):
+        raise errors.RetryableError(
+            f"{task.name}: port {port} of this machine: address already in use. End the process "
+            "that listens there, or give this one another port, in the cluster of every role"
+        )
 
 
 def _limits(job: config.Config, patience: float) -> watchdog.Limits:

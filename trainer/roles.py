@@ -388,6 +388,8 @@ def _as_ours(error: Exception) -> Exception:
     for kind, ours, meaning in kinds:
         if isinstance(error, kind):
             return ours(f"{meaning}: {first_line}")
+    if isinstance(error, tf.errors.OpError) and (lost := errors.of_lost_storage(error)):
+        return lost
     if isinstance(error, OSError):
         return errors.from_os_error(error, f"cannot access {error.filename!r}")
     return error

@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from pipeline import errors, storage
 from pipeline.runs.run_folder import RunFolder
@@ -50,7 +50,8 @@ def kept(run: RunFolder, task: str) -> Iterator[None]:
             path = stack.enter_context(_on_this_machine(path))
         else:
             storage.makedirs(storage.parent(path))
-        file = stack.enter_context(open(path, "a", encoding="utf-8", errors="replace", buffering=1))
+        # Without a buffer, whose rest a full disk would refuse when the log is closed.
+        file = stack.enter_context(open(path, "ab", buffering=0))
         stack.enter_context(contextlib.redirect_stdout(_Both(sys.stdout, file)))
         stack.enter_context(contextlib.redirect_stderr(_Both(sys.stderr, file)))
         yield
@@ -77,12 +78,12 @@ def _on_this_machine(path: str) -> Iterator[str]:
 class _Both:
     """A stream whose text goes to a file as well; a full disk does not matter to it."""
 
-    def __init__(self, stream: TextIO, file: TextIO) -> None:
+    def __init__(self, stream: TextIO, file: BinaryIO) -> None:
         self._stream, self._file = stream, file
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError, ValueError):
-            self._file.write(text)
+            self._file.write(text.encode("utf-8", "replace"))
         return self._stream.write(text)
 
     def __getattr__(self, name: str) -> Any:

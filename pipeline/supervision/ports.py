@@ -13,6 +13,7 @@ machine, it closes the port before it returns it and locks nothing.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import random
@@ -85,6 +86,31 @@ class Reservation:
         trace: TracebackType | None,
     ) -> None:
         self.release()
+
+
+def is_taken(port: int) -> bool:
+    """True if another program listens on a port of this machine."""
+    with socket.socket() as listener:
+        # As TensorFlow's servers do: connections that were closed a moment ago are no hindrance.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
+
+
+def refusal(address: str, *, seconds: float = 5.0) -> str:
+    """Returns why nobody can be reached at `host:port` within some seconds; empty if somebody can,
+    or it is no such address."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return ""
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def first_ephemeral() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 from typing import Any
 
@@ -11,10 +10,10 @@ import grpc
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
 from pipeline import errors
+from pipeline.supervision import ports
 from preprocessing.runners import beam_options, error_transport, pulse
 
-_CONNECT = 5.0  # seconds
-_LOOK = 2.0
+_LOOK = 2.0  # seconds
 _CANCEL = 5.0
 _MISSES = 3  # looks at a pool in a row
 # What Beam's own job server says of a worker whose process has ended.
@@ -49,24 +48,12 @@ def pool_here(options: PipelineOptions) -> str:
 
 
 def _check(address: str, flag: str, what: str) -> None:
-    if why := _refusal(address):
+    # What is no address Beam will not understand either, and say so.
+    if why := ports.refusal(address):
         raise errors.RetryableError(
             f"--pipeline_options: no {what} at {flag}={address}: {why}. Start it, then run the "
             "same command again."
         )
-
-
-def _refusal(address: str) -> str:
-    """Returns why nothing can be reached at `host:port`; empty if it can, or is no such address:
-    Beam says what it does not understand."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        return ""
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT).close()
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
 
 
 def follow(folder: str, result: Any, *, pool: str = "", watched: pulse.Pulse | None = None) -> None:
@@ -92,7 +79,7 @@ def follow(folder: str, result: Any, *, pool: str = "", watched: pulse.Pulse | N
         misses = 0
         while not ended.wait(_LOOK):
             watched.check()
-            misses = misses + 1 if _refusal(pool) else 0
+            misses = misses + 1 if ports.refusal(pool) else 0
             if misses == _MISSES:
                 raise errors.RetryableError(
                     f"the worker pool at {pool} is lost. Start it, then run the same command again."
@@ -113,7 +100,7 @@ def _explained(failure: BaseException, pool: str) -> BaseException:
     again = "Start it, then run the same command again."
     if isinstance(failure, grpc.RpcError):
         return errors.RetryableError(f"the job server is lost. {again}")
-    if _refusal(pool):
+    if ports.refusal(pool):
         return errors.RetryableError(f"the worker pool at {pool} is lost. {again}")
     if any(words in str(failure) for words in _LOST):
         return errors.RetryableError(

@@ -69,6 +69,14 @@ def test_what_is_not_of_the_disk_is_of_another_kind():
     assert errors.of_disk(OSError(errno.EIO, os.strerror(errno.EIO))) is None
 
 
+def test_storage_that_was_there_is_named_and_may_come_back():
+    text = "Node: 'IteratorGetNext'\n/r/train-1; No such file or directory\n\t [[{{node x}}]]"
+    found = errors.of_lost_storage(RuntimeError(text))
+    assert str(found).startswith("cannot read '/r/train-1': No such file or directory. See that ")
+    assert found.exit_code == 75
+    assert errors.of_lost_storage(RuntimeError("key w not found in checkpoint")) is None
+
+
 @pytest.mark.parametrize(
     ("word", "hint"),
     [

@@ -16,7 +16,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
-from pipeline.supervision import watchdog
+from pipeline.supervision import ports, watchdog
 from trainer.lifecycle import leaving
 from trainer.monitoring.status_reporter import Reporter
 
@@ -24,6 +24,18 @@ from trainer.monitoring.status_reporter import Reporter
 _LOOKS, _LONGEST = 8, 15.0
 # A look that comes so many times later than it should: the process was suspended.
 _SUSPENDED = 3.0
+_CONNECT = 2.0  # seconds
+
+
+def _unreachable(task: topology.Task) -> str:
+    """Says which process that `task` makes its steps with cannot be reached, if one cannot."""
+    servers = topology.PS in task.cluster
+    for role in (topology.PS,) if servers else topology.TRAINING_ROLES:
+        for index, address in enumerate(task.cluster.get(role, ())):
+            why = ports.refusal(address, seconds=_CONNECT) if address != task.address else ""
+            if why:
+                return f"{role}-{index} cannot be reached at {address}: {why}"
+    return ""
 
 
 class OwnWatchdog:
@@ -75,11 +87,13 @@ class OwnWatchdog:
         except (errors.PipelineError, OSError):
             return  # the checkpoints cannot be looked at now
         if hang is not None and hang.name in (None, own.task):
-            error = errors.RetryableError(
-                f"{hang.cause}, which cluster.watchdog_seconds and watchdog_start_seconds limit. "
-                "Run the same command to resume."
-            )
-            self._leave(self._reporter, error)
+            self._leave(self._reporter, errors.RetryableError(self._explain(hang)))
+
+    def _explain(self, hang: watchdog.Hang) -> str:
+        said = f"{hang.cause}, which cluster.watchdog_seconds and watchdog_start_seconds limit"
+        if lost := _unreachable(self._task):
+            return f"{said}. {lost}. Start it there, or give every role its right address"
+        return f"{said}. Run the same command to resume."
 
     def _of_chief(self) -> dict[str, Status]:
         """Returns the status of a chief that others of its cluster may be waiting for."""

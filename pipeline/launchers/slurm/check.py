@@ -5,7 +5,6 @@ It prints one line of JSON; the batch part of the job reads those of all nodes.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import platform
@@ -13,6 +12,7 @@ import socket
 
 from pipeline import errors, versions
 from pipeline.runs.run_folder import RunFolder
+from pipeline.supervision import ports
 
 # What the batch script writes into the run folder: {"nonce": str}.
 SEEN = "slurm/check.json"
@@ -25,7 +25,7 @@ def run_part(run: RunFolder, first: int, count: int) -> None:
         "nonce": _nonce(run),
         "python": platform.python_version(),
         "code": versions.code_version(),
-        "taken": [port for port in range(first, first + count) if is_taken(port)],
+        "taken": [port for port in range(first, first + count) if ports.is_taken(port)],
     }
     print(json.dumps(found), flush=True)
 
@@ -35,15 +35,3 @@ def _nonce(run: RunFolder) -> str | None:
         return (run.read(SEEN) or {}).get("nonce")
     except (errors.PipelineError, OSError):
         return None
-
-
-def is_taken(port: int) -> bool:
-    """True if another program listens on a port of this machine."""
-    with socket.socket() as listener:
-        # As TensorFlow's servers do: connections that were closed a moment ago are no hindrance.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("", port))
-        except OSError as error:
-            return error.errno == errno.EADDRINUSE
-    return False

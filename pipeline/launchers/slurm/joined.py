@@ -15,12 +15,12 @@ from typing import Any
 
 from pipeline import errors
 from pipeline.cluster import topology
-from pipeline.launchers.slurm import agent, check, commands, ranks, steps
+from pipeline.launchers.slurm import agent, commands, ranks, steps
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.processes.fork_client import StopRequest
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
-from pipeline.supervision import restart_policy, watchdog
+from pipeline.supervision import ports, restart_policy, watchdog
 
 LOOK = 2.0  # seconds
 ASK_SLURM = 60.0  # seconds between questions about the run's own job
@@ -191,7 +191,7 @@ class Joined:
         for attempt in range(_TRIES):
             job = int(os.environ["SLURM_JOB_ID"])
             port = ranks.first_port(job, attempt, 1, lowest=lowest, highest=highest)
-            if not check.is_taken(port):
+            if not ports.is_taken(port):
                 return steps.nodes_of(os.environ)[0].address, port
         raise errors.RetryableError(f"no free port from {lowest} to {highest} on this node")
 

@@ -40,6 +40,18 @@ def test_what_is_said_goes_both_ways_until_the_very_end(tmp_path):
     assert kept.endswith("ValueError: of an error\n")
 
 
+def test_a_full_disk_costs_no_more_than_the_log(tmp_path):
+    log = tmp_path / "logs" / "chief-0.log"
+    log.parent.mkdir()
+    log.symlink_to("/dev/full")
+    done = say(str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "to standard output\n",
+        "to standard error\n",
+    )
+
+
 def test_a_restart_appends_to_the_same_log(tmp_path):
     say(str(tmp_path))
     say(str(tmp_path))

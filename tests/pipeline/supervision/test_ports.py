@@ -47,6 +47,17 @@ def test_a_port_that_someone_listens_on_is_passed_over(tmp_path):
             assert reservation.ports != [taken]
 
 
+def test_who_cannot_be_reached_is_told_with_the_reason():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert ports.is_taken(port)
+        assert ports.refusal(f"127.0.0.1:{port}") == ""
+    assert not ports.is_taken(port)
+    assert ports.refusal(f"127.0.0.1:{port}") == "Connection refused"
+    assert ports.refusal("[::1]:1") and ports.refusal("nobody.invalid:1")
+    assert ports.refusal("no address") == ""
+
+
 class Stuck(random.Random):
     def randint(self, low, high):
         return 20000

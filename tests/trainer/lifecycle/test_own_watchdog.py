@@ -21,7 +21,7 @@ from trainer.lifecycle.own_watchdog import OwnWatchdog
 from trainer.monitoring.status_reporter import Reporter
 
 TASK = "trainer.task"
-CLUSTER = {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)}
+CLUSTER = {"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}
 LIMITS = watchdog.Limits(step=120.0, start=900.0)
 
 
@@ -65,6 +65,15 @@ def test_a_process_without_a_step_ends_with_75(watched):
     (error,) = chief.errors
     assert isinstance(error, errors.RetryableError)
     assert str(error).startswith("no step for 120 s, which cluster.watchdog_seconds and ")
+
+
+def test_a_peer_that_cannot_be_reached_is_named(watched):
+    chief = watched("chief")
+    chief.steps(7)
+    chief.wait(300)
+    (error,) = chief.errors
+    said = "ps-0 cannot be reached at 127.0.0.1:3: Connection refused. Start it there, or give"
+    assert said in str(error)
 
 
 def test_before_its_first_step_it_has_longer(watched):
