@@ -228,7 +228,8 @@ def _of_row(parsed: Any, row: int) -> np.ndarray:
     if isinstance(parsed, tuple):
         items, begins, _ = parsed
         return np.asarray(items[begins[row] : begins[row + 1]])
-    return np.asarray(parsed[row]).reshape(-1)
+    # Of their own type: NumPy's for bytes has no zeros at their end.
+    return np.asarray(parsed[row], parsed.dtype).reshape(-1)
 
 
 def _few(values: list[Any]) -> str:

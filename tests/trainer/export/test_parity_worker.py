@@ -85,6 +85,11 @@ def test_missing_values_and_nan_are_read_alike(request_of):
     assert len(parity_worker.answer(request_of(payloads))["serving_default/class"]) == 2
 
 
+def test_bytes_that_end_with_zeros_are_read_alike(request_of):
+    payloads = [small_table.example(late=1, carrier=b"AA\0\0")]
+    assert len(parity_worker.answer(request_of(payloads))["serving_default/class"]) == 1
+
+
 def test_texts_are_written_without_pickling():
     assert parity_worker.stored_as(tf.string) is np.bytes_
     assert parity_worker.stored_as(tf.float32) is np.float32
