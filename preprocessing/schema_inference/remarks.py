@@ -61,7 +61,10 @@ def of(
             said += sentinels.remark(name, column, csv=guess.source == "csv") or outliers.remark(
                 name, column, label=name in labels
             )
-        said += _of_text(name, column) if column.kind == "string" else _of_numbers(name, column)
+        if column.kind == "string":
+            said += _of_text(name, column)
+        else:
+            said += _of_numbers(name, column, label=name in labels)
     return said
 
 
@@ -166,14 +169,16 @@ def _mostly_numbers(column: Found) -> list[str]:
     return texts if count > traits.CATEGORIES and 2 * count > len(texts) else []
 
 
-def _of_numbers(name: str, column: Found) -> list[str]:
+def _of_numbers(name: str, column: Found, *, label: bool) -> list[str]:
     """Returns that some are not finite; or what they could also mean, if none of them shows it:
     1.234 and 1,234."""
     rules = column.csv
     if count := column.about.not_finite:
+        are = "value is" if count == 1 else "values are"
+        then = "make preprocess refuses such labels" if label else "no feature is made of it"
         return [
-            f"{name!r} has {count:,} values of {column.values:,} that are not finite, such as inf: "
-            "no feature is made of it. Leave them empty, or write a number"
+            f"{name!r}: {count:,} {are} not finite, such as inf, of {column.values:,}: {then}. "
+            "Leave them empty, or write a number"
         ]
     point = rules.decimal if rules.delimiter == ";" else ""
     mark = rules.thousands if rules.thousands in (".", ",") else point

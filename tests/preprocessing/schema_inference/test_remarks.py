@@ -113,9 +113,12 @@ def test_columns_that_are_left_out_are_named(tmp_path):
 def test_numbers_that_are_not_finite_are_named(tmp_path):
     (said,) = _said(tmp_path, _table(["inf" if n % 50 == 2 else n / 8 for n in range(400)]))
     assert said == (
-        "'a' has 8 values of 400 that are not finite, such as inf: no feature is made of it. "
+        "'a': 8 values are not finite, such as inf, of 400: no feature is made of it. "
         "Leave them empty, or write a number"
     )
+    rows = ["a,y", *(f"{n % 7},{'inf' if n == 9 else n / 8}" for n in range(400))]
+    (said,) = _said(tmp_path, rows)
+    assert said.startswith("'y': 1 value is not finite, such as inf, of 400: make preprocess refu")
 
 
 def test_numbers_with_a_unit_are_named(tmp_path):
