@@ -4,7 +4,7 @@
     make chaos CONFIG=mnist [FAULTS=20] [SECONDS=300] [SEED=7] [BASELINE=2] [KINDS=kill,stop]
 
 Trains undisturbed first, then with faults drawn by the seed: kills, stops, an altered checkpoint
-and shard, a full disk, a lost network, a clock that jumps. Everything lies in
+and shard, a full and a slow disk, a lost network, a clock that jumps. Everything lies in
 <storage>/chaos/<run>; the runs and records of the storage are not touched. Takes as long as three
 trainings and some seconds a fault.
 Exits with 70, and the seed that repeats it, if the end is not right.
@@ -26,7 +26,7 @@ from pipeline import cli, errors, storage, versions
 from pipeline.cluster import topology
 from pipeline.config import own_input, strategy_table
 from pipeline.console import terminal
-from pipeline.faults import draw, outcome_page, small_disk, trial
+from pipeline.faults import draw, outcome_page, slow_disk, small_disk, trial
 from pipeline.faults.trial import Ended, Trial
 from pipeline.jobs import job
 from pipeline.processes import isolation
@@ -80,11 +80,10 @@ def main() -> None:
         )
         allowed = trial.band(asked.job, ended)
         outcome = trial.disturbed(asked, seed, cut, faults=faults, allowed=allowed, disk_size=size)
-    named = {**left_out, **draw.LEFT_OUT}
-    print("\n".join(outcome_page.lines(outcome, allowed, named)))
+    print("\n".join(outcome_page.lines(outcome, allowed, left_out)))
     folder = asked.folder / f"seed-{seed}"
     title = f"Chaos: {asked.job.name}, seed {seed}"
-    page = outcome_page.page(title, outcome, allowed=allowed, left_out=named, command=command)
+    page = outcome_page.page(title, outcome, allowed=allowed, left_out=left_out, command=command)
     storage.write_text(str(folder / "chaos.html"), page)
     storage.write_text(str(folder / "chaos.json"), outcome_page.as_json(outcome, allowed, command))
     print(f"page in {terminal.shown(str(folder / 'chaos.html'))}")
@@ -130,12 +129,13 @@ def _impossible(kinds: list[str], asked: Trial) -> dict[str, str]:
         alone = sum(counts.values()) == 1
         why = "a single process needs no network" if alone else isolation.why_not()
         found |= {"network": why} if why else {}
-    if "disk" in kinds:
-        why = isolation.why_no_mounts()
-        if why:
-            found["disk"] = why
-        else:
-            isolation.enter_mounts()  # before there are threads
+    of_disks = [kind for kind in kinds if kind in ("disk", "slow_disk")]
+    why = isolation.why_no_mounts() if of_disks else None
+    found |= dict.fromkeys(of_disks, why) if why else {}
+    if "slow_disk" in of_disks and (why := why or slow_disk.why_not()):
+        found["slow_disk"] = why
+    if set(of_disks) - set(found):
+        isolation.enter_mounts()  # before there are threads
     return found
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from pipeline import config, errors
-from pipeline.faults import processes
+from pipeline.faults import processes, slow_disk
 from pipeline.faults.clock import MovedClock
 from pipeline.faults.draw import Fault
 from pipeline.faults.launched import LaunchedRun
@@ -26,6 +26,7 @@ from pipeline.records import manifest
 from pipeline.runs import run_folder
 
 _FURTHEST = 7200.0  # seconds that a clock jumps at most
+_SLOW = 0.5  # seconds that a slow disk takes to open a file, or to read of it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +119,14 @@ def _disk(scene: Scene, fault: Fault) -> Iterator[None]:
         scene.disk.free()
 
 
+def _slow_disk(scene: Scene, fault: Fault) -> Iterator[None]:
+    while not processes.pids_of("chief-0", scene.run.run):
+        yield
+    with slow_disk.slowed(scene.run.run.path, _SLOW):
+        scene.strike(fault)
+        yield from _for(fault.seconds)
+
+
 def _network(scene: Scene, fault: Fault) -> Iterator[None]:
     while not (pids := processes.pids_of("chief-0", scene.run.run)):
         yield
@@ -161,6 +170,7 @@ ACTIONS: Mapping[str, Callable[[Scene, Fault], Iterator[None]]] = {
     "checkpoint": _checkpoint,
     "shard": _shard,
     "disk": _disk,
+    "slow_disk": _slow_disk,
     "network": _network,
     "clock": _clock,
 }

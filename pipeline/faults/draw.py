@@ -16,14 +16,16 @@ KINDS: Mapping[str, str] = {
     "checkpoint": "the newest checkpoint is altered, and the chief killed",
     "shard": "a shard of the records is altered, the launcher killed, the same command given again",
     "disk": "no room on the disk of the run for some seconds, or until it ends by that",
+    "slow_disk": "each opening and reading of a file of the run takes longer for some seconds",
     "network": "no network between the processes for some seconds",
     "clock": "the time of day of all processes jumps by up to two hours, or back",
 }
-# What is never tried, and why.
-LEFT_OUT: Mapping[str, str] = {
-    "a slow disk": "it needs a block device of its own",
+_LASTS = {  # seconds, from and to
+    "stop": (1.0, 5.0),
+    "disk": (5.0, 20.0),
+    "slow_disk": (5.0, 20.0),
+    "network": (1.0, 5.0),
 }
-_LASTS = {"stop": (1.0, 5.0), "disk": (5.0, 20.0), "network": (1.0, 5.0)}  # seconds, from and to
 # Of the training, in which faults are put: it has to begin, and to end.
 _FROM, _TO = 0.05, 0.85
 # Training needs so many steps for a fault, and so many seconds of steps.
@@ -108,8 +110,8 @@ def _fault(kind: str, step: int, targets: Targets, *, rng: random.Random) -> Fau
         target = rng.choice(targets.tasks)
     elif kind == "checkpoint":
         target = "chief-0"
-    elif kind in ("disk", "network", "clock"):
+    elif kind in ("disk", "slow_disk", "network", "clock"):
         target = ALL
-    if kind not in ("stop", "clock"):
+    if kind not in ("stop", "slow_disk", "clock"):
         targets.note(target)
     return Fault(kind, target, step, round(rng.uniform(*_LASTS.get(kind, (0.0, 0.0))), 1))

@@ -20,6 +20,7 @@ from pipeline.faults.disturber import Disturber
 from pipeline.faults.draw import Fault
 from pipeline.faults.launched import LaunchedRun
 from pipeline.faults.small_disk import SmallDisk
+from pipeline.processes import isolation
 from pipeline.records import builds, epochs
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
@@ -190,6 +191,10 @@ def disturbed(
     words = [*trial.words, *_set(settings)]
     run = LaunchedRun(root, "disturbed", words, environment=environment)
     disk = SmallDisk(run.run.path, disk_size) if disk_size else None
+    bound = disk is None and any(fault.kind == "slow_disk" for fault in faults)
+    if bound:
+        os.makedirs(run.run.path)
+        isolation.bind(run.run.path)
     disturber = Disturber(faults)
     outcome = Outcome(disturber.faults, run.run.path, [])
     records = run_folder.records_folder(str(root), trial.job.name)
@@ -220,6 +225,8 @@ def disturbed(
         run.close()
         if disk is not None:
             disk.keep()
+        if bound:
+            isolation.unmount(run.run.path)
         if clock is not None:
             clock.close()
     outcome.seconds = time.monotonic() - began

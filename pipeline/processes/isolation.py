@@ -21,7 +21,7 @@ from pipeline import errors
 
 # From <linux/sched.h>, <linux/mount.h>, <linux/fs.h>, <linux/sockios.h> and <linux/if.h>.
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
-MS_REMOUNT, _MS_REC, _MS_PRIVATE, _MNT_DETACH = 1 << 5, 1 << 14, 1 << 18, 2
+MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE, _MNT_DETACH = 1 << 5, 1 << 12, 1 << 14, 1 << 18, 2
 _SIOCGIFFLAGS, _SIOCSIFFLAGS = 0x8913, 0x8914
 _IFF_UP = 1
 
@@ -120,8 +120,17 @@ def enter_mounts() -> None:
 
 def mount(kind: str, path: str, options: str = "", *, flags: int = 0) -> None:
     """Mounts a file system without a device, or changes the one at `path`. Raises `OSError`."""
+    _mount(kind, path, kind, options=options, flags=flags)
+
+
+def bind(path: str) -> None:
+    """Makes the folder `path` a mount of its own. Raises `OSError`."""
+    _mount(path, path, "none", flags=_MS_BIND)
+
+
+def _mount(source: str, path: str, kind: str, *, options: str = "", flags: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    words = (kind.encode(), path.encode(), kind.encode())
+    words = (source.encode(), path.encode(), kind.encode())
     if libc.mount(*words, ctypes.c_ulong(flags), options.encode()):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)

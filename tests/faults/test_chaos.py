@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from pipeline.faults import slow_disk
 from tests.faults import planted
 from tests.pipeline.process_help import ROOT, child_environment
 
@@ -54,7 +55,6 @@ def test_a_job_that_keeps_its_promises_ends_right(chaos, small_records):
     done, storage = chaos(*LONG, "--faults=4", "--seed=9")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "verdict: the end is right" in done.stdout
-    assert "not tried: a slow disk" in done.stdout
     assert files(storage) == before
     (page,) = storage.glob("chaos/*/seed-9/chaos.json")
     found = json.loads(page.read_text())
@@ -76,6 +76,18 @@ def test_a_hook_that_forgets_its_place_is_found_and_the_seed_named(chaos):
     assert done.returncode == 70, done.stdout + done.stderr
     assert "records applied more than once, 0 allowed; seed 11. Repeat it with" in done.stderr
     assert "SEED=11" in done.stderr
+
+
+@pytest.mark.skipif(slow_disk.why_not() is not None, reason="no slow disk can be made here")
+def test_a_slow_disk_loses_nothing(chaos):
+    words = ("--kinds=slow_disk", "--faults=2", "--seed=5", "--set=train.steps=3000")
+    done, storage = chaos(*SYNC, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = storage.glob("chaos/*/seed-5/runs/disturbed/run.json")
+    record = json.loads(run.read_text())
+    assert record["restarts"] == [] and record["launches"] == 1
+    (page,) = storage.glob("chaos/*/seed-5/chaos.json")
+    assert all(fault["struck"] for fault in json.loads(page.read_text())["faults"])
 
 
 def test_a_clock_that_jumps_loses_nothing(chaos):

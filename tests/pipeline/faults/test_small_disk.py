@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 import errno
-import os
-import traceback
 
 import pytest
 
 from pipeline.faults import small_disk
-from pipeline.processes import isolation
+from tests.support.mounts import in_a_process
 
 SIZE = 8 << 20
-
-
-def in_a_process(action):
-    """Runs `action` in a process whose mounts end with it; raises what it raised."""
-    problem = isolation.why_no_mounts()
-    if problem:
-        pytest.skip(problem)
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            isolation.enter_mounts()
-            action()
-        except BaseException:
-            os.write(write, traceback.format_exc().encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, encoding="utf-8") as file:
-        said = file.read()
-    os.waitpid(pid, 0)
-    assert not said, said
 
 
 def test_a_full_disk_takes_nothing_until_it_is_freed(tmp_path):
