@@ -156,3 +156,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
     folded = {one.casefold(): one for one in known}
     matches = difflib.get_close_matches(word.casefold(), folded, n=1)
     return f" (did you mean {folded[matches[0]]!r}?)" if matches else ""
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of an error that is no heading, as "Graph execution error:" is."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.endswith(":")]
+    return [*telling, *lines, type(error).__name__][0]

@@ -237,6 +237,8 @@ def _train(process: Process, parts: experiment.Experiment) -> None:
         raise stopped(run, task, reporter)
     if parts.stop.failure is not None:
         raise parts.stop.failure
+    if parts.position is not None and parts.position.ends_with_chief:
+        _await_end(process)
     if task.is_chief:
         declare_done(job, run, parts.stop.reason)
         if parts.board is not None:
@@ -247,6 +249,22 @@ def _train(process: Process, parts: experiment.Experiment) -> None:
             _evaluate(process)
         else:
             _outlast(process)
+
+
+def _await_end(process: Process) -> None:
+    """Waits until the chief says that training is over: a session of the chief that fails ends those
+    of the workers as if it were. Raises `RetryableError` if it was not."""
+
+    def is_over(chief: run_folder.Status | None) -> bool:
+        if process.run.read(run_folder.TRAINING_DONE) is not None:
+            return True
+        ended = chief is not None and chief.state in ("stopped", "failed")
+        if ended and stopping.failure_of(chief) is None:
+            raise errors.RetryableError("the chief ended early. Run the same command to resume.")
+        return False
+
+    if not _follow_chief(process.run, process.reporter, is_over):
+        raise stopped(process.run, process.task, process.reporter)
 
 
 def _evaluates(process: Process) -> bool:
@@ -289,12 +307,22 @@ def await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> No
 
     The chief's progress counts as this process's: checking the records may take hours.
     """
+    if not _follow_chief(run, reporter, lambda chief: chief is not None and chief.state in states):
+        raise errors.RetryableError(
+            "stopped before training began. Run the same command to resume."
+        )
+
+
+def _follow_chief(
+    run: RunFolder, reporter: Reporter, enough: Callable[[run_folder.Status | None], bool]
+) -> bool:
+    """Waits until `enough` is true of the chief's status; returns false if asked to stop before."""
     reports, newest = 0, None
     pause = _REMOTE_POLL if storage.is_remote(run.path) else _POLL
     while not signals.stop_requested.is_set():
         chief = run_folder.read_status(run, "chief-0")
-        if chief is not None and chief.state in states:
-            return
+        if enough(chief):
+            return True
         if chief is not None and chief.time != newest:
             reports, newest = reports + 1, chief.time
             reporter.progress("waiting for the chief", reports)
@@ -305,7 +333,7 @@ def await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> No
             raise failure
         time.sleep(pause)
         pause = min(pause * _GROWTH, _MOST)
-    raise errors.RetryableError("stopped before training began. Run the same command to resume.")
+    return False
 
 
 def stopped(run: RunFolder, task: topology.Task, reporter: Reporter) -> errors.RetryableError:
@@ -362,19 +390,12 @@ def explained(reporter: Reporter) -> Iterator[None]:
         raise
 
 
-def _first_line(error: Exception) -> str:
-    """Returns the first line that is not a heading: "Graph execution error:", "From task:"."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.endswith(":")]
-    return [*telling, *lines, type(error).__name__][0]
-
-
 def _as_ours(error: Exception) -> Exception:
     of_storage = gcs_errors.of_tensorflow(error) if isinstance(error, tf.errors.OpError) else None
     known = of_storage if isinstance(of_storage, errors.PipelineError) else errors.of_disk(error)
     if known is not None:
         return known
-    first_line = _first_line(error)
+    first_line = errors.first_line(error)
     kinds: list[tuple[Any, type[errors.PipelineError], str]] = [
         (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),
         (tf.errors.DataLossError, errors.DataError, "a record is damaged"),

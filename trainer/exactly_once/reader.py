@@ -29,6 +29,8 @@ from trainer.exactly_once.lost_readers import LeaseTimeouts
 from trainer.input import epoch_order, shares, window_feed
 
 _POLL = 0.1  # seconds
+# After these the framework makes another session.
+_OF_PEERS = (tf.errors.AbortedError, tf.errors.UnavailableError)
 _LOOK = 1.0  # seconds between looks of the chief for readers that have left
 # Says of a piece of work how much of it is done, and of how much.
 Progress = Callable[[str, int, int | None], None]
@@ -70,6 +72,11 @@ class Position:
             schedule = epoch_order.Schedule(blocks, job.train.seed, reached)
             end = self._end(reached)
             self.feed.begin(lambda: shares.assigned(schedule, task.rank, task.num_readers, end=end))
+
+    @property
+    def ends_with_chief(self) -> bool:
+        """True of a worker whose session ends when one of the chief's does."""
+        return self.shared and self.together and not self.task.is_chief
 
     def left(self, reached: np.ndarray) -> int:
         """Returns how many records are left of the last epoch and those before it; `reached` is
@@ -184,7 +191,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             if p.together:
                 session.run(self._drop)
             self._dispatcher.lay_out(session)
-        _recover_when_refused(session)
+        translate_failures(session, together=p.together)
         start = self._begin(session)
         schedule = epoch_order.Schedule(p.blocks, p.job.train.seed, start.base)
         self._start = start
@@ -345,8 +352,13 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
                 self._held.add(at - first for at in taken)
 
 
-def _recover_when_refused(session: Any) -> None:
-    """Makes a step that is not let in raise the error that has `session` made again."""
+def translate_failures(session: Any, *, together: bool) -> None:
+    """Makes a step that is not let in raise the error that has `session` made again.
+
+    Where all make each step together, a failure that the framework would answer with another
+    session ends the process: the first one takes the queue of tokens with it
+    (docs/tensorflow-pitfalls.md#syncreplicasoptimizer).
+    """
     run = session.run
 
     def recovering(*args: Any, **kwargs: Any) -> Any:
@@ -355,6 +367,10 @@ def _recover_when_refused(session: Any) -> None:
         except tf.errors.OpError as error:
             if dispatcher.refused(error):
                 raise dispatcher.refusal() from error
+            if together and isinstance(error, _OF_PEERS):
+                raise errors.RetryableError(
+                    f"a peer was lost: {errors.first_line(error)}. Run the same command to resume."
+                ) from error
             raise
 
     session.run = recovering

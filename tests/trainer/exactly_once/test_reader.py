@@ -2,6 +2,7 @@
 
 import collections
 import threading
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.processes import signals
 from trainer.exactly_once import saved_counts
-from trainer.exactly_once.reader import Position, PositionHook
+from trainer.exactly_once.reader import Position, PositionHook, translate_failures
 from trainer.input import epoch_order
 
 BLOCKS = 20
@@ -252,3 +253,18 @@ def test_only_the_counts_are_saved(cluster):
         saved_counts.READERS,
         saved_counts.IDENTITY,
     ]
+
+
+@pytest.mark.parametrize("kind", [tf.errors.AbortedError, tf.errors.UnavailableError])
+@pytest.mark.parametrize("strategy", ["parameter_server", "parameter_server_sync"])
+def test_a_lost_peer_ends_a_process_that_steps_with_others(kind, strategy):
+    """The framework would make another session, without the queue of tokens that all need."""
+    text = "From /job:ps/replica:0/task:0:\nThe same RunGraph request was received twice."
+    ours = r"a peer was lost: The same RunGraph request was received twice.*Run the same command"
+    position = _position([0] * BLOCKS, strategy=strategy, role="worker", blocks=[4] * BLOCKS)
+    session = mock.Mock()
+    session.run.side_effect = kind(None, None, text)
+    translate_failures(session, together=position.together)
+    wanted, match = (errors.RetryableError, ours) if position.together else (kind, "twice")
+    with pytest.raises(wanted, match=match):
+        session.run("step")
