@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -19,7 +19,6 @@ from pipeline.processes import memory, signals
 from pipeline.records import builds, in_place, manifest, quarantine, shard_check
 from pipeline.runs import evaluator_patience, fatal, run_folder, run_lock
 from pipeline.runs.run_folder import RunFolder
-from pipeline.storage import gcs_errors
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files, cleanup, saving
 from trainer.distribution import session_manager
@@ -29,7 +28,7 @@ from trainer.input import damaged
 from trainer.input.dataset import Records
 from trainer.input.own_input import OwnInput, Source
 from trainer.input.script_input import Script, ScriptInput
-from trainer.lifecycle import awaiting_result, length, stopping
+from trainer.lifecycle import awaiting_result, failures, length, stopping
 from trainer.monitoring import divergence, event_files, tf_logging
 from trainer.monitoring.status_reporter import Reporter
 
@@ -63,7 +62,7 @@ def run(
         reporter.keep_alive()
     shown_at = os.environ.get(event_files.VERTEX) if Gcp.of(job).tensorboard else None
     process = Process(job, run, task, reporter, script, records_path)
-    with explained(reporter), event_files.written_here(run.path, shown_at):
+    with failures.explained(reporter), event_files.written_here(run.path, shown_at):
         if gpus.PROMISED in os.environ:
             gpus.check_promised(os.environ, len(tf.config.list_physical_devices("GPU")))
         if task.is_chief:
@@ -252,8 +251,8 @@ def _train(process: Process, parts: experiment.Experiment) -> None:
 
 
 def _await_end(process: Process) -> None:
-    """Waits until the chief says that training is over: a session of the chief that fails ends those
-    of the workers as if it were. Raises `RetryableError` if it was not."""
+    """Waits until the chief says that training is over: a session of its that fails ends those of
+    the workers as if it were. Raises `RetryableError` if it was not."""
 
     def is_over(chief: run_folder.Status | None) -> bool:
         if process.run.read(run_folder.TRAINING_DONE) is not None:
@@ -365,52 +364,3 @@ def declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None
     if reason is None and job.train.pauses_at(step):
         reason = f"{run_folder.PAUSED} at step {step}"
     run.write(run_folder.TRAINING_DONE, {"final_step": step, "reason": reason or "steps"})
-
-
-@contextlib.contextmanager
-def explained(reporter: Reporter) -> Iterator[None]:
-    """Turns TensorFlow's failures into ours, and leaves the last word in the status file."""
-    try:
-        try:
-            yield
-        except Exception as error:
-            raise _as_ours(error) from error
-    except errors.PipelineError as error:
-        asked = isinstance(error, errors.RetryableError) and signals.stop_requested.is_set()
-        state = "stopped" if asked else "failed"
-        reporter.say(state, error=str(error), exit_code=error.exit_code)
-        raise
-    except KeyboardInterrupt:
-        reporter.say("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
-        raise
-    except Exception as error:
-        reporter.say(
-            "failed", error=f"{type(error).__name__}: {error}".splitlines()[0], exit_code=1
-        )
-        raise
-
-
-def _as_ours(error: Exception) -> Exception:
-    of_storage = gcs_errors.of_tensorflow(error) if isinstance(error, tf.errors.OpError) else None
-    known = of_storage if isinstance(of_storage, errors.PipelineError) else errors.of_disk(error)
-    if known is not None:
-        return known
-    first_line = errors.first_line(error)
-    kinds: list[tuple[Any, type[errors.PipelineError], str]] = [
-        (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),
-        (tf.errors.DataLossError, errors.DataError, "a record is damaged"),
-        (tf.errors.ResourceExhaustedError, errors.RetryableError, "out of memory or disk"),
-        (
-            (tf.errors.UnavailableError, tf.errors.AbortedError),
-            errors.RetryableError,
-            "a peer was lost",
-        ),
-    ]
-    for kind, ours, meaning in kinds:
-        if isinstance(error, kind):
-            return ours(f"{meaning}: {first_line}")
-    if isinstance(error, tf.errors.OpError) and (lost := errors.of_lost_storage(error)):
-        return lost
-    if isinstance(error, OSError):
-        return errors.from_os_error(error, f"cannot access {error.filename!r}")
-    return error

@@ -1,0 +1,63 @@
+"""What failures of TensorFlow mean: for the exit code, and for the status of the process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline import errors
+from pipeline.processes import signals
+from pipeline.storage import gcs_errors
+from trainer.monitoring.status_reporter import Reporter
+
+
+@contextlib.contextmanager
+def explained(reporter: Reporter) -> Iterator[None]:
+    """Turns TensorFlow's failures into ours, and leaves the last word in the status file."""
+    try:
+        try:
+            yield
+        except Exception as error:
+            raise _as_ours(error) from error
+    except errors.PipelineError as error:
+        asked = isinstance(error, errors.RetryableError) and signals.stop_requested.is_set()
+        state = "stopped" if asked else "failed"
+        reporter.say(state, error=str(error), exit_code=error.exit_code)
+        raise
+    except KeyboardInterrupt:
+        reporter.say("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
+        raise
+    except Exception as error:
+        reporter.say(
+            "failed", error=f"{type(error).__name__}: {error}".splitlines()[0], exit_code=1
+        )
+        raise
+
+
+def _as_ours(error: Exception) -> Exception:
+    of_storage = gcs_errors.of_tensorflow(error) if isinstance(error, tf.errors.OpError) else None
+    known = of_storage if isinstance(of_storage, errors.PipelineError) else errors.of_disk(error)
+    if known is not None:
+        return known
+    first_line = errors.first_line(error)
+    kinds: list[tuple[Any, type[errors.PipelineError], str]] = [
+        (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),
+        (tf.errors.DataLossError, errors.DataError, "a record is damaged"),
+        (tf.errors.ResourceExhaustedError, errors.RetryableError, "out of memory or disk"),
+        (
+            (tf.errors.UnavailableError, tf.errors.AbortedError),
+            errors.RetryableError,
+            "a peer was lost",
+        ),
+    ]
+    for kind, ours, meaning in kinds:
+        if isinstance(error, kind):
+            return ours(f"{meaning}: {first_line}")
+    if isinstance(error, tf.errors.OpError) and (lost := errors.of_lost_storage(error)):
+        return lost
+    if isinstance(error, OSError):
+        return errors.from_os_error(error, f"cannot access {error.filename!r}")
+    return error
