@@ -80,8 +80,12 @@ def test_limits(root):
 def test_folders_and_what_is_not_there(root):
     found, _ = _compare(root, "before", f"{root}/records/after:eval")
     assert any(one.drifted for one in found)
-    with pytest.raises(errors.DataError, match="no manifest"):
+    with pytest.raises(
+        errors.DataError, match=r"no records 'absent' below .*: make prep.* CONFIG=co"
+    ):
         drift.find("absent", str(root))
+    with pytest.raises(errors.DataError, match="no manifest"):
+        drift.find(f"{root}/absent", str(root))
     with pytest.raises(errors.DataError, match="split 'test': no records"):
         drift.find("before:test", str(root))
 
