@@ -56,6 +56,7 @@ class Recorder:
 
     run: RunFolder
     clock: Callable[[], float] = time.time
+    most: int = MOST
 
     def __post_init__(self) -> None:
         earlier = read(self.run)
@@ -80,7 +81,7 @@ class Recorder:
         self._newest = now
         samples = [*self._history.samples, Sample(time=now, tasks=tasks)]
         interval = self._history.interval
-        if len(samples) > MOST:
+        if len(samples) > self.most:
             samples, interval = samples[::2], 2 * interval
         self._history = History(interval=interval, samples=samples)
         try:

@@ -35,7 +35,8 @@ _HEAVY = re.compile(
     r"^ *(?:import|from) (?:tensorflow|apache_beam|multiprocessing)\b"
     r"|^import subprocess$"
     r"|^from tests import (?:exports|reading)\b"
-    r"|^from tests\.trainer import .*\bsmall_table\b"
+    r"|^from tests\.trainer import .*\b(?:small_table|clicks)\b"
+    r"|^from trainer\.export import .*\bparity_client\b"
     r"|^from preprocessing\.build import .*\b(?:job|beam_pipeline)\b"
     r"|\b(?:child_environment|terminals|fake_roles|small_roles|ForkServer|Scene)\b",
     re.MULTILINE,

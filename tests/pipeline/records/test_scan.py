@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -218,16 +217,22 @@ def test_the_report_names_the_first_of_each_shard(tmp_path, made):
     assert lines[2].endswith("and 2 more")
 
 
+@pytest.fixture(scope="module")
+def altered(tmp_path_factory):
+    """Records, one file of which each example writes again, and that file's shard and contents."""
+    folder = tmp_path_factory.mktemp("altered")
+    shard = _made(folder).splits["train"].shards[0]
+    return folder, shard, _file(folder).read_bytes()
+
+
 @settings(max_examples=150)
-@given(st.binary(max_size=400))
-def test_random_bytes_are_never_taken_for_records(content):
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        _made(folder)
-        _file(folder).write_bytes(content)
-        one = _walked(folder)["train-0"]
-        assert not one.intact
-        assert one.bad == {0, 1, 2}
+@given(content=st.binary(max_size=400))
+def test_random_bytes_are_never_taken_for_records(altered, content):
+    folder, _, _ = altered
+    _file(folder).write_bytes(content)
+    one = _walked(folder)["train-0"]
+    assert not one.intact
+    assert one.bad == {0, 1, 2}
 
 
 EDIT = st.tuples(
@@ -251,20 +256,17 @@ def _edited(content: bytes, kind: str, at: int, size: int) -> bytes:
 
 
 @settings(max_examples=300)
-@given(st.lists(EDIT, min_size=1, max_size=3))
-def test_a_block_that_is_not_bad_has_the_records_it_had(edits):
+@given(edits=st.lists(EDIT, min_size=1, max_size=3))
+def test_a_block_that_is_not_bad_has_the_records_it_had(altered, edits):
     """Whatever is done to a file: never a traceback, and what passes is what was written."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        shard = _made(folder).splits["train"].shards[0]
-        path = _file(folder)
-        before = content = path.read_bytes()
-        for edit in edits:
-            content = _edited(content, *edit)
-        path.write_bytes(content)
-        one = _walked(folder)["train-0"]
-        assert one.intact == (content == before)
-        for block in set(range(len(shard.blocks))) - one.bad:
-            count = shard.records_in(block, BLOCK)
-            found = list(tfrecord.read(str(path), shard.blocks[block], count))
-            assert found == TRAIN[0][block * BLOCK : block * BLOCK + count]
+    folder, shard, before = altered
+    content, path = before, _file(folder)
+    for edit in edits:
+        content = _edited(content, *edit)
+    path.write_bytes(content)
+    one = _walked(folder)["train-0"]
+    assert one.intact == (content == before)
+    for block in set(range(len(shard.blocks))) - one.bad:
+        count = shard.records_in(block, BLOCK)
+        found = list(tfrecord.read(str(path), shard.blocks[block], count))
+        assert found == TRAIN[0][block * BLOCK : block * BLOCK + count]

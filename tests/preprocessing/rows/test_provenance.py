@@ -91,6 +91,7 @@ def test_idx(tmp_path):
     assert all(row["label"] == labels[row["provenance/row"]] for row in found)
 
 
+@pytest.mark.heavy
 def test_the_trainer_does_not_see_it_and_workers_change_nothing(folder, tmp_path):
     job_config = tables.make_config(folder / "a.csv", provenance=True)
     made, records, _ = table_runs.run(job_config, tmp_path / "whole")
