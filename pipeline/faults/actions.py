@@ -212,6 +212,8 @@ def restore(scene: Scene, shard: str) -> None:
 
 def link(source: str, target: str) -> None:
     """Makes `target` the same file as `source`, or a copy where that cannot be."""
+    if os.path.exists(target) and os.path.samefile(source, target):
+        return  # to rename one link of a file to another does nothing: the first would stay
     fresh = f"{target}.fresh"
     try:
         os.link(source, fresh)

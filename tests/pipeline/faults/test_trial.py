@@ -101,6 +101,18 @@ def test_a_shard_is_altered_in_the_private_copy_alone(small_records, tmp_path):
     assert (copies[0] / shard).read_bytes() == whole
 
 
+def test_records_can_be_shared_again(small_records, tmp_path):
+    """Each `make chaos` shares them with the undisturbed runs, which share them with each seed."""
+    name, there = small_records.job.name, pathlib.Path(small_records.folder)
+    for source, target in [(small_records.storage, "a"), (small_records.storage, "a")] + [
+        ("a", "b")
+    ] * 2:
+        trial.share_records(str(tmp_path / source), str(tmp_path / target), name)
+    for target in ("a", "b"):
+        shared = pathlib.Path(run_folder.records_folder(str(tmp_path / target), name), there.name)
+        assert {path.name for path in shared.iterdir()} == {path.name for path in there.iterdir()}
+
+
 def test_without_records_there_is_nothing_to_share(tmp_path):
     trial.share_records(str(tmp_path / "a"), str(tmp_path / "b"), "mnist")
     assert not (tmp_path / "b").exists()
