@@ -82,6 +82,21 @@ def test_the_script_that_a_dry_run_prints_trains(run, tmp_path):
     check_done(run, 200)
 
 
+def test_time_that_is_up_saves_and_resumes(run):
+    """The signal is that which Slurm sends before the limit."""
+    process = run.start(*ASYNCHRONOUS)
+    run.has_made(20)
+    run.cluster.ask("scancel", "--batch", "--signal=TERM", run.job)
+    log = pathlib.Path(run.folder.log_path("slurm"))
+    real.wait_for(lambda: "time is up" in log.read_text(), run.describe)
+    saved = run_folder.saved_step(run.folder)
+    assert saved is not None and saved >= 20
+    run.hurry()
+    said = ended(run, process)
+    check_done(run, 400)
+    assert "asked to end: all processes save" in said and "start 2" in said
+
+
 def signal_trainers(statuses, number):
     for name in ("chief-0", "worker-0"):
         with contextlib.suppress(ProcessLookupError):  # Slurm has ended it
