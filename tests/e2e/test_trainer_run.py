@@ -116,7 +116,7 @@ def test_a_script_alone_continues_after_a_kill_and_after_a_signal(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_chief_that_is_lost_while_it_evaluates_does_that_again_alone(tmp_path):
-    script = scripts.slowed(example()[0], "steps=10)", "steps=400, hooks=[Slow()])")
+    script = scripts.slowed(example()[0], "steps=10)", "steps=800, hooks=[Slow()])")
     (tmp_path / "train.py").write_text(script.replace("max_steps=1000", "max_steps=100"))
     run = RunFolder(str(tmp_path / "output" / "runs" / "r"))
     with scripts.start(tmp_path) as running:

@@ -84,9 +84,10 @@ def test_a_plan_is_made(tmp_path):
     assert len(plan["topologies"]) == 6
     [found] = plan["calibration"]
     for one in found["runs"]:
-        # 784 x 100 and 100 x 10 numbers with their biases, of 4 bytes, in either direction.
-        assert one["pulled"] == pytest.approx(318_040, rel=0.15)
-        assert one["pushed"] == pytest.approx(318_040, rel=0.15)
+        # 784 x 100 and 100 x 10 numbers with their biases, of 4 bytes, in either direction. Steps
+        # are known to a second or so, of the four in which bytes are counted.
+        assert one["pulled"] == pytest.approx(318_040, rel=0.4)
+        assert one["pushed"] == pytest.approx(318_040, rel=0.4)
         assert 0 < one["worker_cpu"] < 1
         assert 0 < one["server_cpu"] < one["worker_cpu"]
         assert one["checkpoint_bytes"] >= 318_040
