@@ -260,7 +260,7 @@ PYTEST    = $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m
 test: lint ## lint, types, and the tests of every change: about 10 minutes on 2 idle cores
 	@$(PYTEST) "not slow"
 
-test-fast: lint ## lint, types, and the tests that need no TensorFlow, Beam or processes: about two minutes
+test-fast: lint ## lint, types, and the tests that need no TensorFlow, Beam or processes: about a minute
 	@$(PYTEST) "not slow and not heavy"
 
 test-slow: $(VENV)/.installed-dev ## what make test leaves out: whole matrices, soaks, shipped jobs
