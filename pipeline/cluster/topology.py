@@ -174,8 +174,8 @@ class Task:
 
     @property
     def address(self) -> str:
-        """Returns the `host:port` at which others of the cluster reach this process; empty where
-        nobody does: an evaluator and a process alone start no server."""
+        """Returns the `host:port` at which other processes of the cluster reach this one; empty for
+        an evaluator and for a process alone, which start no server."""
         members = self.cluster.get(self.job_name, ())
         return members[self.task_index] if members else ""
 

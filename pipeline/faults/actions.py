@@ -122,9 +122,12 @@ def _disk(scene: Scene, fault: Fault) -> Iterator[None]:
 def _slow_disk(scene: Scene, fault: Fault) -> Iterator[None]:
     while not processes.pids_of("chief-0", scene.run.run):
         yield
-    with slow_disk.slowed(scene.run.run.path, _SLOW):
-        scene.strike(fault)
-        yield from _for(fault.seconds)
+    try:
+        with slow_disk.slowed(scene.run.run.path, _SLOW):
+            scene.strike(fault)
+            yield from _for(fault.seconds)
+    except OSError as error:
+        fault.note = f"not done: {error}"
 
 
 def _network(scene: Scene, fault: Fault) -> Iterator[None]:

@@ -101,8 +101,8 @@ def is_taken(port: int) -> bool:
 
 
 def refusal(address: str, *, seconds: float = 5.0) -> str:
-    """Returns why nobody can be reached at `host:port` within some seconds; empty if somebody can,
-    or it is no such address."""
+    """Returns why no connection to `host:port` can be made within some seconds; empty if one can,
+    or if it is no such address."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         return ""
