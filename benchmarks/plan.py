@@ -2,10 +2,10 @@
 
 Compute sleeps, so that many processes fit on a few cores; links are shaped by `tc` in the network
 of the run, and servers kept on one core by their affinity. Each job is calibrated with one worker
-and with two, next to a chief and one server, without limits. Of each topology the predicted rate
-and the resource that limits it are compared with what is measured.
+and with two, next to a chief and one server, with no limit but that core. Of each topology the
+predicted rate and the resource that limits it are compared with what is measured.
 
-Takes about 25 minutes of an idle machine. Each calibration and each topology writes a line to
+Takes about 11 minutes of an idle machine. Each calibration and each topology writes a line to
 <storage>/plan.jsonl; called again, it goes on with those that have none. What is predicted is
 worked out from these lines each time.
 """
@@ -47,7 +47,7 @@ _PARAMS = {"floats": 250_000, "server_floats": 0, "seconds": 0.2, "input_seconds
 # What differs from that, by job.
 JOBS: Mapping[str, Mapping[str, float]] = {
     "slow": {},
-    "quick": {"seconds": 0.02},
+    "quick": {"seconds": 0.01},
     "update": {"floats": 8, "server_floats": 32_000_000, "seconds": 0.1},
     "starved": {"seconds": 0.05, "input_seconds": 0.25},
 }
@@ -173,7 +173,7 @@ def compare(
     cores = float(len(os.sched_getaffinity(0)))
     wanted = [case for case in cases if case.job in names]
     with tempfile.TemporaryDirectory(prefix="bench-", dir=storage_root) as folder:
-        plan = _plan(pathlib.Path(folder), wanted, cores)
+        plan = _plan(pathlib.Path(folder), wanted)
         found = cells.measure(list(plan), pathlib.Path(storage_root, "plan.jsonl"))
     compared = []
     for case in wanted:
@@ -187,14 +187,15 @@ def compare(
     return compared
 
 
-def _plan(folder: pathlib.Path, cases: Sequence[Case], cores: float) -> Iterator[Cell]:
+def _plan(folder: pathlib.Path, cases: Sequence[Case]) -> Iterator[Cell]:
     """Yields the calibrations that the cases need, each before its cases."""
     wanted: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
         wanted.setdefault((case.job, case.strategy), []).append(case)
     for number, ((job, strategy), of_job) in enumerate(wanted.items()):
         bench = _bench(folder / str(number), JOBS[job])
-        calibrate = functools.partial(_calibrated, bench, strategy, cores)
+        own = 1 if any(case.one_core for case in of_job) else None
+        calibrate = functools.partial(_calibrated, bench, strategy, own)
         yield Cell(_calibration_name(job, strategy), calibrate, seconds=60)
         for case in of_job:
             measure = functools.partial(_measured, bench, case)
@@ -205,11 +206,10 @@ def _calibration_name(job: str, strategy: str) -> str:
     return f"{job} under {strategy}, calibration"
 
 
-def _calibrated(bench: Bench, strategy: str, cores: float) -> dict[str, Any]:
+def _calibrated(bench: Bench, strategy: str, server_cores: int | None) -> dict[str, Any]:
     servers = 1 if strategy_table.STRATEGIES[strategy].servers else 0
     sizes = [(workers, servers) for workers in _SIZES]
-    here = Machines(shared=cores)
-    found = calibration.calibrate(bench, strategy, sizes, machines=here)
+    found = calibration.calibrate(bench, strategy, sizes, server_cores=server_cores)
     return found.model_dump(mode="json")
 
 
@@ -275,22 +275,13 @@ def _measured(bench: Bench, case: Case) -> dict[str, float]:
             shape(run, "worker", case.worker_link)
             shape(run, "chief", case.worker_link)
         if case.one_core:
-            _pin(run)
+            calibration.keep_servers_apart(run, 1)
         time.sleep(_SETTLE)
 
     real = dataclasses.replace(bench, started=started, ends=False)
     measured = calibration.measure(real, case.strategy, case.workers, servers=case.servers)
     job = calibration.with_processes(bench.job, case.strategy, case.workers, servers=case.servers)
     return {"rate": measured.total_rate * topology.examples_per_process(job)}
-
-
-def _pin(run: LaunchedRun) -> None:
-    """Leaves the servers one core, and all others the rest."""
-    first, *others = sorted(os.sched_getaffinity(0))
-    for task, status in run.statuses.items():
-        own = {first} if task.startswith("ps") else set(others)
-        for thread in pathlib.Path(f"/proc/{status.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), own)
 
 
 def shape(run: LaunchedRun, role: str, rate: float) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.ops.variables import PartitionedVariable
 
 from trainer import optimizers
 
@@ -60,12 +61,17 @@ def _pulled(number: int, size: int, factor: Any) -> Any:
 
 def _kept(number: int, size: int) -> Any:
     weights = _v1.get_variable(f"kept{number}", [size], initializer=_v1.zeros_initializer())
+    # Several servers have a part each.
+    parts = list(weights) if isinstance(weights, PartitionedVariable) else [weights]
+    return tf.add_n([_kept_part(part) for part in parts])
 
+
+def _kept_part(weights: Any) -> Any:
     @tf.custom_gradient
     def on_server(value: Any) -> Any:
         def gradient(upstream: Any) -> Any:
             with tf.device(weights.device):
-                return tf.fill([size], upstream)
+                return tf.fill(weights.shape, upstream)
 
         with tf.device(weights.device):
             return tf.reduce_sum(value), gradient

@@ -150,6 +150,18 @@ def _products() -> dict[str, Any]:
     return {"products": [dataclasses.asdict(one) for one in made]}
 
 
+def of_study(strategy: str, seed: int) -> list[str]:
+    """Returns what the study sets for a strategy: two replicas in all, in one process or in two,
+    if it can have two."""
+    given = [
+        f"cluster.strategy={strategy}", f"train.seed={seed}", f"train.batch_size={_BATCH}",
+        "train.optimizer.schedule.name=constant", "eval.throttle_seconds=100000",
+        f"train.keep_checkpoints={STUDY_POINTS + 3}", "train.steps=null",
+        f"train.epochs={STUDY_EPOCHS}",
+    ]  # fmt: skip
+    return [*given, _TWO] if strategy_table.STRATEGIES[strategy].replicates else given
+
+
 class Bench:
     """Runs jobs in a folder that has their records."""
 
@@ -180,13 +192,7 @@ class Bench:
     def study(self, strategy: str, seed: int) -> dict[str, list[float]]:
         """Trains for a part of an epoch, saves now and then, and evaluates what was saved when
         training is over. Returns accuracy, examples and seconds since the first step by save."""
-        given = [
-            f"cluster.strategy={strategy}", f"train.seed={seed}", f"train.batch_size={_BATCH}",
-            "train.optimizer.schedule.name=constant", "eval.throttle_seconds=100000",
-            f"train.keep_checkpoints={STUDY_POINTS + 3}", "train.steps=null",
-            f"train.epochs={STUDY_EPOCHS}",
-        ]  # fmt: skip
-        given += [_TWO] if strategy_table.STRATEGIES[strategy].replicas[2] is None else []
+        given = of_study(strategy, seed)
         per_step = topology.examples_per_step(config_file.load("mnist", given))
         every = round(STUDY_EPOCHS * _MNIST / per_step / STUDY_POINTS)
         trained = self._train("mnist", (*given, f"train.save_steps={every}"))

@@ -12,7 +12,6 @@ many cores each; --link is what the network of each can send. Writes plan.html a
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 
 from absl import flags
@@ -26,6 +25,7 @@ from pipeline.planning import calibration, costs, page, prediction, target
 from pipeline.planning.calibration import Bench
 from pipeline.planning.costs import Outlook
 from pipeline.planning.demands import Calibration, Machines
+from pipeline.processes import environment
 from pipeline.runs import run_folder
 from pipeline.storage import strict_json
 
@@ -149,7 +149,7 @@ def _usd() -> float | None:
 
 
 def _here() -> Machines:
-    return Machines(shared=float(len(os.sched_getaffinity(0))))
+    return Machines(shared=float(environment.processors()))
 
 
 def _machines() -> Machines:
@@ -170,7 +170,8 @@ def _machines() -> Machines:
 def _calibrate(bench: Bench, strategy: str) -> Calibration:
     servers = _CALIBRATE_PS.value if strategy_table.STRATEGIES[strategy].servers else 0
     sizes = [(workers, servers) for workers in (1, _CALIBRATE_WORKERS.value)]
-    return calibration.calibrate(bench, strategy, sizes, machines=_here())
+    own = None if _CORES.value is None else max(1, int(_CORES.value))
+    return calibration.calibrate(bench, strategy, sizes, server_cores=own)
 
 
 def _job(planned: config.Config, root: str, usd: float | None) -> costs.Job:

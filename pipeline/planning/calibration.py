@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import pathlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from pipeline.faults.trial import share_records
 from pipeline.planning import observing
 from pipeline.planning.demands import Calibration, Machines, Measured
 from pipeline.planning.observing import Snapshot
+from pipeline.processes import environment
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_record import RunRecord
@@ -78,9 +80,21 @@ def with_processes(
 
 
 def calibrate(
-    bench: Bench, strategy: str, sizes: Sequence[tuple[int, int]], *, machines: Machines
+    bench: Bench, strategy: str, sizes: Sequence[tuple[int, int]], *, server_cores: int | None
 ) -> Calibration:
-    """Measures a strategy with each of some numbers of workers and servers, on `machines`."""
+    """Measures a strategy with each of some numbers of workers and servers, on this machine.
+
+    With `server_cores` the servers have so many cores for themselves. Threads that update
+    parameters side by side wait for the same memory, and take more processor seconds than one
+    after another: servers of one core are to be measured on one.
+    """
+    cores, has_servers = environment.processors(), strategy_table.STRATEGIES[strategy].servers
+    machines = Machines(shared=float(cores))
+    can_keep = has_servers and hasattr(os, "sched_setaffinity")
+    if can_keep and server_cores is not None and server_cores < cores:
+        others = float(cores - server_cores)
+        machines = Machines(shared=others, server=server_cores / max(ps for _, ps in sizes))
+        bench = dataclasses.replace(bench, started=_apart(bench.started, server_cores))
     runs = [measure(bench, strategy, workers, servers=ps) for workers, ps in sizes]
     job = with_processes(bench.job, strategy, sizes[0][0], servers=sizes[0][1])
     return Calibration(
@@ -91,6 +105,23 @@ def calibrate(
         record_bytes=train_records(bench.job, str(bench.folder))[1],
         runs=runs,
     )
+
+
+def _apart(started: Callable[[LaunchedRun], None], cores: int) -> Callable[[LaunchedRun], None]:
+    def both(run: LaunchedRun) -> None:
+        keep_servers_apart(run, cores)
+        started(run)
+
+    return both
+
+
+def keep_servers_apart(run: LaunchedRun, cores: int) -> None:
+    """Leaves the servers of a run some cores of this machine, and all others the rest."""
+    every = sorted(os.sched_getaffinity(0))
+    for task, status in run.statuses.items():
+        own = every[:cores] if task.startswith(topology.PS) else every[cores:]
+        for thread in pathlib.Path(f"/proc/{status.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), own)
 
 
 def _settings(strategy: str, workers: int, servers: int) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import reference, reference_page
+from pipeline.cluster import topology
+from pipeline.config import config_file, strategy_table
 
 ACCURACIES = {1: 0.96, 2: 0.97, 3: 0.98}
 
@@ -50,3 +52,11 @@ def test_the_page_has_all_experiments_and_the_load(found, tmp_path):
     for part in ("0.9700 ± 0.0248", "1,600", "0.80 (in-graph)", "2 replicas, scaled batch 64"):
         assert part in text
     assert text.count("<svg") == 3
+
+
+@pytest.mark.parametrize("strategy", strategy_table.STRATEGIES)
+def test_the_study_has_two_replicas_at_most(strategy):
+    job = config_file.load("mnist", reference.of_study(strategy, 1))
+    mode = strategy_table.STRATEGIES[strategy]
+    together = mode.replicates or (mode.own_evaluator and mode.synchronous)
+    assert topology.examples_per_step(job) == (256 if together else 128)
