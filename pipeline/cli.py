@@ -22,10 +22,10 @@ def run(
     """Parses the flags, calls `main`, and exits with the code of what happened.
 
     Unknown flags and positional arguments are refused with exit code 64. A `PipelineError` becomes
-    one line on stderr, and so does what Cloud Storage refuses TensorFlow's client, and what a full
-    or read-only disk does; anything else is a bug of ours and keeps its traceback. SIGTERM and
-    SIGHUP interrupt as Ctrl-C does. A command ends when its output is no longer read
-    (`| head`), unless it `outlives_reader`.
+    one line on stderr, and so do what Cloud Storage refuses TensorFlow's client, what a full or
+    read-only disk does, and a library that cannot be imported; anything else is a bug of ours and
+    keeps its traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does. A command ends when its output
+    is no longer read (`| head`), unless it `outlives_reader`.
     """
     collector.relax()
     terminal.install(piped=outlives_reader)
@@ -66,7 +66,9 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
     except Exception as error:
         from pipeline.storage import gcs_errors
 
-        refused = gcs_errors.of_tensorflow(error) or errors.of_disk(error)
+        refused = (
+            gcs_errors.of_tensorflow(error) or errors.of_disk(error) or errors.of_import(error)
+        )
         if not isinstance(refused, errors.PipelineError):
             raise
         return _tell(refused, argv)

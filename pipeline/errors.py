@@ -10,8 +10,10 @@ import contextlib
 import difflib
 import errno
 import os
+import traceback
 import unicodedata
 from collections.abc import Iterable, Iterator
+from importlib import metadata
 
 # Control characters, and what ends lines and paragraphs.
 _BREAKS = ("Cc", "Zl", "Zp")
@@ -78,6 +80,8 @@ def of_exit_code(code: int, text: str) -> PipelineError:
     return error
 
 
+_OURS = ("pipeline", "trainer", "preprocessing", "serving")
+
 # Failures that come from the operating system, by what the user has to do about them.
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOST = (errno.ENOENT, errno.EIO, errno.ESTALE, errno.ENOTCONN)
@@ -139,6 +143,23 @@ def of_lost_storage(error: Exception) -> PipelineError | None:
     )
 
 
+def of_import(error: BaseException) -> UsageError | None:
+    """Returns our error for an installed library that cannot be imported, such as TensorFlow
+    without a library of the system; `None` for other errors, a module of ours or of the user's own
+    among them."""
+    if not isinstance(error, ImportError):
+        return None
+    frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
+    tops = [name.partition(".")[0] for name in frames]
+    library = next((top for top in reversed(tops) if top != "importlib"), None)
+    if library in _OURS or library not in metadata.packages_distributions():
+        return None
+    return UsageError(
+        f"{library} cannot be imported: {first_line(error)}. Something it needs is missing here, "
+        "or other versions are installed than are locked: make setup installs those"
+    )
+
+
 def _said_by(error: Exception, *numbers: int) -> tuple[int, str] | None:
     """Returns which of the system's error `numbers` a library's error is of, and the line of its
     text that says so."""
@@ -158,7 +179,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {folded[matches[0]]!r}?)" if matches else ""
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Returns the first line of an error that is no heading, as "Graph execution error:" is."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.endswith(":")]

@@ -83,9 +83,10 @@ class Ended:
 
 @dataclasses.dataclass(frozen=True)
 class Broken:
-    """Says that the preload failed, and why; no process can be had."""
+    """Says that the preload failed, why, and with which exit code to end; no process can be had."""
 
     reason: str
+    code: int
 
 
 Event = Started | Ended
@@ -230,7 +231,7 @@ class ForkServer:
             except (EOFError, ConnectionResetError):
                 raise self._gone() from None
             if isinstance(message, Broken):
-                raise errors.PipelineError(f"{message.reason}. Log: {self._log}")
+                raise errors.of_exit_code(message.code, f"{message.reason}. Log: {self._log}")
             if isinstance(message, Started):
                 self._pids[message.name] = message.pid
             else:

@@ -44,9 +44,10 @@ def main(arguments: list[str]) -> int:
         importlib.import_module(module)
     except BaseException as error:
         traceback.print_exc()
-        said = next(filter(None, str(error).splitlines()), "")
+        said = f"cannot import {module}: {type(error).__name__}: {errors.first_line(error)}"
+        refused = errors.of_import(error) or errors.PipelineError(said)
         with contextlib.suppress(OSError):
-            launcher.send(Broken(f"cannot import {module}: {type(error).__name__}: {said}"))
+            launcher.send(Broken(str(refused), refused.exit_code))
         return 1
     # What is loaded by now stays shared between the processes, if the collector leaves it alone.
     gc.collect()

@@ -1,5 +1,7 @@
 import errno
+import importlib
 import os
+import sys
 
 import pytest
 
@@ -104,3 +106,34 @@ def test_names_with_newlines_leave_an_error_one_line():
     error = errors.UsageError("--slices 'foo': not one of the columns a\nb, c\x1b[2J, d\u2028é, e")
     assert str(error) == "--slices 'foo': not one of the columns a\\nb, c\\x1b[2J, d\\u2028é, e"
     assert str(errors.DataError(str(error))) == str(error)
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "numpy"])
+def test_a_library_that_cannot_be_imported_is_named(tmp_path, monkeypatch, name):
+    said = "libsome.so.2: cannot open shared object file"
+    raised = imported(
+        tmp_path, monkeypatch, name, f'raise ImportError("\\nSorry:\\n{said}\\nmore")'
+    )
+    error = errors.of_import(raised)
+    assert str(error).startswith(
+        f"{name} cannot be imported: {said}. Something it needs is missing"
+    )
+    assert str(error).endswith(
+        "other versions are installed than are locked: make setup installs those"
+    )
+    assert error.exit_code == 64
+
+
+@pytest.mark.parametrize("text", ['raise ImportError("own")', "import no_such_module", "1 / 0"])
+def test_modules_of_ones_own_keep_their_traceback(tmp_path, monkeypatch, text):
+    assert errors.of_import(imported(tmp_path, monkeypatch, "mymodel", text)) is None
+
+
+def imported(tmp_path, monkeypatch, name, text):
+    """Returns what the import of a module of such a text raises."""
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(Exception) as caught:
+        importlib.import_module(name)
+    return caught.value

@@ -187,6 +187,17 @@ def test_a_preload_that_fails_says_why(tmp_path):
         collect(server, 1)
 
 
+def test_a_library_that_cannot_be_loaded_is_final(tmp_path):
+    (tmp_path / "tensorflow.py").write_text('raise ImportError("libx.so: cannot open it")')
+    environment = {**child_environment(), "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    log = tmp_path / "server.log"
+    with (
+        ForkServer("trainer.task", log=str(log), environment=environment) as server,
+        pytest.raises(errors.UsageError, match=r"^tensorflow cannot be imported: libx.so: cannot "),
+    ):
+        collect(server, 1)
+
+
 def test_a_preload_that_fails_in_many_words_is_one_line(tmp_path):
     """As TensorFlow and NumPy do, whose libraries cannot be loaded."""
     (tmp_path / "wordy.py").write_text('raise ImportError("\\nIMPORTANT\\n\\nRead on.\\n")')
