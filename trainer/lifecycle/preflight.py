@@ -3,8 +3,9 @@
 Each role writes a random number into the run folder and waits until the chief has written it back.
 So both have read what the other wrote: one folder, not two of the same name
 (docs/tensorflow-pitfalls.md#parts-written-by-servers). With it the chief sends the hash of its
-config and its code version, which each role compares with its own. The chief removes what it has
-answered, so that it has nothing to read again.
+config and its code version, which each role compares with its own, and how many replicas of the
+model it has, as those that train must have, too. The chief removes what it has answered, so that it
+has nothing to read again.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _PATIENCE_AFTER_TRAINING = 20.0
 _QUIET = 2.0  # seconds before a role says that it waits
 # What the chief leaves for those that start after it has ended.
 _CHIEF = f"{_FOLDER}/chief.json"
+_REPLICAS = "replicas"
 # Keys of `data` that may differ between hosts.
 _OF_HOST = ("inputs", "download")
 
@@ -39,12 +41,12 @@ def identity(job: config.Config) -> dict[str, str]:
     """Returns what must be equal in all processes of a run.
 
     Not where the raw data lies: hosts may have that and the config in other places, and training
-    does not read it. Nor the replicas of a process, which are those of the chief.
+    does not read it. Nor replicas, which only those that train have.
     """
     values = job.model_dump(mode="json")
     for key in _OF_HOST:
         del values["data"][key]
-    # Each counts its GPUs, which the evaluator may do without; the chief's number is for all.
+    # Each counts its GPUs, which servers and the evaluator may do without.
     del values["cluster"]["replicas"]
     return {"config": config.digest(values)[:12], "code": versions.code_version()}
 
@@ -54,7 +56,7 @@ class Answering:
 
     def __init__(self, run: RunFolder, job: config.Config) -> None:
         self._run = run
-        self._identity = identity(job)
+        self._identity = {**identity(job), _REPLICAS: job.cluster.replicas or 1}
         self._answering = Tolerance("answering the roles that start")
 
     def start(self) -> None:
@@ -135,6 +137,13 @@ def check(
                 f"{_differences(run, job) if what == 'config' else ''}. Start every role with the "
                 f"same {what}"
             )
+    replicas = job.cluster.replicas or 1
+    if task.job_name in topology.TRAINING_ROLES and replicas != answer[_REPLICAS]:
+        raise errors.UsageError(
+            f"{task.name}: it has {replicas} of the model's replicas, the chief "
+            f"{answer[_REPLICAS]}: each process that trains needs as many GPUs as the chief sees "
+            "(CUDA_VISIBLE_DEVICES), or the same cluster.replicas"
+        )
 
 
 def _differences(run: RunFolder, job: config.Config) -> str:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from pipeline import errors, storage
-from pipeline.cluster import topology
+from pipeline.cluster import gpus, topology
 from pipeline.config import config_file
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
@@ -113,6 +113,25 @@ def test_what_differs_is_named(run, job, monkeypatch, what, other):
         preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
 
 
+def with_gpus(number):
+    job = config_file.load("mnist", ["cluster.strategy=multi_worker_mirrored"])
+    return gpus.with_replicas(job, number)
+
+
+def test_each_process_that_trains_needs_as_many_gpus_as_the_chief(run):
+    clock = Clock(preflight.Answering(run, with_gpus(2)).answer)
+    with pytest.raises(
+        errors.UsageError, match=r"^worker-0: it has 1 of the model's replicas, the chief 2: each "
+    ):
+        preflight.check(run, with_gpus(1), WORKER, patience=9, clock=clock, sleep=clock.sleep)
+    preflight.check(run, with_gpus(2), WORKER, patience=9, clock=clock, sleep=clock.sleep)
+
+
+def test_an_evaluator_may_have_no_gpu(run):
+    clock = Clock(preflight.Answering(run, with_gpus(2)).answer)
+    preflight.check(run, with_gpus(0), EVALUATOR, patience=9, clock=clock, sleep=clock.sleep)
+
+
 def test_the_keys_that_differ_are_named(run, job):
     run.write("preflight/chief.json", {})  # makes the folder
     storage.write_text(run.config_path, config_file.dump(job))
@@ -159,7 +178,7 @@ def test_only_an_evaluator_may_start_without_an_answer_and_only_after_training(r
 
 def test_the_chief_answers_any_process_at_any_time(run, job):
     preflight.Answering(run, job).start()
-    assert run.read("preflight/chief.json") == preflight.identity(job)
+    assert run.read("preflight/chief.json") == {**preflight.identity(job), "replicas": 1}
     tasks = [WORKER, EVALUATOR, topology.Task("ps", 0)]
     checks = [threading.Thread(target=preflight.check, args=(run, job, task)) for task in tasks]
     for check in checks:
