@@ -11,6 +11,7 @@ import pytest
 from pipeline import errors
 from pipeline.supervision.ports import Reservation
 from tests.faults.conftest import BATCH, check_ledger
+from tests.support.ending import last_steps
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
 ALL_REDUCE = ("cluster.strategy=multi_worker_mirrored", "train.save_steps=20")
@@ -27,7 +28,7 @@ def test_a_killed_worker_comes_back_and_the_others_do_not_notice(rig):
         ),
         pace=0.005,
     )
-    assert 120 <= result["final_step"] <= 122
+    assert result["final_step"] in last_steps(120, processes=2)
     assert rig.fired()["step"] >= 20
     assert {name: len(pids) for name, pids in rig.seen.pids.items()} == {
         **{"chief-0": 1, "ps-0": 1, "evaluator-0": 1, "worker-0": 2}
@@ -47,7 +48,7 @@ def test_a_killed_chief_falls_back_to_its_checkpoint(rig):
         faults=({"by": "chief-0", "at": 70, "do": "kill", "target": "chief-0"},),
         pace=0.005,
     )
-    assert 150 <= result["final_step"] <= 152
+    assert result["final_step"] in last_steps(150, processes=2)
     assert len(rig.seen.pids["chief-0"]) == 2
     assert len(rig.seen.pids["worker-0"]) == len(rig.seen.pids["ps-0"]) == 1
     (restart,) = rig.restarts
@@ -65,7 +66,7 @@ def test_a_killed_parameter_server_is_filled_again_from_the_checkpoint(rig):
         faults=({"by": "chief-0", "at": 70, "do": "kill", "target": "ps-0"},),
         pace=0.005,
     )
-    assert 150 <= result["final_step"] <= 152
+    assert result["final_step"] in last_steps(150, processes=2)
     assert len(rig.seen.pids["ps-0"]) == 2
     assert len(rig.seen.pids["chief-0"]) == 1
     (restart,) = rig.restarts
@@ -116,7 +117,7 @@ def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, targ
         faults=({"by": stopper, "at": 50, "do": "stop", "target": target},),
         pace=0.005,
     )
-    assert 120 <= result["final_step"] <= 122
+    assert result["final_step"] in last_steps(120, processes=2)
     # On busy processors a worker that waits for the stopped one may be lost before that is found.
     (hung,) = [restart for restart in rig.restarts if restart.role == target.partition("-")[0]]
     # Within a save it is the process itself that is missed, otherwise the steps.
