@@ -12,7 +12,7 @@ import tensorflow as tf
 from pipeline import config
 from pipeline.config import model_config
 from tests.pipeline.feature_tables import contents, make
-from trainer import models, optimizers
+from trainer import model_function, models, optimizers
 from trainer.checkpoints import table_saver
 from trainer.distribution import placement
 from trainer.export import exporters
@@ -65,11 +65,14 @@ def job(features: dict[str, Any] | None = None, **params: Any) -> config.Config:
     return make(features or FEATURES, columns=COLUMNS, model=model)
 
 
-def trained(folder: str, of: config.Config, given: Rows, *, steps: int, batch: int = 0) -> Trained:
+def trained(
+    folder: str, of: config.Config, given: Rows, *, steps: int, batch: int = 0, rate: float = 0.05
+) -> Trained:
     """Trains with the table in two parts, in batches of all rows or of so many."""
+    model_function.seed(of)
     transforms = Transforms(of, contents(of))
     run = tf.estimator.RunConfig(folder, tf_random_seed=1)
-    params = {**model_config.params(of.model), "optimizer": optimizers.Updates("adam", 0.05)}
+    params = {**model_config.params(of.model), "optimizer": optimizers.Updates("adam", rate)}
     model = models.model(of.model.name, params, run, transforms=transforms)
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
