@@ -182,10 +182,11 @@ def _in_step(
     if rung < 0:
         return None
     copies = [one for one in trials if one.copied_at == rung]
-    if len(copies) < _share(alive):
+    share = _share(alive)
+    if len(copies) < share:
         together = all(len(one.reached) == rung + 1 for one in alive) and len(idle) == len(alive)
         originals = [one for one in alive if one.copied_at != rung]
-        return _exploit(plan, originals, rung) if together else None
+        return _exploit(plan, originals, rung, share=share) if together else None
     first = next((one for one in idle if len(one.reached) == rung + 1), None)
     return None if first is None else Continue(first.number, rung + 1)
 
@@ -195,10 +196,10 @@ def _share(alive: Sequence[Trial]) -> int:
     return max(1, len(alive) // _REPLACED) if len(alive) > 1 else 0
 
 
-def _exploit(plan: Plan, originals: Sequence[Trial], rung: int) -> Copy:
+def _exploit(plan: Plan, originals: Sequence[Trial], rung: int, *, share: int) -> Copy:
     ranked = better(plan, originals, rung)
     worst = ranked[-1]
     rng = random.Random(f"{plan.seed} {rung} {worst.number}")
-    parent = rng.choice(ranked[: min(_share(originals), len(ranked) - 1)])
+    parent = rng.choice(ranked[: min(share, len(ranked) - 1)])
     values = {one.key: one.perturbed(parent.values[one.key], rng) for one in plan.space}
     return Copy(parent.number, worst.number, values)

@@ -66,10 +66,16 @@ class Parameter:
         """The values that must be allowed, for all others to be."""
         return self.choices or (self.low, self.high)
 
+    def of_fractions(self) -> Parameter:
+        """Returns the same range of numbers that need not be whole."""
+        return dataclasses.replace(self, whole=False, low=float(self.low), high=float(self.high))
+
     def rounded(self, value: Any) -> Any:
         """Returns a number as it is tried: short, and within the ends."""
-        if self.choices or self.whole or self.step is not None:
+        if self.choices or self.whole:
             return value
+        if self.step is not None:
+            return _short(value)
         return min(self.high, max(self.low, float(f"{value:.{_DIGITS}g}")))
 
     def perturbed(self, value: Any, rng: random.Random) -> Any:
@@ -209,8 +215,11 @@ def _of_range(key: str, given: Mapping[str, Any]) -> Parameter:
         )
     if log and (low <= 0 or step is not None):
         raise errors.UsageError(f"{key}.log: needs low above 0 and no step, got low {low:g}")
+    if step is not None:  # the last step may end below what is given
+        high = _short(low + int((high - low) / step + 1e-9) * step)
     whole = all(isinstance(one, int) for one in (low, high, step if step is not None else 1))
-    return Parameter(key, low=low, high=high, step=step, log=log, whole=whole)
+    found = Parameter(key, low=low, high=high, step=step, log=log, whole=whole)
+    return found if whole else found.of_fractions()
 
 
 def _number(where: str, given: Any) -> float:
@@ -224,6 +233,11 @@ def _number(where: str, given: Any) -> float:
     return found
 
 
+def _short(value: float) -> float:
+    """Returns a sum of steps without what rounding adds: 0.3, not 0.30000000000000004."""
+    return value if isinstance(value, int) else float(f"{value:.10g}")
+
+
 def _checked(parameter: Parameter, load: Load) -> Parameter:
     """Returns the parameter, of fractions if its key holds fractions. Raises `UsageError` for
     values that the config does not allow."""
@@ -235,9 +249,7 @@ def _checked(parameter: Parameter, load: Load) -> Parameter:
             line = str(error).partition(": ")[2]  # without the name of the config
             raise errors.UsageError(f"{parameter.key}={text(value)}: {line}") from None
     if parameter.whole and isinstance(value_of(found, parameter.key), float):
-        return dataclasses.replace(
-            parameter, whole=False, low=float(parameter.low), high=float(parameter.high)
-        )
+        return parameter.of_fractions()
     return parameter
 
 

@@ -89,6 +89,22 @@ def test_a_population_waits_for_all_and_replaces_the_worst_quarter():
     assert methods.next_action(wanted, moved, ()) == Continue(1, 1)
 
 
+def test_all_copies_are_of_the_best_quarter():
+    last = set()
+    for seed in range(30):
+        wanted = plan("pbt", trials=12, seed=seed)
+        trials = [trial(n, 0.1 * n) for n in range(12)]
+        for number in range(3):
+            made = methods.next_action(wanted, trials, ())
+            assert isinstance(made, Copy)
+            assert made.replaces == number
+            given = {"parent": made.parent, "replaces": number, "copied_at": 0}
+            trials.append(trial(12 + number, 0.9, **given))
+        assert isinstance(methods.next_action(wanted, trials, ()), Continue)
+        last.add(trials[-1].parent)
+    assert last == {9, 10, 11}
+
+
 def test_a_population_of_one_is_trained_to_the_end():
     assert methods.next_action(plan("pbt", trials=1), [trial(0, 0.5)], ()) == Continue(0, 1)
 

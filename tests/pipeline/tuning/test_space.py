@@ -41,6 +41,20 @@ def test_a_key_of_fractions_between_whole_ends_is_not_whole(tmp_path):
     assert not found.whole
 
 
+def test_the_last_step_may_end_below_the_high_end(tmp_path):
+    (whole,) = read(tmp_path, "train.batch_size: {low: 10, high: 20, step: 3}\n")
+    assert (whole.low, whole.high, whole.whole) == (10, 19, True)
+    (fraction,) = read(tmp_path, "model.params.dropout: {low: 0.0, high: 0.5, step: 0.15}\n")
+    assert (fraction.high, fraction.whole) == (0.45, False)
+    assert fraction.rounded(0.15 + 0.15 + 0.15) == 0.45
+
+
+def test_a_fraction_at_a_whole_end_moves_by_its_share(tmp_path):
+    (rate,) = read(tmp_path, "train.optimizer.learning_rate: {low: 1e-2, high: 2, log: true}\n")
+    moved = {rate.perturbed(rate.high, random.Random(seed)) for seed in range(9)}
+    assert moved == {1.6, 2.0}
+
+
 @pytest.mark.parametrize(
     "given",
     [
