@@ -36,6 +36,8 @@ SAMPLERS = ("random", "tpe")
 _NAME = "search"
 _SETTINGS = "settings"
 _FACTS = "rung-"
+# The rung at which a trial is done.
+_LAST = "last"
 _STATES = {
     TrialState.RUNNING: "open",
     TrialState.COMPLETE: "done",
@@ -69,6 +71,7 @@ class Study:
             self._study.set_user_attr(_SETTINGS, dict(settings))
         else:
             _refuse_others(known, settings)
+        self._finish()
 
     def trials(self) -> list[Trial]:
         """Returns all trials, by number."""
@@ -132,10 +135,19 @@ class Study:
         `last`."""
         rung = trial.target
         self._set(trial, f"{_FACTS}{rung}", dict(facts))
+        if last:
+            self._set(trial, _LAST, rung)
         trial_id = self._trial_id(trial)
         self._storage.set_trial_intermediate_value(trial_id, rung, value)
         if last:
             self._study.tell(trial.number, value)
+
+    def _finish(self) -> None:
+        """Ends the trials of which a killed search has noted all but that they are done."""
+        for one in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            last = one.user_attrs.get(_LAST)
+            if last in one.intermediate_values:
+                self._study.tell(one.number, one.intermediate_values[last])
 
     def prune(self, trial: Trial) -> None:
         """Notes that a trial makes no more steps."""

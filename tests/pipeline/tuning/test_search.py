@@ -57,6 +57,19 @@ def test_a_search_that_is_killed_again_and_again_has_the_same_trials(tmp_path, m
     assert outcome(found) == outcome(expected)
 
 
+@pytest.mark.parametrize("method", methods.METHODS)
+def test_a_search_that_is_killed_at_any_line_of_its_journal_ends_the_same(
+    tmp_path, method, monkeypatch
+):
+    monkeypatch.setattr("os.fsync", lambda file: None)  # thousands of lines
+    wanted, journal = plan(method, trials=6), tmp_path / "journal.jsonl"
+    expected = outcome(searched(tmp_path, wanted, FakeJobs()))
+    lines = journal.read_text().splitlines(keepends=True)
+    for kept in range(len(lines)):
+        journal.write_text("".join(lines[:kept]))
+        assert outcome(searched(tmp_path, wanted, FakeJobs())) == expected
+
+
 def test_asha_finds_the_best_of_all_for_a_third_of_the_examples(tmp_path):
     wanted = plan(trials=18)
     trials = searched(tmp_path, wanted, FakeJobs())
