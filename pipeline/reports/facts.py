@@ -132,8 +132,9 @@ def _tasks(counts: dict[str, int]) -> list[str]:
 
 def _survivors(facts: Facts, known: list[accounts.Account]) -> float:
     """Returns how many of the examples that were trained on are in the newest checkpoint. Of a run
-    that trains, what is not saved yet is not lost."""
+    that trains, what is not saved yet is not lost. A copy has not made the steps it began with."""
     saved = run_folder.saved_step(facts.run) or 0
     if facts.state in liveness.AT_WORK:
         saved = max([saved, *(one.step or 0 for one in facts.statuses.values())])
-    return float(saved * topology.examples_per_step(facts.job))
+    begun = (facts.run.read(run_folder.COPIED) or {}).get("step", 0)
+    return float((saved - begun) * topology.examples_per_step(facts.job))

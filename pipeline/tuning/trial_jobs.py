@@ -11,15 +11,18 @@ from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.jobs import job as jobs
-from pipeline.runs import run_folder, run_record, tags
+from pipeline.runs import accounts, history, run_folder, run_record, tags
 from pipeline.runs.run_folder import RunFolder
 from pipeline.tuning import space
 from pipeline.tuning.methods import Trial
 
 # In the run of a copy: {"of": run, "step": the checkpoint it begins with}.
 COPIED = run_folder.COPIED
-# What a copy of a run does without: the marks and reports of the other one, and its curves.
+# What a copy of a run does without: the marks and reports of the other one, its curves, and where
+# its time went. Of a copy of a copy, COPIED says that all of it is there: it is written last.
 _NOT_COPIED = (
+    COPIED,
+    history.FILE_NAME,
     "launcher.lock",
     "run.json",
     "report.html",
@@ -28,7 +31,7 @@ _NOT_COPIED = (
     run_folder.TRAINING_DONE,
     run_folder.STOP,
 )
-_FOLDERS_NOT_COPIED = ("logs", "status", "profile")
+_FOLDERS_NOT_COPIED = ("logs", "status", "profile", accounts.FOLDER)
 _EVENTS = "events.out.tfevents"
 # TensorFlow's list of checkpoints, without which a folder has none.
 _CHECKPOINTS = "checkpoint"

@@ -48,6 +48,13 @@ def test_steps_that_were_not_saved_are_lost_work(tmp_path):
     assert (found["useful"], found["lost work"]) == (pytest.approx(56), pytest.approx(24))
 
 
+def test_a_copy_has_not_made_the_steps_it_began_with(tmp_path):
+    run = scene.make(tmp_path)
+    run.write("copied.json", {"of": "other", "step": 100})
+    found = _parts(run)
+    assert (found["useful"], found["lost work"]) == (pytest.approx(40), pytest.approx(40))
+
+
 def test_what_a_run_that_trains_has_not_saved_is_not_lost(tmp_path, monkeypatch):
     run = scene.make(tmp_path)
     (pathlib.Path(run.path) / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-140"\n')

@@ -77,6 +77,7 @@ def test_a_copy_has_the_checkpoint_and_nothing_of_the_other_run_s_end(tmp_path):
     kept = ["config.yaml", "model.ckpt-100.index", "best.json", "export/best/1/saved_model.pb"]
     left = ["run.json", "RESULT.json", "tags.json", "logs/chief-0.log", "status/chief-0.json"]
     left += ["events.out.tfevents.1.host", "eval/events.out.tfevents.1.host", "launcher.lock"]
+    left += ["time/chief-0-1.json", "history.json"]
     written(source, [*kept, *left])
     (source / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-100"\n')
     trial_jobs.copy_run(RunFolder(str(source)), RunFolder(str(target)))
@@ -97,6 +98,26 @@ def test_a_copy_that_was_interrupted_is_made_again(jobs, tmp_path):
     (source / "config.yaml").write_text("it trains on")
     jobs.prepare(child, parent)
     assert (target / "config.yaml").read_text() == "config.yaml"
+
+
+def test_a_copy_of_a_copy_that_was_interrupted_is_made_again(jobs, tmp_path, monkeypatch):
+    source, target = (tmp_path / "runs" / name for name in ("s-000", "s-001"))
+    written(source, ["copied.json", "model.ckpt-100.index"])
+    (source / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-100"\n')
+    copy = storage.copy
+
+    def killed(one, other):
+        if "model.ckpt" in one:
+            raise KeyboardInterrupt
+        copy(one, other)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "copy", killed)
+        with pytest.raises(KeyboardInterrupt):
+            jobs.prepare(trial({}, number=1), trial({}))
+    jobs.prepare(trial({}, number=1), trial({}))
+    assert (target / "model.ckpt-100.index").exists()
+    assert RunFolder(str(target)).read("copied.json") == {"of": "s-000", "step": 100}
 
 
 def test_a_run_without_a_checkpoint_is_not_copied(tmp_path):
