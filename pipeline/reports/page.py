@@ -123,13 +123,13 @@ def _curves(facts: Facts) -> str:
     for tag in dict.fromkeys(("loss", metric, "learning_rate")):
         lines = [("train", facts.training.curve(tag))]
         lines += [(split, of.curve(tag)) for split, of in facts.evaluations.items()]
-        if any(points for _, points in lines):
-            drawn.append(_by_step(tag, [(name, points) for name, points in lines if points]))
+        shown = [(name, thinned) for name, points in lines if (thinned := _thinned(points))]
+        if shown:
+            drawn.append(_by_step(tag, shown))
     return document.section("Curves", document.figures(*drawn)) if drawn else ""
 
 
-def _by_step(title: str, lines: Sequence[tuple[str, Sequence[Point]]]) -> str:
-    shown = [(name, _thinned(points)) for name, points in lines]
+def _by_step(title: str, shown: Sequence[tuple[str, Sequence[Point]]]) -> str:
     values = [p.value for _, points in shown for p in points]
     last = max(p.step for _, points in shown for p in points)
     low, high = min(values), max(values)

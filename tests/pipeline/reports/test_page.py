@@ -101,6 +101,16 @@ def test_values_that_are_no_numbers_are_left_out_of_curves(tmp_path):
     assert "nan" not in _page(run)
 
 
+def test_a_curve_without_any_number_is_left_out(tmp_path):
+    run = scene.make(tmp_path)
+    from tests.pipeline.reports import event_files
+
+    nothing = event_files.scalar(scene.BEGAN + 85, 200, loss=0.3, accuracy=float("nan"))
+    event_files.write(pathlib.Path(run.path) / "eval_eval", nothing)
+    text = _page(run)
+    assert "<figcaption>loss<" in text and "<figcaption>accuracy<" not in text
+
+
 def test_long_runs_have_small_pages(tmp_path):
     run = scene.make(tmp_path)
     from tests.pipeline.reports import event_files
