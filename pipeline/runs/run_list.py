@@ -9,6 +9,7 @@ import math
 import re
 import time
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from pipeline import errors, storage
 from pipeline.console import text_table
@@ -116,7 +117,7 @@ def _of_record(run: RunFolder, record: RunRecord | None, started: float, *, now:
     ended = record is not None and record.status != "running" and record.launcher is not None
     statuses = {} if ended else run_folder.read_statuses(run)
     status, _ = liveness.state_of_run(run, record, statuses, now=now)
-    best = (None if record is None else record.best) or run.read(run_folder.BEST)
+    best = _best((None if record is None else record.best) or run.read(run_folder.BEST) or {})
     total = None if record is None or status != record.status else record.seconds.get("total")
     return Row(
         name=run.name,
@@ -129,6 +130,12 @@ def _of_record(run: RunFolder, record: RunRecord | None, started: float, *, now:
         higher_is_better=best is None or _has_higher_better(run),
         seconds=now - started if status in liveness.AT_WORK else total,
     )
+
+
+def _best(found: dict[str, Any]) -> dict[str, float | str] | None:
+    """Returns the best so far, if one is told: the first may be on its way, or not be finite."""
+    told = isinstance(found.get("value"), int | float) and isinstance(found.get("metric"), str)
+    return found if told else None
 
 
 def _has_higher_better(run: RunFolder) -> bool:

@@ -81,6 +81,17 @@ def test_a_damaged_file_next_to_the_record_is_a_row_too(add, tmp_path):
     assert row.status == "unreadable"
 
 
+@pytest.mark.parametrize(
+    "best", [{}, {"replacement": {"step": 1}}, {"metric": "auc", "value": None, "step": 1}]
+)
+@pytest.mark.parametrize("sort", run_list.SORTS)
+def test_a_best_without_a_value_is_none_yet(add, tmp_path, best, sort):
+    add("now", 65).write(run_folder.BEST, best)
+    rows = run_list.chosen(run_list.read(str(tmp_path), NOW), sort=sort)
+    assert rows[0].best is None
+    assert "died" in run_list.lines(rows)[1]
+
+
 def test_only_runs_of_a_config(add, tmp_path):
     add("one", 60, status="done")
     add("two", 50, status="done", config="other")
