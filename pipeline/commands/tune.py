@@ -122,7 +122,8 @@ def _asked() -> _Asked:
     job = jobs.plan(_CONFIG.value, given, run=None, storage_root=_STORAGE.value, look=False)
     if _CLUSTER.value != places.HERE:
         own_input.refuse(job.config, f"--cluster={_CLUSTER.value}", instead="tune it here")
-    found = space.read(_SPACE.value, functools.partial(_load, given))
+    load = functools.partial(_load, given)
+    found = space.read(_SPACE.value, load)
     plan = Plan(
         method=_METHOD.value,
         trials=_TRIALS.value,
@@ -133,7 +134,7 @@ def _asked() -> _Asked:
         space=found,
     )
     if plan.method == "pbt":
-        trial_jobs.refuse_unresumable([one.key for one in found])
+        trial_jobs.refuse_unresumable(found, load)
     name = _RUN.value or f"{job.config.name[:20]}-tune-{job.name[-8:]}"
     if not _NAME.fullmatch(name):
         raise errors.UsageError(

@@ -70,6 +70,15 @@ class Parameter:
         """Returns the same range of numbers that need not be whole."""
         return dataclasses.replace(self, whole=False, low=float(self.low), high=float(self.high))
 
+    def of_whole(self) -> Parameter:
+        """Returns the same range of whole numbers, for ends written like 8.0. Raises `UsageError`
+        for steps between them."""
+        step = None if self.step is None else int(self.step)
+        if step != self.step:
+            raise errors.UsageError(f"{self.key}.step: must be a whole number, got {self.step:g}")
+        low, high = int(self.low), int(self.high)
+        return dataclasses.replace(self, whole=True, low=low, high=high, step=step)
+
     def rounded(self, value: Any) -> Any:
         """Returns a number as it is tried: short, and within the ends."""
         if self.choices or self.whole:
@@ -239,8 +248,8 @@ def _short(value: float) -> float:
 
 
 def _checked(parameter: Parameter, load: Load) -> Parameter:
-    """Returns the parameter, of fractions if its key holds fractions. Raises `UsageError` for
-    values that the config does not allow."""
+    """Returns the parameter, of fractions or of whole numbers as its key holds them. Raises
+    `UsageError` for values that the config does not allow."""
     found: Any = None
     for value in parameter.ends:
         try:
@@ -248,8 +257,11 @@ def _checked(parameter: Parameter, load: Load) -> Parameter:
         except errors.UsageError as error:
             line = str(error).partition(": ")[2]  # without the name of the config
             raise errors.UsageError(f"{parameter.key}={text(value)}: {line}") from None
-    if parameter.whole and isinstance(value_of(found, parameter.key), float):
+    held = value_of(found, parameter.key)
+    if parameter.whole and isinstance(held, float):
         return parameter.of_fractions()
+    if not parameter.whole and not parameter.choices and isinstance(held, int):
+        return parameter.of_whole()
     return parameter
 
 

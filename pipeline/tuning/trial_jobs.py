@@ -165,14 +165,20 @@ def full_length(job: config.Config, records: int | None) -> int:
     return math.ceil(job.train.epochs * records)
 
 
-def refuse_unresumable(keys: Sequence[str]) -> None:
-    """Raises `UsageError` for keys that a copy of a run cannot have another value of."""
-    for key in keys:
-        if jobs.is_of_checkpoint(key):
+def refuse_unresumable(found: space.Space, load: space.Load) -> None:
+    """Raises `UsageError` for keys that a copy of a run cannot have another value of: those of its
+    checkpoint, and those by which as many steps are other numbers of examples."""
+    for one in found:
+        if jobs.is_of_checkpoint(one.key) or _changes_examples(one, load):
             raise errors.UsageError(
-                f"{key}: METHOD=pbt continues checkpoints with other settings, which this one does "
-                "not allow; search it with METHOD=asha"
+                f"{one.key}: METHOD=pbt continues checkpoints with other settings, which this one "
+                "does not allow; search it with METHOD=asha"
             )
+
+
+def _changes_examples(one: space.Parameter, load: space.Load) -> bool:
+    tried = (load(space.settings({one.key: value})) for value in one.ends)
+    return len({topology.examples_per_step(job) for job in tried}) > 1
 
 
 def to_json(trial: Trial, rungs: Sequence[int]) -> dict[str, Any]:

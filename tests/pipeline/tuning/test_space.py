@@ -41,6 +41,12 @@ def test_a_key_of_fractions_between_whole_ends_is_not_whole(tmp_path):
     assert not found.whole
 
 
+def test_a_key_of_whole_numbers_between_ends_with_a_point_is_whole(tmp_path):
+    (found,) = read(tmp_path, "train.batch_size: {low: 8.0, high: 64.0, step: 8}\n")
+    assert found == Parameter(found.key, low=8, high=64, step=8, whole=True)
+    assert all(type(one) is int for one in (found.low, found.high, found.step))
+
+
 def test_the_last_step_may_end_below_the_high_end(tmp_path):
     (whole,) = read(tmp_path, "train.batch_size: {low: 10, high: 20, step: 3}\n")
     assert (whole.low, whole.high, whole.whole) == (10, 19, True)
@@ -99,6 +105,10 @@ def test_settings_are_read_back_as_they_were(value):
         ("train.batch_size: {low: 1}", "missing key 'high'"),
         ("train.batch_size: {low: 5, high: 5}", "low must be below high, got 5 and 5"),
         ("train.batch_size: {low: x, high: 5}", "train.batch_size.low: must be a number, got 'x'"),
+        (
+            "train.batch_size: {low: 8.0, high: 64, step: 0.5}",
+            "step: must be a whole number, got 0",
+        ),
         ("train.batch_size: {low: 1, high: 5, step: 9}", "step: must be above 0 and at most 4"),
         ("model.params.dropout: {low: 0.0, high: 0.5, log: true}", "needs low above 0 and no step"),
         ("train.batch_size: {low: 1, high: 5, log: 1}", "log: must be true or false, got 1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import pytest
 
@@ -12,6 +13,7 @@ from pipeline.runs import run_folder, run_record, tags
 from pipeline.runs.run_folder import RunFolder
 from pipeline.tuning import trial_jobs
 from pipeline.tuning.methods import Trial
+from pipeline.tuning.space import Parameter
 
 
 @pytest.fixture
@@ -58,11 +60,18 @@ def test_epochs_are_examples():
     assert trial_jobs.full_length(job, 1001) == 1502
 
 
-def test_keys_of_checkpoints_cannot_change_in_a_population():
-    trial_jobs.refuse_unresumable(["train.optimizer.learning_rate", "train.batch_size"])
-    for key in ("model.params.dropout", "train.optimizer.name"):
+def test_keys_of_checkpoints_and_of_examples_cannot_change_in_a_population():
+    load = functools.partial(config_file.load, "mnist_mlp")
+    rate = Parameter("train.optimizer.learning_rate", low=0.1, high=1.0)
+    trial_jobs.refuse_unresumable((rate, Parameter("train.batch_size", choices=(64,))), load)
+    for key, choices in (
+        ("model.params.dropout", (0.1, 0.2)),
+        ("train.optimizer.name", ("sgd", "adam")),
+        # As many steps of the copy would be other examples than those of its parent.
+        ("train.batch_size", (64, 32)),
+    ):
         with pytest.raises(errors.UsageError, match=f"{key}: METHOD=pbt"):
-            trial_jobs.refuse_unresumable([key])
+            trial_jobs.refuse_unresumable((rate, Parameter(key, choices=choices)), load)
 
 
 def written(folder, names):
