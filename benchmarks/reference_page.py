@@ -134,8 +134,9 @@ def _study(found: Mapping[str, Line]) -> str:
     head = ("strategy", "test accuracy at the end", "seconds")
     note = (
         '<p class="note">Means of the seeds, with 95 % intervals by Student’s t. Each process or '
-        "replica takes batches of 128; two train, except in none and one_device. Nothing was "
-        "evaluated while they trained.</p>"
+        "replica takes batches of 128; two train, except in none and one_device. The first "
+        "save is evaluated and exported while they train: in one process between two steps, else "
+        "by an evaluator beside them.</p>"
     )
     key = charts.key(zip(charts.COLORS, rows, strict=False))
     return document.section(
